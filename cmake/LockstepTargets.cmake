@@ -1,0 +1,48 @@
+# Helpers that give every room, program and test the same flags.
+
+# Flags for all of Lockstep's own code.
+add_library(lockstep_flags INTERFACE)
+target_compile_features(lockstep_flags INTERFACE cxx_std_20)
+target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wpedantic
+  $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+# libtorch as a system dependency: its headers are not ours to warn about.
+add_library(lockstep_torch INTERFACE)
+target_link_libraries(lockstep_torch INTERFACE torch)
+foreach(dir ${TORCH_INCLUDE_DIRS})
+  target_include_directories(lockstep_torch SYSTEM INTERFACE ${dir})
+endforeach()
+
+# One precompiled header for all rooms that use libtorch: building it takes 40 s, and saves 10 s for each source.
+file(WRITE "${PROJECT_BINARY_DIR}/pch/torch_pch.cpp" "// Holds the precompiled header.\n")
+add_library(lockstep_torch_pch OBJECT "${PROJECT_BINARY_DIR}/pch/torch_pch.cpp")
+set_target_properties(lockstep_torch_pch PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(lockstep_torch_pch PRIVATE lockstep_flags lockstep_torch)
+target_precompile_headers(lockstep_torch_pch PRIVATE <torch/torch.h>)
+target_compile_options(lockstep_torch_pch PRIVATE -fpch-preprocess)
+
+# lockstep_use_torch(TARGET): link libtorch and share the precompiled header.
+function(lockstep_use_torch target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target} PRIVATE lockstep_torch)
+  target_precompile_headers(${target} REUSE_FROM lockstep_torch_pch)
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+endfunction()
+
+# lockstep_room(NAME [TORCH] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
+# library `lockstep` collects. Without TORCH the room must not include libtorch; its tests then run under TSan.
+function(lockstep_room name)
+  cmake_parse_arguments(ROOM "TORCH" "" "SOURCES;LINK" ${ARGN})
+  add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})
+  set_target_properties(lockstep_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(lockstep_${name} PRIVATE lockstep_flags PUBLIC fmt::fmt spdlog::spdlog Threads::Threads ${ROOM_LINK})
+  if(ROOM_TORCH)
+    lockstep_use_torch(lockstep_${name})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
+endfunction()

@@ -1,0 +1,45 @@
+// Data sets of labelled pictures, held in memory as bytes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::data {
+
+/// One picture as stored: `channels` planes of height x width bytes (CHW), row major, and its label.
+struct Record {
+  std::span<const std::uint8_t> pixels;
+  int label = 0;
+};
+
+struct PictureShape {
+  int channels = 0;
+  int height = 0;
+  int width = 0;
+};
+
+/// An immutable, randomly accessible set of records. Thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual PictureShape shape() const = 0;
+  virtual int num_classes() const = 0;
+  virtual Record operator[](std::int64_t index) const = 0;  ///< 0 <= index < size()
+};
+
+enum class Split { train, test };
+
+/// "cifar10", "mnist".
+std::vector<std::string> dataset_names();
+
+/// Loads a split from `root` (a folder in the original layout: CIFAR-10 binary, or MNIST idx plain or .gz).
+/// Error(data) names the file, the record and the rule broken; Error(io) a missing or unreadable file.
+std::shared_ptr<const Dataset> load_dataset(std::string_view name, const std::filesystem::path& root, Split split);
+
+}  // namespace lockstep::data

@@ -1,0 +1,88 @@
+// Data parallel training: every rank holds a replica, gradients are averaged while backward still runs.
+#pragma once
+
+#include <lockstep/comm/group.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace torch::nn {
+class Module;
+template <typename Contained>
+class ModuleHolder;
+}  // namespace torch::nn
+
+namespace lockstep {
+
+/// What happens to buffers (BatchNorm's running statistics, for one) as training goes on. All policies start with
+/// rank 0's buffers everywhere.
+enum class BufferPolicy {
+  broadcast,  ///< after each synchronized backward every rank takes rank 0's (as torch's DDP before each forward)
+  local,      ///< each rank keeps its own; `synchronize_buffers` before evaluating or saving
+};
+
+struct DataParallelOptions {
+  bool gradients_mean = true;             ///< divide the sum of gradients by the group's size
+  std::int64_t bucket_bytes = 25 << 20;   ///< gradients travel in buckets of about this size
+  std::int64_t first_bucket_bytes = 1 << 20;  ///< the first to be ready is smaller, so that communication starts early
+  BufferPolicy buffers = BufferPolicy::broadcast;
+};
+
+/// Keeps the replicas of one module equal. Construct it after the module has its final dtype, device and
+/// requires_grad flags and before the optimizer; it broadcasts rank 0's parameters and buffers and hooks the gradients:
+///
+///     auto group = lockstep::init();
+///     lockstep::DataParallel parallel(model, group);
+///     ... the program's own loop: forward, backward, optimizer.step() ...
+///
+/// `backward()` returns with every rank's `.grad()` holding the same averaged values. Parameters that took no part in
+/// this backward on any rank keep their `.grad()` as it was; those unused only here get the other ranks' gradients.
+/// Works with any optimizer. Not thread-safe; one backward at a time.
+/// Errors: Error(mismatch) naming the parameter when ranks built different modules; errors of the collectives.
+class DataParallel {
+ public:
+  DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});
+  template <typename Contained>
+  DataParallel(const torch::nn::ModuleHolder<Contained>& holder, Group group, DataParallelOptions options = {})
+      : DataParallel(as_module(holder.ptr()), std::move(group), options) {}
+  ~DataParallel();
+  DataParallel(DataParallel&&) noexcept;
+  DataParallel& operator=(DataParallel&&) noexcept;
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  /// While alive, backward accumulates locally and nothing is sent; the first backward after it sends the sum.
+  class NoSync {
+   public:
+    explicit NoSync(DataParallel& parallel);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DataParallel& parallel_;
+    bool before_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  /// For a rank that has no batch left while others have: takes part in their backward with zero gradients, and ends
+  /// with the same `.grad()` as they do.
+  void backward_without_data();
+
+  /// Every rank takes rank 0's buffers. A collective.
+  void synchronize_buffers();
+
+  torch::nn::Module& module() const;
+  const Group& group() const;
+
+ private:
+  template <typename Contained>
+  static std::shared_ptr<torch::nn::Module> as_module(const std::shared_ptr<Contained>& module) {
+    return module;
+  }
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,43 @@
+// Models by name, as configuration files ask for them. Nothing in models/ knows that ranks exist.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::models {
+
+struct ModelSpec {
+  std::string name;                          ///< one of model_names()
+  std::int64_t num_classes = 10;
+  std::int64_t in_channels = 3;              ///< convolutional models
+  std::int64_t in_features = 784;            ///< mlp: inputs are flattened to [N, in_features]
+  std::vector<std::int64_t> hidden = {1024, 1024};  ///< mlp
+};
+
+/// A module that maps a batch of pictures [N, C, H, W] (float) to logits [N, num_classes].
+struct Classifier {
+  std::shared_ptr<torch::nn::Module> module;
+  at::Tensor forward(const at::Tensor& pictures) const;
+};
+
+/// Every name `make_classifier` takes: resnet18, resnet34, resnet50, resnet20, mlp, lenet5.
+std::vector<std::string> model_names();
+
+/// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights).
+/// Error(invalid_argument) for an unknown name, with the nearest known one.
+Classifier make_classifier(const ModelSpec& spec);
+
+/// Table of parameters and buffers with shapes and counts, and totals, for people.
+std::string summarize(const torch::nn::Module& module);
+
+}  // namespace lockstep::models

@@ -1,0 +1,53 @@
+// Who am I among the processes of this job, and how was that found out.
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// How ranks find each other before any group exists.
+enum class Meeting {
+  alone,  ///< one process: nobody to meet
+  tcp,    ///< a TCPStore at master_addr:master_port
+  file,   ///< a file that all ranks see (store_path)
+  mpi,    ///< MPI itself carries the address of a store opened by rank 0
+};
+
+/// The outcome of every way in. A plain value: nothing above world/ knows which way it was.
+/// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size.
+struct World {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  std::string host;             ///< this machine's name, for messages only
+  std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
+  std::string evidence;         ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
+  Meeting meeting = Meeting::alone;
+  std::string master_addr;      ///< with Meeting::tcp
+  std::uint16_t master_port = 0;
+  std::string store_path;       ///< with Meeting::file
+  bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
+  std::string store_prefix;     ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
+};
+
+/// Names accepted by `--launcher` and `detect_world`, "auto" first.
+std::vector<std::string> launcher_names();
+
+/// Decides from the environment. `launcher` is "auto" or one of `launcher_names()`; a named launcher whose variables
+/// are missing, a half-set environment, or values that contradict each other is an Error(environment) naming them.
+/// Pure: reads nothing but `environment` (host is left empty; `detect_world()` fills it in).
+World detect_world(const Environment& environment, std::string_view launcher = "auto");
+
+/// The same for this process's environment.
+World detect_world(std::string_view launcher = "auto");
+
+/// One line for people: `rank 1 of 2 (local 1 of 2) on host h, started by pytorch (RANK=1 WORLD_SIZE=2)`.
+std::string describe(const World& world);
+
+}  // namespace lockstep
