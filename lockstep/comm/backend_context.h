@@ -1,0 +1,31 @@
+// What a backend is given to come to life, and the factory of each. A factory that this build lacks is a stub that
+// throws Error(unsupported) saying how to get it.
+#pragma once
+
+#include <lockstep/comm/backend.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+struct BackendContext {
+  c10::intrusive_ptr<c10d::Store> store;  ///< private to this group (prefixed); for meeting only, not for data
+  int rank = 0;                           ///< in the group
+  int size = 1;
+  std::vector<int> world_ranks;           ///< by group rank
+  std::string name;                       ///< of the group, unique in the job
+  std::chrono::milliseconds start_timeout{};
+  std::chrono::milliseconds timeout{};
+};
+
+std::unique_ptr<Backend> make_self_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_gloo_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_shm_backend(const BackendContext& context);
+
+}  // namespace lockstep::detail
