@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Fails if a room includes a room that is not on a lower floor (docs/architecture.md), if a torch-free room includes
+# libtorch, or if a public header drags it in where a forward declaration would do.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+declare -A may_include=(
+  [base]=""
+  [world]="base"
+  [comm]="base world"
+  [mirrored]="base world comm"
+  [data]="base"
+  [models]="base"
+  [train]="base world comm mirrored data models"
+  [cluster]="base world comm"
+  [cli]="base world comm mirrored data models train cluster"
+)
+torch_free=(base world data)
+
+status=0
+for room in "${!may_include[@]}"; do
+  while IFS=: read -r file line text; do
+    target=$(sed -E 's|.*<lockstep/([a-z_]+)/.*|\1|' <<<"$text")
+    [[ "$target" == "$room" ]] && continue
+    if [[ " ${may_include[$room]} " != *" $target "* ]]; then
+      echo "$file:$line: $room/ may not include $target/ (it may include: ${may_include[$room]:-nothing})" >&2
+      status=1
+    fi
+  done < <(grep -rnE '#include <lockstep/[a-z_]+/' "lockstep/$room" --include='*.h' --include='*.cpp' || true)
+done
+for room in "${torch_free[@]}"; do
+  if grep -rnE '#include <(torch|ATen|c10)/' "lockstep/$room"; then
+    echo "lockstep/$room must stay free of libtorch" >&2
+    status=1
+  fi
+done
+exit $status

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs every test: lint, the release build's tests, and the tests of the
+# rooms without libtorch once more under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
+# LOCKSTEP_TEST_DATA: a folder with real data (cifar-10-batches-bin/, mnist/); without it, synthetic data alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/install_dependencies.sh test
+export LOCKSTEP_TEST_DATA="${LOCKSTEP_TEST_DATA:-}"
+if [[ -n "$LOCKSTEP_TEST_DATA" ]]; then LOCKSTEP_TEST_DATA=$(realpath "$LOCKSTEP_TEST_DATA"); fi
+echo "real data: ${LOCKSTEP_TEST_DATA:-none (tests use synthetic data)}"
+
+stage() { printf '\n== %s (%d s since start)\n' "$1" "$SECONDS"; }
+
+stage "build: release"
+cmake --preset release >/dev/null
+cmake --build --preset release
+
+stage "lint"
+scripts/lint.sh --tidy
+
+for preset in tsan asan-ubsan; do
+  stage "tests without libtorch: $preset"
+  cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" --target lockstep_tests_plain
+  ctest --test-dir "build/$preset" -L plain --output-on-failure --no-tests=error
+done
+
+stage "tests: release"
+report=build/release/Testing/skipped.txt
+mkdir -p "$(dirname "$report")"
+status=0
+ctest --preset release --no-tests=error --output-log build/release/Testing/tests.log --verbose >/dev/null || status=$?
+# Every skip is listed with its reason; a test that is skipped in silence does not exist.
+grep -hE 'SKIPPED|Skipped:|skipped:' build/release/Testing/tests.log >"$report" || true
+if [[ -s "$report" ]]; then echo "skipped, with reasons:"; cat "$report"; else echo "skipped: none"; fi
+if ((status)); then
+  ctest --preset release --rerun-failed --output-on-failure || true
+fi
+sed -n '/tests passed/,$p' build/release/Testing/tests.log
+echo "all stages took $SECONDS s"
+exit $status
