@@ -1,0 +1,24 @@
+// The workloads that Lockstep and PyTorch DDP are both timed on.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace lockstep::bench {
+
+/// A model with fixed inputs; `loss()` runs forward and the loss on one batch.
+struct Case {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor()> loss;
+  std::int64_t batch = 0;
+  double lr = 0.01;
+  double momentum = 0.9;
+};
+
+/// Error(invalid_argument) for a name that is not one of resnet50_32, resnet18_32, mlp, toy, resnet50_224.
+Case make_case(const std::string& name, bool bfloat16);
+
+}  // namespace lockstep::bench

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Times data-parallel training steps with PyTorch DDP over Gloo, on the workloads of cases.cpp.
+
+Started by vs_pytorch_ddp.py, one process a rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
+Rank 0 prints one JSON object.
+"""
+import argparse
+import json
+import resource
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def toy():
+    model = nn.Sequential(nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 5))
+    return model, torch.randn(20, 10), torch.randn(20, 5), nn.MSELoss(), dict(lr=0.001)
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    return model, torch.randn(100, 784), torch.randint(10, (100,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
+
+
+def resnet(name, batch, size):
+    import torchvision
+
+    model = getattr(torchvision.models, name)(num_classes=10)
+    inputs = torch.randn(batch, 3, size, size)
+    return model, inputs, torch.randint(10, (batch,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
+
+
+CASES = {
+    "toy": toy,
+    "mlp": mlp,
+    "resnet18_32": lambda: resnet("resnet18", 64, 32),
+    "resnet50_32": lambda: resnet("resnet50", 32, 32),
+    "resnet50_224": lambda: resnet("resnet50", 8, 224),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=sorted(CASES), default="mlp")
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20)
+    args = parser.parse_args()
+
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    dist.init_process_group("gloo")
+    model, inputs, targets, criterion, options = CASES[args.case]()
+    ddp = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), **options)
+
+    def step():
+        optimizer.zero_grad()
+        criterion(ddp(inputs), targets).backward()
+        optimizer.step()
+
+    for _ in range(args.warmup):
+        step()
+    dist.barrier()
+    start = time.perf_counter()
+    for _ in range(args.steps):
+        step()
+    dist.barrier()
+    seconds = time.perf_counter() - start
+    if dist.get_rank() == 0:
+        world = dist.get_world_size()
+        print(json.dumps({
+            "case": args.case,
+            "world": world,
+            "backend": "gloo",
+            "steps": args.steps,
+            "seconds": seconds,
+            "samples_per_s": len(inputs) * world * args.steps / seconds,
+            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

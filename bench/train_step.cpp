@@ -1,0 +1,66 @@
+// Times data-parallel training steps on fixed inputs: zero_grad, forward, loss, backward, optimizer.
+// bench/vs_pytorch_ddp.py runs it in turn with bench/pytorch_ddp_step.py, which does the same with PyTorch DDP.
+//
+//   lockstep run --nproc-per-node 2 train_step --case mlp --warmup 3 --steps 20
+//
+// Rank 0 prints one JSON object.
+#include <lockstep/lockstep.h>
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cases.h"
+
+int main(int argc, char** argv) try {
+  CLI::App app("Times data-parallel training steps");
+  std::string case_name = "mlp";
+  int warmup = 3;
+  int steps = 20;
+  app.add_option("--case", case_name, "one of: resnet50_32, resnet18_32, mlp, toy, resnet50_224")->capture_default_str();
+  app.add_option("--warmup", warmup, "steps before the clock starts")->capture_default_str();
+  app.add_option("--steps", steps, "steps timed")->capture_default_str();
+  bool bfloat16 = false;
+  app.add_flag("--bfloat16", bfloat16, "bfloat16 autocast and channels_last");
+  CLI11_PARSE(app, argc, argv);
+
+  at::set_num_threads(1);
+  torch::manual_seed(1);
+  auto group = lockstep::init();
+  auto bench = lockstep::bench::make_case(case_name, bfloat16);
+  lockstep::DataParallel parallel(bench.module, group);
+  torch::optim::SGD optimizer(bench.module->parameters(), torch::optim::SGDOptions(bench.lr).momentum(bench.momentum));
+
+  const auto step = [&] {
+    optimizer.zero_grad();
+    bench.loss().backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < warmup; ++i) step();
+  lockstep::barrier(group);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < steps; ++i) step();
+  lockstep::barrier(group);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  if (group.rank() == 0) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    std::cout << nlohmann::json{{"case", case_name},
+                                {"world", group.size()},
+                                {"backend", group.backend()},
+                                {"steps", steps},
+                                {"seconds", seconds},
+                                {"samples_per_s", static_cast<double>(bench.batch * group.size() * steps) / seconds},
+                                {"peak_rss_mb", static_cast<double>(usage.ru_maxrss) / 1024.0}}
+                     .dump()
+              << std::endl;
+  }
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << "train_step: " << error.what() << '\n';
+  return 1;
+}

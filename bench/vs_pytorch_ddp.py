@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Training steps a second: Lockstep against PyTorch DDP, in turn on this machine.
+
+    bench/vs_pytorch_ddp.py --cases resnet50_32,resnet18_32,mlp,toy --json ratios.json
+
+Each round runs Lockstep, then PyTorch, and takes the ratio of that pair, so that a machine whose speed drifts does not
+favour either. Ranks have one thread each. Needs the release build and a Python with torch (Debian: python3-torch).
+"""
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# case: (warm-up steps, timed steps)
+STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "mlp": (10, 100), "toy": (100, 2000), "resnet50_224": (1, 3)}
+
+
+def parse_result(output, who):
+    for line in reversed(output.splitlines()):
+        start = line.find("{")
+        if start >= 0:
+            return json.loads(line[start:])
+    raise RuntimeError(f"{who} printed no result:\n{output}")
+
+
+def run_lockstep(build, case, world, extra):
+    warmup, steps = STEPS[case]
+    command = [build / "lockstep", "run", "--nproc-per-node", str(world), build / "bench" / "train_step",
+               "--case", case, "--warmup", str(warmup), "--steps", str(steps), *extra]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1800)
+    if result.returncode:
+        raise RuntimeError(f"Lockstep failed on {case}:\n{result.stdout}{result.stderr}")
+    return parse_result(result.stdout, "Lockstep")
+
+
+def run_pytorch(python, case, world):
+    warmup, steps = STEPS[case]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ranks = []
+    for rank in range(world):
+        env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                   MASTER_PORT=str(port), OMP_NUM_THREADS="1")
+        ranks.append(subprocess.Popen(
+            [python, HERE / "pytorch_ddp_step.py", "--case", case, "--warmup", str(warmup), "--steps", str(steps)],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    try:
+        outputs = [process.communicate(timeout=1800)[0] for process in ranks]
+    finally:
+        for process in ranks:
+            if process.poll() is None:
+                process.kill()
+    if any(process.returncode for process in ranks):
+        raise RuntimeError(f"PyTorch failed on {case}:\n" + "\n".join(outputs))
+    return parse_result(outputs[0], "PyTorch")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default="resnet50_32,resnet18_32,mlp,toy", help=f"of {', '.join(STEPS)}")
+    parser.add_argument("--world", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release")
+    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
+    parser.add_argument("--bfloat16", action="store_true",
+                        help="Lockstep with bfloat16 autocast and channels_last, PyTorch with its float32 default")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    args = parser.parse_args()
+
+    results = []
+    for case in args.cases.split(","):
+        if case not in STEPS:
+            parser.error(f"unknown case {case!r}; there are {', '.join(STEPS)}")
+        ours, theirs = [], []
+        for _ in range(args.rounds):
+            ours.append(run_lockstep(args.build, case, args.world, ["--bfloat16"] if args.bfloat16 else []))
+            theirs.append(run_pytorch(args.python, case, args.world))
+        ratios = [a["samples_per_s"] / b["samples_per_s"] for a, b in zip(ours, theirs)]
+        result = {
+            "case": case,
+            "ratio_median": statistics.median(ratios),
+            "ratio_min": min(ratios),
+            "ratio_max": max(ratios),
+            "lockstep_samples_per_s": statistics.median(r["samples_per_s"] for r in ours),
+            "pytorch_samples_per_s": statistics.median(r["samples_per_s"] for r in theirs),
+            "lockstep_peak_rss_mb": statistics.median(r["peak_rss_mb"] for r in ours),
+            "pytorch_peak_rss_mb": statistics.median(r["peak_rss_mb"] for r in theirs),
+            "lockstep_backend": ours[0]["backend"],
+            "world": args.world,
+            "rounds": args.rounds,
+        }
+        results.append(result)
+        print(f"{case:13} ratio {result['ratio_median']:6.2f} ({result['ratio_min']:.2f}..{result['ratio_max']:.2f})   "
+              f"Lockstep {result['lockstep_samples_per_s']:10.1f}  PyTorch {result['pytorch_samples_per_s']:10.1f} "
+              f"samples/s   peak {result['lockstep_peak_rss_mb']:.0f} / {result['pytorch_peak_rss_mb']:.0f} MB", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
