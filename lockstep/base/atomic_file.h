@@ -1,0 +1,51 @@
+// Files that are either the old one or the whole new one, also after a crash or on a full disk.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace lockstep {
+
+/// Writes to a temporary file beside `path`; `commit` makes it `path`, on disk (fsync of file and folder). Without
+/// commit, or after an error, the temporary is removed and an old `path` stays as it was.
+/// Every failure is an Error(io) naming the path, the bytes wanted and the reason; on a full disk also the bytes free.
+/// Not thread-safe. Nothing of an old file (mode, owner) is kept; the new one gets 0666 minus the umask.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile();
+
+  /// Appends all of it.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+
+  /// At most once, and the last call.
+  void commit();
+
+  std::uint64_t bytes_written() const noexcept { return written_; }
+
+ private:
+  [[noreturn]] void give_up(std::string_view step, int error, std::uint64_t wanted);
+  void remove_temporary() noexcept;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  UniqueFd fd_;
+  std::uint64_t written_ = 0;
+};
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Removes temporaries in `folder` whose writer was killed; those of living writers stay (they hold a lock).
+/// Returns how many were removed; 0 for a missing folder.
+std::size_t remove_abandoned_temporaries(const std::filesystem::path& folder);
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// A child process held by identity: signals and waits can never reach another process that got its number.
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/base/unique_fd.h>
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// How a process ended: by `exit` with a code, or by a signal.
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;  ///< 0 when it exited by itself
+
+  bool ok() const noexcept { return code == 0 && signal == 0; }
+  bool operator==(const ExitStatus&) const = default;
+};
+
+/// "exit code 3" or "signal 9 (SIGKILL)".
+std::string describe(const ExitStatus& status);
+
+/// "SIGKILL" for 9; "signal 99" for a number without a name.
+std::string signal_name(int signal);
+
+enum class ChildStream { inherit, pipe, discard };
+
+struct ChildOptions {
+  /// The program and its arguments; a program without '/' is looked up in the PATH the child will have. No shell.
+  std::vector<std::string> arguments;
+  std::optional<Environment> environment;   ///< all of the child's; nullopt: this process's
+  std::filesystem::path working_directory;  ///< empty: this process's
+  ChildStream out = ChildStream::inherit;
+  ChildStream err = ChildStream::inherit;
+  /// SIGKILL when the thread that spawned it ends, so spawn from a thread that lives as long as the child should.
+  bool dies_with_parent = true;
+};
+
+/// A running or ended child, leader of its own process group; stdin is /dev/null, no other descriptor is inherited
+/// that is closed on exec. The destructor kills the whole group and reaps the child. Not thread-safe.
+class Child {
+ public:
+  /// Error(io) naming the program and the reason when it cannot be started, Error(invalid_argument) without arguments.
+  explicit Child(const ChildOptions& options);
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) noexcept;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child();
+
+  pid_t pid() const noexcept { return pid_; }
+
+  /// Readable (poll) once the child has ended.
+  int end_fd() const noexcept { return pidfd_.get(); }
+
+  /// Read ends of the child's streams; closed unless ChildStream::pipe was asked for.
+  UniqueFd& out() noexcept { return out_; }
+  UniqueFd& err() noexcept { return err_; }
+
+  /// How it ended; nullopt while it runs.
+  std::optional<ExitStatus> poll();
+
+  /// Waits until it ended, at most `limit`; nullopt when it still runs then.
+  std::optional<ExitStatus> wait_for(std::chrono::milliseconds limit);
+
+  /// Sends `signal` to the child and all of its process group, also after the child itself has ended.
+  void signal_group(int signal);
+
+  /// SIGTERM to the group, up to `grace` for the child to end, then SIGKILL to what is left of the group.
+  ExitStatus stop(std::chrono::milliseconds grace);
+
+ private:
+  void kill_and_reap() noexcept;
+
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+  UniqueFd out_;
+  UniqueFd err_;
+  std::optional<ExitStatus> status_;
+};
+
+/// What a finished program left behind.
+struct Captured {
+  ExitStatus status;
+  std::string out;
+  std::string err;
+};
+
+/// Runs a program to its end and collects both streams. Error(timeout), with what it wrote so far, when it takes
+/// longer than `limit`; it is killed then.
+Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit);
+
+}  // namespace lockstep
