@@ -6,7 +6,8 @@ namespace {
 std::string compose(std::string_view where, std::string_view message, const FilePosition& position) {
   std::string text = fmt::format("[{}] {}", where, message);
   if (!position.file.empty()) {
-    text += position.line > 0 ? fmt::format(" ({}:{})", position.file, position.line) : fmt::format(" ({})", position.file);
+    text +=
+        position.line > 0 ? fmt::format(" ({}:{})", position.file, position.line) : fmt::format(" ({})", position.file);
   }
   return text;
 }

@@ -1,0 +1,134 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+// Temporaries are hidden files ".<name>.<random>.lockstep-tmp".
+constexpr std::string_view kSuffix = ".lockstep-tmp";
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+std::string reason(int error, const std::filesystem::path& path) {
+  std::string text = std::generic_category().message(error);
+  if (error == ENOSPC || error == EDQUOT) {
+    std::error_code failed;
+    const auto space = std::filesystem::space(folder_of(path), failed);
+    text = error == ENOSPC ? "the disk is full" : "the disk quota is used up";
+    if (!failed) text += fmt::format(" ({} bytes free)", space.available);
+    text += "; make room or choose another folder";
+  }
+  return text;
+}
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  constexpr std::size_t kRoomForName = 200;  // of the 255 bytes a name may have
+  const std::string name = path.filename().string().substr(0, kRoomForName);
+  return folder_of(path) / fmt::format(".{}.{:08x}{}", name, std::random_device{}(), kSuffix);
+}
+
+// Not mkstemp: it would give mode 0600, and the umask cannot be read without changing it for all threads.
+UniqueFd open_new(const std::filesystem::path& path) {
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+}
+
+int sync_folder(const std::filesystem::path& folder) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return errno;
+  // Some file systems (network ones) cannot sync a folder and say EINVAL; there is nothing more to do then.
+  return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+bool is_abandoned(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  constexpr int kTries = 100;
+  int error = 0;
+  for (int i = 0; i < kTries && !fd_; ++i) {
+    temporary_ = temporary_name(path_);
+    fd_ = open_new(temporary_);
+    error = errno;
+    if (error != EEXIST) break;
+  }
+  if (!fd_) give_up("create", error, 0);
+  // Tells remove_abandoned_temporaries that the writer lives; where locks are not supported it merely is not told.
+  ::flock(fd_.get(), LOCK_EX | LOCK_NB);
+}
+
+AtomicFile::~AtomicFile() { remove_temporary(); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  const std::uint64_t wanted = written_ + bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) give_up("write", count == 0 ? ENOSPC : errno, wanted);
+    written_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void AtomicFile::commit() {
+  if (::fsync(fd_.get()) != 0) give_up("sync", errno, written_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("rename", errno, written_);
+  temporary_.clear();
+  fd_.reset();
+  if (const int error = sync_folder(folder_of(path_))) give_up("sync the folder of", error, written_);
+}
+
+void AtomicFile::give_up(std::string_view step, int error, std::uint64_t wanted) {
+  const std::uint64_t written = written_;
+  // The reason first: once the temporary is gone, the disk is no longer full.
+  const std::string why = reason(error, path_);
+  remove_temporary();
+  fail(ErrorKind::io, "file", "cannot {} {} ({} of {} bytes written): {}", step, path_.string(), written, wanted, why);
+}
+
+void AtomicFile::remove_temporary() noexcept {
+  if (fd_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+  temporary_.clear();
+  fd_.reset();
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+std::size_t remove_abandoned_temporaries(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::size_t removed = 0;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with('.') || !name.ends_with(kSuffix) || !is_abandoned(entry->path())) continue;
+    std::error_code failed;
+    if (std::filesystem::remove(entry->path(), failed)) ++removed;
+  }
+  return removed;
+}
+
+}  // namespace lockstep

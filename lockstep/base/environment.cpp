@@ -1,0 +1,43 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+
+#include <unistd.h>
+
+namespace lockstep {
+
+Environment current_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    // Of a name that occurs twice, getenv and most shells see the first.
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::optional<std::string> find(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  if (found == environment.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::int64_t> find_integer(const Environment& environment, std::string_view name, std::int64_t low,
+                                         std::int64_t high) {
+  const auto text = find(environment, name);
+  if (!text) return std::nullopt;
+  const auto value = parse_integer(*text);
+  if (!value) {
+    fail(ErrorKind::environment, "environment", "{}='{}' is not an integer; set it to one from {} to {}, or unset it",
+         name, *text, low, high);
+  }
+  if (*value < low || *value > high) {
+    fail(ErrorKind::environment, "environment", "{}={} is out of range; it must be from {} to {}", name, *value, low,
+         high);
+  }
+  return value;
+}
+
+}  // namespace lockstep

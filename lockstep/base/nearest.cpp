@@ -1,0 +1,69 @@
+#include <lockstep/base/nearest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+// What people mistype without meaning anything else: case, and dashes for underscores.
+std::string fold(std::string_view text) {
+  std::string folded(text);
+  for (char& c : folded) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '-') c = '_';
+  }
+  return folded;
+}
+
+// Damerau's distance in its restricted form: neighbours may be swapped once.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+// A third of the letters wrong is still a slip of the fingers; more is another word.
+bool is_slip(std::size_t distance, std::size_t size, std::size_t other_size) {
+  const std::size_t allowed = std::max<std::size_t>(std::max(size, other_size) / 3, 1);
+  return distance == 0 || (distance <= allowed && distance < std::min(size, other_size));
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(std::string_view wrong, std::span<const std::string> valid) {
+  constexpr std::size_t kLongestName = 200;
+  if (wrong.empty() || wrong.size() > kLongestName) return std::nullopt;
+  const std::string folded = fold(wrong);
+  const std::string* best = nullptr;
+  std::size_t best_distance = 0;
+  for (const std::string& candidate : valid) {
+    const std::size_t distance = edit_distance(folded, fold(candidate));
+    if (!is_slip(distance, folded.size(), candidate.size())) continue;
+    if (best == nullptr || distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  if (best == nullptr) return std::nullopt;
+  return *best;
+}
+
+std::string did_you_mean(std::string_view wrong, std::span<const std::string> valid) {
+  const auto close = nearest(wrong, valid);
+  return close ? fmt::format("; did you mean '{}'?", *close) : std::string();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/unique_fd.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+namespace lockstep {
+
+void UniqueFd::reset(int fd) noexcept {
+  // Linux closes the descriptor even when close reports an error: never try again. Who must know writes with fsync.
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    fail(ErrorKind::io, "pipe", "cannot make a pipe: {}", std::generic_category().message(errno));
+  }
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace lockstep
