@@ -1,0 +1,46 @@
+// main() of every test binary.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+// Thread pools size themselves when their library is loaded, which is before main(): so set the size and start over.
+// One thread a process, because ranks are processes and the parent of forked ranks must have no threads.
+void start_over_with_one_thread(char** argv) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  if (::setenv("OMP_NUM_THREADS", "1", 1) == 0) ::execv("/proc/self/exe", argv);
+  std::perror("cannot restart the test with OMP_NUM_THREADS=1");
+  std::exit(2);
+}
+
+// A skipped test is a test that proves nothing: say so where it is seen.
+void print_skipped() {
+  const auto& all = *testing::UnitTest::GetInstance();
+  if (all.skipped_test_count() == 0) return;
+  std::printf("\nSkipped %d tests:\n", all.skipped_test_count());
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const auto& suite = *all.GetTestSuite(i);
+    for (int k = 0; k < suite.total_test_count(); ++k) {
+      const auto& test = *suite.GetTestInfo(k);
+      if (!test.result()->Skipped()) continue;
+      std::printf("  %s.%s\n", test.test_suite_name(), test.name());
+      for (int part = 0; part < test.result()->total_part_count(); ++part) {
+        std::printf("    %s\n", test.result()->GetTestPartResult(part).message());
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  start_over_with_one_thread(argv);
+  testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  print_skipped();
+  return result;
+}

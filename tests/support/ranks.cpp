@@ -1,0 +1,118 @@
+#include "support/ranks.h"
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/unique_fd.h>
+
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace lockstep::test {
+namespace {
+
+// A port that was free a moment ago. The kernel hands out such ports in turn, so that another process gets this one
+// before rank 0 has opened it is unlikely.
+std::uint16_t free_port() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(socket.get(), raw, length) != 0 || ::getsockname(socket.get(), raw, &length) != 0) {
+    fail(ErrorKind::io, "run_ranks", "no free port: {}", std::strerror(errno));
+  }
+  return ntohs(address.sin_port);
+}
+
+World world_of(int rank, int size) {
+  World world;
+  world.rank = rank;
+  world.size = size;
+  world.local_rank = rank;
+  world.local_size = size;
+  world.host = "localhost";
+  world.launcher = "test";
+  return world;
+}
+
+World forked_world(int size, Meeting meeting, const std::filesystem::path& folder) {
+  World world = world_of(0, size);
+  world.meeting = meeting;
+  if (meeting == Meeting::file) world.store_path = folder / "store";
+  if (meeting == Meeting::tcp) {
+    world.master_addr = "127.0.0.1";
+    world.master_port = free_port();
+  }
+  return world;
+}
+
+int required_integer(const char* name) {
+  const auto value = find_integer(current_environment(), name, 0, 1 << 20);
+  if (!value) fail(ErrorKind::environment, "run_ranks", "{} is not set, though mpirun set OMPI_COMM_WORLD_SIZE", name);
+  return static_cast<int>(*value);
+}
+
+World mpirun_world() {
+  World world = world_of(required_integer("OMPI_COMM_WORLD_RANK"), required_integer("OMPI_COMM_WORLD_SIZE"));
+  world.local_rank = required_integer("OMPI_COMM_WORLD_LOCAL_RANK");
+  world.local_size = required_integer("OMPI_COMM_WORLD_LOCAL_SIZE");
+  world.meeting = Meeting::mpi;
+  return world;
+}
+
+}  // namespace
+
+GroupOptions RankOptions::test_group_options(std::string_view backend) {
+  GroupOptions options;
+  options.backend = backend;
+  options.start_timeout = std::chrono::seconds(30);
+  options.timeout = std::chrono::seconds(30);
+  return options;
+}
+
+Rank::Rank(World world, GroupOptions options) : world_(std::move(world)), options_(std::move(options)) {}
+
+Group& Rank::group() {
+  if (!group_) group_ = connect(world_, options_);
+  return *group_;
+}
+
+void Rank::kill_self() const {
+  ::kill(::getpid(), SIGKILL);
+  ::pause();
+  ::_exit(9);
+}
+
+std::optional<int> mpirun_size() {
+  const auto size = find_integer(current_environment(), "OMPI_COMM_WORLD_SIZE", 1, 1 << 20);
+  return size ? std::optional<int>(static_cast<int>(*size)) : std::nullopt;
+}
+
+std::vector<Outcome> rank_outcomes(int n, const RankOptions& options, const RankBody& body) {
+  const TemporaryFolder folder("lockstep-ranks");
+  World world = forked_world(n, options.meeting, folder.path());
+  return fork_outcomes(n, {options.deadline, options.environment}, [&](int number) {
+    world.rank = number;
+    world.local_rank = number;
+    Rank rank(world, options.group);
+    body(rank);
+  });
+}
+
+void run_ranks(int n, const RankOptions& options, const RankBody& body) {
+  if (!mpirun_size()) return expect_all_ok(rank_outcomes(n, options, body));
+  ASSERT_EQ(n, *mpirun_size()) << "this test was started by an mpirun of another size";
+  Rank rank(mpirun_world(), options.group);
+  body(rank);
+}
+
+}  // namespace lockstep::test
