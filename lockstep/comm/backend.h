@@ -26,14 +26,20 @@ struct Call {
 };
 
 /// State behind a Work. Implementations: done already, a c10d work, an MPI request, a shared-memory operation.
+/// A backend's own state is called by one thread at a time; the front adds group, op and sequence number to its errors
+/// and calls it no more once it returned or threw anything but a timeout.
 class WorkState {
  public:
   virtual ~WorkState() = default;
-  /// Blocks; throws the operation's Error, or Error(timeout) after `timeout`.
+  /// Blocks; throws the operation's Error, or Error(timeout) after `timeout`, after which it may be called again.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
+  /// Whether `wait` would not block; never throws.
   virtual bool test() = 0;
 };
 
+/// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause, which ends the group;
+/// Error(unsupported) or Error(invalid_argument), on all ranks alike, does not. What it throws says only what it saw
+/// itself; who died or gave up, and why, the front finds out (Job::find_cause).
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -42,6 +48,7 @@ class Backend {
   using Pending = std::shared_ptr<WorkState>;
 
   virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) = 0;
+  /// Leaves the tensors of ranks other than root as they were.
   virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) = 0;
   virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call) = 0;
   virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
@@ -57,8 +64,12 @@ class Backend {
   /// mismatch into an error; must itself be safe against ranks that are in different collectives.
   virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call) = 0;
 
-  /// Memory for `allocate`; default: ordinary memory.
+  /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
+
+  /// This rank gives the group up: makes what is under way on this and the other ranks fail soon, where the engine
+  /// can. Nothing but destruction follows. Returns at once.
+  virtual void abort() noexcept {}
 };
 
 }  // namespace lockstep::detail

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ struct BackendContext {
   std::string name;                       ///< of the group, unique in the job
   std::chrono::milliseconds start_timeout{};
   std::chrono::milliseconds timeout{};
+  bool one_host = true;      ///< all ranks of the group share a machine and its namespaces
+  std::string bind_address;  ///< the address of this host that the others reach; empty: not known
+  /// Throws Error(peer_lost) when a rank of the job has ended or given up. For backends that wait by polling: it costs
+  /// about as much as a round trip to the store, so call it every 50 ms of waiting or so, not in every turn.
+  std::function<void()> throw_if_peer_lost;
 };
 
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);

@@ -2,10 +2,12 @@
 //
 // Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (other than
 // contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
-// carried; float16 and bfloat16 are accumulated in float32. All ranks pass the same dtype and, where not said
-// otherwise, the same shape; a mismatch is Error(mismatch) on every rank. In a group of one rank they copy at most.
+// carried; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all".
+// Complex numbers are moved, not reduced. All ranks pass the same dtype and, where not said otherwise, the same shape;
+// a mismatch is Error(mismatch) on every rank. In a group of one rank they copy at most. Autograd does not see them.
 //
-// Each function has an `_async` twin that returns a Work. Formulas and traffic: docs/architecture.md.
+// The `_async` twins return a Work. Errors of all: invalid_argument, mismatch, timeout, peer_lost, unsupported.
+// Formulas and traffic: docs/architecture.md.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -59,10 +61,14 @@ at::Tensor gather(const at::Tensor& tensor, const Group& group, int root);
 /// their slice as `like`; on root `like` may be undefined.
 at::Tensor scatter(const at::Tensor& tensor, const Group& group, int root, const at::Tensor& like);
 
-/// Point to point between group ranks; messages between a pair with one tag arrive in order. Not checked for
-/// mismatches beyond their size.
+/// Point to point between two different group ranks; messages between a pair with one tag (0..kMaxTag) arrive in order.
+/// A send may block until its receive was called. Not checked for mismatches beyond their number of bytes, which fails
+/// the group. Empty tensors are not sent.
+inline constexpr int kMaxTag = (1 << 20) - 1;
 void send(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);
+Work send_async(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);
 void receive(at::Tensor& tensor, const Group& group, int source, int tag = 0);
+Work receive_async(at::Tensor& tensor, const Group& group, int source, int tag = 0);
 
 /// Returns once every rank has entered it.
 void barrier(const Group& group);

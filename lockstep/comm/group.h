@@ -24,13 +24,19 @@ struct GroupOptions {
   /// How long one collective may take. Overridden by LOCKSTEP_TIMEOUT_S.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
-  /// instead of a hang. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
+  /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
+  /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_arguments = true;
 };
 
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
 /// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
-/// The last handle's destruction releases local resources only: it never communicates.
+///
+/// A group that failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), this and every later
+/// call on the group throws, naming the first reason known in the job. Errors of other kinds leave it usable.
+///
+/// The last handle's destruction releases local resources only and does not talk to other ranks. One exception: after
+/// a failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
 class Group {
  public:
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
@@ -44,7 +50,7 @@ class Group {
   int group_rank(int world_rank) const;   ///< Error(invalid_argument) when that rank is not a member
   bool contains(int world_rank) const;
   const std::string& name() const;
-  std::string_view backend() const;
+  std::string_view backend() const;  ///< "self" in every group of one rank
   const World& world() const;
   std::chrono::milliseconds timeout() const;
 
@@ -53,18 +59,28 @@ class Group {
   /// rank that is not a member of this group.
   std::optional<Group> subgroup(const std::vector<int>& world_ranks) const;
 
+  /// A handle to the same group whose collectives do not compare arguments first. For code that made sure of them once,
+  /// such as a bucket that is reduced every step. All ranks must use it for the same calls.
+  Group unchecked() const;
+  bool checks_arguments() const { return checks_; }
+
   /// Tells the other ranks why this one gives up, so that their errors name the first reason. Best effort, never
-  /// throws, returns at once. After it the group must not be used.
+  /// throws, returns at once. After it the group, and every other group of this job, is unusable on this rank.
   void abort(std::string_view reason) noexcept;
 
   detail::GroupImpl& impl() const { return *impl_; }
 
  private:
   std::shared_ptr<detail::GroupImpl> impl_;
+  bool checks_ = true;
 };
 
-/// Meets the other ranks of `world` and returns the group of all of them. Error(timeout) names the ranks that never
-/// came; Error(unsupported) a backend that this build lacks.
+/// Meets the other ranks of `world` and returns the group of all of them.
+/// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S and LOCKSTEP_CHECK_COLLECTIVES override
+/// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID stands
+/// for the identity of this host, so that ranks with different values count as being on different hosts.
+/// Errors: timeout, naming the ranks that never came; io, when the port of the store is taken; unsupported, for a
+/// backend that this build lacks; invalid_argument or environment for a bad option or variable.
 Group connect(const World& world, const GroupOptions& options = {});
 
 /// The two calls most programs need: detect_world() and connect().
