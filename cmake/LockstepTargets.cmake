@@ -27,7 +27,8 @@ target_compile_options(lockstep_torch_pch PRIVATE -fpch-preprocess)
 
 # lockstep_use_torch(TARGET): link libtorch and share the precompiled header.
 function(lockstep_use_torch target)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # Not the property POSITION_INDEPENDENT_CODE: it means -fPIE for a program, and the header is built with -fPIC.
+  target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE lockstep_torch)
   target_precompile_headers(${target} REUSE_FROM lockstep_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
