@@ -1,0 +1,132 @@
+#include <lockstep/base/log.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/train/config.h>
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kMostSeconds = 1e6;
+
+}  // namespace
+
+void describe(ConfigFields& fields, SystemConfig& c) {
+  fields.field("work_dir", c.work_dir, anything(),
+               "folder for logs, metrics, checkpoints and results; made if missing");
+  fields.field("seed", c.seed, at_least(0), "of the initial weights, dropout, shuffling and augmentation");
+  fields.field("threads", c.threads, between(1, 1024), "threads of each rank that compute one operation together");
+  fields.field("device", c.device, one_of({"auto", "cpu", "cuda"}), "auto: cuda for a single rank where there is one");
+  fields.field("log_level", c.log_level, one_of(log_level_names()), "least important lines that are logged");
+  fields.field("deterministic", c.deterministic, anything(), "prefer deterministic kernels where there is a choice");
+}
+
+void describe(ConfigFields& fields, ParallelConfig& c) {
+  fields.field("mode", c.mode, one_of({"data_parallel", "stand_alone"}), "stand_alone: one process, no communication");
+  fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi"}),
+               "auto: self alone, shm when all ranks share a host, else gloo");
+  fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
+  fields.field("bucket_mb", c.bucket_mb, above(0), "MiB of gradients that travel together");
+  fields.field("first_bucket_mb", c.first_bucket_mb, above(0), "MiB of the first bucket, so that sending starts early");
+  fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
+               "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
+  fields.field("timeout_s", c.timeout_s, between(0.001, kMostSeconds), "seconds one collective may take");
+  fields.field("start_timeout_s", c.start_timeout_s, between(0.001, kMostSeconds), "seconds to wait for all ranks");
+}
+
+void describe(ConfigFields& fields, ModelConfig& c) {
+  fields.field("name", c.name, required(one_of(models::model_names())), "the network");
+  fields.field("num_classes", c.num_classes, at_least(1), "outputs of the last layer");
+  fields.field("hidden", c.hidden, at_least(1), "mlp: widths of the hidden layers");
+  fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
+  fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
+  fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
+}
+
+void describe(ConfigFields& fields, LossConfig& c) {
+  fields.field("name", c.name, one_of({"cross_entropy", "cross_entropy_expand"}),
+               "cross_entropy_expand: the same value, built of primitive operations");
+  fields.field("label_smoothing", c.label_smoothing, from_to_below(0, 1),
+               "share of the target spread over all classes");
+}
+
+void describe(ConfigFields& fields, DataConfig& c) {
+  fields.field("name", c.name, required(one_of(data::dataset_names())), "the data set");
+  fields.field("root", c.root, required(), "folder with the data set's files");
+  fields.field("batch_size", c.batch_size, at_least(1), "pictures of one rank in one batch");
+  fields.field("eval_batch_size", c.eval_batch_size, at_least(1), "the same in evaluation; null: batch_size");
+  fields.field("shuffle", c.shuffle, anything(), "a new order each epoch; false: the order of the files");
+  fields.field("shuffle_seed", c.shuffle_seed, at_least(0), "of order and augmentation; null: system.seed");
+  fields.field("remainder", c.remainder, one_of({"drop", "keep", "pad"}),
+               "last batch of an epoch when it is not full: drop it, keep it (ranks weighted by their pictures), or "
+               "fill it with pictures from the start of the epoch");
+  fields.field("workers", c.workers, between(0, 256),
+               "threads of each rank that prepare batches; 0: the training thread");
+  fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");
+  fields.field("train_transforms", c.train_transforms, anything(), "steps from stored picture to model input");
+  fields.field("eval_transforms", c.eval_transforms, anything(), "the same for evaluation");
+}
+
+void describe(ConfigFields& fields, OptimizerConfig& c) {
+  fields.field("name", c.name, one_of({"sgd", "momentum", "adam", "adamw"}), "the update rule");
+  fields.field("lr", c.lr, required(above(0)), "learning rate before the schedule");
+  fields.field("momentum", c.momentum, from_to_below(0, 1), "null: 0 for sgd, 0.9 for momentum");
+  fields.field("nesterov", c.nesterov, anything(), "sgd, momentum: Nesterov's form");
+  fields.field("dampening", c.dampening, between(0, 1),
+               "sgd, momentum: share of the gradient left out of the momentum");
+  fields.field("weight_decay", c.weight_decay, at_least(0), "L2 penalty; decoupled from the gradient for adamw");
+  fields.field("betas", c.betas, from_to_below(0, 1), "adam, adamw: decay of the two moments");
+  fields.field("eps", c.eps, above(0), "adam, adamw: added to the denominator");
+}
+
+void describe(ConfigFields& fields, SchedulerConfig& c) {
+  fields.field("name", c.name, one_of({"constant", "step", "multi_step", "cosine"}), "how the learning rate falls");
+  fields.field("warmup_epochs", c.warmup_epochs, at_least(0), "epochs of linear rise at the start");
+  fields.field("warmup_steps", c.warmup_steps, at_least(0), "the same in optimizer steps; give one of the two");
+  fields.field("warmup_factor", c.warmup_factor, between(0, 1), "share of lr at which the rise starts");
+  fields.field("unit", c.unit, one_of({"epochs", "steps"}), "what step_size and milestones count");
+  fields.field("step_size", c.step_size, at_least(1), "step: distance between two decays");
+  fields.field("milestones", c.milestones, at_least(1), "multi_step: when to decay, ascending");
+  fields.field("gamma", c.gamma, between(0, 1), "step, multi_step: factor of one decay");
+  fields.field("min_lr", c.min_lr, at_least(0), "cosine ends here, step and multi_step stop here");
+}
+
+void describe(ConfigFields& fields, TrainConfig& c) {
+  fields.field("epochs", c.epochs, at_least(1), "passes over the training data");
+  fields.field("steps", c.steps, at_least(1), "stop after this many optimizer steps, also within an epoch");
+  fields.field("accumulate", c.accumulate, at_least(1), "batches of each rank in one optimizer step");
+  fields.field("clip_norm", c.clip_norm, at_least(0), "largest norm of all gradients together; 0: no limit");
+  fields.field("eval_every", c.eval_every, at_least(0), "epochs between evaluations; 0: only at the end");
+}
+
+void describe(ConfigFields& fields, CheckpointConfig& c) {
+  fields.field("folder", c.folder, anything(), "null: checkpoints/ in system.work_dir");
+  fields.field("every_epochs", c.every_epochs, at_least(0), "epochs between checkpoints; 0: none at epochs' ends");
+  fields.field("every_steps", c.every_steps, at_least(0), "optimizer steps between checkpoints; 0: none within epochs");
+  fields.field("keep", c.keep, at_least(1), "how many of the newest to keep");
+  fields.field("resume", c.resume, anything(),
+               "auto: the newest intact one if there is one; none: start anew; or a file");
+  fields.field("export_weights", c.export_weights, anything(), "write model.safetensors to system.work_dir at the end");
+}
+
+void describe(ConfigFields& fields, CallbacksConfig& c) {
+  fields.field("loss_every", c.loss_every, at_least(0), "steps between lines with the loss; 0: none");
+  fields.field("console_ranks", c.console_ranks, one_of({"first", "all"}), "ranks that print to the console");
+  fields.field("progress", c.progress, one_of({"auto", "on", "off"}), "progress bar; auto: on a terminal");
+  fields.field("metrics_every", c.metrics_every, at_least(0), "steps between lines in metrics.jsonl; 0: none");
+  fields.field("loss_curve", c.loss_curve, anything(), "draw loss.svg from metrics.jsonl");
+}
+
+void describe(ConfigFields& fields, RunConfig& c) {
+  fields.section("system", c.system, "where and how each rank runs");
+  fields.section("parallel", c.parallel, "how the ranks work together");
+  fields.section("model", c.model, "what is trained");
+  fields.section("loss", c.loss, "what is minimized");
+  fields.section("data", c.data, "what it is trained on");
+  fields.section("optimizer", c.optimizer, "how weights are updated");
+  fields.section("scheduler", c.scheduler, "how the learning rate changes");
+  fields.section("train", c.train, "how long, and how one step is made");
+  fields.section("checkpoint", c.checkpoint, "what is saved, and where training goes on");
+  fields.section("callbacks", c.callbacks, "what is shown and recorded");
+}
+
+}  // namespace lockstep::train

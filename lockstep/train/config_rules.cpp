@@ -1,0 +1,110 @@
+// The rules between keys.
+#include <lockstep/base/error.h>
+#include <lockstep/train/config.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+template <typename... Args>
+[[noreturn]] void contradiction(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::config, "config", format, std::forward<Args>(args)...);
+}
+
+void check_length(const TrainConfig& train) {
+  if (!train.epochs && !train.steps) {
+    contradiction(
+        "neither train.epochs nor train.steps says how long to train; give one of them, e.g. train.epochs=10");
+  }
+}
+
+void check_optimizer(const OptimizerConfig& optimizer) {
+  const double momentum = momentum_of(optimizer);
+  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum";
+  if (!has_momentum && optimizer.momentum) {
+    contradiction("optimizer.momentum is {} but optimizer.name {} has betas instead; remove optimizer.momentum",
+                  *optimizer.momentum, optimizer.name);
+  }
+  if (!has_momentum && optimizer.nesterov) {
+    contradiction("optimizer.nesterov needs optimizer.name sgd or momentum, which is {}", optimizer.name);
+  }
+  if (optimizer.name == "momentum" && momentum == 0) {
+    contradiction("optimizer.momentum is 0 with optimizer.name momentum; use optimizer.name=sgd or a momentum above 0");
+  }
+  if (optimizer.nesterov && (momentum == 0 || optimizer.dampening != 0)) {
+    contradiction("optimizer.nesterov needs optimizer.momentum above 0 and optimizer.dampening 0; they are {} and {}",
+                  momentum, optimizer.dampening);
+  }
+  if (optimizer.betas.size() != 2) {
+    contradiction("optimizer.betas must hold 2 numbers, it holds {}", optimizer.betas.size());
+  }
+}
+
+void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer) {
+  if (scheduler.warmup_epochs > 0 && scheduler.warmup_steps > 0) {
+    contradiction("scheduler.warmup_epochs is {} and scheduler.warmup_steps is {}; give one of them",
+                  scheduler.warmup_epochs, scheduler.warmup_steps);
+  }
+  const auto& at = scheduler.milestones;
+  if (scheduler.name == "multi_step" && at.empty()) {
+    contradiction("scheduler.name multi_step needs scheduler.milestones, e.g. [80, 120]");
+  }
+  if (std::adjacent_find(at.begin(), at.end(), std::greater_equal<>()) != at.end()) {
+    contradiction("scheduler.milestones must ascend, they are [{}]", fmt::join(at, ", "));
+  }
+  if (scheduler.min_lr > optimizer.lr) {
+    contradiction("scheduler.min_lr {} is above optimizer.lr {}", scheduler.min_lr, optimizer.lr);
+  }
+}
+
+void check_model(const RunConfig& config) {
+  if (config.model.weights && config.model.weights->empty()) {
+    contradiction("model.weights is empty; give a safetensors file, or null for random weights");
+  }
+  if (config.model.name == "mlp" && config.model.channels_last) {
+    contradiction("model.channels_last has no meaning for model.name mlp; set it to false");
+  }
+}
+
+void check_folders(const RunConfig& config) {
+  if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
+  if (config.data.root.empty()) contradiction("data.root is empty; give the folder that holds the data set");
+  if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
+}
+
+}  // namespace
+
+void check_run_config(const RunConfig& config) {
+  check_folders(config);
+  check_length(config.train);
+  check_optimizer(config.optimizer);
+  check_scheduler(config.scheduler, config.optimizer);
+  check_model(config);
+}
+
+RunConfig read_run_config(const ConfigSource& source) {
+  auto config = read_config<RunConfig>(source);
+  check_run_config(config);
+  return config;
+}
+
+double momentum_of(const OptimizerConfig& config) {
+  if (config.momentum) return *config.momentum;
+  return config.name == "momentum" ? 0.9 : 0.0;
+}
+
+std::int64_t eval_batch_size_of(const DataConfig& config) { return config.eval_batch_size.value_or(config.batch_size); }
+
+std::uint64_t shuffle_seed_of(const RunConfig& config) {
+  return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));
+}
+
+std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
+  if (config.checkpoint.folder) return *config.checkpoint.folder;
+  return std::filesystem::path(config.system.work_dir) / "checkpoints";
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,33 @@
+#include <lockstep/train/loss.h>
+
+#include <torch/torch.h>
+
+#include <limits>
+
+namespace lockstep::train {
+namespace {
+
+at::Tensor smoothed_targets(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  const auto classes = logits.size(1);
+  const auto one_hot = torch::one_hot(labels, classes).to(logits.scalar_type());
+  return one_hot * (1.0 - smoothing) + smoothing / static_cast<double>(classes);
+}
+
+at::Tensor expanded(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  const auto shifted = logits - logits.amax({-1}, /*keepdim=*/true);
+  const auto powers = shifted.exp();
+  const auto p = powers / powers.sum(-1, /*keepdim=*/true);
+  const auto log_p = p.clamp_min(std::numeric_limits<float>::min()).log();
+  return -(smoothed_targets(logits, labels, smoothing) * log_p).sum(-1).mean();
+}
+
+}  // namespace
+
+at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
+  if (kind == LossKind::cross_entropy_expand) return expanded(wide, labels, smoothing);
+  namespace F = torch::nn::functional;
+  return F::cross_entropy(wide, labels, F::CrossEntropyFuncOptions().label_smoothing(smoothing));
+}
+
+}  // namespace lockstep::train

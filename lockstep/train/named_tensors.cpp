@@ -1,0 +1,67 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/sha256.h>
+#include <lockstep/train/named_tensors.h>
+
+#include <torch/torch.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::train {
+namespace {
+
+std::string describe(const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes().begin(), tensor.sizes().end(), ","));
+}
+
+void append(NamedTensors& out, const torch::OrderedDict<std::string, at::Tensor>& items) {
+  for (const auto& item : items) out.emplace_back(item.key(), item.value());
+}
+
+}  // namespace
+
+NamedTensors module_state(const torch::nn::Module& module) {
+  NamedTensors out;
+  append(out, module.named_parameters());
+  append(out, module.named_buffers());
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+void load_module_state(torch::nn::Module& module, const NamedTensors& state) {
+  torch::NoGradGuard no_grad;
+  std::map<std::string_view, const at::Tensor*> saved;
+  for (const auto& [name, tensor] : state) saved.emplace(name, &tensor);
+  for (auto& [name, tensor] : module_state(module)) {
+    const auto found = saved.find(name);
+    if (found == saved.end()) fail(ErrorKind::data, "model state", "the model's {} is not in the saved state", name);
+    const auto& value = *found->second;
+    if (value.sizes() != tensor.sizes() || value.scalar_type() != tensor.scalar_type()) {
+      fail(ErrorKind::data, "model state", "{} is {} in the saved state and {} in the model", name, describe(value),
+           describe(tensor));
+    }
+    tensor.copy_(value);
+    saved.erase(found);
+  }
+  if (!saved.empty()) {
+    fail(ErrorKind::data, "model state", "the saved state holds {} which the model does not have",
+         saved.begin()->first);
+  }
+}
+
+std::string sha256_of(const NamedTensors& tensors) {
+  Sha256 hash;
+  for (const auto& [name, tensor] : tensors) {
+    hash.update(fmt::format("{} {}\n", name, describe(tensor)));
+    const auto values = tensor.detach().cpu().contiguous();
+    hash.update(std::as_bytes(std::span(static_cast<const char*>(values.data_ptr()), values.nbytes())));
+  }
+  return hash.hex();
+}
+
+std::string params_sha256(const torch::nn::Module& module) { return sha256_of(module_state(module)); }
+
+}  // namespace lockstep::train

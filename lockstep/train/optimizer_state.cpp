@@ -1,0 +1,137 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/optimizer.h>
+
+#include <torch/torch.h>
+
+#include <map>
+#include <type_traits>
+
+namespace lockstep::train {
+namespace {
+
+namespace optim = torch::optim;
+
+constexpr std::string_view kWhere = "optimizer state";
+
+// libtorch keys the state by the parameter's TensorImpl: as text before 2.1, as a pointer since.
+template <typename Key>
+Key state_key(const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<Key, std::string>) {
+    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+  } else {
+    return parameter.unsafeGetTensorImpl();
+  }
+}
+
+template <typename Map>
+optim::OptimizerParamState* find_state(const Map& states, const at::Tensor& parameter) {
+  const auto found = states.find(state_key<typename Map::key_type>(parameter));
+  return found == states.end() ? nullptr : found->second.get();
+}
+
+template <typename Map>
+void put_state(Map& states, const at::Tensor& parameter, std::unique_ptr<optim::OptimizerParamState> state) {
+  states[state_key<typename Map::key_type>(parameter)] = std::move(state);
+}
+
+void append(NamedTensors& out, const std::string& parameter, std::string_view field, const at::Tensor& tensor) {
+  if (tensor.defined()) out.emplace_back(fmt::format("{}.{}", parameter, field), tensor);
+}
+
+template <typename State>
+void append_moments(NamedTensors& out, const std::string& parameter, const State& state) {
+  append(out, parameter, "exp_avg", state.exp_avg());
+  append(out, parameter, "exp_avg_sq", state.exp_avg_sq());
+  append(out, parameter, "step", torch::scalar_tensor(state.step(), torch::kLong));
+}
+
+// The tensors of a saved state by name; each is taken once.
+class Saved {
+ public:
+  explicit Saved(const NamedTensors& tensors) : tensors_(tensors.begin(), tensors.end()) {}
+
+  at::Tensor take(const std::string& parameter, std::string_view field, at::IntArrayRef shape) {
+    const auto found = tensors_.find(fmt::format("{}.{}", parameter, field));
+    if (found == tensors_.end()) return {};
+    auto tensor = found->second;
+    if (tensor.sizes() != shape) {
+      fail(ErrorKind::data, kWhere, "{} has {} elements in the checkpoint, the model's parameter needs {}",
+           found->first, tensor.numel(), c10::multiply_integers(shape));
+    }
+    tensors_.erase(found);
+    return tensor;
+  }
+
+  void require_empty() const {
+    if (tensors_.empty()) return;
+    fail(ErrorKind::data, kWhere,
+         "the checkpoint holds {} which this optimizer has no place for; resume with the "
+         "model and optimizer that wrote it",
+         tensors_.begin()->first);
+  }
+
+ private:
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+at::Tensor like(const at::Tensor& saved, const at::Tensor& parameter) {
+  return at::empty_like(parameter, parameter.suggest_memory_format()).copy_(saved);
+}
+
+std::unique_ptr<optim::OptimizerParamState> take_sgd(Saved& saved, const std::string& name, const at::Tensor& p) {
+  const auto momentum = saved.take(name, "momentum_buffer", p.sizes());
+  if (!momentum.defined()) return nullptr;
+  auto state = std::make_unique<optim::SGDParamState>();
+  state->momentum_buffer(like(momentum, p));
+  return state;
+}
+
+template <typename State>
+std::unique_ptr<optim::OptimizerParamState> take_moments(Saved& saved, const std::string& name, const at::Tensor& p) {
+  const auto average = saved.take(name, "exp_avg", p.sizes());
+  const auto square = saved.take(name, "exp_avg_sq", p.sizes());
+  const auto step = saved.take(name, "step", {});
+  if (!average.defined() || !square.defined() || !step.defined()) return nullptr;
+  auto state = std::make_unique<State>();
+  state->exp_avg(like(average, p));
+  state->exp_avg_sq(like(square, p));
+  state->step(step.template item<std::int64_t>());
+  return state;
+}
+
+}  // namespace
+
+NamedTensors optimizer_state(const optim::Optimizer& optimizer, const torch::nn::Module& module) {
+  NamedTensors out;
+  for (const auto& item : module.named_parameters()) {
+    const auto* state = find_state(optimizer.state(), item.value());
+    if (const auto* sgd = dynamic_cast<const optim::SGDParamState*>(state)) {
+      append(out, item.key(), "momentum_buffer", sgd->momentum_buffer());
+    } else if (const auto* adam = dynamic_cast<const optim::AdamParamState*>(state)) {
+      append_moments(out, item.key(), *adam);
+    } else if (const auto* adamw = dynamic_cast<const optim::AdamWParamState*>(state)) {
+      append_moments(out, item.key(), *adamw);
+    }
+  }
+  return out;
+}
+
+void load_optimizer_state(optim::Optimizer& optimizer, const torch::nn::Module& module, const NamedTensors& state) {
+  torch::NoGradGuard no_grad;
+  Saved saved(state);
+  for (const auto& item : module.named_parameters()) {
+    const auto& parameter = item.value();
+    std::unique_ptr<optim::OptimizerParamState> loaded;
+    if (dynamic_cast<optim::SGD*>(&optimizer) != nullptr) {
+      loaded = take_sgd(saved, item.key(), parameter);
+    } else if (dynamic_cast<optim::Adam*>(&optimizer) != nullptr) {
+      loaded = take_moments<optim::AdamParamState>(saved, item.key(), parameter);
+    } else {
+      loaded = take_moments<optim::AdamWParamState>(saved, item.key(), parameter);
+    }
+    if (loaded) put_state(optimizer.state(), parameter, std::move(loaded));
+  }
+  saved.require_empty();
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,43 @@
+// Tensors in files that Python reads too: the safetensors format. The layout is described in safetensors_header.h.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::train {
+
+using TensorMap = std::map<std::string, at::Tensor, std::less<>>;
+using TensorMetadata = std::map<std::string, std::string, std::less<>>;
+
+/// Writes a new file or replaces an old one as a whole (see AtomicFile). Tensors may have any strides and device;
+/// dtypes: float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool. The same tensors and metadata
+/// give the same bytes. Error(invalid_argument) naming the tensor for another dtype or a bad name, Error(io).
+void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const TensorMetadata& metadata = {});
+
+/// All tensors, on the CPU, contiguous. Everything is checked before memory is taken: Error(data) names the file, the
+/// tensor and the rule broken; Error(io) a missing or unreadable file.
+TensorMap load_safetensors(const std::filesystem::path& path);
+
+/// What the writer said about the file; reads the header only. Errors as above.
+TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
+
+/// All parameters and buffers under their names, e.g. "layer1.0.conv1.weight"; the tensors share the module's memory.
+TensorMap named_state(const torch::nn::Module& module);
+
+/// save_safetensors of named_state.
+void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
+                  const TensorMetadata& metadata = {});
+
+/// Copies each tensor of the file into the parameter or buffer of the same name; floating dtypes are converted.
+/// Error(data) lists every name that is missing, unexpected, or of another shape or kind; the module is then unchanged.
+void load_weights(torch::nn::Module& module, const std::filesystem::path& path);
+
+}  // namespace lockstep::train
