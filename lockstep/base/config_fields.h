@@ -15,11 +15,11 @@ namespace lockstep {
 
 /// What values a field may take; for lists, what each item may be. Limits hold for numbers, choices for text.
 struct ConfigRule {
-  std::optional<double> low;
-  std::optional<double> high;
+  std::optional<double> low{};
+  std::optional<double> high{};
   bool low_excluded = false;
   bool high_excluded = false;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices{};
   bool required = false;
 };
 

@@ -17,11 +17,11 @@ struct ConfigNode {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string scalar;             ///< the text of a scalar, without quotes
-  bool quoted = false;            ///< the scalar stood in quotes: it is text, whatever it looks like
-  std::vector<ConfigNode> items;  ///< of a list
-  std::vector<Entry> entries;     ///< of a map, in the order of the file, keys unique
-  FilePosition position;          ///< file and line, or `override 'train.epochs=3'` with line 0
+  std::string scalar{};             ///< the text of a scalar, without quotes
+  bool quoted = false;              ///< the scalar stood in quotes: it is text, whatever it looks like
+  std::vector<ConfigNode> items{};  ///< of a list
+  std::vector<Entry> entries{};     ///< of a map, in the order of the file, keys unique
+  FilePosition position{};          ///< file and line, or `override 'train.epochs=3'` with line 0
 
   /// The value under `key` of a map; nullptr when absent or when this is no map.
   const ConfigNode* find(std::string_view key) const;

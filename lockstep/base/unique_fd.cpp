@@ -21,7 +21,17 @@ Pipe make_pipe() {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     fail(ErrorKind::io, "pipe", "cannot make a pipe: {}", std::generic_category().message(errno));
   }
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return {above_standard_streams(std::move(pipe.read_end)), above_standard_streams(std::move(pipe.write_end))};
+}
+
+UniqueFd above_standard_streams(UniqueFd fd) {
+  if (fd.get() > STDERR_FILENO) return fd;
+  UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!moved) {
+    fail(ErrorKind::io, "file descriptor", "cannot duplicate {}: {}", fd.get(), std::generic_category().message(errno));
+  }
+  return moved;
 }
 
 }  // namespace lockstep

@@ -36,7 +36,12 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-/// A pipe whose ends are closed on exec. Error(io) when the process has no descriptors left.
+/// A pipe whose ends are closed on exec and lie above the standard streams. Error(io) when the process has no
+/// descriptors left.
 Pipe make_pipe();
+
+/// The same file with a number above 2, closed on exec: in a process that was started with a standard stream closed,
+/// the next file opened would otherwise take its place.
+UniqueFd above_standard_streams(UniqueFd fd);
 
 }  // namespace lockstep

@@ -1,0 +1,75 @@
+// Running a program to its end while reading both of its streams.
+#include <lockstep/base/error.h>
+#include <lockstep/base/process.h>
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Appends what is there; closes the descriptor at its end.
+void read_some(UniqueFd& fd, std::string& text) {
+  std::array<char, 65536> buffer;
+  const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
+  if (count > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  } else if (count == 0 || errno != EINTR) {
+    fd.reset();
+  }
+}
+
+// Waits for the end of the child or for output, at most until `deadline`; false when that has passed.
+bool wait_for_news(Child& child, Captured& captured, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  if (left <= 0) return false;
+  // poll ignores descriptors below 0.
+  std::array<pollfd, 3> watched{
+      {{child.out().get(), POLLIN, 0}, {child.err().get(), POLLIN, 0}, {child.end_fd(), POLLIN, 0}}};
+  ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left, 1 << 30)));
+  if (watched[0].revents != 0) read_some(child.out(), captured.out);
+  if (watched[1].revents != 0) read_some(child.err(), captured.err);
+  return true;
+}
+
+// What lies in the pipe now; its end is not waited for, since a program that left the group may keep it open.
+void drain(UniqueFd& fd, std::string& text) {
+  constexpr std::size_t kLargestPipe = 1 << 20;
+  const std::size_t enough = text.size() + kLargestPipe;
+  while (fd && text.size() < enough) {
+    pollfd watched{fd.get(), POLLIN, 0};
+    if (::poll(&watched, 1, 0) <= 0) return;
+    read_some(fd, text);
+  }
+}
+
+}  // namespace
+
+Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit) {
+  options.out = ChildStream::pipe;
+  options.err = ChildStream::pipe;
+  const auto deadline = Clock::now() + limit;
+  Child child(options);
+  Captured captured;
+  while (!child.poll()) {
+    if (!wait_for_news(child, captured, deadline)) {
+      fail(ErrorKind::timeout, "process", "{} did not end within {} ms and was killed; it wrote:\n{}{}",
+           options.arguments.front(), limit.count(), captured.out, captured.err);
+    }
+  }
+  child.signal_group(SIGKILL);
+  drain(child.out(), captured.out);
+  drain(child.err(), captured.err);
+  captured.status = *child.poll();
+  return captured;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#include <lockstep/base/config_node.h>
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::string shorten(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+[[noreturn]] void fail_in_list(std::string_view what, std::size_t index, const ConfigNode& item) {
+  throw Error(
+      ErrorKind::config, "config",
+      fmt::format("{}[{}]: expected a name or 'name: {{arguments}}', found {}", what, index,
+                  item.kind == ConfigNode::Kind::map ? fmt::format("a section with {} keys", item.entries.size())
+                                                     : describe_found(item)),
+      item.position);
+}
+
+}  // namespace
+
+const ConfigNode* ConfigNode::find(std::string_view key) const {
+  for (const Entry& entry : entries) {
+    if (entry.key == key) return &entry.value;
+  }
+  return nullptr;
+}
+
+std::string describe_found(const ConfigNode& node) {
+  switch (node.kind) {
+    case ConfigNode::Kind::null: return "nothing";
+    case ConfigNode::Kind::scalar:
+      return node.quoted ? fmt::format("the text \"{}\"", shorten(node.scalar))
+                         : fmt::format("'{}'", shorten(node.scalar));
+    case ConfigNode::Kind::list: return "a list";
+    case ConfigNode::Kind::map: return "a section";
+  }
+  return "nothing";
+}
+
+std::vector<NamedArguments> read_named_list(const ConfigNode& node, std::string_view what) {
+  if (node.kind == ConfigNode::Kind::null) return {};
+  if (node.kind != ConfigNode::Kind::list) {
+    throw Error(
+        ErrorKind::config, "config",
+        fmt::format("{}: expected a list of names or 'name: {{arguments}}', found {}", what, describe_found(node)),
+        node.position);
+  }
+  std::vector<NamedArguments> result;
+  for (const ConfigNode& item : node.items) {
+    if (item.kind == ConfigNode::Kind::scalar) {
+      result.push_back({item.scalar, {.position = item.position}, item.position});
+    } else if (item.kind == ConfigNode::Kind::map && item.entries.size() == 1) {
+      const auto& [name, arguments] = item.entries.front();
+      if (arguments.kind != ConfigNode::Kind::map && arguments.kind != ConfigNode::Kind::null) {
+        throw Error(ErrorKind::config, "config",
+                    fmt::format("{}[{}]: expected the arguments of {} as 'key: value' pairs, found {}", what,
+                                result.size(), name, describe_found(arguments)),
+                    arguments.position);
+      }
+      result.push_back({name, arguments, arguments.position});
+    } else {
+      fail_in_list(what, result.size(), item);
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep

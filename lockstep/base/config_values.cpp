@@ -1,0 +1,218 @@
+#include <lockstep/base/config_values.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/parse.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+template <typename T>
+constexpr std::string_view kSingular = "";
+template <>
+constexpr std::string_view kSingular<bool> = "true or false";
+template <>
+constexpr std::string_view kSingular<std::int64_t> = "an integer";
+template <>
+constexpr std::string_view kSingular<double> = "a number";
+template <>
+constexpr std::string_view kSingular<std::string> = "text";
+
+template <typename T>
+struct IsOptional : std::false_type {};
+template <typename T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <typename T>
+struct IsList : std::false_type {};
+template <typename T>
+struct IsList<std::vector<T>> : std::true_type {};
+
+std::optional<bool> parse_scalar(const std::string& text, bool /*type*/) { return parse_bool(text); }
+std::optional<std::int64_t> parse_scalar(const std::string& text, std::int64_t /*type*/) { return parse_integer(text); }
+std::optional<double> parse_scalar(const std::string& text, double /*type*/) { return parse_number(text); }
+std::optional<std::string> parse_scalar(const std::string& text, const std::string& /*type*/) { return text; }
+
+bool is_null_word(const ConfigNode& node) {
+  const auto& text = node.scalar;
+  return !node.quoted && (text == "~" || text == "null" || text == "Null" || text == "NULL" || text.empty());
+}
+
+bool is_null(const ConfigNode& node) {
+  return node.kind == ConfigNode::Kind::null || (node.kind == ConfigNode::Kind::scalar && is_null_word(node));
+}
+
+// What to write instead, when that is plain to see.
+template <typename T>
+std::string hint(const ConfigNode& node) {
+  if (is_null(node)) return "; give a value or leave the key out";
+  if (node.kind != ConfigNode::Kind::scalar) return "";
+  if (node.quoted && parse_scalar(node.scalar, T{})) return "; remove the quotes";
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    constexpr double kExactInDouble = 9007199254740992.0;
+    const auto number = parse_number(node.scalar);
+    if (number && std::trunc(*number) == *number && std::abs(*number) <= kExactInDouble) {
+      return fmt::format("; write {}", static_cast<std::int64_t>(*number));
+    }
+  }
+  return "";
+}
+
+std::string broken_rule(double value, const ConfigRule& rule) {
+  const bool too_low = rule.low && (rule.low_excluded ? !(value > *rule.low) : !(value >= *rule.low));
+  const bool too_high = rule.high && (rule.high_excluded ? !(value < *rule.high) : !(value <= *rule.high));
+  if (!too_low && !too_high) return "";
+  return fmt::format("{} is out of range; it must be {}", value, allowed_values(rule));
+}
+std::string broken_rule(std::int64_t value, const ConfigRule& rule) {
+  return broken_rule(static_cast<double>(value), rule).empty()
+             ? ""
+             : fmt::format("{} is out of range; it must be {}", value, allowed_values(rule));
+}
+std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/) { return ""; }
+std::string broken_rule(const std::string& value, const ConfigRule& rule) {
+  if (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end())
+    return "";
+  return fmt::format("'{}' is not one of {}{}", value, fmt::join(rule.choices, ", "),
+                     did_you_mean(value, rule.choices));
+}
+
+class ValueReader {
+ public:
+  ValueReader(const ConfigRule& rule, std::vector<ConfigMistake>& mistakes) : rule_(rule), mistakes_(mistakes) {}
+
+  template <typename T>
+  void read(const ConfigNode& node, const std::string& path, T& value) {
+    if constexpr (std::is_same_v<T, ConfigNode>) {
+      value = node;
+    } else if constexpr (IsOptional<T>::value) {
+      read_optional(node, path, value);
+    } else if constexpr (IsList<T>::value) {
+      read_list(node, path, value);
+    } else {
+      if (auto read = read_scalar<T>(node, path)) value = std::move(*read);
+    }
+  }
+
+ private:
+  template <typename T>
+  void read_optional(const ConfigNode& node, const std::string& path, std::optional<T>& value) {
+    if (is_null(node)) {
+      value.reset();
+    } else if (auto read = read_scalar<T>(node, path)) {
+      value = std::move(*read);
+    }
+  }
+
+  template <typename T>
+  void read_list(const ConfigNode& node, const std::string& path, std::vector<T>& value) {
+    if (node.kind != ConfigNode::Kind::list) {
+      const std::string how = node.kind == ConfigNode::Kind::scalar ? fmt::format("; write [{}]", node.scalar) : "";
+      add(node, fmt::format("{}: expected a list, found {}{}", path, describe_found(node), how));
+      return;
+    }
+    const std::size_t before = mistakes_.size();
+    std::vector<T> result;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      if (auto item = read_scalar<T>(node.items[i], fmt::format("{}[{}]", path, i))) result.push_back(std::move(*item));
+    }
+    if (mistakes_.size() == before) value = std::move(result);
+  }
+
+  template <typename T>
+  std::optional<T> read_scalar(const ConfigNode& node, const std::string& path) {
+    std::optional<T> value;
+    const bool may_be_quoted = std::is_same_v<T, std::string>;
+    if (node.kind == ConfigNode::Kind::scalar && !is_null(node) && (may_be_quoted || !node.quoted)) {
+      value = parse_scalar(node.scalar, T{});
+    }
+    if (!value) {
+      add(node, fmt::format("{}: expected {}, found {}{}", path, kSingular<T>, describe_found(node), hint<T>(node)));
+      return std::nullopt;
+    }
+    if (const std::string broken = broken_rule(*value, rule_); !broken.empty()) {
+      add(node, fmt::format("{}: {}", path, broken));
+      return std::nullopt;
+    }
+    return value;
+  }
+
+  void add(const ConfigNode& node, std::string text) { mistakes_.push_back({node.position, std::move(text)}); }
+
+  const ConfigRule& rule_;
+  std::vector<ConfigMistake>& mistakes_;
+};
+
+ConfigNode scalar_node(std::string text, bool quoted = false) {
+  return {.kind = ConfigNode::Kind::scalar, .scalar = std::move(text), .quoted = quoted};
+}
+
+// Text that other YAML readers would take for something else.
+bool needs_quotes(const std::string& text) {
+  return is_null_word(scalar_node(text)) || parse_bool(text) || parse_number(text);
+}
+
+ConfigNode node_of(bool value) { return scalar_node(value ? "true" : "false"); }
+ConfigNode node_of(std::int64_t value) { return scalar_node(std::to_string(value)); }
+ConfigNode node_of(double value) { return scalar_node(fmt::format("{}", value)); }
+ConfigNode node_of(const std::string& value) { return scalar_node(value, needs_quotes(value)); }
+ConfigNode node_of(const ConfigNode& value) { return value; }
+
+template <typename T>
+ConfigNode node_of(const std::optional<T>& value) {
+  return value ? node_of(*value) : ConfigNode{};
+}
+
+template <typename T>
+ConfigNode node_of(const std::vector<T>& value) {
+  ConfigNode list{.kind = ConfigNode::Kind::list};
+  for (const auto& item : value) list.items.push_back(node_of(item));
+  return list;
+}
+
+std::string name_of(const bool& /*type*/) { return "true/false"; }
+std::string name_of(const std::int64_t& /*type*/) { return "integer"; }
+std::string name_of(const double& /*type*/) { return "number"; }
+std::string name_of(const std::string& /*type*/) { return "text"; }
+std::string name_of(const ConfigNode& /*type*/) { return "any YAML"; }
+
+template <typename T>
+std::string name_of(const std::optional<T>& /*type*/) {
+  return name_of(T{}) + ", may be null";
+}
+
+template <typename T>
+std::string name_of(const std::vector<T>& /*type*/) {
+  return std::is_same_v<T, std::string> ? "list of texts" : "list of " + name_of(T{}) + "s";
+}
+
+}  // namespace
+
+void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
+                std::vector<ConfigMistake>& mistakes) {
+  std::visit([&](auto* value) { ValueReader(rule, mistakes).read(node, path, *value); }, target);
+}
+
+ConfigNode to_node(const ConfigTarget& target) {
+  return std::visit([](auto* value) { return node_of(*value); }, target);
+}
+
+std::string type_name(const ConfigTarget& target) {
+  return std::visit([](auto* value) { return name_of(*value); }, target);
+}
+
+std::string allowed_values(const ConfigRule& rule) {
+  if (!rule.choices.empty()) return fmt::format("{}", fmt::join(rule.choices, " | "));
+  const std::string low = rule.low ? fmt::format("{} {}", rule.low_excluded ? "above" : "at least", *rule.low) : "";
+  const std::string high = rule.high ? fmt::format("{} {}", rule.high_excluded ? "below" : "at most", *rule.high) : "";
+  if (rule.low && rule.high && !rule.low_excluded && !rule.high_excluded) {
+    return fmt::format("from {} to {}", *rule.low, *rule.high);
+  }
+  return low.empty() || high.empty() ? low + high : low + " and " + high;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,29 @@
+// One field of a configuration: from a node into memory and back, and what may stand there, in words.
+#pragma once
+
+#include <lockstep/base/config_fields.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+struct ConfigMistake {
+  FilePosition position;
+  std::string text;
+};
+
+/// Stores what `node` holds in the target; when it breaks type or rule, adds to `mistakes` and leaves the target alone.
+void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
+                std::vector<ConfigMistake>& mistakes);
+
+/// The field as a node that `read_value` would read back.
+ConfigNode to_node(const ConfigTarget& target);
+
+/// "integer", "list of numbers", "text, may be null", ...
+std::string type_name(const ConfigTarget& target);
+
+/// "above 0", "sgd | momentum"; empty when anything goes.
+std::string allowed_values(const ConfigRule& rule);
+
+}  // namespace lockstep::detail

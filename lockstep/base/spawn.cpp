@@ -1,0 +1,192 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/spawn.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+// What the child was doing when it failed, told to the parent through a pipe that closes itself on exec.
+enum class Step : int { parent_died, enter_folder, streams, exec };
+
+struct Failure {
+  Step step;
+  int error;
+};
+
+// Everything that needs memory, made before fork: the child of a process with threads may allocate nothing.
+struct Plan {
+  std::string program;
+  std::vector<std::string> environment_text;
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  std::string folder;
+  UniqueFd null;
+  int out = -1;
+  int err = -1;
+  int report = -1;
+  bool dies_with_parent = true;
+  pid_t parent = -1;
+};
+
+std::string system_message(int error) { return std::generic_category().message(error); }
+
+std::string find_program(const std::string& name, const Environment& environment) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string path = find(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  std::string_view rest = path;
+  while (true) {
+    const auto colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    std::string candidate = folder.empty() ? name : std::string(folder) + "/" + name;
+    std::error_code error;
+    if (::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error)) return candidate;
+    if (colon == std::string_view::npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  fail(ErrorKind::io, "process", "there is no program '{}' in PATH={}", name, path);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (auto& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// From here to `run_child` the code runs in the child and may call async-signal-safe functions only.
+[[noreturn]] void report(const Plan& plan, Step step) {
+  const Failure failure{step, errno};
+  [[maybe_unused]] const ssize_t written = ::write(plan.report, &failure, sizeof failure);
+  ::_exit(127);
+}
+
+void place(const Plan& plan, int fd, int target) {
+  if (fd >= 0 && ::dup2(fd, target) < 0) report(plan, Step::streams);  // below 0: inherited
+}
+
+[[noreturn]] void run_child(const Plan& plan) {
+  ::setpgid(0, 0);
+  if (plan.dies_with_parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != plan.parent) report(plan, Step::parent_died);  // it died before prctl took effect
+  }
+  if (!plan.folder.empty() && ::chdir(plan.folder.c_str()) != 0) report(plan, Step::enter_folder);
+  place(plan, plan.null.get(), STDIN_FILENO);
+  place(plan, plan.out, STDOUT_FILENO);
+  place(plan, plan.err, STDERR_FILENO);
+  struct sigaction by_default {};
+  by_default.sa_handler = SIG_DFL;
+  ::sigaction(SIGPIPE, &by_default, nullptr);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(plan.program.c_str(), plan.arguments.data(), plan.environment.data());
+  report(plan, Step::exec);
+}
+
+// With all signals blocked, so that no handler of the parent runs in the child.
+pid_t fork_child(const Plan& plan) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::fork();
+  const int error = errno;
+  if (pid == 0) run_child(plan);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) fail(ErrorKind::io, "process", "cannot start a process: {}", system_message(error));
+  ::setpgid(pid, pid);  // also here: whoever is first; both see the group from now on
+  return pid;
+}
+
+[[noreturn]] void fail_to_start(const ChildOptions& options, const Plan& plan, const Failure& failure) {
+  const std::string why = system_message(failure.error);
+  switch (failure.step) {
+    case Step::parent_died: fail(ErrorKind::io, "process", "the parent ended while {} was started", plan.program);
+    case Step::enter_folder:
+      fail(ErrorKind::io, "process", "cannot start {} in {}: {}", plan.program, options.working_directory.string(),
+           why);
+    case Step::streams: fail(ErrorKind::io, "process", "cannot connect the streams of {}: {}", plan.program, why);
+    case Step::exec: fail(ErrorKind::io, "process", "cannot run {}: {}", plan.program, why);
+  }
+  fail(ErrorKind::io, "process", "cannot run {}", plan.program);
+}
+
+UniqueFd open_null() {
+  UniqueFd fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!fd) fail(ErrorKind::io, "process", "cannot open /dev/null: {}", system_message(errno));
+  return above_standard_streams(std::move(fd));
+}
+
+// The fd for one of the child's streams; -1 to inherit. `mine` and `theirs` get the ends of a pipe.
+int prepare_stream(ChildStream kind, const UniqueFd& null, UniqueFd& mine, UniqueFd& theirs) {
+  switch (kind) {
+    case ChildStream::inherit: return -1;
+    case ChildStream::discard: return null.get();
+    case ChildStream::pipe: {
+      Pipe pipe = make_pipe();
+      mine = std::move(pipe.read_end);
+      theirs = std::move(pipe.write_end);
+      return theirs.get();
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+Spawned spawn(const ChildOptions& options) {
+  if (options.arguments.empty() || options.arguments.front().empty()) {
+    fail(ErrorKind::invalid_argument, "process", "no program given");
+  }
+  const Environment environment = options.environment ? *options.environment : current_environment();
+  std::vector<std::string> arguments = options.arguments;
+  Plan plan;
+  plan.program = find_program(arguments.front(), environment);
+  plan.arguments = pointers(arguments);
+  for (const auto& [name, value] : environment) plan.environment_text.push_back(name + "=" + value);
+  plan.environment = pointers(plan.environment_text);
+  plan.folder = options.working_directory.string();
+  plan.null = open_null();
+  plan.dies_with_parent = options.dies_with_parent;
+  plan.parent = ::getpid();
+
+  Spawned spawned;
+  UniqueFd their_out;
+  UniqueFd their_err;
+  plan.out = prepare_stream(options.out, plan.null, spawned.out, their_out);
+  plan.err = prepare_stream(options.err, plan.null, spawned.err, their_err);
+  Pipe failures = make_pipe();
+  plan.report = failures.write_end.get();
+
+  spawned.pid = fork_child(plan);
+  spawned.pidfd.reset(::pidfd_open(spawned.pid, 0));
+  const int pidfd_error = errno;
+  failures.write_end.reset();
+  Failure failure{};
+  ssize_t count = 0;
+  do {
+    count = ::read(failures.read_end.get(), &failure, sizeof failure);
+  } while (count < 0 && errno == EINTR);
+  if (count == 0 && spawned.pidfd) return spawned;  // closed by exec: it runs
+
+  ::kill(-spawned.pid, SIGKILL);
+  while (::waitpid(spawned.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (count == static_cast<ssize_t>(sizeof failure)) fail_to_start(options, plan, failure);
+  fail(ErrorKind::io, "process", "cannot hold process {}: {}", spawned.pid, system_message(pidfd_error));
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,223 @@
+#include <lockstep/base/yaml_text.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+// The n-th line (from 0) of a text, and all that follows it.
+std::string_view from_line(std::string_view text, int n) {
+  for (; n > 0; --n) {
+    const auto end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text;
+}
+
+bool indented_with_tab(std::string_view text) {
+  const auto indentation = text.substr(0, text.find_first_not_of(" \t"));
+  return indentation.find('\t') != std::string_view::npos;
+}
+
+// yaml-cpp's words mean something to the author of a parser only.
+std::string explain(const std::string& message) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplanations = {{
+      {"illegal map value",
+       "a ': ' where no key can stand; check the indentation of this line and the one above, or quote a text with ': "
+       "'"},
+      {"end of map not found", "this line is not indented like the ones it belongs to"},
+      {"end of sequence not found", "this line is not indented like the ones it belongs to"},
+      {"end of sequence flow not found", "a '[' is not closed with ']'"},
+      {"end of map flow not found", "a '{' is not closed with '}'"},
+      {"illegal block entry", "a '- ' where no list item can stand; put the list on lines of its own"},
+      {"unknown token", "a text may not begin with this character; put it in quotes"},
+  }};
+  for (const auto& [words, explanation] : kExplanations) {
+    if (message == words) return std::string(explanation);
+  }
+  return message;
+}
+
+[[noreturn]] void fail_at(const std::string& file, int line, const std::string& message) {
+  throw Error(ErrorKind::config, "config", message, {file, line});
+}
+
+[[noreturn]] void fail_to_parse(std::string_view text, const std::string& file, const YAML::Exception& error) {
+  const int line = error.mark.is_null() ? -1 : error.mark.line;
+  for (int near = line; near >= 0 && near >= line - 1; --near) {
+    if (indented_with_tab(from_line(text, near))) {
+      fail_at(file, near + 1, "tabs are not allowed for indentation; use spaces");
+    }
+  }
+  fail_at(file, line + 1, "not valid YAML: " + explain(error.msg));
+}
+
+// Turns yaml-cpp's nodes into ours.
+class Converter {
+ public:
+  Converter(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+  ConfigNode convert(const YAML::Node& node, int depth = 0) {
+    check_size(node, depth);
+    ConfigNode result;
+    result.position = {file_, line_of(node)};
+    if (node.IsScalar()) {
+      result.kind = ConfigNode::Kind::scalar;
+      result.scalar = node.Scalar();
+      result.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
+      check_closing_quote(node);
+    } else if (node.IsSequence()) {
+      result.kind = ConfigNode::Kind::list;
+      for (const auto& item : node) result.items.push_back(convert(item, depth + 1));
+    } else if (node.IsMap()) {
+      result.kind = ConfigNode::Kind::map;
+      fill_map(node, depth, result);
+    }
+    return result;
+  }
+
+ private:
+  static int line_of(const YAML::Node& node) { return node.Mark().is_null() ? 0 : node.Mark().line + 1; }
+
+  // An anchor inside itself has no end, and one that doubles ten others no bearable one.
+  void check_size(const YAML::Node& node, int depth) {
+    constexpr int kDeepest = 50;
+    constexpr int kMostNodes = 100000;
+    if (depth > kDeepest) {
+      fail_at(file_, line_of(node), fmt::format("nested more than {} deep; does an anchor contain itself?", kDeepest));
+    }
+    if (++nodes_ > kMostNodes) {
+      fail_at(file_, line_of(node), fmt::format("more than {} values once the anchors are resolved", kMostNodes));
+    }
+  }
+
+  // yaml-cpp takes the end of the file for the closing quote, and so swallows the rest of the file without a word.
+  void check_closing_quote(const YAML::Node& node) const {
+    if (node.Mark().is_null()) return;
+    std::string_view rest = from_line(text_, node.Mark().line);
+    rest.remove_prefix(std::min(rest.size(), static_cast<std::size_t>(node.Mark().column)));
+    if (rest.empty() || (rest.front() != '"' && rest.front() != '\'')) return;
+    const char quote = rest.front();
+    for (std::size_t i = 1; i < rest.size(); ++i) {
+      const bool escaped = quote == '"' ? rest[i] == '\\' : rest.substr(i, 2) == "''";
+      if (escaped) {
+        ++i;
+      } else if (rest[i] == quote) {
+        return;
+      }
+    }
+    fail_at(file_, line_of(node), fmt::format("the quote {} that begins here is never closed", quote));
+  }
+
+  void fill_map(const YAML::Node& node, int depth, ConfigNode& map) {
+    ConfigNode merged;
+    for (const auto& pair : node) {
+      const int line = line_of(pair.first);
+      if (!pair.first.IsScalar()) fail_at(file_, line, "a key must be plain text");
+      const std::string& key = pair.first.Scalar();
+      ConfigNode value = convert(pair.second, depth + 1);
+      if (key == "<<") {
+        merge_all(value, line, merged);
+        continue;
+      }
+      if (const ConfigNode* first = map.find(key)) {
+        fail_at(file_, line,
+                fmt::format("the key '{}' stands twice in this section, first in line {}; remove one", key,
+                            first->position.line));
+      }
+      value.position.line = line;
+      map.entries.push_back({key, std::move(value)});
+    }
+    add_missing(merged.entries, map);
+  }
+
+  // What stands in the section itself wins over what is merged in, and earlier merges over later ones.
+  static void add_missing(std::vector<ConfigNode::Entry>& entries, ConfigNode& map) {
+    map.kind = ConfigNode::Kind::map;
+    for (auto& entry : entries) {
+      if (map.find(entry.key) == nullptr) map.entries.push_back(std::move(entry));
+    }
+  }
+
+  void merge_all(ConfigNode& value, int line, ConfigNode& merged) const {
+    if (value.kind == ConfigNode::Kind::map) {
+      add_missing(value.entries, merged);
+    } else if (value.kind == ConfigNode::Kind::list) {
+      for (auto& item : value.items) merge_all(item, line, merged);
+    } else {
+      fail_at(file_, line, fmt::format("'<<' merges a section, but {} stands here", describe_found(value)));
+    }
+  }
+
+  std::string_view text_;
+  const std::string& file_;
+  int nodes_ = 0;
+};
+
+void emit(YAML::Emitter& out, const ConfigNode& node);
+
+void emit_list(YAML::Emitter& out, const ConfigNode& node) {
+  const bool plain = std::all_of(node.items.begin(), node.items.end(), [](const ConfigNode& item) {
+    return item.kind == ConfigNode::Kind::scalar || item.kind == ConfigNode::Kind::null;
+  });
+  if (plain) out << YAML::Flow;
+  out << YAML::BeginSeq;
+  for (const auto& item : node.items) emit(out, item);
+  out << YAML::EndSeq;
+}
+
+void emit(YAML::Emitter& out, const ConfigNode& node) {
+  switch (node.kind) {
+    case ConfigNode::Kind::null: out << YAML::Null; break;
+    case ConfigNode::Kind::scalar:
+      if (node.quoted) out << YAML::DoubleQuoted;
+      out << node.scalar;
+      break;
+    case ConfigNode::Kind::list: emit_list(out, node); break;
+    case ConfigNode::Kind::map:
+      out << YAML::BeginMap;
+      for (const auto& entry : node.entries) {
+        out << YAML::Key << entry.key << YAML::Value;
+        emit(out, entry.value);
+      }
+      out << YAML::EndMap;
+      break;
+  }
+}
+
+}  // namespace
+
+ConfigNode parse_yaml(std::string_view text, const std::string& file) {
+  std::vector<YAML::Node> documents;
+  try {
+    documents = YAML::LoadAll(std::string(text));
+  } catch (const YAML::Exception& error) {
+    fail_to_parse(text, file, error);
+  }
+  if (documents.empty()) return {.position = {file, 0}};
+  if (documents.size() > 1) {
+    fail_at(file, documents[1].Mark().is_null() ? 0 : documents[1].Mark().line + 1,
+            "a second YAML document begins here; a configuration is one document (is the '-' or '---' meant so?)");
+  }
+  return Converter(text, file).convert(documents.front());
+}
+
+std::string print_yaml(const ConfigNode& node) {
+  YAML::Emitter out;
+  emit(out, node);
+  return std::string(out.c_str()) + "\n";
+}
+
+std::string print_yaml_flow(const ConfigNode& node) {
+  YAML::Emitter out;
+  out.SetSeqFormat(YAML::Flow);
+  out.SetMapFormat(YAML::Flow);
+  emit(out, node);
+  return out.c_str();
+}
+
+}  // namespace lockstep
