@@ -17,10 +17,10 @@ class Module;
 namespace lockstep::models {
 
 struct ModelSpec {
-  std::string name;                          ///< one of model_names()
+  std::string name;  ///< one of model_names()
   std::int64_t num_classes = 10;
-  std::int64_t in_channels = 3;              ///< convolutional models
-  std::int64_t in_features = 784;            ///< mlp: inputs are flattened to [N, in_features]
+  std::int64_t in_channels = 3;                     ///< convolutional models
+  std::int64_t in_features = 784;                   ///< mlp: inputs are flattened to [N, in_features]
   std::vector<std::int64_t> hidden = {1024, 1024};  ///< mlp
 };
 
@@ -33,11 +33,13 @@ struct Classifier {
 /// Every name `make_classifier` takes: resnet18, resnet34, resnet50, resnet20, mlp, lenet5.
 std::vector<std::string> model_names();
 
-/// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights).
-/// Error(invalid_argument) for an unknown name, with the nearest known one.
+/// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights; resnet18,
+/// resnet34 and resnet50 then get the very weights that torchvision's get after the same seed).
+/// Error(invalid_argument) for an unknown name, with the nearest known one, and for sizes below 1.
 Classifier make_classifier(const ModelSpec& spec);
 
-/// Table of parameters and buffers with shapes and counts, and totals, for people.
+/// Table of parameters and buffers with shapes and counts, and totals, for people. A tensor that two modules share is
+/// marked and counted once.
 std::string summarize(const torch::nn::Module& module);
 
 }  // namespace lockstep::models

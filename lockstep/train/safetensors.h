@@ -29,10 +29,7 @@ TensorMap load_safetensors(const std::filesystem::path& path);
 /// What the writer said about the file; reads the header only. Errors as above.
 TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
 
-/// All parameters and buffers under their names, e.g. "layer1.0.conv1.weight"; the tensors share the module's memory.
-TensorMap named_state(const torch::nn::Module& module);
-
-/// save_safetensors of named_state.
+/// save_safetensors of module_state (named_tensors.h): parameters and buffers, e.g. "layer1.0.conv1.weight".
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
                   const TensorMetadata& metadata = {});
 

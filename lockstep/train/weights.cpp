@@ -1,5 +1,6 @@
 // The weights of a module, by name, to and from a file.
 #include <lockstep/base/error.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/safetensors.h>
 
 #include <fmt/ranges.h>
@@ -45,27 +46,25 @@ Differences compare(const TensorMap& own, const TensorMap& stored) {
   return found;
 }
 
+TensorMap state_of(const torch::nn::Module& module) {
+  TensorMap state;
+  for (auto& [name, tensor] : module_state(module)) state.emplace(name, tensor);
+  return state;
+}
+
 std::string list(std::string_view title, const std::vector<std::string>& items) {
   return items.empty() ? "" : fmt::format("; {} ({}): {}", title, items.size(), fmt::join(items, ", "));
 }
 
 }  // namespace
 
-TensorMap named_state(const torch::nn::Module& module) {
-  TensorMap state;
-  for (const auto& parameter : module.named_parameters()) state.emplace(parameter.key(), parameter.value());
-  for (const auto& buffer : module.named_buffers()) state.emplace(buffer.key(), buffer.value());
-  std::erase_if(state, [](const auto& item) { return !item.second.defined(); });
-  return state;
-}
-
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path, const TensorMetadata& metadata) {
-  save_safetensors(path, named_state(module), metadata);
+  save_safetensors(path, state_of(module), metadata);
 }
 
 void load_weights(torch::nn::Module& module, const std::filesystem::path& path) {
   const auto stored = load_safetensors(path);
-  auto own = named_state(module);
+  auto own = state_of(module);
   const auto found = compare(own, stored);
   if (!found.none()) {
     throw Error(

@@ -1,0 +1,43 @@
+// Stages of residual blocks, from which all ResNets here are put together (He et al. 2015, arXiv:1512.03385).
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace lockstep::models {
+
+enum class Block {
+  basic,       ///< two 3x3 convolutions; the output has `channels` channels
+  bottleneck,  ///< 1x1, 3x3 (which carries the stride, "v1.5"), 1x1; the output has 4 * `channels` channels
+};
+
+/// How the first block's shortcut changes its shape. The later blocks' shortcuts are the identity.
+enum class Shortcut {
+  projection,  ///< option B of the paper: 1x1 convolution and BatchNorm
+  padding,     ///< option A: every stride-th pixel, and zeros for the new channels; has no parameters
+};
+
+/// Output channels of a block for one channel of its width: 1 or 4.
+std::int64_t expansion(Block block);
+
+struct StageShape {
+  Block block = Block::basic;
+  Shortcut shortcut = Shortcut::projection;
+  std::int64_t in_channels = 0;
+  std::int64_t channels = 0;
+  std::int64_t depth = 0;   ///< number of blocks
+  std::int64_t stride = 1;  ///< of the first block
+};
+
+/// [N, in_channels, H, W] -> [N, expansion * channels, ceil(H / stride), ceil(W / stride)].
+/// Parameters are named as torchvision's: `0.conv1.weight`, `0.downsample.0.weight`, ...
+torch::nn::Sequential residual_stage(const StageShape& shape);
+
+/// 3x3 convolution with padding 1 and without bias.
+torch::nn::Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, std::int64_t stride = 1);
+
+/// The paper's start: convolutions from N(0, 2 / (k * k * out_channels)), BatchNorm at weight 1 and bias 0.
+void initialize_residual(torch::nn::Module& module);
+
+}  // namespace lockstep::models

@@ -1,0 +1,42 @@
+// ResNets for ImageNet-sized pictures, weight for weight those of torchvision.
+#pragma once
+
+#include <lockstep/models/network.h>
+#include <lockstep/models/residual_stage.h>
+
+#include <array>
+#include <memory>
+
+namespace lockstep::models {
+
+struct ResNetShape {
+  Block block = Block::basic;
+  std::array<std::int64_t, 4> depths = {2, 2, 2, 2};  ///< blocks in layer1 .. layer4
+  std::int64_t num_classes = 1000;
+  std::int64_t in_channels = 3;
+};
+
+/// 7x7 convolution with stride 2, max pool, four stages, mean over the pixels, one linear layer.
+/// Takes pictures of any size from 1x1; 32x32 reaches the last stage as one pixel. Names and shapes of parameters and
+/// buffers are torchvision's, and after the same torch::manual_seed so are their values.
+class ResNet : public Network {
+ public:
+  explicit ResNet(const ResNetShape& shape);
+  torch::Tensor forward(const torch::Tensor& pictures) override;
+
+ private:
+  std::int64_t in_channels_;
+  torch::nn::Conv2d conv1_;
+  torch::nn::BatchNorm2d bn1_;
+  torch::nn::Sequential layer1_;
+  torch::nn::Sequential layer2_;
+  torch::nn::Sequential layer3_;
+  torch::nn::Sequential layer4_;
+  torch::nn::Linear fc_;
+};
+
+std::shared_ptr<ResNet> resnet18(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
+std::shared_ptr<ResNet> resnet34(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
+std::shared_ptr<ResNet> resnet50(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
+
+}  // namespace lockstep::models
