@@ -25,15 +25,15 @@ struct World {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  std::string host;             ///< this machine's name, for messages only
+  std::string host;               ///< this machine's name, for messages only
   std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
-  std::string evidence;         ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
+  std::string evidence;           ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
   Meeting meeting = Meeting::alone;
-  std::string master_addr;      ///< with Meeting::tcp
+  std::string master_addr;  ///< with Meeting::tcp
   std::uint16_t master_port = 0;
-  std::string store_path;       ///< with Meeting::file
+  std::string store_path;          ///< with Meeting::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
-  std::string store_prefix;     ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
+  std::string store_prefix;        ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
 };
 
 /// Names accepted by `--launcher` and `detect_world`, "auto" first.

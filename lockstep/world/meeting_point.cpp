@@ -1,0 +1,82 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/world/meeting_point.h>
+#include <lockstep/world/rank_variables.h>
+
+#include <string_view>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::string_view kVariable = "LOCKSTEP_INIT_METHOD";
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kFile = "file://";
+constexpr std::int64_t kHighestPort = 65535;
+
+std::string without_brackets(std::string_view host) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return std::string(host);
+}
+
+[[noreturn]] void fail_method(const std::string& method, std::string_view rule) {
+  fail(ErrorKind::environment, "world", "{}='{}' {}; it reads env://, tcp://HOST:PORT or file:///PATH", kVariable,
+       method, rule);
+}
+
+void meet_by_tcp(const std::string& method, World& world) {
+  const std::string_view place = std::string_view(method).substr(kTcp.size());
+  const auto colon = place.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) fail_method(method, "names no host and port");
+  const auto host = place.substr(0, colon);
+  if (host.find(':') != std::string_view::npos && host.front() != '[') {
+    fail_method(method, "has an IPv6 address without brackets");
+  }
+  const auto port = parse_integer(place.substr(colon + 1));
+  if (!port || *port < 1 || *port > kHighestPort) fail_method(method, "has no port from 1 to 65535");
+  world.meeting = Meeting::tcp;
+  world.master_addr = without_brackets(host);
+  world.master_port = static_cast<std::uint16_t>(*port);
+}
+
+void meet_by_file(const std::string& method, World& world) {
+  const std::string path = method.substr(kFile.size());
+  if (path.size() < 2 || path.front() != '/') fail_method(method, "names no absolute path");
+  world.meeting = Meeting::file;
+  world.store_path = path;
+}
+
+}  // namespace
+
+std::optional<std::string> find_master_addr(const Environment& environment) {
+  const auto address = find(environment, "MASTER_ADDR");
+  if (!address || address->empty()) return std::nullopt;
+  return without_brackets(*address);
+}
+
+std::optional<std::uint16_t> find_master_port(const Environment& environment) {
+  const auto port = find_integer(environment, "MASTER_PORT", 1, kHighestPort);
+  if (!port) return std::nullopt;
+  return static_cast<std::uint16_t>(*port);
+}
+
+bool has_init_method(const Environment& environment) {
+  return find(environment, kVariable).value_or("env://") != "env://";
+}
+
+void meet_by_init_method(const Environment& environment, World& world) {
+  const std::string method = find(environment, kVariable).value_or("");
+  if (method.starts_with(kTcp)) {
+    meet_by_tcp(method, world);
+  } else if (method.starts_with(kFile)) {
+    meet_by_file(method, world);
+  } else {
+    fail_method(method, "has an unknown scheme");
+  }
+  add_evidence(world, kVariable, method);
+}
+
+bool is_loopback(std::string_view address) {
+  return address == "localhost" || address == "::1" || address.starts_with("127.");
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,27 @@
+// Where the ranks meet: LOCKSTEP_INIT_METHOD, or MASTER_ADDR and MASTER_PORT. Internal to world/.
+#pragma once
+
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep::detail {
+
+/// MASTER_ADDR, without the brackets of an IPv6 address; nullopt when unset or empty.
+std::optional<std::string> find_master_addr(const Environment& environment);
+
+/// MASTER_PORT; Error(environment) unless it is an integer in 1..65535.
+std::optional<std::uint16_t> find_master_port(const Environment& environment);
+
+/// Whether LOCKSTEP_INIT_METHOD names a place itself, i.e. is set to anything but "env://".
+bool has_init_method(const Environment& environment);
+
+/// Fills in meeting, address or path as LOCKSTEP_INIT_METHOD says ("tcp://host:port" or "file:///path").
+void meet_by_init_method(const Environment& environment, World& world);
+
+/// Whether `address` always means this host: localhost, 127.x.x.x, ::1.
+bool is_loopback(std::string_view address);
+
+}  // namespace lockstep::detail

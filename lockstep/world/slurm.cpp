@@ -1,0 +1,121 @@
+// A step of Slurm's srun. The variables of the step win over those of the job, which may be larger.
+#include <lockstep/base/error.h>
+#include <lockstep/world/detect.h>
+#include <lockstep/world/meeting_point.h>
+#include <lockstep/world/rank_variables.h>
+#include <lockstep/world/slurm_step.h>
+#include <lockstep/world/slurm_syntax.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 29500;  // torchrun's
+
+struct Variable {
+  std::string_view name;
+  std::string value;
+};
+
+// The first of `names` that is set.
+std::optional<Variable> find_first(const Environment& environment, std::span<const std::string_view> names) {
+  for (const auto name : names) {
+    if (auto value = find(environment, name)) return Variable{name, std::move(*value)};
+  }
+  return std::nullopt;
+}
+
+int tasks_of_node(const Environment& environment, std::int64_t node, const World& world) {
+  constexpr std::array<std::string_view, 2> kNames = {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+  const auto variable = find_first(environment, kNames);
+  if (!variable) {
+    fail(ErrorKind::environment, "world", "{}, but neither {} nor {} is set; start the program with srun",
+         world.evidence, kNames[0], kNames[1]);
+  }
+  const auto tasks = expand_tasks_per_node(variable->value);
+  if (!tasks || node >= static_cast<std::int64_t>(tasks->size()) ||
+      std::accumulate(tasks->begin(), tasks->end(), std::int64_t{0}) != world.size) {
+    fail(ErrorKind::environment, "world",
+         "{}='{}' does not fit {} on node SLURM_NODEID={}; it must list the tasks of each node, e.g. 8(x2),4",
+         variable->name, variable->value, world.evidence, node);
+  }
+  return (*tasks)[static_cast<std::size_t>(node)];
+}
+
+void read_local_of_step(const Environment& environment, World& world) {
+  constexpr auto kMost = std::numeric_limits<int>::max();
+  const auto local_rank = find_integer(environment, "SLURM_LOCALID", 0, kMost);
+  const auto node = find_integer(environment, "SLURM_NODEID", 0, kMost);
+  if (!local_rank || !node) {
+    fail(ErrorKind::environment, "world", "{} is set, but {} is not; srun sets both", world.evidence,
+         local_rank ? "SLURM_NODEID" : "SLURM_LOCALID");
+  }
+  const int local_size = tasks_of_node(environment, *node, world);
+  if (*local_rank >= local_size) {
+    fail(ErrorKind::environment, "world", "SLURM_LOCALID={} is not below the {} tasks of node SLURM_NODEID={}",
+         *local_rank, local_size, *node);
+  }
+  world.local_rank = static_cast<int>(*local_rank);
+  world.local_size = local_size;
+}
+
+std::string first_host(const Environment& environment, const World& world) {
+  constexpr std::array<std::string_view, 3> kNames = {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"};
+  const auto variable = find_first(environment, kNames);
+  if (!variable) {
+    fail(ErrorKind::environment, "world", "{}, but neither MASTER_ADDR nor {} is set; start the program with srun",
+         world.evidence, kNames[0]);
+  }
+  const auto hosts = expand_host_list(variable->value);
+  if (!hosts) {
+    fail(ErrorKind::environment, "world",
+         "{}='{}' is no list of hosts such as n[1-3,7]; set MASTER_ADDR to the host of rank 0", variable->name,
+         variable->value);
+  }
+  return hosts->front();
+}
+
+void meet_at_first_host(const Environment& environment, World& world) {
+  if (world.size == 1) return;
+  if (has_init_method(environment)) {
+    meet_by_init_method(environment, world);
+    return;
+  }
+  const auto address = find_master_addr(environment);
+  world.meeting = Meeting::tcp;
+  world.master_addr = address ? *address : first_host(environment, world);
+  world.master_port = find_master_port(environment).value_or(kDefaultPort);
+  add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
+}
+
+}  // namespace
+
+bool is_slurm_step(const Environment& environment) {
+  // From here upwards numbers stand for the shells of sbatch and salloc and the like.
+  constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
+  constexpr std::array<std::string_view, 2> kNames = {"SLURM_STEP_ID", "SLURM_STEPID"};
+  for (const auto name : kNames) {
+    const auto id = find_integer(environment, name, 0, std::numeric_limits<std::int64_t>::max());
+    if (id) return *id < kFirstSpecialStep;
+  }
+  return false;
+}
+
+std::optional<World> detect_slurm(const Environment& environment) {
+  if (!find(environment, "SLURM_PROCID") || !is_slurm_step(environment)) return std::nullopt;
+  const bool has_step_size = find(environment, "SLURM_STEP_NUM_TASKS").has_value();
+  const RankVariables names = {"SLURM_PROCID", has_step_size ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS", "", ""};
+  auto world = read_rank_and_size(environment, names);
+  world->launcher = "slurm";
+  read_local_of_step(environment, *world);
+  meet_at_first_host(environment, *world);
+  return world;
+}
+
+}  // namespace lockstep::detail
