@@ -23,8 +23,10 @@ enum class BufferPolicy {
 };
 
 struct DataParallelOptions {
-  bool gradients_mean = true;             ///< divide the sum of gradients by the group's size
-  std::int64_t bucket_bytes = 25 << 20;   ///< gradients travel in buckets of about this size
+  /// grad = (1 / size) * sum over ranks of their grads; when false, the sum. Each rank weighs the same, whatever the
+  /// size of its batch.
+  bool gradients_mean = true;
+  std::int64_t bucket_bytes = 25 << 20;       ///< gradients travel in buckets of about this size
   std::int64_t first_bucket_bytes = 1 << 20;  ///< the first to be ready is smaller, so that communication starts early
   BufferPolicy buffers = BufferPolicy::broadcast;
 };
@@ -36,10 +38,22 @@ struct DataParallelOptions {
 ///     lockstep::DataParallel parallel(model, group);
 ///     ... the program's own loop: forward, backward, optimizer.step() ...
 ///
-/// `backward()` returns with every rank's `.grad()` holding the same averaged values. Parameters that took no part in
-/// this backward on any rank keep their `.grad()` as it was; those unused only here get the other ranks' gradients.
-/// Works with any optimizer. Not thread-safe; one backward at a time.
-/// Errors: Error(mismatch) naming the parameter when ranks built different modules; errors of the collectives.
+/// `backward()` returns with every rank's `.grad()` holding the same averaged values, bit for bit. A backward on top of
+/// existing gradients adds to them as it does on one rank. Parameters that took no part in this backward on any rank
+/// keep their `.grad()` as it was; those unused only here get the other ranks' gradients. `.grad()` is a part of a
+/// communication buffer, so a handle to it sees later backwards' values, too.
+///
+/// Every rank calls the same number of backwards, each of which uses at least one parameter (`backward_without_data`
+/// stands in for one). Parameters may be shared, frozen, used several times, or used in some steps only. With
+/// `create_graph`, values are averaged but `.grad()` itself cannot be differentiated again.
+///
+/// Works with any optimizer; one that looks at the loss (LBFGS) must be given the same loss on all ranks. After an
+/// exception from `backward()` gradients are undetermined; when all ranks skip that step, the next one is right again.
+/// Not thread-safe; one backward at a time.
+///
+/// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank went on after an
+/// exception that the others did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
+/// gradient; errors of the collectives. Those found during backward come out of `backward()`.
 class DataParallel {
  public:
   DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});
@@ -67,7 +81,8 @@ class DataParallel {
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
   /// For a rank that has no batch left while others have: takes part in their backward with zero gradients, and ends
-  /// with the same `.grad()` as they do.
+  /// with the same `.grad()` as they do. Sends what was accumulated under no_sync, so on all ranks together it is
+  /// a synchronization without a backward. Does nothing under no_sync.
   void backward_without_data();
 
   /// Every rank takes rank 0's buffers. A collective.
@@ -81,6 +96,9 @@ class DataParallel {
   static std::shared_ptr<torch::nn::Module> as_module(const std::shared_ptr<Contained>& module) {
     return module;
   }
+  bool synchronizes() const;
+  void set_synchronizes(bool synchronizes);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,100 @@
+#include <lockstep/base/error.h>
+#include <lockstep/mirrored/coalesced_broadcast.h>
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/mirrored/reducer.h>
+#include <lockstep/mirrored/replica.h>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace lockstep {
+
+struct DataParallel::State {
+  std::shared_ptr<torch::nn::Module> module;
+  Group group;
+  std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when the module has none
+  std::shared_ptr<mirrored::Reducer> reducer;           ///< none in a group of one; refers to buffers
+};
+
+namespace {
+
+void require_valid(const std::shared_ptr<torch::nn::Module>& module, const DataParallelOptions& options) {
+  if (!module) fail(ErrorKind::invalid_argument, "data_parallel", "the module must not be null");
+  if (options.bucket_bytes < 1 || options.first_bucket_bytes < 1) {
+    fail(ErrorKind::invalid_argument, "data_parallel",
+         "bucket_bytes and first_bucket_bytes must be at least 1; they are {} and {}", options.bucket_bytes,
+         options.first_bucket_bytes);
+  }
+}
+
+std::string describe(const DataParallelOptions& options) {
+  return fmt::format("options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={}",
+                     options.gradients_mean, options.bucket_bytes, options.first_bucket_bytes,
+                     options.buffers == BufferPolicy::broadcast ? "broadcast" : "local");
+}
+
+std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& named) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& each : named) tensors.push_back(each.tensor);
+  return tensors;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options)
+    : state_(std::make_unique<State>(State{std::move(module), std::move(group), std::nullopt, nullptr})) {
+  require_valid(state_->module, options);
+  if (state_->group.size() == 1) return;
+
+  mirrored::Replica replica = mirrored::replica_of(*state_->module);
+  mirrored::require_same(mirrored::describe(replica, describe(options)), state_->group);
+  mirrored::broadcast_all(tensors_of(replica.parameters), state_->group);
+  if (!replica.buffers.empty()) {
+    state_->buffers.emplace(tensors_of(replica.buffers), state_->group);
+    synchronize_buffers();
+  }
+
+  std::vector<mirrored::NamedTensor> trainable;
+  std::copy_if(std::make_move_iterator(replica.parameters.begin()), std::make_move_iterator(replica.parameters.end()),
+               std::back_inserter(trainable), [](const auto& each) { return each.tensor.requires_grad(); });
+  if (trainable.empty()) return;
+  const bool follow = options.buffers == BufferPolicy::broadcast && state_->buffers;
+  state_->reducer = std::make_shared<mirrored::Reducer>(
+      std::move(trainable), mirrored::BucketLimits{options.bucket_bytes, options.first_bucket_bytes},
+      options.gradients_mean, state_->group, follow ? &*state_->buffers : nullptr);
+}
+
+DataParallel::~DataParallel() = default;
+DataParallel::DataParallel(DataParallel&&) noexcept = default;
+DataParallel& DataParallel::operator=(DataParallel&&) noexcept = default;
+
+DataParallel::NoSync::NoSync(DataParallel& parallel) : parallel_(parallel), before_(parallel.synchronizes()) {
+  parallel_.set_synchronizes(false);
+}
+
+DataParallel::NoSync::~NoSync() { parallel_.set_synchronizes(before_); }
+
+bool DataParallel::synchronizes() const { return !state_->reducer || state_->reducer->synchronizes(); }
+
+void DataParallel::set_synchronizes(bool synchronizes) {
+  if (state_->reducer) state_->reducer->set_synchronizes(synchronizes);
+}
+
+void DataParallel::backward_without_data() {
+  if (state_->reducer) state_->reducer->round_without_gradients();
+}
+
+void DataParallel::synchronize_buffers() {
+  if (!state_->buffers) return;
+  state_->buffers->start();
+  state_->buffers->finish();
+}
+
+torch::nn::Module& DataParallel::module() const { return *state_->module; }
+const Group& DataParallel::group() const { return state_->group; }
+
+}  // namespace lockstep

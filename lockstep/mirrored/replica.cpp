@@ -1,0 +1,111 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/mirrored/replica.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <unordered_set>
+
+namespace lockstep::mirrored {
+namespace {
+
+constexpr std::string_view kWhere = "data_parallel";
+
+std::vector<NamedTensor> each_once(const torch::OrderedDict<std::string, at::Tensor>& tensors, std::string_view what) {
+  std::vector<NamedTensor> unique;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& item : tensors) {
+    const at::Tensor& tensor = item.value();
+    if (!tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+    if (tensor.layout() != at::kStrided) {
+      fail(ErrorKind::unsupported, kWhere, "{} \"{}\" is not dense; only dense tensors can be kept equal between ranks",
+           what, item.key());
+    }
+    unique.push_back({item.key(), tensor});
+  }
+  return unique;
+}
+
+std::string describe(const NamedTensor& named, std::string_view what) {
+  const at::Tensor& tensor = named.tensor;
+  return fmt::format("{} \"{}\": {} [{}], strides [{}]{}", what, named.name, at::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "),
+                     tensor.requires_grad() ? ", requires_grad" : "");
+}
+
+std::vector<std::string> gather_texts(const std::string& text, const Group& group) {
+  const auto length = static_cast<std::int64_t>(text.size());
+  const at::Tensor lengths = all_gather(torch::full({1}, length, torch::kLong), group);
+  const auto longest = lengths.max().item<std::int64_t>();
+  at::Tensor padded = torch::zeros({longest}, torch::kByte);
+  std::memcpy(padded.data_ptr(), text.data(), text.size());
+  const at::Tensor all = all_gather(padded, group).contiguous();
+  std::vector<std::string> texts;
+  for (std::int64_t rank = 0; rank < group.size(); ++rank) {
+    const auto* begin = reinterpret_cast<const char*>(all.data_ptr<std::uint8_t>()) + rank * longest;
+    texts.emplace_back(begin, static_cast<std::size_t>(lengths[rank].item<std::int64_t>()));
+  }
+  return texts;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Replica replica_of(const torch::nn::Module& module) {
+  Replica replica{each_once(module.named_parameters(), "parameter"), each_once(module.named_buffers(), "buffer")};
+  for (const auto& parameter : replica.parameters) {
+    if (parameter.tensor.requires_grad() && parameter.tensor.is_complex()) {
+      fail(ErrorKind::unsupported, kWhere,
+           "parameter \"{}\" is complex; train torch::view_as_real of it as a real parameter instead", parameter.name);
+    }
+  }
+  return replica;
+}
+
+std::string describe(const Replica& replica, std::string_view options) {
+  std::string text(options);
+  for (const auto& parameter : replica.parameters) text += '\n' + describe(parameter, "parameter");
+  for (const auto& buffer : replica.buffers) text += '\n' + describe(buffer, "buffer");
+  return text;
+}
+
+void require_same(const std::string& description, const Group& group) {
+  const std::vector<std::string> texts = gather_texts(description, group);
+  const std::vector<std::string_view> first = lines_of(texts[0]);
+  std::vector<std::vector<std::string_view>> others;
+  std::size_t longest = first.size();
+  for (const auto& text : texts) {
+    others.push_back(lines_of(text));
+    longest = std::max(longest, others.back().size());
+  }
+  const auto line_at = [](const std::vector<std::string_view>& lines, std::size_t i) {
+    return i < lines.size() ? lines[i] : std::string_view("nothing more");
+  };
+  for (std::size_t i = 0; i < longest; ++i) {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 1; rank < others.size(); ++rank) {
+      if (line_at(others[rank], i) != line_at(first, i)) ranks.push_back(rank);
+    }
+    if (ranks.empty()) continue;
+    fail(ErrorKind::mismatch, kWhere,
+         "all ranks must build the same module with the same options; rank 0 has {}, but rank {} has {}{}",
+         line_at(first, i), ranks[0], line_at(others[ranks[0]], i),
+         ranks.size() > 1 ? fmt::format(" (differing from rank 0: ranks {})", fmt::join(ranks, ", ")) : "");
+  }
+}
+
+}  // namespace lockstep::mirrored
