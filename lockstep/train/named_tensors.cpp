@@ -6,9 +6,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <map>
-
 namespace lockstep::train {
 namespace {
 
@@ -18,7 +15,7 @@ std::string describe(const at::Tensor& tensor) {
 }
 
 void append(NamedTensors& out, const torch::OrderedDict<std::string, at::Tensor>& items) {
-  for (const auto& item : items) out.emplace_back(item.key(), item.value());
+  for (const auto& item : items) out.emplace(item.key(), item.value());
 }
 
 }  // namespace
@@ -27,28 +24,25 @@ NamedTensors module_state(const torch::nn::Module& module) {
   NamedTensors out;
   append(out, module.named_parameters());
   append(out, module.named_buffers());
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return out;
 }
 
 void load_module_state(torch::nn::Module& module, const NamedTensors& state) {
-  torch::NoGradGuard no_grad;
-  std::map<std::string_view, const at::Tensor*> saved;
-  for (const auto& [name, tensor] : state) saved.emplace(name, &tensor);
-  for (auto& [name, tensor] : module_state(module)) {
-    const auto found = saved.find(name);
-    if (found == saved.end()) fail(ErrorKind::data, "model state", "the model's {} is not in the saved state", name);
-    const auto& value = *found->second;
+  const torch::NoGradGuard no_grad;
+  auto own = module_state(module);
+  for (const auto& [name, tensor] : state) {
+    if (!own.contains(name)) fail(ErrorKind::data, "model state", "the saved state holds {}, the model does not", name);
+  }
+  for (auto& [name, tensor] : own) {
+    const auto found = state.find(name);
+    if (found == state.end())
+      fail(ErrorKind::data, "model state", "the model holds {}, the saved state does not", name);
+    const auto& value = found->second;
     if (value.sizes() != tensor.sizes() || value.scalar_type() != tensor.scalar_type()) {
       fail(ErrorKind::data, "model state", "{} is {} in the saved state and {} in the model", name, describe(value),
            describe(tensor));
     }
     tensor.copy_(value);
-    saved.erase(found);
-  }
-  if (!saved.empty()) {
-    fail(ErrorKind::data, "model state", "the saved state holds {} which the model does not have",
-         saved.begin()->first);
   }
 }
 

@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <map>
 #include <type_traits>
 
 namespace lockstep::train {
@@ -35,7 +34,7 @@ void put_state(Map& states, const at::Tensor& parameter, std::unique_ptr<optim::
 }
 
 void append(NamedTensors& out, const std::string& parameter, std::string_view field, const at::Tensor& tensor) {
-  if (tensor.defined()) out.emplace_back(fmt::format("{}.{}", parameter, field), tensor);
+  if (tensor.defined()) out.emplace(fmt::format("{}.{}", parameter, field), tensor);
 }
 
 template <typename State>
@@ -48,7 +47,7 @@ void append_moments(NamedTensors& out, const std::string& parameter, const State
 // The tensors of a saved state by name; each is taken once.
 class Saved {
  public:
-  explicit Saved(const NamedTensors& tensors) : tensors_(tensors.begin(), tensors.end()) {}
+  explicit Saved(const NamedTensors& tensors) : tensors_(tensors) {}
 
   at::Tensor take(const std::string& parameter, std::string_view field, at::IntArrayRef shape) {
     const auto found = tensors_.find(fmt::format("{}.{}", parameter, field));
@@ -71,7 +70,7 @@ class Saved {
   }
 
  private:
-  std::map<std::string, at::Tensor> tensors_;
+  NamedTensors tensors_;
 };
 
 at::Tensor like(const at::Tensor& saved, const at::Tensor& parameter) {

@@ -1,0 +1,87 @@
+#include <lockstep/base/log.h>
+#include <lockstep/train/callbacks.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace lockstep::train {
+namespace {
+
+void tell(Console& console, std::string_view line) {
+  write_log(LogLevel::info, line);
+  console.line(line);
+}
+
+double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
+
+}  // namespace
+
+std::string loss_line(std::int64_t epoch, std::int64_t step_in_epoch, double loss) {
+  auto digits = fmt::format("{:.8g}", loss);
+  if (digits.find_first_of(".en") == std::string::npos) digits += ".0";
+  return fmt::format("epoch: {} step: {}, loss is {}", epoch, step_in_epoch, digits);
+}
+
+LossLog::LossLog(Console& console, std::int64_t every) : console_(console), every_(every) {}
+
+void LossLog::on_step(const StepReport& report) {
+  if (!report.local_loss || report.step_in_epoch % every_ != 0) return;
+  tell(console_, loss_line(report.epoch, report.step_in_epoch, *report.local_loss));
+}
+
+EpochLog::EpochLog(Console& console) : console_(console) {}
+
+void EpochLog::on_epoch_end(const EpochReport& report) {
+  tell(console_, fmt::format("epoch {}/{}: {} steps in {:.1f} s, {:.1f} ms a step, {:.1f} samples/s", report.epoch,
+                             report.epochs, report.steps, report.seconds,
+                             report.steps > 0 ? 1e3 * report.seconds / static_cast<double>(report.steps) : 0.0,
+                             rate(report.samples, report.seconds)));
+}
+
+void EpochLog::on_evaluation(const Evaluation& evaluation) {
+  tell(console_,
+       fmt::format("evaluation after epoch {}: accuracy {:.4f}, loss {:.4f} ({} samples in {:.1f} s)", evaluation.epoch,
+                   evaluation.accuracy, evaluation.loss, evaluation.samples, evaluation.seconds));
+}
+
+Progress::Progress(Console& console) : console_(console) {}
+
+void Progress::on_step(const StepReport& report) {
+  constexpr double kNew = 0.1;  // weight of the newest step: about the last ten count
+  step_seconds_ = step_seconds_ == 0 ? report.seconds : (1 - kNew) * step_seconds_ + kNew * report.seconds;
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = report.step == report.total_steps;
+  if (now < next_draw_ && !last) return;
+  const bool bar = console_.style() == ProgressStyle::bar;
+  next_draw_ = now + (bar ? std::chrono::milliseconds(100) : std::chrono::seconds(5));
+  console_.progress(progress_text(report, step_seconds_));
+}
+
+void Progress::on_end() { console_.end_progress(); }
+
+std::string progress_text(const StepReport& report, double step_seconds) {
+  constexpr std::int64_t kWidth = 24;
+  const auto steps = std::max<std::int64_t>(report.steps_per_epoch, 1);
+  const auto filled = std::clamp<std::int64_t>(kWidth * report.step_in_epoch / steps, 0, kWidth);
+  std::string bar(static_cast<std::size_t>(filled), '=');
+  if (filled < kWidth) bar += '>';
+  bar.resize(kWidth, ' ');
+  const auto loss = report.local_loss ? fmt::format(" loss {:.4f}", *report.local_loss) : std::string();
+  const auto left = static_cast<double>(report.total_steps - report.step) * step_seconds;
+  return fmt::format("epoch {}/{} [{}] {:3}% step {}/{}{} {:.0f} samples/s {} left", report.epoch, report.epochs, bar,
+                     100 * report.step_in_epoch / steps, report.step_in_epoch, report.steps_per_epoch, loss,
+                     rate(report.samples, step_seconds), clock_text(left));
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(std::max(seconds, 0.0)));
+  const auto hours = whole / 3600;
+  const auto minutes = whole / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+}  // namespace lockstep::train

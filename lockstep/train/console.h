@@ -1,0 +1,47 @@
+// Lines for people on stdout, and a progress bar below them that never mixes with them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep::train {
+
+enum class ProgressStyle {
+  off,
+  bar,    ///< one line of a terminal, redrawn in place
+  lines,  ///< for files and pipes: whole lines, now and then
+};
+
+/// "auto" is a bar on a terminal and nothing elsewhere; "on" is a bar on a terminal and lines elsewhere.
+ProgressStyle progress_style(std::string_view progress, bool is_terminal);
+
+bool stdout_is_terminal();
+
+/// Not thread-safe. One that is not `shown` swallows everything.
+class Console {
+ public:
+  Console(bool shown, ProgressStyle style);
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+  ~Console();  ///< ends the bar's line
+
+  ProgressStyle style() const { return style_; }
+
+  /// `text` as a line of its own, above the bar.
+  void line(std::string_view text);
+
+  /// Shows `text` as the state of progress in place of the one before.
+  void progress(std::string_view text);
+
+  /// Leaves the bar as it stands and starts a new line.
+  void end_progress();
+
+ private:
+  void put(std::string_view text);
+
+  bool shown_;
+  ProgressStyle style_;
+  std::string bar_;  ///< as drawn now; empty when there is none
+};
+
+}  // namespace lockstep::train

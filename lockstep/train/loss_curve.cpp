@@ -1,0 +1,180 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/train/axis.h>
+#include <lockstep/train/loss_curve.h>
+#include <lockstep/train/svg.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+using svg::Point;
+
+// The picture in pixels, and the part of it that the axes enclose.
+constexpr double kWidth = 860, kHeight = 460;
+constexpr double kLeft = 70, kRight = 840, kTop = 46, kBottom = 404;
+constexpr std::size_t kMostPoints = 800;  // more than there are pixels: values are averaged first
+constexpr std::string_view kPaleBlue = "#a9c4e6", kBlue = "#1f5fa8", kOrange = "#d9701a";
+
+struct Plane {
+  Axis x;
+  Axis y;
+
+  Point at(Point p) const {
+    return {kLeft + (p.x - x.low) / (x.high - x.low) * (kRight - kLeft),
+            kBottom - (p.y - y.low) / (y.high - y.low) * (kBottom - kTop)};
+  }
+};
+
+// Means of equal runs of points, so that at most kMostPoints are left.
+std::vector<Point> thinned(const std::vector<Point>& points) {
+  const std::size_t run = (points.size() + kMostPoints - 1) / kMostPoints;
+  if (run <= 1) return points;
+  std::vector<Point> out;
+  for (std::size_t begin = 0; begin < points.size(); begin += run) {
+    const std::size_t end = std::min(points.size(), begin + run);
+    Point sum;
+    for (std::size_t i = begin; i < end; ++i) sum = {sum.x + points[i].x, sum.y + points[i].y};
+    const auto count = static_cast<double>(end - begin);
+    out.push_back({sum.x / count, sum.y / count});
+  }
+  return out;
+}
+
+// Exponential moving average over about a thirtieth of the run, without the pull of its start (Kingma and Ba 2015,
+// section 3, do the same to Adam's moments).
+std::vector<Point> smoothed(const std::vector<Point>& points) {
+  const double keep = 1.0 - 1.0 / std::max(3.0, static_cast<double>(points.size()) / 30.0);
+  std::vector<Point> out;
+  double mean = 0, weight = 0;
+  for (const auto& p : points) {
+    mean = keep * mean + (1 - keep) * p.y;
+    weight = keep * weight + (1 - keep);
+    out.push_back({p.x, mean / weight});
+  }
+  return out;
+}
+
+std::string curve(const Plane& plane, const std::vector<Point>& points, std::string_view color, double width) {
+  std::vector<Point> pixels;
+  for (const auto& p : points) pixels.push_back(plane.at(p));
+  return svg::polyline(pixels, color, width);
+}
+
+std::string axes(const Plane& plane) {
+  constexpr std::string_view kDark = "stroke=\"#444444\"";
+  std::string out;
+  for (const double tick : plane.y.ticks) {
+    const double y = plane.at({plane.x.low, tick}).y;
+    out += svg::line({kLeft, y}, {kRight, y}, "stroke=\"#e4e4e4\"");
+    out += svg::text({kLeft - 8, y + 4}, "end", tick_text(tick));
+  }
+  for (const double tick : plane.x.ticks) {
+    const double x = plane.at({tick, plane.y.low}).x;
+    out += svg::line({x, kBottom}, {x, kBottom + 5}, kDark);
+    out += svg::text({x, kBottom + 20}, "middle", tick_text(tick));
+  }
+  out += svg::line({kLeft, kBottom}, {kRight, kBottom}, kDark) + svg::line({kLeft, kTop}, {kLeft, kBottom}, kDark);
+  out += svg::text({(kLeft + kRight) / 2, kHeight - 14}, "middle", "step");
+  const double middle = (kTop + kBottom) / 2;
+  return out + svg::text({20, middle}, "middle", "loss", fmt::format("transform=\"rotate(-90 20 {:.1f})\"", middle));
+}
+
+// Where the epoch of the metrics changes; only as many as there is room for.
+std::string epoch_marks(const Plane& plane, std::span<const MetricsLine> lines) {
+  constexpr double kRoom = 60;
+  std::string out;
+  double free_from = kLeft;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].epoch == lines[i - 1].epoch) continue;
+    const double x = plane.at({static_cast<double>(lines[i].step), 0}).x;
+    if (x < free_from) continue;
+    out += svg::line({x, kTop}, {x, kBottom}, "stroke=\"#999999\" stroke-dasharray=\"3 4\"");
+    out += svg::text({x + 3, kTop + 10}, "start", fmt::format("epoch {}", lines[i].epoch),
+                     "font-size=\"10\" fill=\"#777777\"");
+    free_from = x + kRoom;
+  }
+  return out;
+}
+
+// The last step logged up to the end of an epoch: there its evaluation belongs.
+double end_of_epoch(std::span<const MetricsLine> lines, std::int64_t epoch) {
+  const auto after = std::ranges::upper_bound(lines, epoch, {}, &MetricsLine::epoch);
+  return static_cast<double>(after == lines.begin() ? lines.front().step : std::prev(after)->step);
+}
+
+std::vector<Point> evaluation_points(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations) {
+  std::vector<Point> out;
+  for (const auto& evaluation : evaluations) out.push_back({end_of_epoch(lines, evaluation.epoch), evaluation.loss});
+  return out;
+}
+
+std::string legend(bool with_evaluations) {
+  const double y = kTop - 12;
+  const auto sample = [&](double x, std::string_view color, int width) {
+    return svg::line({x, y - 4}, {x + 25, y - 4}, fmt::format("stroke=\"{}\" stroke-width=\"{}\"", color, width));
+  };
+  std::string out = sample(520, kPaleBlue, 1) + svg::text({550, y}, "start", "each step");
+  out += sample(620, kBlue, 2) + svg::text({650, y}, "start", "smoothed");
+  if (!with_evaluations) return out;
+  return out + svg::dot({733, y - 4}, kOrange) + svg::text({742, y}, "start", "evaluation");
+}
+
+Plane make_plane(const std::vector<Point>& shown, const std::vector<Point>& evaluated) {
+  double low = shown.front().y, high = shown.front().y;
+  for (const auto* points : {&shown, &evaluated}) {
+    for (const auto& p : *points) {
+      low = std::min(low, p.y);
+      high = std::max(high, p.y);
+    }
+  }
+  // Losses fall towards zero: show it unless that would squeeze the curve.
+  if (low > 0 && low < 0.5 * high) low = 0;
+  return {make_axis(shown.front().x, shown.back().x, 8, false), make_axis(low, high, 6, true)};
+}
+
+std::string plot(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations) {
+  std::vector<Point> points;
+  for (const auto& metrics : lines) points.push_back({static_cast<double>(metrics.step), metrics.loss});
+  const auto shown = thinned(points);
+  const auto evaluated = evaluation_points(lines, evaluations);
+  const auto plane = make_plane(shown, evaluated);
+  std::string out = axes(plane) + epoch_marks(plane, lines) + curve(plane, shown, kPaleBlue, 1) +
+                    curve(plane, thinned(smoothed(points)), kBlue, 2);
+  for (const auto& p : evaluated) out += svg::dot(plane.at(p), kOrange);
+  return out + legend(!evaluated.empty());
+}
+
+}  // namespace
+
+std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
+                            std::string_view title) {
+  const auto head = svg::text({kLeft, 26}, "start", title, "font-size=\"15\"");
+  if (lines.empty()) {
+    return svg::picture(kWidth, kHeight, head + svg::text({kWidth / 2, kHeight / 2}, "middle", "no step was logged"));
+  }
+  return svg::picture(kWidth, kHeight, head + plot(lines, evaluations));
+}
+
+LossCurve::LossCurve(std::filesystem::path metrics, std::filesystem::path picture, std::string title,
+                     std::vector<Evaluation> evaluations)
+    : metrics_(std::move(metrics)),
+      picture_(std::move(picture)),
+      title_(std::move(title)),
+      evaluations_(std::move(evaluations)) {}
+
+void LossCurve::on_epoch_end(const EpochReport&) { draw(); }
+
+void LossCurve::on_evaluation(const Evaluation& evaluation) { evaluations_.push_back(evaluation); }
+
+void LossCurve::on_end() { draw(); }
+
+void LossCurve::draw() const {
+  write_file_atomically(picture_, draw_loss_curve(read_metrics(metrics_), evaluations_, title_));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+// WORK_DIR/loss.svg: the loss over the steps as a picture that any browser opens.
+#pragma once
+
+#include <lockstep/train/callback.h>
+#include <lockstep/train/metrics.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
+/// and a dot for the loss of each evaluation. `lines` ascend by step; with none the picture says so.
+std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
+                            std::string_view title);
+
+/// Draws the picture anew after each epoch and at the end from the metrics file.
+class LossCurve final : public Callback {
+ public:
+  /// `evaluations`: of the parts of the run before this process.
+  LossCurve(std::filesystem::path metrics, std::filesystem::path picture, std::string title,
+            std::vector<Evaluation> evaluations);
+  void on_epoch_end(const EpochReport& report) override;
+  void on_evaluation(const Evaluation& evaluation) override;
+  void on_end() override;
+
+ private:
+  void draw() const;
+
+  std::filesystem::path metrics_;
+  std::filesystem::path picture_;
+  std::string title_;
+  std::vector<Evaluation> evaluations_;
+};
+
+}  // namespace lockstep::train

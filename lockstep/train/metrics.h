@@ -1,0 +1,48 @@
+// WORK_DIR/metrics.jsonl: one JSON object for each logged step.
+#pragma once
+
+#include <lockstep/train/callback.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// One line: {"epoch":1,"step":1,"loss":2.3,"lr":0.01,"samples_per_s":812.5}. `step` counts from 1 over the whole run,
+/// `loss` is the mean over all ranks' pictures of that step, `samples_per_s` is that of all ranks since the line
+/// before.
+struct MetricsLine {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  double loss = 0;
+  double lr = 0;
+  double samples_per_s = 0;
+};
+
+std::string to_json(const MetricsLine& line);
+
+/// All whole lines up to the first that is not one (a killed process may leave half a line); empty without a file.
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
+
+/// Whether the metrics want a line (and so the loss of all ranks) at this step of the run.
+bool metrics_due(std::int64_t every, std::int64_t step);
+
+/// Appends to `file` the lines of a run that goes on after `steps_done` steps: later lines, of a part that has to be
+/// done again, are removed first. Each line is handed to the system at once. Error(io) when it cannot be written.
+class MetricsFile final : public Callback {
+ public:
+  MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done);
+  void on_step(const StepReport& report) override;
+
+ private:
+  std::filesystem::path file_;
+  std::int64_t every_;
+  std::ofstream out_;
+  std::int64_t samples_ = 0;  ///< since the last line
+  double seconds_ = 0;
+};
+
+}  // namespace lockstep::train

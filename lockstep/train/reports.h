@@ -1,0 +1,41 @@
+// What happened, as values: what callbacks are told.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace lockstep::train {
+
+/// One optimizer step. Epochs and steps count from 1.
+struct StepReport {
+  std::int64_t epoch = 0;
+  std::int64_t epochs = 0;  ///< of the whole run, the last one perhaps cut short
+  std::int64_t step_in_epoch = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t step = 0;  ///< of the whole run, resumed parts included
+  std::int64_t total_steps = 0;
+  std::optional<double> local_loss;  ///< mean over this rank's pictures; none when it had no picture in this step
+  std::optional<double> loss;        ///< mean over all ranks' pictures; only at steps where the metrics want it
+  double lr = 0;
+  std::int64_t samples = 0;  ///< pictures of all ranks
+  double seconds = 0;        ///< waiting for data included
+};
+
+/// Exact over all ranks: every picture counts once.
+struct Evaluation {
+  std::int64_t epoch = 0;  ///< epochs finished when it was made, a last one cut short included
+  double accuracy = 0;     ///< share of pictures whose largest logit is at their label
+  double loss = 0;         ///< mean, of the configured loss
+  std::int64_t samples = 0;
+  double seconds = 0;
+};
+
+struct EpochReport {
+  std::int64_t epoch = 0;
+  std::int64_t epochs = 0;
+  std::int64_t steps = 0;    ///< made in this epoch by this process, so fewer after a resume
+  std::int64_t samples = 0;  ///< pictures of all ranks in those steps
+  double seconds = 0;        ///< of those steps: no evaluation, no checkpoint
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,75 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/run_state.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_object(const Evaluation& e) {
+  return {
+      {"epoch", e.epoch}, {"accuracy", e.accuracy}, {"loss", e.loss}, {"samples", e.samples}, {"seconds", e.seconds}};
+}
+
+Evaluation to_evaluation(const Json& json) {
+  return {json.at("epoch"), json.at("accuracy"), json.at("loss"), json.at("samples"), json.at("seconds")};
+}
+
+std::string text(bool value) { return value ? "true" : "false"; }
+
+}  // namespace
+
+std::string to_json(const RunState& state) {
+  auto evaluations = Json::array();
+  for (const auto& evaluation : state.evaluations) evaluations.push_back(to_object(evaluation));
+  return Json{{"step", state.step},        {"epoch", state.epoch},     {"step_in_epoch", state.step_in_epoch},
+              {"samples", state.samples},  {"seconds", state.seconds}, {"evaluations", std::move(evaluations)},
+              {"settings", state.settings}}
+      .dump();
+}
+
+RunState parse_run_state(std::string_view json) {
+  try {
+    const auto object = Json::parse(json);
+    RunState state{object.at("step"),
+                   object.at("epoch"),
+                   object.at("step_in_epoch"),
+                   object.at("samples"),
+                   object.at("seconds"),
+                   {},
+                   {}};
+    for (const auto& evaluation : object.at("evaluations")) state.evaluations.push_back(to_evaluation(evaluation));
+    for (const auto& [key, value] : object.at("settings").items()) state.settings[key] = value;
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::data, "checkpoint", "its state is not what a run writes: {}", error.what());
+  }
+}
+
+Settings run_settings(const RunConfig& config, int world_size, std::int64_t train_samples) {
+  return {{"system.seed", std::to_string(config.system.seed)},
+          {"model.name", config.model.name},
+          {"data.name", config.data.name},
+          {"data.shuffle", text(config.data.shuffle)},
+          {"data.shuffle_seed", std::to_string(shuffle_seed_of(config))},
+          {"data.remainder", config.data.remainder},
+          {"training pictures", std::to_string(train_samples)},
+          {"global batch (data.batch_size x ranks)", std::to_string(config.data.batch_size * world_size)},
+          {"train.accumulate", std::to_string(config.train.accumulate)},
+          {"optimizer.name", config.optimizer.name}};
+}
+
+void require_same_run(const RunState& saved, const Settings& now, std::string_view checkpoint) {
+  for (const auto& [key, value] : now) {
+    const auto found = saved.settings.find(key);
+    if (found != saved.settings.end() && found->second == value) continue;
+    fail(ErrorKind::config, "resume",
+         "{} was written with {} = {}, this run has {}; go on with the same value, or start anew in another "
+         "system.work_dir",
+         checkpoint, key, found == saved.settings.end() ? "(not recorded)" : found->second, value);
+  }
+}
+
+}  // namespace lockstep::train
