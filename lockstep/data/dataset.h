@@ -21,7 +21,15 @@ struct PictureShape {
   int channels = 0;
   int height = 0;
   int width = 0;
+
+  friend bool operator==(const PictureShape&, const PictureShape&) = default;
 };
+
+/// Values in one picture: channels * height * width.
+constexpr std::size_t picture_size(const PictureShape& shape) {
+  return static_cast<std::size_t>(shape.channels) * static_cast<std::size_t>(shape.height) *
+         static_cast<std::size_t>(shape.width);
+}
 
 /// An immutable, randomly accessible set of records. Thread-safe.
 class Dataset {
@@ -35,11 +43,15 @@ class Dataset {
 
 enum class Split { train, test };
 
+/// "train", "test".
+std::string_view name(Split split);
+
 /// "cifar10", "mnist".
 std::vector<std::string> dataset_names();
 
 /// Loads a split from `root` (a folder in the original layout: CIFAR-10 binary, or MNIST idx plain or .gz).
-/// Error(data) names the file, the record and the rule broken; Error(io) a missing or unreadable file.
+/// Error(data) names the file, the record and the rule broken; Error(io) a missing or unreadable file;
+/// Error(invalid_argument) an unknown name.
 std::shared_ptr<const Dataset> load_dataset(std::string_view name, const std::filesystem::path& root, Split split);
 
 }  // namespace lockstep::data

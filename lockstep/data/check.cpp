@@ -1,0 +1,68 @@
+#include <fmt/ranges.h>
+#include <lockstep/base/error.h>
+#include <lockstep/data/check.h>
+#include <lockstep/data/format.h>
+
+namespace lockstep::data {
+namespace {
+
+const DatasetFormat& detect_format(const std::filesystem::path& root) {
+  std::error_code code;
+  if (!std::filesystem::is_directory(root, code)) {
+    fail(ErrorKind::io, "data", "{} is not a folder; give the one that holds the data set's files", root.string());
+  }
+  const DatasetFormat* found = nullptr;
+  std::string known;
+  for (const DatasetFormat& format : dataset_formats()) {
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", or ", format.folder_holds, format.name);
+    if (!holds_files_of(format, root)) continue;
+    if (found != nullptr) {
+      fail(ErrorKind::data, "data", "{} holds files of both {} and {}; say which is meant", root.string(), found->name,
+           format.name);
+    }
+    found = &format;
+  }
+  if (found != nullptr) return *found;
+  std::string hint;
+  for (const DatasetFormat& format : dataset_formats()) {
+    const std::filesystem::path inner = root / format.usual_folder;
+    if (hint.empty() && holds_files_of(format, inner)) hint = fmt::format("; did you mean {}?", inner.string());
+  }
+  fail(ErrorKind::data, "data", "{} holds no data set's files: neither {}{}", root.string(), known, hint);
+}
+
+SplitSummary summarize(Split split, const SplitContents& contents, int num_classes) {
+  SplitSummary summary{split, static_cast<std::int64_t>(contents.labels.size()),
+                       std::vector<std::int64_t>(static_cast<std::size_t>(num_classes))};
+  for (const std::uint8_t label : contents.labels) {
+    if (label < num_classes) ++summary.class_counts[label];
+  }
+  return summary;
+}
+
+}  // namespace
+
+CheckReport check_dataset(std::string_view name, const std::filesystem::path& root) {
+  const DatasetFormat& format = name == "auto" ? detect_format(root) : find_format(name);
+  require_folder(root, format);
+  CheckReport report{.dataset = std::string(format.name), .root = root, .splits = {}, .problems = {}};
+  for (const Split split : {Split::train, Split::test}) {
+    const SplitContents contents = format.read(root, split, report.problems);
+    report.splits.push_back(summarize(split, contents, format.num_classes));
+  }
+  return report;
+}
+
+std::string to_text(const CheckReport& report) {
+  std::string text = fmt::format("{} in {}", report.dataset, report.root.string());
+  for (const SplitSummary& split : report.splits) {
+    text += fmt::format("\n  {:<5} {:>6} records; per class: {}", name(split.split), split.records,
+                        fmt::join(split.class_counts, " "));
+  }
+  for (const Problem& problem : report.problems) text += "\n  bad: " + to_text(problem);
+  text += report.ok() ? "\n  ok"
+                      : fmt::format("\n  {} problem{}", report.problems.size(), report.problems.size() == 1 ? "" : "s");
+  return text;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,39 @@
+// Says all that is wrong with a data set's folder, not only the first thing.
+#pragma once
+
+#include <lockstep/data/dataset.h>
+#include <lockstep/data/problem.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::data {
+
+struct SplitSummary {
+  Split split = Split::train;
+  std::int64_t records = 0;                ///< labels that could be read, good or bad
+  std::vector<std::int64_t> class_counts;  ///< one for each class
+};
+
+struct CheckReport {
+  std::string dataset;
+  std::filesystem::path root;
+  std::vector<SplitSummary> splits;  ///< train, test
+  Problems problems;
+
+  bool ok() const { return problems.empty(); }
+};
+
+/// Reads every file of both splits and checks layout, sizes, counts and label range. `name` is a data set's name, or
+/// "auto" to tell it by the names of the files. Whatever is wrong with the files lands in the report; Error(io) when
+/// `root` is no folder, Error(data) when "auto" finds no files that it knows or those of several data sets,
+/// Error(invalid_argument) for an unknown name.
+CheckReport check_dataset(std::string_view name, const std::filesystem::path& root);
+
+/// Several lines for people, ending without a newline; long lists of problems in full.
+std::string to_text(const CheckReport& report);
+
+}  // namespace lockstep::data

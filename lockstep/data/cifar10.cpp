@@ -1,0 +1,59 @@
+#include <lockstep/data/cifar10.h>
+#include <lockstep/data/file_bytes.h>
+
+#include <algorithm>
+
+namespace lockstep::data {
+namespace {
+
+std::string size_rule(std::size_t size) {
+  return fmt::format(
+      "its {} bytes are not a multiple of {} (1 label + 3 x 32 x 32 pixels): {} bytes are left over after {} whole "
+      "records",
+      size, kCifar10RecordBytes, size % kCifar10RecordBytes, size / kCifar10RecordBytes);
+}
+
+void take_records(const std::filesystem::path& file, std::span<const std::uint8_t> bytes, SplitContents& contents,
+                  Problems& problems) {
+  const std::size_t records = bytes.size() / kCifar10RecordBytes;
+  if (bytes.empty()) problems.push_back({file, -1, "is empty; it must hold at least one record"});
+  if (bytes.size() % kCifar10RecordBytes != 0) problems.push_back({file, -1, size_rule(bytes.size())});
+  contents.pixels.reserve(contents.pixels.size() + records * (kCifar10RecordBytes - 1));
+  for (std::size_t i = 0; i < records; ++i) {
+    const auto record = bytes.subspan(i * kCifar10RecordBytes, kCifar10RecordBytes);
+    const int label = record[0];
+    if (label >= kCifar10.num_classes) {
+      problems.push_back(
+          {file, static_cast<std::int64_t>(i), fmt::format("its label is {}; labels are 0 to 9", label)});
+    }
+    contents.labels.push_back(record[0]);
+    contents.pixels.insert(contents.pixels.end(), record.begin() + 1, record.end());
+  }
+}
+
+}  // namespace
+
+std::span<const std::string_view> cifar10_files(Split split) {
+  const std::span all(kCifar10Files);
+  return split == Split::train ? all.first(5) : all.last(1);
+}
+
+SplitContents read_cifar10(const std::filesystem::path& root, Split split, Problems& problems) {
+  SplitContents contents;
+  for (const std::string_view file_name : cifar10_files(split)) {
+    const std::filesystem::path file = root / file_name;
+    std::error_code code;
+    if (!std::filesystem::exists(file, code) && !code) {
+      problems.push_back(missing_file(kCifar10, file));
+      continue;
+    }
+    if (const auto bytes = read_file_bytes(file, problems)) take_records(file, *bytes, contents, problems);
+  }
+  return contents;
+}
+
+bool is_cifar10_file_name(std::string_view file_name) {
+  return std::find(kCifar10Files.begin(), kCifar10Files.end(), file_name) != kCifar10Files.end();
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,45 @@
+// The file formats of data sets: how one is recognised and read. Loading and checking share the same reader.
+#pragma once
+
+#include <lockstep/data/dataset.h>
+#include <lockstep/data/memory_dataset.h>
+#include <lockstep/data/problem.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep::data {
+
+struct DatasetFormat {
+  std::string_view name;
+  PictureShape shape;
+  int num_classes;
+  std::string_view usual_folder;  ///< the name its archive unpacks to
+  std::string_view folder_holds;  ///< what a right folder holds, for messages
+
+  /// Reads as much of a split as can be read; whatever is wrong is appended to `problems`, and only if nothing is do
+  /// the contents make up the split.
+  SplitContents (*read)(const std::filesystem::path& root, Split split, Problems& problems);
+
+  /// Whether a file name in a folder shows that it holds this data set.
+  bool (*is_file_name)(std::string_view file_name);
+};
+
+/// All formats.
+std::span<const DatasetFormat> dataset_formats();
+
+/// Error(invalid_argument) with the nearest valid name.
+const DatasetFormat& find_format(std::string_view name);
+
+/// Whether some file in `folder` belongs to the format; false when there is no such folder.
+bool holds_files_of(const DatasetFormat& format, const std::filesystem::path& folder);
+
+/// "<dir> is not a folder" as Error(io), with the mend, unless `root` is a folder.
+void require_folder(const std::filesystem::path& root, const DatasetFormat& format);
+
+/// The problem of a file that is not there: what belongs into the folder, and a better folder if one is near.
+Problem missing_file(const DatasetFormat& format, const std::filesystem::path& file);
+
+}  // namespace lockstep::data

@@ -1,0 +1,75 @@
+#include <lockstep/data/file_bytes.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <string>
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::size_t kLargestUnpacked = std::size_t{4} << 30;
+constexpr std::size_t kFirstBuffer = std::size_t{1} << 20;
+constexpr int kGzipOnly = MAX_WBITS + 16;  // zlib.h: 16 more window bits than the size mean "gzip, nothing else"
+constexpr std::uint8_t kGzipMagic = 0x1f;
+
+struct InflateEnd {
+  void operator()(z_stream* stream) const noexcept { inflateEnd(stream); }
+};
+
+// zlib counts its input and output with 32 bits.
+uInt piece(std::size_t size) { return static_cast<uInt>(std::min<std::size_t>(size, std::size_t{1} << 30)); }
+
+// Unpacks into `unpacked`; returns the rule that is broken, empty when all went well.
+std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compressed, Bytes& unpacked) {
+  std::size_t filled = 0;
+  std::size_t taken = 0;
+  for (;;) {
+    if (filled == kLargestUnpacked) return "unpacks to more than 4 GiB";
+    if (filled == unpacked.size()) unpacked.resize(std::clamp(unpacked.size() * 2, kFirstBuffer, kLargestUnpacked));
+    const uInt offered = piece(compressed.size() - taken);
+    const uInt room = piece(unpacked.size() - filled);
+    // zlib does not write to its input; its interface just does not say so.
+    stream.next_in = const_cast<Bytef*>(compressed.data() + taken);
+    stream.avail_in = offered;
+    stream.next_out = unpacked.data() + filled;
+    stream.avail_out = room;
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    taken += offered - stream.avail_in;
+    filled += room - stream.avail_out;
+
+    if (result == Z_STREAM_END) {
+      if (taken == compressed.size()) break;
+      if (compressed[taken] != kGzipMagic) {
+        return fmt::format("{} bytes follow the end of the gzip stream", compressed.size() - taken);
+      }
+      inflateReset(&stream);
+    } else if (result == Z_BUF_ERROR || (result == Z_OK && taken == compressed.size() && stream.avail_out > 0)) {
+      return fmt::format("the gzip stream is cut short: its {} bytes end before the end mark", compressed.size());
+    } else if (result == Z_MEM_ERROR) {
+      throw std::bad_alloc();
+    } else if (result != Z_OK) {
+      return fmt::format("the gzip stream is damaged before byte {} ({})", taken,
+                         stream.msg != nullptr ? stream.msg : "no reason given");
+    }
+  }
+  unpacked.resize(filled);
+  return {};
+}
+
+}  // namespace
+
+std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, const std::filesystem::path& file,
+                            Problems& problems) {
+  z_stream stream{};
+  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, InflateEnd> end(&stream);
+  Bytes unpacked;
+  const std::string broken = inflate_all(stream, compressed, unpacked);
+  if (broken.empty()) return unpacked;
+  problems.push_back({file, -1, broken});
+  return std::nullopt;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,50 @@
+// Makes batches ahead of the training loop, on several threads, and delivers them in order.
+#pragma once
+
+#include <lockstep/data/batch.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/data/pipeline.h>
+#include <lockstep/data/sampler.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace lockstep::data {
+
+struct LoaderOptions {
+  int workers = 0;   ///< threads; 0: batches are made in `next`, by the caller
+  int prefetch = 0;  ///< batches ready or in the making at a time; 0: two a worker. Without workers it has no meaning.
+  std::uint64_t seed = 0;  ///< of the random transforms
+};
+
+/// What a sample looks like depends only on (seed, epoch, index): not on workers, ranks, or where an epoch was entered.
+/// For one consumer thread. The destructor may run at any time and waits only for the pictures being made.
+class Loader {
+ public:
+  /// Error(invalid_argument) for options out of range (0 to 1024 workers, 0 to 65536 batches ahead) or parts that do
+  /// not fit: the pipeline takes other pictures, or the sampler counts other records, than `dataset` has. Error(io)
+  /// when threads cannot be started.
+  Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const ShardedSampler& sampler,
+         const LoaderOptions& options);
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  ~Loader();
+
+  /// Begins with `step` of `epoch`, dropping whatever was going on. Error(invalid_argument) unless epoch >= 0 and
+  /// 0 <= step <= steps_per_epoch().
+  void start(std::int64_t epoch, std::int64_t step = 0);
+
+  /// The next batch; nullptr after the last one of the epoch, or before the first `start`. What went wrong while making
+  /// a batch is thrown here when its turn comes, and again by each further call until `start`. The batch's memory is
+  /// used again once its last owner lets go.
+  std::shared_ptr<Batch> next();
+
+  const ShardedSampler& sampler() const;
+  const Pipeline& pipeline() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::data

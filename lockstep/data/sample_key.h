@@ -1,0 +1,41 @@
+// What the random choices made for one sample depend on, and nothing else.
+#pragma once
+
+#include <lockstep/data/random.h>
+#include <lockstep/data/transform.h>
+
+#include <cstdint>
+
+namespace lockstep::data {
+
+struct SampleKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t index = 0;  ///< of the record in its data set
+};
+
+/// The numbers for the `position`-th random transform of a pipeline, counting random ones alone from 0.
+inline RandomStream transform_stream(const SampleKey& key, std::size_t position) {
+  return {key.seed,
+          RandomPurpose::transform,
+          {static_cast<std::uint64_t>(key.epoch), static_cast<std::uint64_t>(key.index), position}};
+}
+
+/// Where the window of a crop begins, in the coordinates of the picture without padding; may be negative.
+struct CropOrigin {
+  int top;
+  int left;
+};
+
+/// For a picture of height x width. The row is drawn before the column.
+inline CropOrigin draw_crop(const RandomCrop& crop, int height, int width, RandomStream stream) {
+  const int rows = height + crop.top + crop.bottom - crop.height + 1;
+  const int columns = width + crop.left + crop.right - crop.width + 1;
+  const int top = static_cast<int>(stream.below(static_cast<std::uint64_t>(rows)));
+  const int left = static_cast<int>(stream.below(static_cast<std::uint64_t>(columns)));
+  return {top - crop.top, left - crop.left};
+}
+
+inline bool draw_flip(const RandomHorizontalFlip& flip, RandomStream stream) { return stream.uniform() < flip.prob; }
+
+}  // namespace lockstep::data

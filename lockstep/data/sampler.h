@@ -1,0 +1,78 @@
+// Which records each rank sees, in which order: a pure function of the options, the epoch and the step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lockstep::data {
+
+/// What happens to the records that do not fill a batch on every rank.
+enum class Remainder {
+  drop,   ///< left out: every rank has the same number of full batches
+  pad,    ///< records are repeated from the start of the order until every rank has equally many; the last batch may be
+          ///< short
+  exact,  ///< nothing left out or repeated: the last batches may be short, of different sizes and empty on some ranks
+};
+
+struct SamplerOptions {
+  std::int64_t dataset_size = 0;
+  int num_shards = 1;
+  int shard_id = 0;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  Remainder remainder = Remainder::drop;
+  std::int64_t batch_size = 1;  ///< records a rank and step
+};
+
+/// One rank's batches of one epoch.
+class EpochOrder {
+ public:
+  EpochOrder(std::vector<std::int64_t> indices, std::int64_t batch_size, std::int64_t steps);
+
+  std::int64_t steps() const { return steps_; }
+
+  /// The records of a step, 0 <= step < steps(); may be empty with Remainder::exact. Error(invalid_argument) otherwise.
+  /// Valid as long as this object.
+  std::span<const std::int64_t> batch(std::int64_t step) const;
+
+  /// All of them, step after step.
+  std::span<const std::int64_t> indices() const { return indices_; }
+
+ private:
+  std::vector<std::int64_t> indices_;
+  std::int64_t batch_size_;
+  std::int64_t steps_;
+};
+
+/// The order of an epoch is one permutation of the data set by (seed, epoch), the same on every rank: Fisher-Yates from
+/// the last place down, with RandomStream(seed, order, {epoch}); the identity without shuffle. Rank `shard_id` takes
+/// the places shard_id, shard_id + num_shards, and so on. So step t covers the places from t * G to (t + 1) * G, where
+/// G = num_shards * batch_size: the records of a step depend on G alone, not on how many ranks share them.
+///
+/// A run is resumed by (epoch, step); there is no other state. Thread-safe.
+class ShardedSampler {
+ public:
+  /// Error(invalid_argument) for options out of range, and when Remainder::drop would leave no batch at all.
+  explicit ShardedSampler(const SamplerOptions& options);
+
+  const SamplerOptions& options() const { return options_; }
+
+  /// The same for every epoch and on every rank.
+  std::int64_t steps_per_epoch() const { return steps_; }
+
+  /// Records of a step over all ranks, repeated ones included. Error(invalid_argument) unless 0 <= step <
+  /// steps_per_epoch().
+  std::int64_t global_batch_size(std::int64_t step) const;
+
+  /// Takes time and memory in proportion to the data set. Error(invalid_argument) for a negative epoch.
+  EpochOrder epoch(std::int64_t epoch) const;
+
+ private:
+  std::int64_t places_of_shard() const;
+
+  SamplerOptions options_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace lockstep::data
