@@ -1,0 +1,73 @@
+// What the Python tests ask of the models and of safetensors files:
+//   parity_models copy IN OUT       reads a safetensors file and writes it again
+//   parity_models initial JOB       writes the weights that the job's model has after torch::manual_seed
+//   parity_models gradients JOB     one forward and backward of the job's model; writes all that came of it
+#include <lockstep/train/safetensors.h>
+
+#include "parity/jobs.h"
+
+#include <cstdio>
+#include <exception>
+#include <span>
+
+namespace {
+
+using namespace lockstep;
+using lockstep::train::TensorMap;
+
+void copy(const std::filesystem::path& in, const std::filesystem::path& out) {
+  train::save_safetensors(out, train::load_safetensors(in), train::load_safetensors_metadata(in));
+}
+
+void write_initial_weights(const parity::Job& job) {
+  torch::manual_seed(job.seed);
+  train::save_weights(*parity::make_model(job), job.out);
+}
+
+void write_gradients(const parity::Job& job) {
+  const auto model = parity::make_model(job);
+  train::load_weights(*model, job.weights);
+  const auto batch = train::load_safetensors(job.batch);
+  const auto& pictures = batch.at("pictures");
+
+  const auto logits = model->forward(pictures);
+  const auto loss = torch::cross_entropy_loss(logits, batch.at("labels"));
+  loss.backward();
+
+  TensorMap results = {{"logits", logits}, {"loss", loss}};
+  for (const auto& parameter : model->named_parameters()) {
+    results["gradient." + parameter.key()] = parameter.value().grad();
+    results["state." + parameter.key()] = parameter.value();
+  }
+  for (const auto& buffer : model->named_buffers()) results["state." + buffer.key()] = buffer.value();
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  results["eval_logits"] = model->forward(pictures);
+  train::save_safetensors(job.out, results);
+}
+
+int run(std::span<char*> arguments) {
+  const std::string task = arguments.size() > 1 ? arguments[1] : "";
+  if (task == "copy" && arguments.size() == 4) {
+    copy(arguments[2], arguments[3]);
+  } else if (task == "initial" && arguments.size() == 3) {
+    write_initial_weights(parity::read_job(arguments[2]));
+  } else if (task == "gradients" && arguments.size() == 3) {
+    write_gradients(parity::read_job(arguments[2]));
+  } else {
+    std::fputs("usage: parity_models copy IN OUT | initial JOB | gradients JOB\n", stderr);
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv, static_cast<std::size_t>(argc)});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

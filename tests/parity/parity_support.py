@@ -1,0 +1,147 @@
+"""What the parity tests share: job files, processes with a deadline, and comparisons."""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import torch
+
+import safetensors_io
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = Path(os.environ["LOCKSTEP_PARITY_PROGRAMS"])
+DEADLINE_S = 120
+
+torch.set_num_threads(1)
+
+MODEL_DEFAULTS = {"num_classes": 10, "in_channels": 3, "in_features": 784, "hidden": [1024, 1024]}
+
+
+def end_with_parent():
+    """Run in a child before its program: the kernel kills it when this process goes, however that happens."""
+    prctl_set_death_signal = 1
+    ctypes.CDLL(None).prctl(prctl_set_death_signal, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_together(commands, folder):
+    """Runs (arguments, environment) pairs at the same time; raises with their output unless all of them succeed."""
+    logs = [open(Path(folder) / f"process{i}.log", "w+b") for i in range(len(commands))]
+    processes = []
+    try:
+        for (arguments, environment), log in zip(commands, logs):
+            everything = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+            processes.append(
+                subprocess.Popen(
+                    [str(argument) for argument in arguments],
+                    env=everything, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
+                )  # fmt: skip
+            )
+        wait_for_all(processes)
+        if any(process.returncode != 0 for process in processes):
+            raise AssertionError(describe(processes, logs))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        for log in logs:
+            log.close()
+
+
+def wait_for_all(processes):
+    """Returns when all succeeded, one failed, or the deadline passed."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in processes]
+        if all(code == 0 for code in codes) or any(code not in (None, 0) for code in codes):
+            time.sleep(0 if all(code is not None for code in codes) else 1)  # let the others say their reason
+            return
+        time.sleep(0.01)
+
+
+def describe(processes, logs):
+    lines = []
+    for i, (process, log) in enumerate(zip(processes, logs)):
+        state = f"still running after {DEADLINE_S} s or when another failed"
+        if process.poll() is not None:
+            state = f"exit code {process.returncode}"
+        log.seek(0)
+        lines.append(f"process {i}: {state}\n{log.read().decode(errors='replace')}")
+    return "\n".join(lines)
+
+
+def run_program(name, *arguments, folder):
+    run_together([([PROGRAMS / name, *arguments], {})], folder)
+
+
+def run_ranks(world, name, *arguments, folder):
+    """Starts a program as `world` ranks in the environment that torchrun gives."""
+    shared = {
+        "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+        "LOCKSTEP_START_TIMEOUT_S": "60", "LOCKSTEP_TIMEOUT_S": "60",
+    }  # fmt: skip
+    commands = [
+        ([PROGRAMS / name, *arguments], {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(world)
+    ]
+    run_together(commands, folder)
+
+
+def run_ddp_peer(world, job_files, folder):
+    run_together([([sys.executable, HERE / "ddp_peer.py", world, *job_files], {})], folder)
+
+
+def relative_difference(actual, expected):
+    """Largest difference, relative to the largest expected value."""
+    if actual.shape != expected.shape:
+        raise AssertionError(f"shape {list(actual.shape)} instead of {list(expected.shape)}")
+    if expected.numel() == 0:
+        return 0.0
+    scale = expected.abs().max().item()
+    difference = (actual.double() - expected.double()).abs().max().item()
+    if difference == 0:
+        return 0.0
+    return difference / scale if scale > 0 else float("inf")
+
+
+class ParityTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="lockstep-parity-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write_job(self, name, **job):
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps({**MODEL_DEFAULTS, **job}))
+        return path
+
+    def assert_same_tensors(self, actual, expected, tolerance):
+        """Compares two dicts of tensors; returns the largest relative difference of any tensor."""
+        self.assertEqual(sorted(actual), sorted(expected))
+        worst = 0.0
+        for name in expected:
+            self.assertEqual(actual[name].dtype, expected[name].dtype, name)
+            difference = relative_difference(actual[name], expected[name])
+            self.assertLessEqual(difference, tolerance, name)
+            worst = max(worst, difference)
+        return worst
+
+
+def save_weights(model, path):
+    safetensors_io.write(path, model.state_dict())

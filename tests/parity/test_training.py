@@ -1,0 +1,139 @@
+"""Training on several ranks: the losses of PyTorch's DistributedDataParallel, and of one rank with the whole batch."""
+
+import json
+import unittest
+
+import torch
+
+import safetensors_io
+from parity_support import MODEL_DEFAULTS, ParityTest, relative_difference, run_ddp_peer, run_ranks, save_weights
+from twins import make_model
+
+STEPS = 20
+
+TRAINING_DEFAULTS = {
+    "steps": STEPS, "batch_size": 8, "micro_batches": 1, "learning_rate": 0.05, "momentum": 0.9,
+    "dtype": "float32", "frozen": [],
+}  # fmt: skip
+
+SMALL = {"shape": [3, 2, 2], "in_features": 12, "num_classes": 5}
+
+MLP = {"model": "mlp", "shape": [1, 28, 28]}
+
+CASES = {
+    "resnet18": {"model": "resnet18", "shape": [3, 32, 32], "learning_rate": 0.01},
+    "mlp": MLP,
+    "accumulation": {**MLP, "micro_batches": 2},
+    "accumulation_with_batchnorm": {"model": "resnet20", "shape": [3, 16, 16], "micro_batches": 2, "steps": 8},
+    "unused": {"model": "two_heads", **SMALL},
+    "unused_and_accumulated": {"model": "two_heads", **SMALL, "micro_batches": 4},
+    "shared": {"model": "tied", **SMALL},
+    "frozen": {**MLP, "hidden": [64, 64], "frozen": ["fc1.weight", "fc2.bias"]},
+}
+
+
+def read_results(out, world):
+    results = []
+    for rank in range(world):
+        with open(f"{out}.rank{rank}.json") as file:
+            results.append(json.load(file))
+    return results
+
+
+class TrainingTest(ParityTest):
+    def prepare(self, name, world, **case):
+        """Writes weights, batches and the job; returns the job."""
+        torch.manual_seed(7)
+        case = {**MODEL_DEFAULTS, **TRAINING_DEFAULTS, **case}
+        case["weights"] = str(self.folder / f"{name}.weights")
+        case["batches"] = str(self.folder / f"{name}.batches")
+        rows = [case["steps"], world * case["batch_size"]]
+        pictures = torch.randn(rows + case["shape"])
+        labels = torch.randint(case["num_classes"], rows)
+        save_weights(make_model(case), case["weights"])
+        safetensors_io.write(case["batches"], {"pictures": pictures, "labels": labels})
+        return case
+
+    def job_file(self, name, job, side):
+        out = self.folder / f"{name}.{side}"
+        return self.write_job(f"{name}.{side}", **job, out=str(out)), out
+
+
+class LikePythonsDdp(TrainingTest):
+    """Same weights and batches: losses within 1e-4, final weights within 1e-3 of PyTorch's."""
+
+    def run_world(self, world, backends):
+        jobs = {name: self.prepare(name, world, **case) for name, case in CASES.items()}
+        peer = {name: self.job_file(name, job, "python") for name, job in jobs.items()}
+        run_ddp_peer(world, [file for file, _ in peer.values()], self.folder)
+        for backend in backends:
+            ours = {name: self.job_file(name, job, backend) for name, job in jobs.items()}
+            run_ranks(world, "parity_train_steps", backend, *[file for file, _ in ours.values()], folder=self.folder)
+            for name in jobs:
+                with self.subTest(name, backend=backend, world=world):
+                    self.compare(name, world, backend, ours[name][1], peer[name][1])
+
+    def compare(self, name, world, backend, ours, peer):
+        actual, expected = read_results(ours, world), read_results(peer, world)
+        worst = 0.0
+        for rank in range(world):
+            self.assertEqual(actual[rank]["backend"], backend)
+            self.assertEqual(actual[rank]["params_sha256"], actual[0]["params_sha256"], f"rank {rank} differs from 0")
+            self.assertEqual(len(actual[rank]["losses"]), len(expected[rank]["losses"]))
+            for step, (a, e) in enumerate(zip(actual[rank]["losses"], expected[rank]["losses"])):
+                self.assertLessEqual(abs(a - e), 1e-4 * abs(e), f"rank {rank} step {step}: {a} instead of {e}")
+                worst = max(worst, abs(a - e) / abs(e))
+        weights = self.assert_same_tensors(
+            safetensors_io.read(f"{ours}.safetensors")[0], safetensors_io.read(f"{peer}.safetensors")[0], 1e-3
+        )
+        print(f"{name} on {world} of {backend}: largest relative difference {worst:.1e} of losses, {weights:.1e} of weights")
+
+    def test_1_rank(self):
+        self.run_world(1, ["self"])
+
+    def test_2_ranks(self):
+        self.run_world(2, ["gloo", "shm"])
+
+    def test_4_ranks(self):
+        self.run_world(4, ["gloo", "shm"])
+
+
+class LikeOneRank(TrainingTest):
+    """Ranks with a share of the batch each train as one rank with the whole of it, where there is no BatchNorm."""
+
+    CASES = {
+        "mlp": {**MLP, "hidden": [128, 64]},
+        "lenet5": {"model": "lenet5", "shape": [1, 28, 28], "in_channels": 1},
+        "shared": {"model": "tied", **SMALL},
+    }
+
+    def check(self, dtype, tolerance):
+        for name, case in self.CASES.items():
+            job = self.prepare(name, world=1, **case, batch_size=16, dtype=dtype)
+            whole_file, whole = self.job_file(name, job, "whole")
+            run_ranks(1, "parity_train_steps", "self", whole_file, folder=self.folder)
+            for world in (2, 4):
+                share_file, share = self.job_file(name, {**job, "batch_size": 16 // world}, f"share{world}")
+                run_ranks(world, "parity_train_steps", "gloo", share_file, folder=self.folder)
+                with self.subTest(name, world=world, dtype=dtype):
+                    self.compare(name, world, dtype, share, whole, tolerance)
+
+    def compare(self, name, world, dtype, share, whole, tolerance):
+        losses = torch.tensor([result["losses"] for result in read_results(share, world)], dtype=torch.float64).mean(0)
+        expected = torch.tensor(read_results(whole, 1)[0]["losses"], dtype=torch.float64)
+        difference = relative_difference(losses, expected)
+        self.assertLessEqual(difference, tolerance)
+        weights = self.assert_same_tensors(
+            safetensors_io.read(f"{share}.safetensors")[0], safetensors_io.read(f"{whole}.safetensors")[0], tolerance
+        )
+        print(f"{name} in {dtype}, {world} ranks or one: relative difference {difference:.1e} of losses, {weights:.1e} of weights")
+
+    def test_in_float32(self):
+        self.check("float32", 1e-5)
+
+    def test_in_float64(self):
+        self.check("float64", 1e-13)
+
+
+if __name__ == "__main__":
+    unittest.main()
