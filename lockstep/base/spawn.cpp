@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,7 +172,7 @@ Spawned spawn(const ChildOptions& options) {
   plan.report = failures.write_end.get();
 
   spawned.pid = fork_child(plan);
-  spawned.pidfd.reset(::pidfd_open(spawned.pid, 0));
+  spawned.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, spawned.pid, 0)));
   const int pidfd_error = errno;
   failures.write_end.reset();
   Failure failure{};

@@ -1,0 +1,56 @@
+// Decides when the ranks of a job are told to end, and how firmly. Pure: knows no process and no clock.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace lockstep::cluster {
+
+struct EndingPolicy {
+  /// From asking the ranks to end (SIGTERM, or the signal the user sent) to SIGKILL.
+  std::chrono::milliseconds grace = std::chrono::seconds(10);
+  /// From a rank's failure to asking the others: time for them to say why they fail, if they do.
+  std::chrono::milliseconds settle = std::chrono::milliseconds(300);
+  /// From SIGKILL to giving up on what the ranks left running and the kernel does not let go.
+  std::chrono::milliseconds after_kill = std::chrono::seconds(5);
+};
+
+/// The course of one job's end. Each event returns the signal that all ranks' process groups are to get now, if any.
+///
+///   running --a rank fails--> settling --settle--> asked (SIGTERM) --grace--> killed (SIGKILL)
+///   running, settling --user's signal--> asked (that signal); asked --another signal--> killed
+class Ending {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit Ending(EndingPolicy policy) : policy_(policy) {}
+
+  void rank_failed(Time now);
+  std::optional<int> user_signal(int signal, Time now);
+  /// All ranks have ended by themselves; what they left running is asked to end.
+  std::optional<int> ranks_ended(Time now);
+  std::optional<int> tick(Time now);
+
+  /// When `tick` is next due; nullopt: nothing is planned.
+  std::optional<Time> deadline() const { return deadline_; }
+
+  /// The user's signal that ended a job in which nothing had failed.
+  std::optional<int> interrupted_by() const { return interrupted_by_; }
+
+  /// Even SIGKILL did not help in time.
+  bool gave_up() const { return gave_up_; }
+
+ private:
+  enum class Stage { running, settling, asked, killed };
+
+  std::optional<int> ask(int signal, Time now);
+  std::optional<int> kill(Time now);
+
+  EndingPolicy policy_;
+  Stage stage_ = Stage::running;
+  std::optional<Time> deadline_;
+  std::optional<int> interrupted_by_;
+  bool gave_up_ = false;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,64 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/error_file.h>
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace lockstep::cluster {
+namespace {
+
+using nlohmann::json;
+using std::chrono::nanoseconds;
+using std::chrono::system_clock;
+
+json describe_failure(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const auto now = system_clock::now().time_since_epoch();
+  // torchrun's reader wants whole seconds as text; the order of failures needs more.
+  const json extra = {
+      {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
+      {"timestamp_ns", std::chrono::duration_cast<nanoseconds>(now).count()},
+      {"kind", ours != nullptr ? std::string(name(ours->kind())) : "exception"},
+  };
+  return {{"message", {{"message", error.what()}, {"extraInfo", extra}}}};
+}
+
+std::optional<FailureNote> parse_note(const json& file) {
+  if (!file.is_object() || !file.contains("message")) return std::nullopt;
+  const json& message = file["message"];
+  if (message.is_string()) return FailureNote{message.get<std::string>(), "", std::nullopt};
+  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) return std::nullopt;
+
+  FailureNote note{message["message"].get<std::string>(), "", std::nullopt};
+  const json extra = message.value("extraInfo", json::object());
+  if (!extra.is_object()) return note;
+  if (extra.contains("kind") && extra["kind"].is_string()) note.kind = extra["kind"].get<std::string>();
+  if (extra.contains("timestamp_ns") && extra["timestamp_ns"].is_number_integer()) {
+    const nanoseconds since_epoch(extra["timestamp_ns"].get<std::int64_t>());
+    note.when = system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(since_epoch));
+  }
+  return note;
+}
+
+}  // namespace
+
+void report_failure(const std::exception& error, const Environment& environment) noexcept {
+  try {
+    const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    // what() may hold bytes that are not UTF-8, a file's name for one.
+    write_file_atomically(*path, describe_failure(error).dump(2, ' ', false, json::error_handler_t::replace));
+  } catch (const std::exception&) {
+    // The failure itself is still printed and ends the process with its exit code.
+  }
+}
+
+std::optional<FailureNote> read_error_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  return parse_note(json::parse(in, nullptr, false));
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,38 @@
+// The error file of a rank: why it failed, for whoever started it. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lockstep::cluster {
+
+struct FailureNote {
+  std::string message;
+  std::string kind;  ///< name of the ErrorKind; empty when a program other than Lockstep's wrote the file
+  std::optional<std::chrono::system_clock::time_point>
+      when;  ///< only from Lockstep's programs: others round to seconds
+
+  /// The rank failed because another one did.
+  bool is_consequence() const { return kind == "peer_lost"; }
+};
+
+/// Writes why this process fails to the file that `environment` names in TORCHELASTIC_ERROR_FILE, if any. Best effort:
+/// a program that is about to fail has no use for a second error. For the `main` of any program under `lockstep run`:
+///
+///     catch (const std::exception& error) {
+///       lockstep::cluster::report_failure(error);
+///       fmt::print(stderr, "{}\n", error.what());
+///       return 1;
+///     }
+void report_failure(const std::exception& error, const Environment& environment = current_environment()) noexcept;
+
+/// Reads what a rank left; nullopt when there is no file or it is not in the format. Accepts also
+/// {"message": "text"}.
+std::optional<FailureNote> read_error_file(const std::filesystem::path& path);
+
+}  // namespace lockstep::cluster

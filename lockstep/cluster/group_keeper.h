@@ -1,0 +1,39 @@
+// Sees to it that a rank's process group dies with the launcher, however the launcher dies.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+
+#include <sys/types.h>
+
+namespace lockstep::cluster {
+
+/// The launcher's life, as a pipe whose writing end only the launcher holds: it closes when the launcher is gone.
+class Lifeline {
+ public:
+  Lifeline() : pipe_(make_pipe()) {}
+  int watched_end() const noexcept { return pipe_.read_end.get(); }
+
+ private:
+  Pipe pipe_;
+};
+
+/// A tiny process inside a rank's process group that waits for the end of the lifeline and then kills its own group. A
+/// rank itself dies with its parent (PDEATHSIG), but what it started (a script's commands, data loaders) would not. It
+/// names no process by number, so it cannot hit a stranger. The destructor ends it.
+class GroupKeeper {
+ public:
+  /// Joins `group`, led by a child of this process that has not been reaped. Error(io) when that is not possible.
+  GroupKeeper(pid_t group, const Lifeline& lifeline);
+  GroupKeeper(GroupKeeper&& other) noexcept;
+  GroupKeeper& operator=(GroupKeeper&&) = delete;
+  GroupKeeper(const GroupKeeper&) = delete;
+  GroupKeeper& operator=(const GroupKeeper&) = delete;
+  ~GroupKeeper();
+
+  pid_t pid() const noexcept { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,42 @@
+// `lockstep run` as a function: starts the ranks of a job on this machine and stays until all of them have ended.
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/cluster/ending.h>
+#include <lockstep/cluster/report.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster {
+
+struct LaunchOptions {
+  /// The program and its arguments; a program without '/' is looked up in PATH. A name that ends in ".py" and is not
+  /// executable is given to python3 (or to what PYTHON_EXEC names).
+  std::vector<std::string> command;
+  int processes = 1;
+  bool prefix = true;  ///< "[rank 1] " before each line of output
+  EndingPolicy ending;
+  Environment environment = current_environment();  ///< what the ranks inherit
+  int out = 1;                                      ///< descriptor that gets what ranks write to stdout
+  int err = 2;                                      ///< the same for stderr
+};
+
+struct LaunchResult {
+  int exit_code = 0;                ///< see judge() in report.h
+  std::optional<int> first_failed;  ///< the rank whose failure ended the job
+  std::string report;               ///< for people; empty when all ranks ended well
+  std::vector<RankEnd> ends;        ///< by rank
+};
+
+/// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
+/// that jobs never collide), forwards output line by line and SIGINT, SIGTERM, SIGHUP and SIGQUIT to all ranks. When a
+/// rank fails the others get SIGTERM, and SIGKILL after the grace period. Returns once no process that came from the
+/// ranks is left.
+///
+/// Call it from the main thread; meanwhile the program starts no other child processes. Error(io) when the program
+/// cannot be started, Error(invalid_argument) without one.
+LaunchResult launch(const LaunchOptions& options);
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,41 @@
+#include <lockstep/cluster/local_rank.h>
+
+#include <utility>
+
+namespace lockstep::cluster {
+
+LocalRank::LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const Lifeline& lifeline,
+                     Consoles& consoles)
+    : rank_(rank),
+      child_(child),
+      keeper_(child_.pid(), lifeline),
+      out_(std::move(child_.out()), prefix, consoles.out),
+      err_(std::move(child_.err()), prefix, consoles.err, &tail_) {}
+
+bool LocalRank::look_for_end() {
+  if (status_) return false;
+  status_ = child_.poll();
+  if (!status_) return false;
+  ended_ = std::chrono::steady_clock::now();
+  ended_wall_ = std::chrono::system_clock::now();
+  return true;
+}
+
+void LocalRank::signal(int signal) {
+  if (!status_) asked_ = signal;
+  child_.signal_group(signal);
+}
+
+RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {
+  RankEnd end;
+  end.rank = rank_;
+  end.pid = child_.pid();
+  end.status = *status_;
+  end.when = ended_wall_;
+  end.after = std::chrono::duration_cast<std::chrono::milliseconds>(ended_ - start);
+  end.asked = asked_;
+  end.last_lines = tail_.lines();
+  return end;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,60 @@
+// One rank on this machine, as the launcher holds it.
+#pragma once
+
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/console_sink.h>
+#include <lockstep/cluster/group_keeper.h>
+#include <lockstep/cluster/rank_stream.h>
+#include <lockstep/cluster/report.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace lockstep::cluster {
+
+struct Consoles {
+  ConsoleSink out;
+  ConsoleSink err;
+};
+
+/// Its process, its keeper and its streams. Destroyed, it takes its process group with it. Does not move: its streams
+/// know where its tail lies.
+class LocalRank {
+ public:
+  LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const Lifeline& lifeline,
+            Consoles& consoles);
+  LocalRank(const LocalRank&) = delete;
+  LocalRank& operator=(const LocalRank&) = delete;
+
+  int rank() const { return rank_; }
+  bool running() const { return !status_; }
+  const Child& child() const { return child_; }
+  const GroupKeeper& keeper() const { return keeper_; }
+  RankStream& out() { return out_; }
+  RankStream& err() { return err_; }
+
+  /// Notes its end, if it came. True when it did now.
+  bool look_for_end();
+  const ExitStatus& status() const { return *status_; }
+
+  /// To the process and its group, also when the process has ended.
+  void signal(int signal);
+
+  /// What is known of its end (with `start` of the job).
+  RankEnd end(std::chrono::steady_clock::time_point start) const;
+
+ private:
+  int rank_;
+  StderrTail tail_;
+  Child child_;
+  GroupKeeper keeper_;
+  RankStream out_;
+  RankStream err_;
+  int asked_ = 0;
+  std::optional<ExitStatus> status_;
+  std::chrono::steady_clock::time_point ended_;
+  std::chrono::system_clock::time_point ended_wall_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,21 @@
+// How many ranks `--nproc-per-node` asks for.
+#pragma once
+
+#include <string_view>
+
+namespace lockstep::cluster {
+
+/// What this machine offers to processes.
+struct Processors {
+  int cpus = 1;  ///< that this process may run on
+  int gpus = 0;
+};
+
+/// A number of at least 1, or "cpu" (one rank per CPU), "gpu" (one per GPU), "auto" (per GPU, else per CPU).
+/// Error(invalid_argument) for anything else, and for "gpu" without a GPU.
+int parse_process_count(std::string_view text, const Processors& available);
+
+/// The CPUs in this process's affinity mask; 1 when that cannot be read.
+int usable_cpus();
+
+}  // namespace lockstep::cluster

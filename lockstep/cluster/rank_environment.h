@@ -1,0 +1,31 @@
+// What each rank of a job finds in its environment: torchrun's variables, so that programs written for torchrun (in
+// Python or C++) run unchanged.
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lockstep::cluster {
+
+/// What all ranks of one start share.
+struct Job {
+  int ranks = 1;  ///< local ranks, and as there is one node also the world's size
+  std::string master_addr = "127.0.0.1";
+  std::uint16_t master_port = 0;  ///< where the launcher's store listens
+  std::string run_id;
+  std::filesystem::path folder;  ///< private to this job; holds the ranks' error files
+};
+
+/// Where a rank leaves word of why it failed.
+std::filesystem::path error_file_of(const Job& job, int local_rank);
+
+/// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
+bool limits_threads(const Environment& inherited, int ranks);
+
+/// `inherited` with the variables of `local_rank` laid over it.
+Environment environment_of_rank(Environment inherited, const Job& job, int local_rank);
+
+}  // namespace lockstep::cluster

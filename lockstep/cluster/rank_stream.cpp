@@ -1,0 +1,39 @@
+#include <lockstep/cluster/rank_stream.h>
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace lockstep::cluster {
+
+RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail)
+    : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail) {}
+
+void RankStream::read_some() {
+  std::array<char, 64 << 10> buffer;
+  const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
+  if (count > 0) {
+    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+    splitter_.feed(bytes, [this](std::string_view line) { pass_on(line); });
+  } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+    close();
+  }
+}
+
+void RankStream::close() {
+  splitter_.finish([this](std::string_view line) { pass_on(line); });
+  pipe_.reset();
+}
+
+void RankStream::pass_on(std::string_view line) {
+  if (tail_ != nullptr) tail_->add(line);
+  sink_->append(prefix_);
+  sink_->append(line);
+  // A piece without an end must not run into another rank's line.
+  const bool ended = line.ends_with('\n') || line.ends_with('\r');
+  if (!ended && !prefix_.empty()) sink_->append("\n");
+}
+
+}  // namespace lockstep::cluster

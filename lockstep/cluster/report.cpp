@@ -1,0 +1,94 @@
+#include <lockstep/cluster/report.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+#include <tuple>
+
+namespace lockstep::cluster {
+namespace {
+
+auto order_of_blame(const RankEnd& end) {
+  const bool obeyed = end.asked != 0 && !end.note;
+  const bool consequence = end.note && end.note->is_consequence();
+  const auto when = end.note && end.note->when ? *end.note->when : end.when;
+  return std::tuple(obeyed, consequence, when);
+}
+
+/// `text` with every line after the first one indented below it.
+std::string indented(std::string_view text, std::string_view margin) {
+  std::string out;
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += margin;
+  }
+  return out;
+}
+
+std::string describe_reason(const RankEnd& end) {
+  if (end.note) return fmt::format("  reason: {}\n", indented(end.note->message, "          "));
+  if (end.last_lines.empty()) return "  reason: it left none, neither an error file nor a line on stderr\n";
+  std::string text = "  reason: it left no error file; the last it wrote to stderr:\n";
+  for (const std::string& line : end.last_lines) text += fmt::format("    {}\n", line);
+  return text;
+}
+
+std::string describe_other(const RankEnd& end) {
+  std::string text = fmt::format("  rank {} (pid {}): {}", end.rank, end.pid, describe(end.status));
+  if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
+  if (end.note) text += fmt::format(", {}", indented(end.note->message, "    "));
+  return text + "\n";
+}
+
+std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first) {
+  const RankEnd& end = ends[first];
+  std::string text =
+      fmt::format("lockstep run: rank {} (pid {}) failed first, {:.1f} s after the start: {}\n", end.rank, end.pid,
+                  static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
+  text += describe_reason(end);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (i != first) text += describe_other(ends[i]);
+  }
+  return text;
+}
+
+std::string describe_interrupted_job(std::span<const RankEnd> ends, int signal) {
+  std::string text = fmt::format("lockstep run: ended by {}; {} rank{} ended:\n", signal_name(signal), ends.size(),
+                                 ends.size() == 1 ? "" : "s");
+  for (const RankEnd& end : ends) text += describe_other(end);
+  return text;
+}
+
+int code_of_interrupted(std::span<const RankEnd> ends, int signal) {
+  const auto own = std::find_if(ends.begin(), ends.end(), [](const RankEnd& end) { return end.status.code != 0; });
+  return own != ends.end() ? own->status.code : 128 + signal;
+}
+
+}  // namespace
+
+int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? 128 + status.signal : status.code; }
+
+std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].status.ok()) continue;
+    if (!first || order_of_blame(ends[i]) < order_of_blame(ends[*first])) first = i;
+  }
+  return first;
+}
+
+Outcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by) {
+  if (interrupted_by) {
+    return {code_of_interrupted(ends, *interrupted_by), std::nullopt, describe_interrupted_job(ends, *interrupted_by)};
+  }
+  const auto first = first_failure(ends);
+  if (!first) return {};
+  const RankEnd& end = ends[*first];
+  // One that had left its reason and was told to end before it could exit has failed all the same.
+  const bool cut_short = end.asked != 0 && end.status.signal == end.asked;
+  return {cut_short ? 1 : exit_code_of(end.status), end.rank, describe_failed_job(ends, *first)};
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,46 @@
+// Signals of this process as something to poll.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+
+#include <csignal>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// While alive, the given signals do nothing but wait to be taken here; those that the process ignores already (under
+/// nohup, SIGHUP) stay ignored. The destructor puts everything back as it was. One at a time, on the main thread only:
+/// Error(invalid_argument) elsewhere.
+class SignalInbox {
+ public:
+  explicit SignalInbox(const std::vector<int>& signals);
+  SignalInbox(const SignalInbox&) = delete;
+  SignalInbox& operator=(const SignalInbox&) = delete;
+  ~SignalInbox();
+
+  /// Readable (poll) when `take` has something.
+  int fd() const noexcept { return fd_.get(); }
+
+  std::optional<int> take();
+
+ private:
+  UniqueFd fd_;
+  sigset_t mask_before_{};
+  std::vector<std::pair<int, struct sigaction>> actions_before_;
+};
+
+/// While alive, SIGPIPE is ignored: writing to a reader that has gone is an error code.
+class IgnoreBrokenPipes {
+ public:
+  IgnoreBrokenPipes();
+  IgnoreBrokenPipes(const IgnoreBrokenPipes&) = delete;
+  IgnoreBrokenPipes& operator=(const IgnoreBrokenPipes&) = delete;
+  ~IgnoreBrokenPipes();
+
+ private:
+  struct sigaction before_ {};
+};
+
+}  // namespace lockstep::cluster

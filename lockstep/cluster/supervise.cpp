@@ -1,0 +1,192 @@
+#include <lockstep/cluster/ending.h>
+#include <lockstep/cluster/local_rank.h>
+#include <lockstep/cluster/poller.h>
+#include <lockstep/cluster/runnable.h>
+#include <lockstep/cluster/signal_inbox.h>
+#include <lockstep/cluster/stray_processes.h>
+#include <lockstep/cluster/supervise.h>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+
+namespace lockstep::cluster {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How soon to look again without an event: for orphans to reap, and for strays that are being ended.
+constexpr milliseconds kIdleLook(5000);
+constexpr milliseconds kStrayLook(20);
+/// How long output may still come when no process of the job is left: somebody else holds the pipe.
+constexpr milliseconds kDrainLimit(2000);
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchOptions& options, const Job& job)
+      : options_(options),
+        job_(job),
+        signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT}),
+        consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
+        ending_(options.ending) {}
+
+  LaunchResult run() {
+    start_ranks();
+    while (any_running()) {
+      wait_for_events(kIdleLook);
+      strays_.reap();
+    }
+    end_what_is_left();
+    drain();
+    return result();
+  }
+
+ private:
+  void start_ranks();
+  void end_what_is_left();
+  void drain();
+  LaunchResult result() const;
+
+  bool any_running() const;
+  bool output_left();
+
+  /// One round of waiting, at most `limit`: ends, signals, output and deadlines.
+  void wait_for_events(milliseconds limit);
+  void watch_output(Poller& poller, RankStream& stream);
+  void watch_console(Poller& poller, ConsoleSink& console, std::string_view name);
+  void look_for_end(LocalRank& rank);
+  void take_signals();
+  void tell_ranks(std::optional<int> signal);
+
+  const LaunchOptions& options_;
+  const Job& job_;
+  const Clock::time_point start_ = Clock::now();
+  const IgnoreBrokenPipes ignore_broken_pipes_;
+  SignalInbox signals_;
+  StrayProcesses strays_;
+  Lifeline lifeline_;
+  Consoles consoles_;
+  Ending ending_;
+  bool killed_ = false;   ///< all ranks were sent SIGKILL
+  bool hurried_ = false;  ///< the user sent a signal, after which nothing waits for a slow console
+  std::deque<LocalRank> ranks_;
+};
+
+void Supervisor::start_ranks() {
+  if (limits_threads(options_.environment, job_.ranks)) {
+    consoles_.err.append(
+        "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more)\n");
+  }
+  ChildOptions child;
+  child.arguments = runnable(options_.command, options_.environment);
+  child.out = child.err = ChildStream::pipe;
+  for (int rank = 0; rank < job_.ranks; ++rank) {
+    child.environment = environment_of_rank(options_.environment, job_, rank);
+    const std::string prefix = options_.prefix ? fmt::format("[rank {}] ", rank) : "";
+    const LocalRank& started = ranks_.emplace_back(rank, child, prefix, lifeline_, consoles_);
+    strays_.except(started.child().pid());
+    strays_.except(started.keeper().pid());
+  }
+}
+
+void Supervisor::end_what_is_left() {
+  tell_ranks(ending_.ranks_ended(Clock::now()));
+  while (!strays_.sweep(killed_ ? SIGKILL : SIGTERM).empty() && !ending_.gave_up()) wait_for_events(kStrayLook);
+}
+
+void Supervisor::drain() {
+  const auto deadline = Clock::now() + kDrainLimit;
+  hurried_ = false;
+  while (output_left() && !hurried_) {
+    wait_for_events(kStrayLook);
+    if (Clock::now() < deadline) continue;
+    for (LocalRank& rank : ranks_) {
+      rank.out().close();
+      rank.err().close();
+    }
+  }
+}
+
+bool Supervisor::any_running() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& rank) { return rank.running(); });
+}
+
+bool Supervisor::output_left() {
+  return consoles_.out.pending() || consoles_.err.pending() ||
+         std::any_of(ranks_.begin(), ranks_.end(),
+                     [](LocalRank& rank) { return rank.out().open() || rank.err().open(); });
+}
+
+void Supervisor::wait_for_events(milliseconds limit) {
+  Poller poller;
+  if (signals_.fd() >= 0) poller.add(signals_.fd(), POLLIN, [this] { take_signals(); });
+  // Output before ends: what a rank wrote last is then known when its end is looked at.
+  for (LocalRank& rank : ranks_) {
+    watch_output(poller, rank.out());
+    watch_output(poller, rank.err());
+  }
+  watch_console(poller, consoles_.out, "stdout");
+  watch_console(poller, consoles_.err, "stderr");
+  for (LocalRank& rank : ranks_) {
+    if (rank.running()) poller.add(rank.child().end_fd(), POLLIN, [this, &rank] { look_for_end(rank); });
+  }
+  if (const auto deadline = ending_.deadline()) {
+    const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
+    limit = std::clamp(left, milliseconds(0), limit);
+  }
+  poller.wait(limit);
+  tell_ranks(ending_.tick(Clock::now()));
+}
+
+void Supervisor::watch_output(Poller& poller, RankStream& stream) {
+  if (stream.open() && !stream.sink().full()) poller.add(stream.fd(), POLLIN, [&stream] { stream.read_some(); });
+}
+
+void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string_view name) {
+  if (!console.pending()) return;
+  poller.add(console.fd(), POLLOUT, [this, &console, name] {
+    console.write_some();
+    if (!console.take_lost()) return;
+    consoles_.err.append(
+        fmt::format("lockstep run: {} was closed; what the ranks write there is dropped from now on\n", name));
+  });
+}
+
+void Supervisor::look_for_end(LocalRank& rank) {
+  if (rank.look_for_end() && !rank.status().ok()) ending_.rank_failed(Clock::now());
+}
+
+void Supervisor::take_signals() {
+  while (const auto signal = signals_.take()) {
+    hurried_ = true;
+    tell_ranks(ending_.user_signal(*signal, Clock::now()));
+  }
+}
+
+void Supervisor::tell_ranks(std::optional<int> signal) {
+  if (!signal) return;
+  killed_ = *signal == SIGKILL;
+  for (LocalRank& rank : ranks_) rank.signal(*signal);
+}
+
+LaunchResult Supervisor::result() const {
+  LaunchResult result;
+  for (const LocalRank& rank : ranks_) {
+    result.ends.push_back(rank.end(start_));
+    result.ends.back().note = read_error_file(error_file_of(job_, rank.rank()));
+  }
+  const Outcome outcome = judge(result.ends, ending_.interrupted_by());
+  result.exit_code = outcome.exit_code;
+  result.first_failed = outcome.first_failed;
+  result.report = outcome.report;
+  return result;
+}
+
+}  // namespace
+
+LaunchResult supervise(const LaunchOptions& options, const Job& job) { return Supervisor(options, job).run(); }
+
+}  // namespace lockstep::cluster

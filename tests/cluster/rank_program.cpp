@@ -1,0 +1,92 @@
+// A program to be a rank in tests of the launcher. Its arguments are done in order; "2:exit=3" is for rank 2 only.
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cluster/error_file.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+int number(const std::string& text) { return static_cast<int>(lockstep::parse_integer(text).value()); }
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(fd, text.data(), text.size());
+    if (count <= 0) std::exit(99);
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+}
+
+/// A child that lives on in this process's group, or away from it in a session of its own with a parent that is gone.
+void leave_behind(bool away) {
+  if (::fork() != 0) return;
+  if (away) {
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+  }
+  while (true) ::pause();
+}
+
+void leave_note(lockstep::ErrorKind kind, const std::string& message) {
+  lockstep::cluster::report_failure(lockstep::Error(kind, "test", message));
+}
+
+void print_environment(const std::string& name) {
+  const auto value = lockstep::find(lockstep::current_environment(), name);
+  write_all(1, name + "=" + value.value_or("(unset)") + "\n");
+}
+
+using Action = std::function<void(const std::string&)>;
+
+const std::map<std::string, Action, std::less<>>& actions() {
+  using lockstep::ErrorKind;
+  static const std::map<std::string, Action, std::less<>> table = {
+      {"print", [](const std::string& text) { write_all(1, text + "\n"); }},
+      {"raw", [](const std::string& text) { write_all(1, text); }},
+      {"error", [](const std::string& text) { write_all(2, text + "\n"); }},
+      {"fill",
+       [](const std::string& count) { write_all(1, std::string(static_cast<std::size_t>(number(count)), 'x')); }},
+      {"lines",
+       [](const std::string& count) {
+         for (int i = 0; i < number(count); ++i) write_all(1, "line " + std::to_string(i) + "\n");
+       }},
+      {"env", print_environment},
+      {"exit", [](const std::string& code) { ::_exit(number(code)); }},
+      {"sleep_ms", [](const std::string& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(number(ms))); }},
+      {"ignore", [](const std::string& signal) { ::signal(number(signal), SIG_IGN); }},
+      {"exit7_on", [](const std::string& signal) { ::signal(number(signal), [](int) { ::_exit(7); }); }},
+      {"kill_self", [](const std::string& signal) { ::kill(::getpid(), number(signal)); }},
+      {"kill_parent", [](const std::string& signal) { ::kill(::getppid(), number(signal)); }},
+      {"note", [](const std::string& text) { leave_note(ErrorKind::io, text); }},
+      {"lost_peer", [](const std::string& text) { leave_note(ErrorKind::peer_lost, text); }},
+      {"leave", [](const std::string& where) { leave_behind(where == "away"); }},
+  };
+  return table;
+}
+
+void act(const std::string& argument, const std::string& rank) {
+  std::string_view rest = argument;
+  if (const auto colon = rest.find(':'); colon != std::string_view::npos && colon < rest.find('=')) {
+    if (rest.substr(0, colon) != rank) return;
+    rest.remove_prefix(colon + 1);
+  }
+  const auto equals = rest.find('=');
+  actions().at(std::string(rest.substr(0, equals)))(std::string(rest.substr(equals + 1)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string rank = lockstep::find(lockstep::current_environment(), "RANK").value_or("0");
+  for (int i = 1; i < argc; ++i) act(argv[i], rank);
+}

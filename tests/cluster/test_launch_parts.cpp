@@ -1,0 +1,351 @@
+// The launcher's decisions, apart from any process.
+#include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/cluster/console_sink.h>
+#include <lockstep/cluster/ending.h>
+#include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/line_splitter.h>
+#include <lockstep/cluster/process_count.h>
+#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/report.h>
+#include <lockstep/cluster/runnable.h>
+#include <lockstep/cluster/stderr_tail.h>
+#include <lockstep/cluster/stray_processes.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+namespace lockstep::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Lines = std::vector<std::string>;
+
+Lines split(std::size_t longest, const Lines& chunks) {
+  LineSplitter splitter(longest);
+  Lines lines;
+  const auto take = [&](std::string_view line) { lines.emplace_back(line); };
+  for (const auto& chunk : chunks) splitter.feed(chunk, take);
+  splitter.finish(take);
+  return lines;
+}
+
+TEST(LineSplitter, JoinsWhatArrivesInPieces) {
+  EXPECT_THAT(split(100, {"ab", "c\nde", "f\n\n", "gh"}), ElementsAre("abc\n", "def\n", "\n", "gh"));
+}
+
+TEST(LineSplitter, KeepsCarriageReturnsAsEnds) {
+  EXPECT_THAT(split(100, {"10%\r20%\r", "\r\n", "x\r", "\ny\r"}),
+              ElementsAre("10%\r", "20%\r", "\r\n", "x\r\n", "y\r"));
+}
+
+TEST(LineSplitter, CutsOverlongLinesAndLosesNothing) {
+  EXPECT_THAT(split(4, {"abcdefghij\nk"}), ElementsAre("abcd", "efgh", "ij\n", "k"));
+  const std::string binary("\0\xff\n\0", 4);
+  EXPECT_THAT(split(100, {binary}), ElementsAre(std::string("\0\xff\n", 3), std::string(1, '\0')));
+}
+
+TEST(StderrTail, KeepsTheLastTellingLines) {
+  StderrTail tail(2, 5);
+  for (const char* line : {"first\n", "second\n", "\n", "50%\r", "x \n"}) tail.add(line);
+  EXPECT_THAT(tail.lines(), ElementsAre("secon...", "x"));
+}
+
+TEST(ConsoleSink, WritesAllInTurnAndDropsWhenTheReaderIsGone) {
+  ::signal(SIGPIPE, SIG_IGN);
+  Pipe pipe = make_pipe();
+  ConsoleSink sink(pipe.write_end.get());
+  const std::string text(10'000, 'a');
+  sink.append(text);
+  std::string read;
+  while (sink.pending()) {
+    sink.write_some();
+    std::array<char, 8192> buffer;
+    read.append(buffer.data(), static_cast<std::size_t>(::read(pipe.read_end.get(), buffer.data(), buffer.size())));
+  }
+  EXPECT_EQ(read, text);
+
+  EXPECT_FALSE(sink.take_lost());
+  pipe.read_end.reset();
+  sink.append("nobody reads this");
+  sink.write_some();
+  EXPECT_FALSE(sink.pending());
+  EXPECT_TRUE(sink.take_lost());
+  EXPECT_FALSE(sink.take_lost());
+  sink.append("nor this");
+  EXPECT_FALSE(sink.pending());
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST(ConsoleSink, IsFullAtOneMebibyte) {
+  ConsoleSink sink(-1);
+  sink.append(std::string((1 << 20) - 1, 'a'));
+  EXPECT_FALSE(sink.full());
+  sink.append("b");
+  EXPECT_TRUE(sink.full());
+}
+
+// ---- when ranks are told to end
+
+const Ending::Time kStart{};
+const EndingPolicy kPolicy{.grace = 10s, .settle = 300ms, .after_kill = 5s};
+
+TEST(Ending, AFailureLetsOthersSpeakThenAsksThenKills) {
+  Ending ending(kPolicy);
+  EXPECT_FALSE(ending.deadline());
+  ending.rank_failed(kStart);
+  EXPECT_EQ(ending.deadline(), kStart + 300ms);
+  ending.rank_failed(kStart + 100ms);  // a second one changes nothing
+  EXPECT_EQ(ending.tick(kStart + 299ms), std::nullopt);
+  EXPECT_EQ(ending.tick(kStart + 300ms), SIGTERM);
+  EXPECT_EQ(ending.tick(kStart + 10s), std::nullopt);
+  EXPECT_EQ(ending.tick(kStart + 10300ms), SIGKILL);
+  EXPECT_FALSE(ending.gave_up());
+  EXPECT_EQ(ending.tick(kStart + 15300ms), std::nullopt);
+  EXPECT_TRUE(ending.gave_up());
+  EXPECT_EQ(ending.interrupted_by(), std::nullopt);
+}
+
+TEST(Ending, ForwardsTheUsersSignalAndKillsAtTheSecond) {
+  Ending ending(kPolicy);
+  EXPECT_EQ(ending.user_signal(SIGINT, kStart), SIGINT);
+  EXPECT_EQ(ending.deadline(), kStart + 10s);
+  EXPECT_EQ(ending.user_signal(SIGTERM, kStart + 1s), SIGKILL);
+  EXPECT_EQ(ending.interrupted_by(), SIGINT);
+}
+
+TEST(Ending, KillsWhenTheGraceAfterASignalIsOver) {
+  Ending ending(kPolicy);
+  ending.user_signal(SIGHUP, kStart);
+  EXPECT_EQ(ending.tick(kStart + 10s), SIGKILL);
+}
+
+TEST(Ending, ASignalAfterAFailureIsNotTheReason) {
+  Ending ending(kPolicy);
+  ending.rank_failed(kStart);
+  EXPECT_EQ(ending.user_signal(SIGINT, kStart + 10ms), SIGINT);
+  EXPECT_EQ(ending.interrupted_by(), std::nullopt);
+}
+
+TEST(Ending, WhatIsLeftAfterAllRanksIsAskedOnce) {
+  Ending ending(kPolicy);
+  EXPECT_EQ(ending.ranks_ended(kStart), SIGTERM);
+  EXPECT_EQ(ending.ranks_ended(kStart), std::nullopt);
+  EXPECT_EQ(ending.tick(kStart + 10s), SIGKILL);
+}
+
+// ---- who is to blame
+
+RankEnd end_of(int rank, ExitStatus status, int after_ms, int asked = 0) {
+  RankEnd end;
+  end.rank = rank;
+  end.pid = 100 + rank;
+  end.status = status;
+  end.when = std::chrono::system_clock::time_point(std::chrono::milliseconds(after_ms));
+  end.after = std::chrono::milliseconds(after_ms);
+  end.asked = asked;
+  return end;
+}
+
+RankEnd with_note(RankEnd end, std::string message, std::string kind, std::optional<int> at_ms = std::nullopt) {
+  end.note = FailureNote{std::move(message), std::move(kind), std::nullopt};
+  if (at_ms) end.note->when = std::chrono::system_clock::time_point(std::chrono::milliseconds(*at_ms));
+  return end;
+}
+
+TEST(Judge, AllWell) {
+  const std::vector<RankEnd> ends = {end_of(0, {}, 10), end_of(1, {}, 20)};
+  const Outcome outcome = judge(ends, std::nullopt);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.report, "");
+  EXPECT_EQ(outcome.first_failed, std::nullopt);
+}
+
+TEST(Judge, TheEarliestFailureGivesTheCodeAndItsLastLinesTheReason) {
+  std::vector<RankEnd> ends = {end_of(0, {0, SIGTERM}, 900, SIGTERM), end_of(1, {3, 0}, 500), end_of(2, {4, 0}, 600)};
+  ends[1].last_lines = {"Traceback", "ValueError: no"};
+  const Outcome outcome = judge(ends, std::nullopt);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.first_failed, 1);
+  EXPECT_EQ(outcome.report,
+            "lockstep run: rank 1 (pid 101) failed first, 0.5 s after the start: exit code 3\n"
+            "  reason: it left no error file; the last it wrote to stderr:\n"
+            "    Traceback\n"
+            "    ValueError: no\n"
+            "  rank 0 (pid 100): signal 15 (SIGTERM), sent by the launcher\n"
+            "  rank 2 (pid 102): exit code 4\n");
+}
+
+TEST(Judge, ASignalIsReportedAsTheShellDoes) {
+  const std::vector<RankEnd> ends = {end_of(0, {0, SIGKILL}, 500)};
+  const Outcome outcome = judge(ends, std::nullopt);
+  EXPECT_EQ(outcome.exit_code, 137);
+  EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL)\n  reason: it left none"));
+}
+
+TEST(Judge, ALostPeerIsAConsequenceEvenWhenItEndsFirst) {
+  const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "rank 1 left", "peer_lost", 490),
+                                     with_note(end_of(1, {5, 0}, 700), "disk full", "io", 495)};
+  const Outcome outcome = judge(ends, std::nullopt);
+  EXPECT_EQ(outcome.first_failed, 1);
+  EXPECT_EQ(outcome.exit_code, 5);
+  EXPECT_THAT(outcome.report, HasSubstr("reason: disk full\n  rank 0 (pid 100): exit code 1, rank 1 left\n"));
+}
+
+TEST(Judge, TheTimeInTheNoteCountsNotTheOrderOfEnds) {
+  const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "second", "io", 499),
+                                     with_note(end_of(1, {1, 0}, 510), "first", "io", 498)};
+  EXPECT_EQ(judge(ends, std::nullopt).first_failed, 1);
+}
+
+TEST(Judge, ARankThatLeftItsReasonAndWasCutShortIsStillTheFirst) {
+  const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "rank 1 left", "peer_lost", 490),
+                                     with_note(end_of(1, {0, SIGTERM}, 900, SIGTERM), "NaN in step 3", "numeric", 480)};
+  const Outcome outcome = judge(ends, std::nullopt);
+  EXPECT_EQ(outcome.first_failed, 1);
+  EXPECT_EQ(outcome.exit_code, 1);
+}
+
+TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
+  const std::vector<RankEnd> obeyed = {end_of(0, {0, SIGINT}, 500, SIGINT), end_of(1, {}, 500, SIGINT)};
+  const Outcome outcome = judge(obeyed, SIGINT);
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_EQ(outcome.first_failed, std::nullopt);
+  EXPECT_THAT(outcome.report, HasSubstr("ended by SIGINT; 2 ranks ended"));
+
+  const std::vector<RankEnd> own = {end_of(0, {0, SIGTERM}, 500, SIGTERM), end_of(1, {75, 0}, 500, SIGTERM)};
+  EXPECT_EQ(judge(own, SIGTERM).exit_code, 75);
+}
+
+// ---- environment, counts, files
+
+TEST(RankEnvironment, IsTorchruns) {
+  Job job;
+  job.ranks = 2;
+  job.master_port = 4242;
+  job.run_id = "id";
+  job.folder = "/folder";
+  const Environment environment = environment_of_rank({{"HOME", "/h"}, {"RANK", "7"}}, job, 1);
+  const Environment expected = {
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"HOME", "/h"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", "4242"},
+      {"OMP_NUM_THREADS", "1"},
+      {"PYTHONUNBUFFERED", "1"},
+      {"RANK", "1"},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", "1"},
+      {"ROLE_WORLD_SIZE", "2"},
+      {"TORCHELASTIC_ERROR_FILE", "/folder/rank.1.error.json"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_RUN_ID", "id"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"WORLD_SIZE", "2"},
+  };
+  EXPECT_EQ(environment, expected);
+}
+
+TEST(RankEnvironment, LeavesTheUsersThreadsAlone) {
+  EXPECT_FALSE(limits_threads({{"OMP_NUM_THREADS", "4"}}, 2));
+  EXPECT_FALSE(limits_threads({}, 1));
+  EXPECT_TRUE(limits_threads({}, 2));
+  Job job;
+  job.ranks = 2;
+  EXPECT_EQ(environment_of_rank({{"OMP_NUM_THREADS", "4"}}, job, 0).at("OMP_NUM_THREADS"), "4");
+  job.ranks = 1;
+  EXPECT_FALSE(environment_of_rank({}, job, 0).contains("OMP_NUM_THREADS"));
+}
+
+TEST(ProcessCount, WordsAndNumbers) {
+  EXPECT_EQ(parse_process_count("3", {.cpus = 8, .gpus = 0}), 3);
+  EXPECT_EQ(parse_process_count("cpu", {.cpus = 8, .gpus = 2}), 8);
+  EXPECT_EQ(parse_process_count("gpu", {.cpus = 8, .gpus = 2}), 2);
+  EXPECT_EQ(parse_process_count("auto", {.cpus = 8, .gpus = 2}), 2);
+  EXPECT_EQ(parse_process_count("auto", {.cpus = 8, .gpus = 0}), 8);
+  EXPECT_GE(usable_cpus(), 1);
+}
+
+TEST(ProcessCount, RefusesTheRest) {
+  for (const char* text : {"0", "-1", "", "2x", "all", "99999999999", " 2"}) {
+    try {
+      parse_process_count(text, {});
+      FAIL() << "accepted '" << text << "'";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(std::string("'") + text + "'"));
+    }
+  }
+  EXPECT_THROW(parse_process_count("gpu", {.cpus = 8, .gpus = 0}), Error);
+}
+
+TEST(ErrorFile, KeepsMessageKindAndTime) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "error.json";
+  const auto before = std::chrono::system_clock::now();
+  report_failure(Error(ErrorKind::peer_lost, "comm", "rank 1 left \xff"), {{"TORCHELASTIC_ERROR_FILE", path.string()}});
+  const auto note = read_error_file(path);
+  ASSERT_TRUE(note);
+  EXPECT_EQ(note->message, "[comm] rank 1 left \xef\xbf\xbd");
+  EXPECT_TRUE(note->is_consequence());
+  ASSERT_TRUE(note->when);
+  EXPECT_GE(*note->when, before);
+  EXPECT_LE(*note->when, std::chrono::system_clock::now());
+}
+
+TEST(ErrorFile, NeverFailsTheFailing) {
+  report_failure(std::runtime_error("x"), {});
+  report_failure(std::runtime_error("x"), {{"TORCHELASTIC_ERROR_FILE", ""}});
+  report_failure(std::runtime_error("x"), {{"TORCHELASTIC_ERROR_FILE", "/no/such/folder/file"}});
+}
+
+TEST(ErrorFile, ReadsTorchsFormatsAndRefusesOthers) {
+  const TemporaryFolder folder;
+  const auto read = [&](std::string_view text) {
+    const auto path = folder.path() / "error.json";
+    std::ofstream(path, std::ios::trunc) << text;
+    return read_error_file(path);
+  };
+  const auto torch = read(
+      R"({"message": {"message": "ValueError: no", "extraInfo": {"py_callstack": "...", "timestamp": "1700000000"}}})");
+  ASSERT_TRUE(torch);
+  EXPECT_EQ(torch->message, "ValueError: no");
+  EXPECT_EQ(torch->kind, "");
+  EXPECT_EQ(torch->when, std::nullopt);
+  EXPECT_EQ(read(R"({"message": "text", "timestamp": 17})")->message, "text");
+  for (const char* bad : {"", "{", "[]", "{}", R"({"message": 3})", R"({"message": {}})"})
+    EXPECT_FALSE(read(bad)) << bad;
+  EXPECT_EQ(read(R"({"message": {"message": "m", "extraInfo": 3}})")->message, "m");
+  EXPECT_FALSE(read_error_file(folder.path() / "missing"));
+}
+
+TEST(Runnable, GivesAPythonScriptToPythonUnlessItCanRunItself) {
+  const TemporaryFolder folder;
+  const std::string script = folder.path() / "a.py";
+  std::ofstream(script) << "print()";
+  EXPECT_THAT(runnable({script, "-x"}, {}), ElementsAre("python3", script, "-x"));
+  EXPECT_THAT(runnable({script}, {{"PYTHON_EXEC", "/opt/py"}}), ElementsAre("/opt/py", script));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  EXPECT_THAT(runnable({script}, {}), ElementsAre(script));
+  EXPECT_THAT(runnable({"prog", "x.py"}, {}), ElementsAre("prog", "x.py"));
+  EXPECT_THROW(runnable({}, {}), Error);
+}
+
+TEST(StrayProcesses, ReadsTheParentWhateverTheProcessIsCalled) {
+  EXPECT_EQ(parent_in_stat("12 (sh) S 7 12 12 0"), 7);
+  EXPECT_EQ(parent_in_stat("12 (a) R 99 (b) S 8 12 12"), 8);
+  EXPECT_EQ(parent_in_stat(""), 0);
+  EXPECT_EQ(parent_in_stat("12 (sh) "), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::cluster
