@@ -12,13 +12,14 @@ import os
 import sys
 import tempfile
 
+from parity_support import end_with_parent  # before torch: it sets the number of threads
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 import safetensors_io
-from parity_support import end_with_parent
 from twins import make_model
 
 

@@ -35,11 +35,8 @@ void write_gradients(const parity::Job& job) {
   loss.backward();
 
   TensorMap results = {{"logits", logits}, {"loss", loss}};
-  for (const auto& parameter : model->named_parameters()) {
-    results["gradient." + parameter.key()] = parameter.value().grad();
-    results["state." + parameter.key()] = parameter.value();
-  }
-  for (const auto& buffer : model->named_buffers()) results["state." + buffer.key()] = buffer.value();
+  for (const auto& item : model->named_parameters()) results["gradient." + item.key()] = item.value().grad();
+  for (const auto& item : model->named_buffers()) results["buffer." + item.key()] = item.value();
   model->eval();
   const torch::NoGradGuard no_grad;
   results["eval_logits"] = model->forward(pictures);

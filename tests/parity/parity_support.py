@@ -12,9 +12,12 @@ import time
 import unittest
 from pathlib import Path
 
-import torch
+# Thread pools take their size when torch is loaded; equal sizes on both sides make equal orders of summation.
+os.environ["OMP_NUM_THREADS"] = "1"
 
-import safetensors_io
+import torch  # noqa: E402
+
+import safetensors_io  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = Path(os.environ["LOCKSTEP_PARITY_PROGRAMS"])
@@ -43,12 +46,11 @@ def run_together(commands, folder):
     processes = []
     try:
         for (arguments, environment), log in zip(commands, logs):
-            everything = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
             processes.append(
                 subprocess.Popen(
                     [str(argument) for argument in arguments],
-                    env=everything, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
-                )  # fmt: skip
+                    env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
+                )
             )
         wait_for_all(processes)
         if any(process.returncode != 0 for process in processes):
@@ -93,7 +95,7 @@ def run_ranks(world, name, *arguments, folder):
         "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world),
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
         "LOCKSTEP_START_TIMEOUT_S": "60", "LOCKSTEP_TIMEOUT_S": "60",
-    }  # fmt: skip
+    }
     commands = [
         ([PROGRAMS / name, *arguments], {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         for rank in range(world)

@@ -2,11 +2,12 @@
 
 import unittest
 
+from parity_support import ParityTest, run_program, save_weights  # before torch: it sets the number of threads
+
 import torch
 import torch.nn.functional as F
 
 import safetensors_io
-from parity_support import ParityTest, run_program, save_weights
 from twins import make_model
 
 TOLERANCE = 1e-5
@@ -32,7 +33,7 @@ def compute(model, pictures, labels):
     loss.backward()
     results = {"logits": logits.detach(), "loss": loss.detach()}
     results.update({f"gradient.{name}": parameter.grad for name, parameter in model.named_parameters()})
-    results.update({f"state.{name}": tensor for name, tensor in model.state_dict().items()})
+    results.update({f"buffer.{name}": tensor for name, tensor in model.named_buffers()})
     model.eval()
     with torch.no_grad():
         results["eval_logits"] = model(pictures)

@@ -2,10 +2,11 @@
 
 import unittest
 
+from parity_support import ParityTest, run_program  # before torch: it sets the number of threads
+
 import torch
 
 import safetensors_io
-from parity_support import ParityTest, run_program
 
 
 def examples():
@@ -28,7 +29,7 @@ class SafetensorsFiles(ParityTest):
         run_program(
             "parity_models", "copy", self.folder / "python.safetensors", self.folder / "cpp.safetensors",
             folder=self.folder,
-        )  # fmt: skip
+        )
         actual, read_metadata = safetensors_io.read(self.folder / "cpp.safetensors")
         self.assertEqual(read_metadata, metadata)
         self.assertEqual(sorted(actual), sorted(expected))

@@ -3,10 +3,12 @@
 import json
 import unittest
 
+# Before torch: it sets the number of threads.
+from parity_support import MODEL_DEFAULTS, ParityTest, relative_difference, run_ddp_peer, run_ranks, save_weights
+
 import torch
 
 import safetensors_io
-from parity_support import MODEL_DEFAULTS, ParityTest, relative_difference, run_ddp_peer, run_ranks, save_weights
 from twins import make_model
 
 STEPS = 20
@@ -14,7 +16,7 @@ STEPS = 20
 TRAINING_DEFAULTS = {
     "steps": STEPS, "batch_size": 8, "micro_batches": 1, "learning_rate": 0.05, "momentum": 0.9,
     "dtype": "float32", "frozen": [],
-}  # fmt: skip
+}
 
 SMALL = {"shape": [3, 2, 2], "in_features": 12, "num_classes": 5}
 
