@@ -1,4 +1,3 @@
-#include <lockstep/base/log.h>
 #include <lockstep/train/callbacks.h>
 
 #include <fmt/format.h>
@@ -9,11 +8,6 @@
 
 namespace lockstep::train {
 namespace {
-
-void tell(Console& console, std::string_view line) {
-  write_log(LogLevel::info, line);
-  console.line(line);
-}
 
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
 

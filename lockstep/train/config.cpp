@@ -29,6 +29,8 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("first_bucket_mb", c.first_bucket_mb, above(0), "MiB of the first bucket, so that sending starts early");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
                "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
+  fields.field("check_collectives", c.check_collectives, anything(),
+               "compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap");
   fields.field("timeout_s", c.timeout_s, between(0.001, kMostSeconds), "seconds one collective may take");
   fields.field("start_timeout_s", c.start_timeout_s, between(0.001, kMostSeconds), "seconds to wait for all ranks");
 }
@@ -56,9 +58,10 @@ void describe(ConfigFields& fields, DataConfig& c) {
   fields.field("eval_batch_size", c.eval_batch_size, at_least(1), "the same in evaluation; null: batch_size");
   fields.field("shuffle", c.shuffle, anything(), "a new order each epoch; false: the order of the files");
   fields.field("shuffle_seed", c.shuffle_seed, at_least(0), "of order and augmentation; null: system.seed");
-  fields.field("remainder", c.remainder, one_of({"drop", "keep", "pad"}),
-               "last batch of an epoch when it is not full: drop it, keep it (ranks weighted by their pictures), or "
-               "fill it with pictures from the start of the epoch");
+  fields.field(
+      "remainder", c.remainder, one_of({"drop", "exact", "pad"}),
+      "records that fill no whole batch on every rank: drop them, use each exactly once (ranks with fewer weigh "
+      "less), or pad with records from the start of the order");
   fields.field("workers", c.workers, between(0, 256),
                "threads of each rank that prepare batches; 0: the training thread");
   fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");

@@ -30,6 +30,7 @@ struct ParallelConfig {
   double bucket_mb = 25;
   double first_bucket_mb = 1;
   std::string buffers = "broadcast";
+  bool check_collectives = false;
   double timeout_s = 600;
   double start_timeout_s = 300;
 };

@@ -1,3 +1,4 @@
+#include <lockstep/base/log.h>
 #include <lockstep/train/console.h>
 
 #include <sys/ioctl.h>
@@ -57,6 +58,11 @@ void Console::end_progress() {
 void Console::put(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+void tell(Console& console, std::string_view line) {
+  write_log(LogLevel::info, line);
+  console.line(line);
 }
 
 }  // namespace lockstep::train

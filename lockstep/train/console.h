@@ -44,4 +44,7 @@ class Console {
   std::string bar_;  ///< as drawn now; empty when there is none
 };
 
+/// One line for people: to the log of this rank (level info) and to its console.
+void tell(Console& console, std::string_view line);
+
 }  // namespace lockstep::train

@@ -101,15 +101,9 @@ std::string epoch_marks(const Plane& plane, std::span<const MetricsLine> lines) 
   return out;
 }
 
-// The last step logged up to the end of an epoch: there its evaluation belongs.
-double end_of_epoch(std::span<const MetricsLine> lines, std::int64_t epoch) {
-  const auto after = std::ranges::upper_bound(lines, epoch, {}, &MetricsLine::epoch);
-  return static_cast<double>(after == lines.begin() ? lines.front().step : std::prev(after)->step);
-}
-
-std::vector<Point> evaluation_points(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations) {
+std::vector<Point> evaluation_points(std::span<const Evaluation> evaluations) {
   std::vector<Point> out;
-  for (const auto& evaluation : evaluations) out.push_back({end_of_epoch(lines, evaluation.epoch), evaluation.loss});
+  for (const auto& e : evaluations) out.push_back({static_cast<double>(e.step), e.loss});
   return out;
 }
 
@@ -125,23 +119,25 @@ std::string legend(bool with_evaluations) {
 }
 
 Plane make_plane(const std::vector<Point>& shown, const std::vector<Point>& evaluated) {
-  double low = shown.front().y, high = shown.front().y;
+  double low = shown.front().y, high = shown.front().y, last = shown.back().x;
   for (const auto* points : {&shown, &evaluated}) {
     for (const auto& p : *points) {
       low = std::min(low, p.y);
       high = std::max(high, p.y);
+      last = std::max(last, p.x);
     }
   }
   // Losses fall towards zero: show it unless that would squeeze the curve.
   if (low > 0 && low < 0.5 * high) low = 0;
-  return {make_axis(shown.front().x, shown.back().x, 8, false), make_axis(low, high, 6, true)};
+  return {make_axis(std::min(shown.front().x, evaluated.empty() ? last : evaluated.front().x), last, 8, false),
+          make_axis(low, high, 6, true)};
 }
 
 std::string plot(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations) {
   std::vector<Point> points;
   for (const auto& metrics : lines) points.push_back({static_cast<double>(metrics.step), metrics.loss});
   const auto shown = thinned(points);
-  const auto evaluated = evaluation_points(lines, evaluations);
+  const auto evaluated = evaluation_points(evaluations);
   const auto plane = make_plane(shown, evaluated);
   std::string out = axes(plane) + epoch_marks(plane, lines) + curve(plane, shown, kPaleBlue, 1) +
                     curve(plane, thinned(smoothed(points)), kBlue, 2);

@@ -14,8 +14,10 @@ struct StepReport {
   std::int64_t steps_per_epoch = 0;
   std::int64_t step = 0;  ///< of the whole run, resumed parts included
   std::int64_t total_steps = 0;
-  std::optional<double> local_loss;  ///< mean over this rank's pictures; none when it had no picture in this step
-  std::optional<double> loss;        ///< mean over all ranks' pictures; only at steps where the metrics want it
+  std::optional<double> local_loss =
+      std::nullopt;  ///< mean over this rank's pictures; none when it had no picture in this step
+  std::optional<double> loss =
+      std::nullopt;  ///< mean over all ranks' pictures; only at steps where the metrics want it
   double lr = 0;
   std::int64_t samples = 0;  ///< pictures of all ranks
   double seconds = 0;        ///< waiting for data included
@@ -24,6 +26,7 @@ struct StepReport {
 /// Exact over all ranks: every picture counts once.
 struct Evaluation {
   std::int64_t epoch = 0;  ///< epochs finished when it was made, a last one cut short included
+  std::int64_t step = 0;   ///< optimizer steps done when it was made
   double accuracy = 0;     ///< share of pictures whose largest logit is at their label
   double loss = 0;         ///< mean, of the configured loss
   std::int64_t samples = 0;

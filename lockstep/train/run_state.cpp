@@ -9,12 +9,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_object(const Evaluation& e) {
-  return {
-      {"epoch", e.epoch}, {"accuracy", e.accuracy}, {"loss", e.loss}, {"samples", e.samples}, {"seconds", e.seconds}};
+  return {{"epoch", e.epoch}, {"step", e.step},       {"accuracy", e.accuracy},
+          {"loss", e.loss},   {"samples", e.samples}, {"seconds", e.seconds}};
 }
 
 Evaluation to_evaluation(const Json& json) {
-  return {json.at("epoch"), json.at("accuracy"), json.at("loss"), json.at("samples"), json.at("seconds")};
+  return {json.at("epoch"), json.at("step"),    json.at("accuracy"),
+          json.at("loss"),  json.at("samples"), json.at("seconds")};
 }
 
 std::string text(bool value) { return value ? "true" : "false"; }

@@ -1,0 +1,23 @@
+#include <lockstep/train/autocast.h>
+#include <lockstep/train/batch_tensors.h>
+#include <lockstep/train/forward.h>
+
+namespace lockstep::train {
+
+ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
+  return {config.loss.name == "cross_entropy_expand" ? LossKind::cross_entropy_expand : LossKind::cross_entropy,
+          config.loss.label_smoothing, config.model.channels_last, config.model.autocast == "bfloat16", device};
+}
+
+ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
+                      const ForwardOptions& options) {
+  const auto [pictures, labels] = to_tensors(batch, options.device, options.channels_last);
+  at::Tensor logits;
+  {
+    const Bfloat16Autocast autocast(options.bfloat16, options.device.is_cuda());
+    logits = model.forward(pictures);
+  }
+  return {logits, labels, classification_loss(options.loss, logits, labels, options.label_smoothing)};
+}
+
+}  // namespace lockstep::train

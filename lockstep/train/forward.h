@@ -1,0 +1,35 @@
+// How a batch becomes logits and a loss: the same in training and evaluation.
+#pragma once
+
+#include <lockstep/data/batch.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/loss.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+namespace lockstep::train {
+
+struct ForwardOptions {
+  LossKind loss = LossKind::cross_entropy;
+  double label_smoothing = 0;
+  bool channels_last = false;
+  bool bfloat16 = false;
+  c10::Device device{c10::DeviceType::CPU};
+};
+
+ForwardOptions forward_options(const RunConfig& config, const c10::Device& device);
+
+struct ForwardResult {
+  at::Tensor logits;  ///< [N, num_classes]
+  at::Tensor labels;  ///< int64 [N]
+  at::Tensor loss;    ///< scalar: mean over the batch
+};
+
+/// The batch must not be empty.
+ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
+                      const ForwardOptions& options);
+
+}  // namespace lockstep::train

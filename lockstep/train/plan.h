@@ -1,0 +1,22 @@
+// The length of a run, and its schedule, in optimizer steps.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/train/schedule.h>
+
+#include <cstdint>
+
+namespace lockstep::train {
+
+struct RunPlan {
+  std::int64_t batches_per_epoch = 0;  ///< of each rank
+  std::int64_t steps_per_epoch = 0;    ///< ceil(batches_per_epoch / train.accumulate); the last step may be smaller
+  std::int64_t total_steps = 0;        ///< train.epochs in steps or train.steps, whichever comes first
+  std::int64_t epochs = 0;             ///< those begun; the last may be cut short
+  Schedule schedule;
+};
+
+/// Pure. A warm-up as long as the run or longer is Error(config).
+RunPlan make_plan(const RunConfig& config, std::int64_t batches_per_epoch);
+
+}  // namespace lockstep::train

@@ -1,0 +1,84 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/resume.h>
+#include <lockstep/train/runtime.h>
+#include <lockstep/train/share_checkpoint.h>
+
+#include <torch/torch.h>
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kGenerators = "generators";
+
+void require_none_after(const std::filesystem::path& folder, std::int64_t step, std::string_view resume) {
+  const auto files = list_checkpoints(folder);
+  if (files.empty() || files.front().step <= step) return;
+  fail(
+      ErrorKind::config, "checkpoint.resume",
+      "with {} this run would write among the checkpoints of another course of training: {} is already there; use "
+      "checkpoint.resume=auto to go on from it, or another system.work_dir (or checkpoint.folder), or move that folder "
+      "away",
+      resume, files.front().file.string());
+}
+
+ResumePoint from_file(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  ResumePoint point{load_checkpoint(file), {}};
+  require_none_after(folder, point.checkpoint.state.step, fmt::format("checkpoint.resume={}", file.string()));
+  point.remarks.push_back(fmt::format("going on from {}", file.string()));
+  return point;
+}
+
+std::optional<ResumePoint> look(const RunConfig& config) {
+  const auto folder = checkpoint_folder_of(config);
+  const auto& resume = config.checkpoint.resume;
+  if (resume == "none") {
+    require_none_after(folder, -1, "checkpoint.resume=none");
+    return std::nullopt;
+  }
+  if (resume != "auto") return from_file(resume, folder);
+  auto found = find_newest_intact(folder);
+  if (!found) return std::nullopt;
+  ResumePoint point{std::move(found->checkpoint), std::move(found->skipped)};
+  point.remarks.push_back(fmt::format("going on from {}", found->file.string()));
+  return point;
+}
+
+}  // namespace
+
+std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
+  std::optional<ResumePoint> own;
+  if (group.rank() == 0) own = look(config);
+  auto shared = share_checkpoint(own ? std::optional(std::move(own->checkpoint)) : std::nullopt, group);
+  if (!shared) return std::nullopt;
+  return ResumePoint{std::move(*shared), own ? std::move(own->remarks) : std::vector<std::string>()};
+}
+
+Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module,
+                           const torch::optim::Optimizer& optimizer, const Group& group) {
+  const auto generators = gather(generator_state().unsqueeze(0), group, 0);
+  Checkpoint checkpoint{state, {}};
+  if (group.rank() != 0) return checkpoint;
+  add_part(checkpoint.tensors, "model", module_state(module));
+  add_part(checkpoint.tensors, "optimizer", optimizer_state(optimizer, module));
+  checkpoint.tensors.emplace(kGenerators, generators);
+  return checkpoint;
+}
+
+void restore_optimizer(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+                       const Checkpoint& checkpoint) {
+  load_optimizer_state(optimizer, module, part_of(checkpoint.tensors, "optimizer"));
+}
+
+void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed) {
+  const auto found = checkpoint.tensors.find(kGenerators);
+  if (found == checkpoint.tensors.end() || group.rank() >= found->second.size(0)) {
+    seed_rank(seed, group.rank(), checkpoint.state.step);
+  } else {
+    set_generator_state(found->second[group.rank()].clone());
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,42 @@
+// Where a run goes on, and putting everything back as it was.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/train/checkpoint.h>
+#include <lockstep/train/config.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace lockstep::train {
+
+struct ResumePoint {
+  Checkpoint checkpoint;
+  std::vector<std::string> remarks;  ///< for people, rank 0 only: where from, and which damaged files were skipped
+};
+
+/// Follows checkpoint.resume: rank 0 looks and reads, all ranks get what it found; nullopt means from the start. A
+/// collective. Error(config) when the folder holds checkpoints that this run would mix with its own: any with
+/// resume=none, newer ones with resume=FILE. Else errors of find_newest_intact and load_checkpoint.
+std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
+
+/// Everything a checkpoint holds, of the run as it stands. Gathers the ranks' generators: a collective. Only rank 0
+/// gets tensors; they share memory with model and optimizer.
+Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module,
+                           const torch::optim::Optimizer& optimizer, const Group& group);
+
+/// The reverse, for the optimizer and this rank's generator (weights come first, see load_module_state). With more
+/// ranks than the checkpoint's run had, the generators of those beyond are seeded from (seed, rank, step).
+void restore_optimizer(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+                       const Checkpoint& checkpoint);
+void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed);
+
+}  // namespace lockstep::train

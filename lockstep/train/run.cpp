@@ -1,0 +1,162 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/train/callbacks.h>
+#include <lockstep/train/loss_curve.h>
+#include <lockstep/train/metrics.h>
+#include <lockstep/train/named_tensors.h>
+#include <lockstep/train/run.h>
+#include <lockstep/train/runtime.h>
+#include <lockstep/train/safetensors.h>
+#include <lockstep/train/session.h>
+#include <lockstep/train/work_dir.h>
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace lockstep::train {
+namespace {
+
+GroupOptions group_options(const ParallelConfig& config) {
+  const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
+  GroupOptions options;
+  options.backend = config.backend;
+  options.start_timeout = milliseconds(config.start_timeout_s);
+  options.timeout = milliseconds(config.timeout_s);
+  options.check_arguments = config.check_collectives;
+  return options;
+}
+
+void require_mode_fits(const RunConfig& config, const World& world) {
+  if (config.parallel.mode == "data_parallel" || world.size == 1) return;
+  fail(ErrorKind::config, "parallel.mode",
+       "stand_alone is for one process, but this is {}; start one, or use "
+       "parallel.mode=data_parallel",
+       describe(world));
+}
+
+// The log lasts as long as the run.
+class RankLog {
+ public:
+  RankLog(const RunConfig& config, const World& world, const WorkDir& work_dir) {
+    // Console writes what people should see; the log's own console would repeat it.
+    start_logging({world.rank, world.size, config.system.log_level, work_dir.log(world.rank), /*console=*/false});
+  }
+  ~RankLog() { stop_logging(); }
+  RankLog(const RankLog&) = delete;
+  RankLog& operator=(const RankLog&) = delete;
+};
+
+bool has_console(const RunConfig& config, const World& world) {
+  return world.rank == 0 || config.callbacks.console_ranks == "all";
+}
+
+Callbacks make_callbacks(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
+                         int rank) {
+  const auto& wanted = config.callbacks;
+  Callbacks callbacks;
+  if (wanted.loss_every > 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
+  callbacks.push_back(std::make_unique<EpochLog>(console));
+  if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
+  if (rank != 0) return callbacks;
+  if (wanted.metrics_every > 0) {
+    callbacks.push_back(std::make_unique<MetricsFile>(work_dir.metrics(), wanted.metrics_every, session.state().step));
+  }
+  if (wanted.metrics_every > 0 && wanted.loss_curve) {
+    const auto title = fmt::format("{} on {}", config.model.name, config.data.name);
+    callbacks.push_back(
+        std::make_unique<LossCurve>(work_dir.metrics(), work_dir.loss_curve(), title, session.state().evaluations));
+  }
+  return callbacks;
+}
+
+// Replicas that differ mean that training went wrong unseen: better no result than a wrong one.
+void require_equal_replicas(const std::string& hash, const Group& group) {
+  auto own = torch::empty({static_cast<std::int64_t>(hash.size())}, torch::kByte);
+  std::memcpy(own.data_ptr(), hash.data(), hash.size());
+  const auto all = all_gather(own.unsqueeze(0), group);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (torch::equal(all[rank], all[0])) continue;
+    fail(ErrorKind::mismatch, "train", "the parameters of rank {} differ from those of rank 0 after training", rank);
+  }
+}
+
+RunResult make_result(const Session& session, const Group& group) {
+  const auto& state = session.state();
+  return {.evaluation = state.evaluations.back(),
+          .evaluations = state.evaluations,
+          .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
+          .params_sha256 = params_sha256(session.module()),
+          .world_size = group.size(),
+          .steps = state.step,
+          .epochs = state.epoch,
+          .seconds = state.seconds,
+          .backend = std::string(group.backend()),
+          .device = session.device().str()};
+}
+
+void leave_results(const RunConfig& config, const WorkDir& work_dir, const Session& session, const RunResult& result) {
+  if (config.checkpoint.export_weights) {
+    save_weights(session.module(), work_dir.weights(),
+                 {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
+  }
+  write_result(work_dir.result(), result, config);
+}
+
+void prepare_folders(const RunConfig& config, const WorkDir& work_dir) {
+  write_file_atomically(work_dir.config(), print_config(config));
+  const auto checkpoints = checkpoint_folder_of(config);
+  require_writable_folder(checkpoints, "checkpoint.folder");
+  remove_abandoned_temporaries(checkpoints);
+}
+
+RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir) {
+  const auto& world = group.world();
+  const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
+  Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
+  apply_runtime(config.system);
+  tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
+                            choose_device(config.system, world.size).str(), config.system.threads));
+  if (world.rank == 0) prepare_folders(config, work_dir);
+  Session session(config, group, console);
+  session.train(make_callbacks(config, work_dir, session, console, world.rank));
+  const auto result = make_result(session, group);
+  require_equal_replicas(result.params_sha256, group);
+  if (world.rank == 0) leave_results(config, work_dir, session, result);
+  tell(console, fmt::format("done: accuracy {:.4f}, loss {:.4f}, {:.1f} samples/s; see {}", result.evaluation.accuracy,
+                            result.evaluation.loss, result.samples_per_s, config.system.work_dir));
+  return result;
+}
+
+RunResult run_as_rank(const RunConfig& config, const Group& group) {
+  const WorkDir work_dir(config.system.work_dir);
+  const RankLog log(config, group.world(), work_dir);
+  try {
+    return train_and_report(config, group, work_dir);
+  } catch (const std::exception& error) {
+    log_error("{}", error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+RunResult run_training(const RunConfig& config, const World& world) {
+  check_run_config(config);
+  require_mode_fits(config, world);
+  Group group = connect(world, group_options(config.parallel));
+  try {
+    return run_as_rank(config, group);
+  } catch (const c10::Error& error) {
+    group.abort(error.what_without_backtrace());
+    throw;
+  } catch (const std::exception& error) {
+    group.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,46 @@
+// A whole training run, as `lockstep train` does it.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/train/reports.h>
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// The same on every rank.
+struct RunResult {
+  Evaluation evaluation;                ///< of the final weights
+  std::vector<Evaluation> evaluations;  ///< all of the run, in order
+  double samples_per_s = 0;             ///< training pictures of all ranks by the time spent in steps
+  std::string params_sha256;            ///< see named_tensors.h
+  int world_size = 1;
+  std::int64_t steps = 0;   ///< optimizer steps, earlier parts of a resumed run included
+  std::int64_t epochs = 0;  ///< whole ones
+  double seconds = 0;       ///< spent in steps, likewise
+  std::string backend;
+  std::string device;
+};
+
+/// Trains as this rank of `world`: meets the others, loads data, trains, evaluates, and leaves in system.work_dir
+///
+///     config.yaml        the whole configuration, defaults included
+///     log/rank.N         each rank's log
+///     metrics.jsonl      one object a logged step (metrics.h)
+///     loss.svg           the loss curve
+///     checkpoints/       see checkpoint.h
+///     model.safetensors  the final weights
+///     result.json        the result
+///
+/// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Sets the
+/// process's log, and libtorch's threads, determinism and random numbers. Not thread-safe.
+RunResult run_training(const RunConfig& config, const World& world);
+
+/// result.json.
+void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config);
+
+}  // namespace lockstep::train

@@ -1,0 +1,52 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/run_data.h>
+#include <lockstep/train/run_model.h>
+#include <lockstep/train/runtime.h>
+
+#include <torch/torch.h>
+
+namespace lockstep::train {
+namespace {
+
+std::string text(const data::PictureShape& shape) {
+  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
+}
+
+// libtorch's Module has no `to` for memory formats.
+void make_channels_last(torch::nn::Module& module) {
+  for (auto& parameter : module.parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.data().contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+}  // namespace
+
+models::ModelSpec model_spec(const RunConfig& config) {
+  const auto input = make_pipeline(config.data, data::Split::train).output();
+  const auto eval_input = make_pipeline(config.data, data::Split::test).output();
+  if (!(input == eval_input)) {
+    fail(ErrorKind::config, "data",
+         "data.train_transforms makes pictures of {}, data.eval_transforms of {}; they must be the same", text(input),
+         text(eval_input));
+  }
+  return {config.model.name, config.model.num_classes, input.channels,
+          static_cast<std::int64_t>(data::picture_size(input)), config.model.hidden};
+}
+
+models::Classifier make_model(const RunConfig& config, const c10::Device& device) {
+  seed_weights(config.system.seed);
+  auto model = models::make_classifier(model_spec(config));
+  model.module->to(device);
+  if (config.model.channels_last) make_channels_last(*model.module);
+  return model;
+}
+
+std::string describe_run(const RunConfig& config) {
+  check_run_config(config);
+  const auto model = make_model(config, torch::kCPU);
+  return fmt::format("{}\n# training pictures:   {}\n# evaluation pictures: {}\n\n{}", print_config(config),
+                     make_pipeline(config.data, data::Split::train).describe(),
+                     make_pipeline(config.data, data::Split::test).describe(), models::summarize(*model.module));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,59 @@
+#include <lockstep/base/error.h>
+#include <lockstep/data/random.h>
+#include <lockstep/train/runtime.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+
+#include <mutex>
+
+namespace lockstep::train {
+
+c10::Device choose_device(const SystemConfig& config, int world_size) {
+  if (config.device == "cpu") return torch::kCPU;
+  const bool present = torch::cuda::is_available();
+  if (config.device == "auto") return present && world_size == 1 ? torch::kCUDA : torch::kCPU;
+  if (!present) {
+    fail(ErrorKind::unsupported, "system.device",
+         "cuda was asked for, but this libtorch finds no CUDA device; use "
+         "system.device=cpu");
+  }
+  if (world_size > 1) {
+    fail(ErrorKind::unsupported, "system.device",
+         "cuda was asked for on {} ranks, but no backend of this version carries "
+         "CUDA tensors; use system.device=cpu or a single rank",
+         world_size);
+  }
+  return torch::kCUDA;
+}
+
+void apply_runtime(const SystemConfig& config) {
+  at::set_num_threads(static_cast<int>(config.threads));
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(config.deterministic, /*warn_only=*/true);
+  context.setDeterministicCuDNN(config.deterministic);
+  context.setBenchmarkCuDNN(!config.deterministic);
+}
+
+void seed_weights(std::int64_t seed) { torch::manual_seed(static_cast<std::uint64_t>(seed)); }
+
+void seed_rank(std::int64_t seed, int rank, std::int64_t step) {
+  auto mixed = data::mix64(static_cast<std::uint64_t>(seed));
+  mixed = data::mix64(mixed + static_cast<std::uint64_t>(rank) + 1);
+  torch::manual_seed(data::mix64(mixed + static_cast<std::uint64_t>(step)));
+}
+
+at::Tensor generator_state() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_generator_state(const at::Tensor& state) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+}  // namespace lockstep::train

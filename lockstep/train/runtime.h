@@ -1,0 +1,34 @@
+// What a run sets for its whole process: device, threads, determinism, random numbers.
+#pragma once
+
+#include <lockstep/train/config.h>
+
+#include <cstdint>
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+struct Device;
+}
+
+namespace lockstep::train {
+
+/// cpu or cuda. Error(unsupported) for cuda where there is none, or with several ranks (no backend carries CUDA
+/// tensors).
+c10::Device choose_device(const SystemConfig& config, int world_size);
+
+/// Sets the threads of one operation and whether deterministic kernels are preferred.
+void apply_runtime(const SystemConfig& config);
+
+/// Seeds libtorch's generators the same on every rank, for the initial weights.
+void seed_weights(std::int64_t seed);
+
+/// Seeds them differently on each rank, for what happens in steps (dropout).
+void seed_rank(std::int64_t seed, int rank, std::int64_t step);
+
+/// State of the CPU generator as a uint8 tensor, and back.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
+
+}  // namespace lockstep::train

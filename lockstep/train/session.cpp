@@ -1,0 +1,159 @@
+#include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/evaluate.h>
+#include <lockstep/train/metrics.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/run_model.h>
+#include <lockstep/train/runtime.h>
+#include <lockstep/train/safetensors.h>
+#include <lockstep/train/session.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+DataParallelOptions parallel_options(const ParallelConfig& config) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  DataParallelOptions options;
+  options.gradients_mean = config.gradients_mean;
+  options.bucket_bytes = std::max<std::int64_t>(1, std::llround(config.bucket_mb * kMiB));
+  options.first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB));
+  options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
+  return options;
+}
+
+bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
+
+}  // namespace
+
+Session::Session(const RunConfig& config, const Group& group, Console& console)
+    : config_(config),
+      group_(group),
+      console_(console),
+      train_data_(load_train_data(config, group.rank(), group.size())),
+      eval_data_(load_eval_data(config, group.rank(), group.size())),
+      plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
+      settings_(run_settings(config, group.size(), train_data_.dataset->size())),
+      options_(forward_options(config, choose_device(config.system, group.size()))),
+      model_(make_model(config, options_.device)),
+      resumed_(find_resume_point(config, group)) {
+  restore_weights();
+  parallel_.emplace(model_.module, group_, parallel_options(config.parallel));
+  optimizer_ = make_optimizer(config.optimizer, *model_.module);
+  if (resumed_) {
+    restore_optimizer(*optimizer_, *model_.module, resumed_->checkpoint);
+    restore_generator(resumed_->checkpoint, group_, config.system.seed);
+  } else {
+    seed_rank(config.system.seed, group_.rank(), 0);
+  }
+  resumed_.reset();
+  step_.emplace(model_, *parallel_, *optimizer_, options_, config.train.clip_norm);
+  loader_ = train_data_.make_loader();
+}
+
+Session::~Session() = default;
+
+void Session::restore_weights() {
+  if (resumed_) {
+    for (const auto& remark : resumed_->remarks) tell(console_, remark);
+    const auto& checkpoint = resumed_->checkpoint;
+    require_same_run(checkpoint.state, settings_, "the checkpoint");
+    state_ = checkpoint.state;
+    saved_step_ = state_.step;
+    tell(console_, fmt::format("{} of {} steps are done", state_.step, plan_.total_steps));
+    load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
+  } else if (config_.model.weights && group_.rank() == 0) {
+    // The others get them from DataParallel.
+    load_weights(*model_.module, *config_.model.weights);
+    tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
+  }
+  state_.settings = settings_;
+}
+
+void Session::train(const Callbacks& callbacks) {
+  model_.module->train();
+  while (!finished()) {
+    train_epoch(callbacks);
+    const bool whole = state_.step_in_epoch == 0;
+    if (finished() || (whole && due(config_.train.eval_every, state_.epoch))) evaluate_now(callbacks);
+    if (finished() || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
+        due(config_.checkpoint.every_steps, state_.step)) {
+      save_now();
+    }
+  }
+  // A resumed run may have nothing left to train and yet lack the evaluation.
+  if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
+  for (const auto& callback : callbacks) callback->on_end();
+}
+
+void Session::train_epoch(const Callbacks& callbacks) {
+  EpochReport report{.epoch = state_.epoch + 1, .epochs = plan_.epochs};
+  loader_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
+  while (state_.step_in_epoch < plan_.steps_per_epoch && !finished()) {
+    const auto step = train_step();
+    ++report.steps;
+    report.samples += step.samples;
+    report.seconds += step.seconds;
+    for (const auto& callback : callbacks) callback->on_step(step);
+    const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
+    if (in_epoch && due(config_.checkpoint.every_steps, state_.step)) save_now();
+  }
+  if (state_.step_in_epoch == plan_.steps_per_epoch) {
+    ++state_.epoch;
+    state_.step_in_epoch = 0;
+  }
+  for (const auto& callback : callbacks) callback->on_epoch_end(report);
+}
+
+StepReport Session::train_step() {
+  const auto start = std::chrono::steady_clock::now();
+  StepReport report{.epoch = state_.epoch + 1,
+                    .epochs = plan_.epochs,
+                    .step_in_epoch = state_.step_in_epoch + 1,
+                    .steps_per_epoch = plan_.steps_per_epoch,
+                    .step = state_.step + 1,
+                    .total_steps = plan_.total_steps,
+                    .lr = learning_rate(plan_.schedule, state_.step)};
+  const auto first = state_.step_in_epoch * config_.train.accumulate;
+  const auto count = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
+  std::vector<std::shared_ptr<data::Batch>> batches;
+  for (std::int64_t i = 0; i < count; ++i) {
+    batches.push_back(loader_->next());
+    report.samples += batches.back()->global_count;
+  }
+  const auto losses = step_->run({batches, report.lr, metrics_due(config_.callbacks.metrics_every, report.step),
+                                  report.epoch, report.step_in_epoch});
+  report.local_loss = losses.local;
+  report.loss = losses.global;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ++state_.step;
+  ++state_.step_in_epoch;
+  state_.samples += report.samples;
+  state_.seconds += report.seconds;
+  return report;
+}
+
+void Session::evaluate_now(const Callbacks& callbacks) {
+  parallel_->synchronize_buffers();
+  const auto loader = eval_data_.make_loader();
+  auto evaluation = evaluate(model_, *loader, group_, options_);
+  evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
+  evaluation.step = state_.step;
+  state_.evaluations.push_back(evaluation);
+  for (const auto& callback : callbacks) callback->on_evaluation(evaluation);
+}
+
+void Session::save_now() {
+  const auto& checkpoint = config_.checkpoint;
+  if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
+  parallel_->synchronize_buffers();
+  const auto content = take_checkpoint(state_, *model_.module, *optimizer_, group_);
+  if (group_.rank() == 0) save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
+  saved_step_ = state_.step;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,62 @@
+// One rank's part of a run: data, model, optimizer, and the loop over them.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/console.h>
+#include <lockstep/train/forward.h>
+#include <lockstep/train/plan.h>
+#include <lockstep/train/resume.h>
+#include <lockstep/train/run_data.h>
+#include <lockstep/train/run_state.h>
+#include <lockstep/train/training_step.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace lockstep::train {
+
+class Session {
+ public:
+  /// Loads the data, builds the model, and goes on from a checkpoint as configured. A collective, as `train` is.
+  Session(const RunConfig& config, const Group& group, Console& console);
+  ~Session();
+
+  /// Trains to the end of the plan, evaluating and saving on the way and at the end.
+  void train(const Callbacks& callbacks);
+
+  const RunState& state() const { return state_; }
+  const RunPlan& plan() const { return plan_; }
+  const c10::Device& device() const { return options_.device; }
+  torch::nn::Module& module() const { return *model_.module; }
+
+ private:
+  void restore_weights();
+  void train_epoch(const Callbacks& callbacks);
+  StepReport train_step();
+  void evaluate_now(const Callbacks& callbacks);
+  void save_now();
+  bool finished() const { return state_.step >= plan_.total_steps; }
+
+  const RunConfig& config_;
+  Group group_;
+  Console& console_;
+  RankData train_data_;
+  RankData eval_data_;
+  RunPlan plan_;
+  Settings settings_;
+  ForwardOptions options_;
+  models::Classifier model_;
+  std::optional<ResumePoint> resumed_;
+  RunState state_;
+  std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
+  std::optional<DataParallel> parallel_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<TrainingStep> step_;
+  std::unique_ptr<data::Loader> loader_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,53 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/train/share_checkpoint.h>
+
+#include <torch/torch.h>
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+
+namespace lockstep::train {
+namespace {
+
+// Text of any length from rank 0: its length first, so that the others can make room.
+std::string share_text(std::string text, const Group& group) {
+  auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
+  broadcast(length, group);
+  auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);
+  if (group.rank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  broadcast(bytes, group);
+  text.assign(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel()));
+  return text;
+}
+
+// The state, and what tensors will follow.
+std::string contents_of(const std::optional<Checkpoint>& checkpoint) {
+  if (!checkpoint) return "null";
+  auto tensors = nlohmann::json::array();
+  for (const auto& [name, tensor] : checkpoint->tensors) {
+    tensors.push_back({name, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});
+  }
+  return nlohmann::json{{"state", to_json(checkpoint->state)}, {"tensors", std::move(tensors)}}.dump();
+}
+
+Checkpoint make_room(const nlohmann::json& contents) {
+  Checkpoint checkpoint{parse_run_state(contents["state"].get<std::string>()), {}};
+  for (const auto& tensor : contents["tensors"]) {
+    const auto shape = tensor[2].get<std::vector<std::int64_t>>();
+    checkpoint.tensors.emplace(tensor[0], torch::empty(shape, static_cast<at::ScalarType>(tensor[1].get<int>())));
+  }
+  return checkpoint;
+}
+
+}  // namespace
+
+std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group) {
+  if (group.size() == 1) return own;
+  const auto contents = nlohmann::json::parse(share_text(contents_of(own), group));
+  if (contents.is_null()) return std::nullopt;
+  auto checkpoint = group.rank() == 0 ? std::move(*own) : make_room(contents);
+  for (auto& [name, tensor] : checkpoint.tensors) broadcast(tensor, group);
+  return checkpoint;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,57 @@
+// One optimizer step: forward and backward of this rank's batches, and the update.
+#pragma once
+
+#include <lockstep/data/batch.h>
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/forward.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace lockstep::train {
+
+using BatchList = std::span<const std::shared_ptr<data::Batch>>;
+
+struct StepRequest {
+  BatchList batches;  ///< this rank's, at least one, some perhaps empty; as many on every rank
+  double lr = 0;
+  bool want_global_loss = false;
+  std::int64_t epoch = 0;  ///< for messages: both count from 1
+  std::int64_t step_in_epoch = 0;
+};
+
+struct StepLosses {
+  std::optional<double> local;   ///< mean over this rank's pictures; none without pictures
+  std::optional<double> global;  ///< mean over all ranks' pictures, when asked for
+};
+
+/// With P pictures in all batches of all ranks the gradient is that of the mean loss over the P pictures: each batch's
+/// mean loss is scaled by count * ranks / P before backward, and DataParallel divides by the ranks. So ranks with fewer
+/// pictures, or none, weigh as much as their pictures. Without parallel.gradients_mean it is `ranks` times that.
+class TrainingStep {
+ public:
+  /// All references outlive this object. `clip_norm` 0 leaves the gradients as they are.
+  TrainingStep(const models::Classifier& model, DataParallel& parallel, torch::optim::Optimizer& optimizer,
+               const ForwardOptions& options, double clip_norm);
+
+  /// Error(numeric) naming epoch, step and rank when a loss is NaN or infinite, before anything is updated.
+  StepLosses run(const StepRequest& request);
+
+ private:
+  at::Tensor forward_checked(const StepRequest& request, std::size_t batch, double& loss_sum) const;
+  void update(double lr);
+
+  const models::Classifier& model_;
+  DataParallel& parallel_;
+  torch::optim::Optimizer& optimizer_;
+  ForwardOptions options_;
+  double clip_norm_;
+};
+
+}  // namespace lockstep::train

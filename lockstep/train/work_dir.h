@@ -1,0 +1,29 @@
+// The folder of a run and what lies where in it.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace lockstep::train {
+
+class WorkDir {
+ public:
+  /// Makes the folder and log/ in it when missing, and proves that a file can be written there. Error(io) naming
+  /// system.work_dir and the reason. Ranks may do this at the same time.
+  explicit WorkDir(const std::filesystem::path& path);
+
+  std::filesystem::path log(int rank) const;  ///< log/rank.N
+  std::filesystem::path config() const { return path_ / "config.yaml"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path loss_curve() const { return path_ / "loss.svg"; }
+  std::filesystem::path result() const { return path_ / "result.json"; }
+  std::filesystem::path weights() const { return path_ / "model.safetensors"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Makes a folder when missing and proves that a file can be written there. Error(io) naming `key` and the reason.
+void require_writable_folder(const std::filesystem::path& folder, std::string_view key);
+
+}  // namespace lockstep::train
