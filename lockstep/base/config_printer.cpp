@@ -57,19 +57,17 @@ class Lister final : public ConfigFields {
                      detail::allowed_values(rule), std::string(doc)});
   }
 
-  bool enter(std::string_view key, std::string_view doc) override { return open(key, "section", doc); }
+  bool enter(std::string_view key, std::string_view doc) override { return open(key, "section", "", doc); }
 
   bool enter_optional(std::string_view key, bool present, std::string_view doc) override {
-    open(key, "section, may be null", doc);
-    if (!present) keys_.back().default_value = "null";
-    return true;
+    return open(key, "section, may be null", present ? "" : "~", doc);
   }
 
   void leave() override { open_.pop_back(); }
 
  private:
-  bool open(std::string_view key, std::string_view type, std::string_view doc) {
-    keys_.push_back({path_of(key), std::string(type), "", "", std::string(doc)});
+  bool open(std::string_view key, std::string_view type, std::string_view default_value, std::string_view doc) {
+    keys_.push_back({path_of(key), std::string(type), std::string(default_value), "", std::string(doc)});
     open_.push_back(path_of(key));
     return true;
   }

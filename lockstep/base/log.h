@@ -18,10 +18,10 @@ enum class LogLevel { debug, info, warning, error };
 
 struct LogOptions {
   int rank = 0;
-  int size = 1;                               ///< above 1, lines begin with "[rank 1/2]"
-  std::string level = "info";                 ///< one of log_level_names()
-  std::optional<std::filesystem::path> file;  ///< appended to; its folder is made when missing
-  bool console = true;                        ///< also to stderr
+  int size = 1;                                 ///< above 1, lines begin with "[rank 1/2]"
+  std::string level = "info";                   ///< one of log_level_names()
+  std::optional<std::filesystem::path> file{};  ///< appended to; its folder is made when missing
+  bool console = true;                          ///< also to stderr
 };
 
 /// debug, info, warning, error, off.

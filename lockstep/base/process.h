@@ -33,9 +33,9 @@ enum class ChildStream { inherit, pipe, discard };
 
 struct ChildOptions {
   /// The program and its arguments; a program without '/' is looked up in the PATH the child will have. No shell.
-  std::vector<std::string> arguments;
-  std::optional<Environment> environment;   ///< all of the child's; nullopt: this process's
-  std::filesystem::path working_directory;  ///< empty: this process's
+  std::vector<std::string> arguments{};
+  std::optional<Environment> environment{};   ///< all of the child's; nullopt: this process's
+  std::filesystem::path working_directory{};  ///< empty: this process's
   ChildStream out = ChildStream::inherit;
   ChildStream err = ChildStream::inherit;
   /// SIGKILL when the thread that spawned it ends, so spawn from a thread that lives as long as the child should.

@@ -25,7 +25,7 @@ bool indented_with_tab(std::string_view text) {
 
 // yaml-cpp's words mean something to the author of a parser only.
 std::string explain(const std::string& message) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kExplanations = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExplanations = {{
       {"illegal map value",
        "a ': ' where no key can stand; check the indentation of this line and the one above, or quote a text with ': "
        "'"},
@@ -33,6 +33,7 @@ std::string explain(const std::string& message) {
       {"end of sequence not found", "this line is not indented like the ones it belongs to"},
       {"end of sequence flow not found", "a '[' is not closed with ']'"},
       {"end of map flow not found", "a '{' is not closed with '}'"},
+      {"illegal EOF in scalar", "a quote is never closed"},
       {"illegal block entry", "a '- ' where no list item can stand; put the list on lines of its own"},
       {"unknown token", "a text may not begin with this character; put it in quotes"},
   }};
@@ -179,6 +180,7 @@ void emit(YAML::Emitter& out, const ConfigNode& node) {
       break;
     case ConfigNode::Kind::list: emit_list(out, node); break;
     case ConfigNode::Kind::map:
+      if (node.entries.empty()) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const auto& entry : node.entries) {
         out << YAML::Key << entry.key << YAML::Value;
