@@ -5,6 +5,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/console.h>
+#include <lockstep/train/fault.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/plan.h>
 #include <lockstep/train/resume.h>
@@ -57,6 +58,7 @@ class Session {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<TrainingStep> step_;
   std::unique_ptr<data::Loader> loader_;
+  std::optional<Fault> fault_;
 };
 
 }  // namespace lockstep::train
