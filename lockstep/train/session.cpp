@@ -110,6 +110,7 @@ void Session::train_epoch(const Callbacks& callbacks) {
 }
 
 StepReport Session::train_step() {
+  trigger(fault_, group_.rank(), state_.step + 1);
   const auto start = std::chrono::steady_clock::now();
   StepReport report{.epoch = state_.epoch + 1,
                     .epochs = plan_.epochs,

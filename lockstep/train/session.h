@@ -58,7 +58,7 @@ class Session {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<TrainingStep> step_;
   std::unique_ptr<data::Loader> loader_;
-  std::optional<Fault> fault_;
+  std::optional<Fault> fault_ = find_fault(current_environment());
 };
 
 }  // namespace lockstep::train
