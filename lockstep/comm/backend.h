@@ -21,8 +21,8 @@ namespace lockstep::detail {
 
 /// One collective in words, for fingerprints and messages.
 struct Call {
-  std::string_view op;          ///< "all_reduce"
-  std::uint64_t sequence = 0;   ///< counts the group's collectives from 1
+  std::string_view op;         ///< "all_reduce"
+  std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
 };
 
 /// State behind a Work. Implementations: done already, a c10d work, an MPI request, a shared-memory operation.

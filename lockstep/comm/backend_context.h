@@ -18,15 +18,16 @@ struct BackendContext {
   c10::intrusive_ptr<c10d::Store> store;  ///< private to this group (prefixed); for meeting only, not for data
   int rank = 0;                           ///< in the group
   int size = 1;
-  std::vector<int> world_ranks;           ///< by group rank
-  std::string name;                       ///< of the group, unique in the job
+  std::vector<int> world_ranks;  ///< by group rank
+  std::string name;              ///< of the group, unique in the job
   std::chrono::milliseconds start_timeout{};
   std::chrono::milliseconds timeout{};
   bool one_host = true;      ///< all ranks of the group share a machine and its namespaces
   std::string bind_address;  ///< the address of this host that the others reach; empty: not known
-  /// Throws Error(peer_lost) when a rank of the job has ended or given up. For backends that wait by polling: it costs
-  /// about as much as a round trip to the store, so call it every 50 ms of waiting or so, not in every turn.
-  std::function<void()> throw_if_peer_lost;
+  /// For backends that wait by polling: throws Error(peer_lost) when one of the group ranks `waited_for` has ended or
+  /// any rank of the job has given up. Costs about a round trip to the store, so call it every 50 ms of waiting or so.
+  /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
+  std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
 };
 
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);

@@ -48,7 +48,8 @@ Work all_gather_async(at::Tensor& output, const at::Tensor& tensor, const Group&
 /// Reduction of all ranks' [size * n, ...], of which rank i gets rows [i * n, (i + 1) * n).
 /// Error(invalid_argument) unless dimension 0 divides by the group's size.
 at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
-Work reduce_scatter_async(at::Tensor& output, const at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
+Work reduce_scatter_async(at::Tensor& output, const at::Tensor& tensor, const Group& group,
+                          ReduceOp op = ReduceOp::sum);
 
 /// Rank i's slice k along dimension 0 becomes rank k's slice i; dimension 0 divides by the size.
 at::Tensor all_to_all(const at::Tensor& tensor, const Group& group);

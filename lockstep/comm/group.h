@@ -32,8 +32,8 @@ struct GroupOptions {
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
 /// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
 ///
-/// A group that failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), this and every later
-/// call on the group throws, naming the first reason known in the job. Errors of other kinds leave it usable.
+/// A group that failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), this and every
+/// later call on the group throws, naming the first reason known in the job. Errors of other kinds leave it usable.
 ///
 /// The last handle's destruction releases local resources only and does not talk to other ranks. One exception: after
 /// a failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
@@ -77,10 +77,10 @@ class Group {
 
 /// Meets the other ranks of `world` and returns the group of all of them.
 /// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S and LOCKSTEP_CHECK_COLLECTIVES override
-/// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID stands
-/// for the identity of this host, so that ranks with different values count as being on different hosts.
-/// Errors: timeout, naming the ranks that never came; io, when the port of the store is taken; unsupported, for a
-/// backend that this build lacks; invalid_argument or environment for a bad option or variable.
+/// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID
+/// stands for the identity of this host, so that ranks with different values count as being on different hosts. Errors:
+/// timeout, naming the ranks that never came; io, when the port of the store is taken; unsupported, for a backend that
+/// this build lacks; invalid_argument or environment for a bad option or variable.
 Group connect(const World& world, const GroupOptions& options = {});
 
 /// The two calls most programs need: detect_world() and connect().

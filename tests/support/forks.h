@@ -16,7 +16,7 @@ namespace lockstep::test {
 
 struct ForkOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
-  Environment environment;  ///< set in every child, on top of this process's
+  Environment environment = {};  ///< set in every child, on top of this process's
 };
 
 /// How one child ended. A failed assertion, a skipped test or an exception in it is exit code 1.

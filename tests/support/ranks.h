@@ -17,7 +17,7 @@ struct RankOptions {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);  ///< for all ranks to end
   GroupOptions group = test_group_options("gloo");
   Meeting meeting = Meeting::file;  ///< file, or tcp on a free port of this host
-  Environment environment;          ///< set in every rank
+  Environment environment = {};     ///< set in every rank
 
   /// `backend` with time limits that suit a test.
   static GroupOptions test_group_options(std::string_view backend);

@@ -1,0 +1,56 @@
+// What a collective accepts, checked before anything is sent, and how a call reads.
+#pragma once
+
+#include <lockstep/comm/collectives.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// The first broken rule in words, or nothing. Checks are chained: `first_of(check_a(), check_b())`.
+using Problem = std::optional<std::string>;
+
+template <typename... Rest>
+Problem first_of(Problem first, Rest... rest) {
+  if constexpr (sizeof...(rest) == 0) {
+    return first;
+  } else {
+    return first ? first : first_of(std::move(rest)...);
+  }
+}
+
+/// Defined, dense, on the CPU, of a dtype that can be moved.
+Problem check_tensor(const at::Tensor& tensor, std::string_view what);
+/// The same for a tensor that is written: no two of its elements may share memory.
+Problem check_written(const at::Tensor& tensor, std::string_view what);
+/// No complex numbers, no mean of integers.
+Problem check_reduction(const at::Tensor& tensor, ReduceOp op);
+/// Dimension 0 divides by the size of the group.
+Problem check_rows(const at::Tensor& tensor, int size);
+/// A caller's contiguous tensor for `elements` elements of `like`'s dtype.
+Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements);
+/// `rank` is in the group; `what` is "root", "source", ...
+Problem check_rank(int rank, int size, std::string_view what);
+/// A peer in point to point: a rank of the group that is not this one, and a tag in 0..kMaxTag.
+Problem check_message(int peer, int self, int size, int tag, std::string_view what);
+
+/// "float32[2, 3]", "undefined".
+std::string describe(const at::Tensor& tensor);
+
+/// "float32", "bool", ...
+std::string dtype_name(at::ScalarType dtype);
+
+/// The shape of `tensor` with `factor` times the rows (dimension 0); one without dimensions counts as one row.
+std::vector<std::int64_t> rows_times(const at::Tensor& tensor, std::int64_t factor);
+
+/// The shape of `tensor` with a `divisor`-th of the rows.
+std::vector<std::int64_t> rows_divided(const at::Tensor& tensor, std::int64_t divisor);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,282 @@
+#include <lockstep/comm/collectives.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/arguments.h>
+#include <lockstep/comm/collective_work.h>
+#include <lockstep/comm/group_impl.h>
+#include <lockstep/comm/work_states.h>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+using at::Tensor;
+using detail::Backend;
+using detail::Call;
+using detail::check_message;
+using detail::check_output;
+using detail::check_rank;
+using detail::check_reduction;
+using detail::check_rows;
+using detail::check_tensor;
+using detail::check_written;
+using detail::describe;
+using detail::first_of;
+using detail::Problem;
+using detail::rows_divided;
+using detail::rows_times;
+
+/// One call as the front sees it.
+struct Request {
+  std::string_view op;
+  std::string signature;  ///< op and arguments; the same on all ranks
+  Problem problem;        ///< of this rank's arguments
+  bool empty = false;     ///< nothing to move
+};
+
+/// Checks the request with the other ranks, then lets the backend `start` it.
+template <typename Start>
+Work run(const Group& group, const Request& request, Start start) {
+  const at::NoGradGuard no_grad;
+  auto& impl = group.impl();
+  const Call call = impl.begin(request.op);
+  if (group.checks_arguments()) {
+    agree(impl, call, request.signature, request.problem);
+  } else if (request.problem) {
+    throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
+  }
+  if (request.empty) return Work();
+  return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
+}
+
+// Works on a contiguous stand-in for `tensor`, and copies it back at the end where that is another one.
+template <typename Start>
+Backend::Pending in_place(Tensor& tensor, Start start) {
+  Tensor staged = tensor.contiguous();
+  auto pending = start(staged);
+  if (staged.is_same(tensor)) return pending;
+  return detail::then(std::move(pending), [tensor, staged]() mutable { tensor.copy_(staged); });
+}
+
+// Until the operation is complete somebody must own the tensors it reads and writes.
+Backend::Pending keep(Backend::Pending pending, std::vector<Tensor> tensors) {
+  return detail::then(std::move(pending), [tensors = std::move(tensors)]() mutable { tensors.clear(); });
+}
+
+// What each rank gets of `tensor`; undefined where the arguments are refused anyway.
+Tensor empty_slice(const Tensor& tensor, int size) {
+  if (!tensor.defined() || check_rows(tensor, size)) return {};
+  return at::empty(rows_divided(tensor, size), tensor.options());
+}
+
+std::int64_t elements(const Tensor& tensor) { return tensor.defined() ? tensor.numel() : 0; }
+
+// The same for a message, which only two ranks know of.
+template <typename Start>
+Work run_message(const Group& group, const Request& request, Start start) {
+  const at::NoGradGuard no_grad;
+  auto& impl = group.impl();
+  if (request.problem) throw Error(ErrorKind::invalid_argument, request.op, *request.problem);
+  const Call call = impl.begin_message(request.op);
+  if (request.empty) return Work();
+  return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
+}
+
+}  // namespace
+
+std::string_view name(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::product: return "product";
+  }
+  return "unknown";
+}
+
+Work all_reduce_async(Tensor& tensor, const Group& group, ReduceOp op) {
+  const Request request{"all_reduce", fmt::format("all_reduce {} of {}", name(op), describe(tensor)),
+                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
+                        elements(tensor) == 0};
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    return in_place(tensor, [&](Tensor& staged) { return keep(backend.all_reduce(staged, op, call), {staged}); });
+  });
+}
+
+void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) { all_reduce_async(tensor, group, op).wait(); }
+
+Work reduce_async(Tensor& tensor, const Group& group, int root, ReduceOp op) {
+  const Request request{"reduce", fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root),
+                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
+                                 check_rank(root, group.size(), "root")),
+                        elements(tensor) == 0};
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    return in_place(tensor, [&](Tensor& staged) { return keep(backend.reduce(staged, root, op, call), {staged}); });
+  });
+}
+
+void reduce(Tensor& tensor, const Group& group, int root, ReduceOp op) { reduce_async(tensor, group, root, op).wait(); }
+
+Work broadcast_async(Tensor& tensor, const Group& group, int root) {
+  const Request request{"broadcast", fmt::format("broadcast of {} from {}", describe(tensor), root),
+                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+                        elements(tensor) == 0};
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    return in_place(tensor, [&](Tensor& staged) { return keep(backend.broadcast(staged, root, call), {staged}); });
+  });
+}
+
+void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_async(tensor, group, root).wait(); }
+
+Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
+  Request request{"all_gather", fmt::format("all_gather of {}", describe(tensor)), check_tensor(tensor, "the tensor"),
+                  elements(tensor) == 0};
+  if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = tensor.contiguous();
+    return keep(backend.all_gather(output, input, call), {output, input});
+  });
+}
+
+Tensor all_gather(const Tensor& tensor, const Group& group) {
+  Tensor output;
+  if (tensor.defined()) output = at::empty(rows_times(tensor, group.size()), tensor.options());
+  all_gather_async(output, tensor, group).wait();
+  return output;
+}
+
+Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& group, ReduceOp op) {
+  Request request{"reduce_scatter", fmt::format("reduce_scatter {} of {}", name(op), describe(tensor)),
+                  check_tensor(tensor, "the tensor"), elements(tensor) == 0};
+  if (!request.problem) {
+    request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
+                               check_output(output, tensor, tensor.numel() / group.size()));
+  }
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = tensor.contiguous();
+    return keep(backend.reduce_scatter(output, input, op, call), {output, input});
+  });
+}
+
+Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
+  Tensor output = empty_slice(tensor, group.size());
+  reduce_scatter_async(output, tensor, group, op).wait();
+  return output;
+}
+
+Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
+  Request request{"all_to_all", fmt::format("all_to_all of {}", describe(tensor)), check_tensor(tensor, "the tensor"),
+                  elements(tensor) == 0};
+  if (!request.problem) {
+    request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()));
+  }
+  return run(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = tensor.contiguous();
+    return keep(backend.all_to_all(output, input, call), {output, input});
+  });
+}
+
+Tensor all_to_all(const Tensor& tensor, const Group& group) {
+  Tensor output;
+  if (tensor.defined()) output = at::empty(tensor.sizes(), tensor.options());
+  all_to_all_async(output, tensor, group).wait();
+  return output;
+}
+
+Tensor gather(const Tensor& tensor, const Group& group, int root) {
+  const Request request{"gather", fmt::format("gather of {} to {}", describe(tensor), root),
+                        first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+                        elements(tensor) == 0};
+  Tensor output;
+  if (!request.problem && group.rank() == root) {
+    output = at::empty(rows_times(tensor, group.size()), tensor.options());
+  }
+  run(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = tensor.contiguous();
+    return keep(backend.gather(output.defined() ? &output : nullptr, input, root, call), {output, input});
+  }).wait();
+  return output;
+}
+
+Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor& like) {
+  const bool is_root = group.rank() == root;
+  auto problem = check_rank(root, group.size(), "root");
+  if (!problem) problem = is_root ? check_tensor(tensor, "the tensor") : check_tensor(like, "`like`");
+  if (!problem && is_root) problem = check_rows(tensor, group.size());
+  const Tensor slice = is_root && !problem ? empty_slice(tensor, group.size()) : like;
+  if (!problem && is_root && like.defined() && describe(like) != describe(slice)) {
+    problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
+  }
+
+  const Request request{"scatter", fmt::format("scatter of slices {} from {}", describe(slice), root), problem,
+                        elements(slice) == 0};
+  Tensor output;
+  if (!problem) output = at::empty(slice.sizes(), slice.options());
+  run(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = is_root ? tensor.contiguous() : Tensor();
+    return keep(backend.scatter(output, is_root ? &input : nullptr, root, call), {output, input});
+  }).wait();
+  return output;
+}
+
+Work send_async(const Tensor& tensor, const Group& group, int destination, int tag) {
+  const Request request{"send",
+                        {},
+                        first_of(check_tensor(tensor, "the tensor"),
+                                 check_message(destination, group.rank(), group.size(), tag, "destination")),
+                        elements(tensor) == 0};
+  return run_message(group, request, [&](Backend& backend, const Call& call) {
+    const auto input = tensor.contiguous();
+    return keep(backend.send(input, destination, tag, call), {input});
+  });
+}
+
+void send(const Tensor& tensor, const Group& group, int destination, int tag) {
+  send_async(tensor, group, destination, tag).wait();
+}
+
+Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
+  const Request request{
+      "receive",
+      {},
+      first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source")),
+      elements(tensor) == 0};
+  return run_message(group, request, [&](Backend& backend, const Call& call) {
+    return in_place(tensor, [&](Tensor& staged) { return keep(backend.receive(staged, source, tag, call), {staged}); });
+  });
+}
+
+void receive(Tensor& tensor, const Group& group, int source, int tag) {
+  receive_async(tensor, group, source, tag).wait();
+}
+
+void barrier(const Group& group) {
+  run(group, {"barrier", "barrier", std::nullopt}, [](Backend& backend, const Call& call) {
+    return backend.barrier(call);
+  }).wait();
+}
+
+Tensor allocate(const Group& group, std::int64_t count, int scalar_type) {
+  const auto dtype = static_cast<at::ScalarType>(scalar_type);
+  Request request{"allocate", fmt::format("allocate {} of dtype number {}", count, scalar_type), std::nullopt};
+  if (scalar_type < 0 || scalar_type >= static_cast<int>(at::ScalarType::NumOptions)) {
+    request.problem = fmt::format("{} is not the number of a dtype", scalar_type);
+  } else if (count < 0) {
+    request.problem = fmt::format("the number of elements, {}, is negative", count);
+  }
+  Tensor memory;
+  run(group, request, [&](Backend& backend, const Call&) {
+    memory = backend.allocate(count, dtype);
+    return detail::done();
+  }).wait();
+  return memory;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/group.h>
+#include <lockstep/comm/group_impl.h>
+#include <lockstep/comm/job.h>
+#include <lockstep/comm/open_store.h>
+#include <lockstep/comm/roster.h>
+#include <lockstep/comm/settings.h>
+
+#include <numeric>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+void check_world(const World& world) {
+  if (world.size >= 1 && world.rank >= 0 && world.rank < world.size) return;
+  fail(ErrorKind::invalid_argument, "connect", "rank {} of {} is not a rank: 0 <= rank < size must hold", world.rank,
+       world.size);
+}
+
+// The address other hosts reach this one at, as far as it can be told before anybody was met.
+std::string address_of_this_host(const World& world, const Environment& environment) {
+  if (const auto named = detail::named_interface_address(environment)) return *named;
+  return world.meeting == Meeting::tcp ? detail::address_towards(world.master_addr, world.master_port) : "";
+}
+
+}  // namespace
+
+Group connect(const World& world, const GroupOptions& options) {
+  check_world(world);
+  const auto environment = current_environment();
+  const auto settings = detail::with_environment(options, environment);
+  auto address = address_of_this_host(world, environment);
+  auto store = detail::open_store(world, settings.start_timeout);
+  auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
+
+  auto job = std::make_shared<detail::Job>(world, settings, std::move(store), std::move(roster), std::move(address));
+  std::vector<int> everyone(static_cast<std::size_t>(world.size));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  auto members = detail::membership("world", std::move(everyone), world.rank, job->roster());
+  return Group(std::make_shared<detail::GroupImpl>(std::move(job), std::move(members), settings.backend));
+}
+
+Group init(const GroupOptions& options) { return connect(detect_world(), options); }
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// ProcessGroupGloo with the few things its public face lacks.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail::gloo {
+
+class ClosableGloo : public c10d::ProcessGroupGloo {
+ public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  ~ClosableGloo() override;
+
+  /// For operations from now on; the constructor's was for meeting.
+  void set_timeout(std::chrono::milliseconds timeout);
+
+  /// Every rank's `text`, in rank order, on the calling thread: a thread's wake-up cheaper than an allgather of c10d.
+  std::vector<std::string> exchange(const std::string& text);
+
+  /// Closes all connections: what is under way fails at once, here and on the ranks that wait for this one.
+  void close() noexcept;
+
+  /// Every wait for an engine's message ends after this at the latest.
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
+ private:
+  std::chrono::milliseconds timeout_{};
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::detail::gloo

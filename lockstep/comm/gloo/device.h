@@ -1,0 +1,16 @@
+// The network device Gloo binds to.
+#pragma once
+
+#include <lockstep/comm/backend_context.h>
+
+#include <gloo/transport/device.h>
+
+#include <memory>
+
+namespace lockstep::detail::gloo {
+
+/// Loopback when all ranks share a host, else the address that reaches the others, else what this host's name resolves
+/// to. An interface named in the environment goes before all of these. Error(environment) when it cannot be bound.
+std::shared_ptr<::gloo::transport::Device> make_device(const BackendContext& context);
+
+}  // namespace lockstep::detail::gloo

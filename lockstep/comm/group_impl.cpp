@@ -1,0 +1,153 @@
+#include <lockstep/comm/group_impl.h>
+
+#include <lockstep/comm/settings.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+std::unique_ptr<Backend> make_backend(std::string_view name, const BackendContext& context) {
+  if (name == "self") return make_self_backend(context);
+  if (name == "gloo") return make_gloo_backend(context);
+  if (name == "mpi") return make_mpi_backend(context);
+  return make_shm_backend(context);
+}
+
+double in_seconds(std::chrono::milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
+
+// A mismatch that only a backend could see, in the length of a message, leaves the other side waiting.
+bool ends_group(ErrorKind kind) {
+  return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout || kind == ErrorKind::mismatch;
+}
+
+// What a backend let through that is no Error is an engine's way to say that the connection broke.
+Error as_error(std::exception_ptr problem) {
+  try {
+    std::rethrow_exception(std::move(problem));
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorKind::peer_lost, "group", error.what());
+  }
+}
+
+}  // namespace
+
+Membership membership(std::string name, std::vector<int> world_ranks, int self, const std::vector<RankInfo>& roster) {
+  Membership members;
+  members.name = std::move(name);
+  members.world_ranks = std::move(world_ranks);
+  members.local_size = 0;
+  const auto& host = roster.at(static_cast<std::size_t>(self)).host_identity;
+  for (std::size_t i = 0; i < members.world_ranks.size(); ++i) {
+    if (members.world_ranks[i] == self) {
+      members.rank = static_cast<int>(i);
+      members.local_rank = members.local_size;
+    }
+    if (roster.at(static_cast<std::size_t>(members.world_ranks[i])).host_identity == host) ++members.local_size;
+  }
+  return members;
+}
+
+GroupImpl::GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested)
+    : job_(std::move(job)), members_(std::move(members)), requested_(requested) {
+  const bool one_host = members_.local_size == members_.size();
+  backend_ = make_backend(choose_backend(requested_, members_.size(), one_host), backend_context());
+}
+
+GroupImpl::~GroupImpl() = default;
+
+BackendContext GroupImpl::backend_context() {
+  BackendContext context;
+  context.store = c10::make_intrusive<c10d::PrefixStore>("group/" + members_.name, job_->store());
+  context.rank = members_.rank;
+  context.size = members_.size();
+  context.world_ranks = members_.world_ranks;
+  context.name = members_.name;
+  context.start_timeout = job_->options().start_timeout;
+  context.timeout = job_->options().timeout;
+  context.one_host = members_.local_size == members_.size();
+  context.bind_address = job_->bind_address();
+  // The job by value: a backend's thread may still wait while the group goes.
+  context.throw_if_lost = [job = job_, ranks = members_.world_ranks](const std::vector<int>& waited_for) {
+    std::vector<int> in_world;
+    for (const int rank : waited_for) in_world.push_back(ranks.at(static_cast<std::size_t>(rank)));
+    const auto cause = job->find_cause(in_world, std::chrono::milliseconds(0));
+    if (cause) throw Error(ErrorKind::peer_lost, "group", *cause);
+  };
+  return context;
+}
+
+Call GroupImpl::begin(std::string_view op) {
+  throw_if_failed({op, sequence_ + 1});
+  return {op, ++sequence_};
+}
+
+Call GroupImpl::begin_message(std::string_view op) {
+  throw_if_failed({op, messages_ + 1});
+  return {op, ++messages_};
+}
+
+void GroupImpl::throw_if_failed(const Call& call) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) return;
+  throw Error(failure_->kind(), call.op,
+              fmt::format("{} was not started, because the group failed before: {}", describe(call), failure_->what()));
+}
+
+std::string GroupImpl::describe(const Call& call) const {
+  return fmt::format("{} {} of group \"{}\" on rank {} of {}", call.op, call.sequence, members_.name, members_.rank,
+                     members_.size());
+}
+
+std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
+  if (seen.kind() == ErrorKind::mismatch) return seen.message();
+  if (seen.kind() == ErrorKind::timeout) {
+    const auto key = fmt::format("{}/{}/{}", members_.name, call.op, call.sequence);
+    const auto absent = job_->find_absent(key, members_.world_ranks);
+    // Ranks that gave up meanwhile know better than a list of who is late.
+    if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause;
+    if (absent.empty()) return fmt::format("all ranks wait in it; {} said: {}", backend_->name(), seen.message());
+    std::vector<std::string> names;
+    for (const int rank : absent) names.push_back(detail::describe(job_->rank_info(rank)));
+    return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer",
+                       fmt::join(names, ", "));
+  }
+  if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;
+  return fmt::format("after {:.1f} s of waiting a connection broke: {}", in_seconds(waited), seen.message());
+}
+
+Error GroupImpl::end(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
+  const auto why = explain(call, seen, waited);
+  const auto* how = seen.kind() == ErrorKind::timeout ? "did not finish within" : "failed after";
+  const Error error(seen.kind(), call.op,
+                    fmt::format("{} {} {:.1f} s: {}", describe(call), how, in_seconds(waited), why));
+  job_->publish({members_.world_ranks[static_cast<std::size_t>(members_.rank)], false, error.what()});
+  backend_->abort();
+  return error;
+}
+
+void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
+  const Error seen = as_error(std::move(problem));
+  if (!ends_group(seen.kind()))
+    throw Error(seen.kind(), call.op, fmt::format("{}: {}", describe(call), seen.message()));
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = end(call, seen, waited);
+  throw *failure_;
+}
+
+void GroupImpl::abort(std::string_view reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) {
+    job_->publish({members_.world_ranks[static_cast<std::size_t>(members_.rank)], true, std::string(reason)});
+    failure_ = Error(ErrorKind::peer_lost, "abort", fmt::format("this rank gave up: {}", reason));
+  }
+  backend_->abort();
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,149 @@
+#include <lockstep/comm/job.h>
+
+#include <lockstep/base/log.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr auto kFaultKey = "fault";
+constexpr auto kAcknowledgedKey = "fault_acknowledged";
+constexpr auto kPoll = milliseconds(20);
+constexpr auto kStoreAnswer = std::chrono::seconds(2);
+
+std::string encode(const Fault& fault) {
+  return nlohmann::json{{"rank", fault.rank}, {"aborted", fault.aborted}, {"reason", fault.reason}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Fault decode_fault(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return {json.at("rank").get<int>(), json.at("aborted").get<bool>(), json.at("reason").get<std::string>()};
+}
+
+}  // namespace
+
+Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address)
+    : world_(std::move(world)),
+      options_(std::move(options)),
+      store_(std::move(store)),
+      roster_(std::move(roster)),
+      bind_address_(std::move(bind_address)),
+      peers_(roster_, world_.rank) {}
+
+Job::~Job() {
+  if (failed_ && store_.held_here) linger();
+}
+
+// The request that is answered at once also limits how long the next ones on this connection wait for their answers.
+bool Job::store_answers() noexcept {
+  try {
+    store_.store->wait({fmt::format("presence/{}", world_.rank)}, kStoreAnswer);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+std::optional<Fault> Job::read_fault() {
+  if (!store_.store->check({kFaultKey})) return std::nullopt;
+  return decode_fault(to_text(store_.store->get(kFaultKey)));
+}
+
+Fault Job::publish(const Fault& fault) noexcept {
+  if (world_.size == 1) return fault;
+  const bool first = !failed_.exchange(true);
+  try {
+    if (!store_answers()) return fault;
+    const auto agreed = store_.store->compareSet(kFaultKey, {}, to_bytes(encode(fault)));
+    if (first) acknowledge();
+    return decode_fault(to_text(agreed));
+  } catch (const std::exception& error) {
+    log_debug("the reason of the failure could not be told to the other ranks: {}", error.what());
+    return fault;
+  }
+}
+
+std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bool store_answers) {
+  if (const auto fault = store_answers ? read_fault() : std::nullopt; fault && fault->rank != world_.rank) {
+    const auto* did = fault->aborted ? "gave up" : "failed first";
+    return fmt::format("{} {}: {}", describe(rank_info(fault->rank)), did, fault->reason);
+  }
+  std::vector<std::string> ended;
+  for (const int rank : peers_.ended()) {
+    if (std::count(waited_for.begin(), waited_for.end(), rank) != 0) ended.push_back(describe(rank_info(rank)));
+  }
+  if (!ended.empty()) return fmt::format("{} ended", fmt::join(ended, ", "));
+  if (!store_answers) {
+    return fmt::format("the store at {} is gone, and with it the process that held it", store_.where);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, milliseconds patience) noexcept {
+  try {
+    const auto deadline = Clock::now() + patience;
+    const bool answers = store_answers();
+    for (;;) {
+      if (auto cause = cause_now(waited_for, answers)) return cause;
+      if (Clock::now() >= deadline) return std::nullopt;
+      std::this_thread::sleep_for(kPoll);
+    }
+  } catch (const std::exception& error) {
+    return fmt::format("the store at {} failed: {}", store_.where, error.what());
+  }
+}
+
+std::vector<int> Job::find_absent(const std::string& key, const std::vector<int>& of) noexcept {
+  std::vector<int> absent;
+  try {
+    if (!store_answers()) return {};
+    auto& store = *store_.store;
+    const auto key_of = [&](int rank) { return fmt::format("late/{}/{}", key, rank); };
+    store.set(key_of(world_.rank), to_bytes("1"));
+    const auto deadline = Clock::now() + milliseconds(500);
+    do {
+      std::this_thread::sleep_for(kPoll);
+      absent.clear();
+      for (const int rank : of) {
+        if (!store.check({key_of(rank)})) absent.push_back(rank);
+      }
+    } while (!absent.empty() && Clock::now() < deadline);
+  } catch (const std::exception& error) {
+    log_debug("cannot tell which ranks are late: {}", error.what());
+  }
+  return absent;
+}
+
+void Job::acknowledge() noexcept {
+  try {
+    store_.store->add(kAcknowledgedKey, 1);
+  } catch (const std::exception& error) {
+    log_debug("the store at {} is gone: {}", store_.where, error.what());
+  }
+}
+
+void Job::linger() noexcept {
+  try {
+    const auto deadline = Clock::now() + std::chrono::seconds(2);
+    for (;;) {
+      const auto alive = world_.size - static_cast<std::int64_t>(peers_.ended().size());
+      if (store_.store->add(kAcknowledgedKey, 0) >= alive || Clock::now() >= deadline) return;
+      std::this_thread::sleep_for(kPoll);
+    }
+  } catch (const std::exception& error) {
+    log_debug("the store at {} ended early: {}", store_.where, error.what());
+  }
+}
+
+}  // namespace lockstep::detail

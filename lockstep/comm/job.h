@@ -1,0 +1,70 @@
+// What all groups of one world share in this process: the store, who the ranks are, and why the job failed if it did.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/group.h>
+#include <lockstep/comm/open_store.h>
+#include <lockstep/comm/peer_watch.h>
+#include <lockstep/comm/roster.h>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// The first failure known in the job, as its rank described it.
+struct Fault {
+  int rank = 0;
+  bool aborted = false;  ///< the rank called Group::abort; else a collective failed under it
+  std::string reason;
+};
+
+/// Thread-safe, as far as the store is.
+class Job {
+ public:
+  Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address);
+  /// Where the store lives here and the job failed, waits up to 2 s until the others have read why.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  const World& world() const { return world_; }
+  const GroupOptions& options() const { return options_; }
+  const StorePtr& store() const { return store_.store; }
+  const std::vector<RankInfo>& roster() const { return roster_; }
+  const RankInfo& rank_info(int world_rank) const { return roster_.at(static_cast<std::size_t>(world_rank)); }
+  const std::string& bind_address() const { return bind_address_; }
+
+  /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
+  Fault publish(const Fault& fault) noexcept;
+
+  /// What is known about why one of the world ranks `waited_for` does not answer, in words: any rank's fault, those
+  /// that ended on this host, a store that is gone. Waits up to `patience` for something to show up; nullopt when
+  /// nothing does.
+  std::optional<std::string> find_cause(const std::vector<int>& waited_for,
+                                        std::chrono::milliseconds patience) noexcept;
+
+  /// Says, for the ranks `of` that wait in the same collective (`key` is unique to it), who is not among them.
+  /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
+  std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;
+
+ private:
+  std::optional<Fault> read_fault();
+  std::optional<std::string> cause_now(const std::vector<int>& waited_for, bool store_answers);
+  bool store_answers() noexcept;
+  void acknowledge() noexcept;
+  void linger() noexcept;
+
+  World world_;
+  GroupOptions options_;
+  OpenedStore store_;
+  std::vector<RankInfo> roster_;
+  std::string bind_address_;
+  PeerWatch peers_;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace lockstep::detail

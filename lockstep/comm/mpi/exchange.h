@@ -1,0 +1,21 @@
+// What MPI itself carries before any store exists: where rank 0 opened it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lockstep::detail::mpi {
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// Collective over MPI_COMM_WORLD: whether all of it runs on one machine. Starts MPI when nobody has.
+bool all_on_one_host(std::chrono::milliseconds timeout);
+
+/// Collective over MPI_COMM_WORLD: rank 0's endpoint. Error(timeout) when the ranks do not all come.
+Endpoint broadcast_from_rank_0(const Endpoint& endpoint, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::detail::mpi

@@ -1,0 +1,105 @@
+#include <lockstep/comm/open_store.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/mpi/exchange.h>
+
+#include <exception>
+#include <filesystem>
+
+namespace lockstep::detail {
+namespace {
+
+// c10d's messages carry a C++ backtrace; the first line says what happened.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+StorePtr host_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,
+                        std::chrono::milliseconds timeout) {
+  try {
+    return make_tcp_store(host, port, true, timeout);
+  } catch (const std::exception& error) {
+    fail(ErrorKind::io, "connect",
+         "rank 0 cannot open the port for the meeting of ranks, {}: {}. If another program uses the port, stop it or "
+         "choose a free one with MASTER_PORT",
+         where, first_line(error));
+  }
+}
+
+StorePtr reach_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,
+                         std::chrono::milliseconds timeout) {
+  try {
+    return make_tcp_store(host, port, false, timeout);
+  } catch (const std::exception& error) {
+    fail(ErrorKind::timeout, "connect",
+         "cannot reach the store at {} within {:.1f} s: {}. Rank 0 opens it; look into its log, and check that this "
+         "host can reach that address (MASTER_ADDR, MASTER_PORT)",
+         where, static_cast<double>(timeout.count()) / 1000, first_line(error));
+  }
+}
+
+OpenedStore open_tcp(const World& world, std::chrono::milliseconds timeout) {
+  OpenedStore opened;
+  opened.where = fmt::format("{}:{}", world.master_addr, world.master_port);
+  opened.held_here = world.rank == 0 && !world.store_is_external;
+  const auto open = opened.held_here ? host_tcp_store : reach_tcp_store;
+  opened.store = open(opened.where, world.master_addr, world.master_port, timeout);
+  return opened;
+}
+
+OpenedStore open_file(const World& world) {
+  const std::filesystem::path path = world.store_path;
+  std::error_code ignored;
+  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored)) {
+    fail(ErrorKind::io, "connect", "the store file {} cannot be made: {} is not a folder", path.string(),
+         path.parent_path().string());
+  }
+  OpenedStore opened;
+  opened.where = path.string();
+  opened.store = c10::make_intrusive<c10d::FileStore>(path.string(), world.size);
+  return opened;
+}
+
+OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeout) {
+  OpenedStore opened;
+  opened.held_here = world.rank == 0;
+  mpi::Endpoint endpoint;
+  const bool one_host = mpi::all_on_one_host(timeout);
+  if (opened.held_here) {
+    const auto named = named_interface_address(current_environment());
+    endpoint.host = one_host ? "127.0.0.1" : named.value_or(outward_address());
+    opened.store = host_tcp_store(endpoint.host, endpoint.host, 0, timeout);
+    endpoint.port = static_cast<c10d::TCPStore&>(*opened.store).getPort();
+  }
+  endpoint = mpi::broadcast_from_rank_0(endpoint, timeout);
+  opened.where = fmt::format("{}:{}", endpoint.host, endpoint.port);
+  if (!opened.held_here) opened.store = reach_tcp_store(opened.where, endpoint.host, endpoint.port, timeout);
+  return opened;
+}
+
+OpenedStore open_any(const World& world, std::chrono::milliseconds timeout) {
+  switch (world.meeting) {
+    case Meeting::tcp: return open_tcp(world, timeout);
+    case Meeting::file: return open_file(world);
+    case Meeting::mpi: return open_through_mpi(world, timeout);
+    case Meeting::alone: break;
+  }
+  if (world.size != 1) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "a world of {} ranks needs a way to meet (tcp, file or mpi), not alone", world.size);
+  }
+  return {c10::make_intrusive<c10d::HashStore>(), true, "this process"};
+}
+
+}  // namespace
+
+OpenedStore open_store(const World& world, std::chrono::milliseconds timeout) {
+  auto opened = open_any(world, timeout);
+  opened.store->setTimeout(timeout);
+  opened.store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix + "/lockstep", opened.store);
+  return opened;
+}
+
+}  // namespace lockstep::detail

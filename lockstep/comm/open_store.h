@@ -1,0 +1,21 @@
+// The key-value store through which ranks meet.
+#pragma once
+
+#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/world/world.h>
+
+#include <chrono>
+#include <string>
+
+namespace lockstep::detail {
+
+struct OpenedStore {
+  StorePtr store;          ///< keys under the world's prefix
+  bool held_here = false;  ///< it lives in this process and ends with it
+  std::string where;       ///< "10.0.0.1:29500" or a path, for messages
+};
+
+/// Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be reached.
+OpenedStore open_store(const World& world, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,41 @@
+// Who the ranks of a job are, and how they find that out through the store.
+#pragma once
+
+#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/world/world.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// One rank as it presents itself to the others.
+struct RankInfo {
+  int rank = 0;
+  std::string host;           ///< name, for people
+  std::string host_identity;  ///< equal for ranks that share a machine and its network and IPC namespaces
+  std::int64_t pid = 0;
+  std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
+  std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
+  std::string address;              ///< of the interface that reaches the others; may be empty
+};
+
+/// "rank 2 (pid 4711 on node-b)"
+std::string describe(const RankInfo& info);
+
+/// This process.
+RankInfo this_rank(const World& world, const std::string& address);
+
+std::string encode(const RankInfo& info);
+RankInfo decode_rank_info(const std::string& text);
+
+/// When process `pid` started, in clock ticks since boot; 0 when there is no such process.
+std::uint64_t started_ticks(std::int64_t pid);
+
+/// Announces `self` in the store and returns all ranks, in order. Error(timeout) names the ranks that were not there
+/// after `timeout`.
+std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::detail

@@ -1,0 +1,67 @@
+#include <lockstep/comm/settings.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/parse.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::array<std::string_view, 5> kBackends = {"auto", "self", "shm", "gloo", "mpi"};
+
+std::string_view known_backend(std::string_view name, ErrorKind kind, std::string_view where) {
+  const auto* found = std::find(kBackends.begin(), kBackends.end(), name);
+  if (found != kBackends.end()) return *found;
+  const std::vector<std::string> valid(kBackends.begin(), kBackends.end());
+  fail(kind, where, "no backend is called \"{}\"{}; there are auto, self, shm, gloo and mpi", name,
+       did_you_mean(name, valid));
+}
+
+std::optional<std::chrono::milliseconds> seconds(const Environment& environment, std::string_view name) {
+  const auto text = find(environment, name);
+  if (!text) return std::nullopt;
+  constexpr double kLongest = 365.0 * 24 * 3600;
+  const auto value = parse_number(*text);
+  if (!value || *value < 0.001 || *value > kLongest) {
+    fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds, at least 0.001", name, *text);
+  }
+  return std::chrono::milliseconds(std::llround(*value * 1000));
+}
+
+std::optional<bool> zero_or_one(const Environment& environment, std::string_view name) {
+  const auto value = find_integer(environment, name, 0, 1);
+  return value ? std::optional<bool>(*value == 1) : std::nullopt;
+}
+
+}  // namespace
+
+GroupOptions with_environment(GroupOptions options, const Environment& environment) {
+  known_backend(options.backend, ErrorKind::invalid_argument, "connect");
+  if (const auto name = find(environment, "LOCKSTEP_BACKEND")) {
+    options.backend = known_backend(*name, ErrorKind::environment, "LOCKSTEP_BACKEND");
+  }
+  options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
+  options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
+  options.check_arguments = zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_arguments);
+  if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
+    fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
+         options.timeout.count(), options.start_timeout.count());
+  }
+  return options;
+}
+
+std::string_view choose_backend(std::string_view requested, int size, bool one_host) {
+  if (size == 1) return "self";
+  if (requested == "self") {
+    fail(ErrorKind::invalid_argument, "connect", "backend \"self\" is for one rank, this group has {}; use auto", size);
+  }
+  if (requested == "auto") return one_host ? "shm" : "gloo";
+  return requested;
+}
+
+}  // namespace lockstep::detail
