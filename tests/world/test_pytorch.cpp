@@ -1,0 +1,127 @@
+#include "world/world_cases.h"
+
+namespace lockstep {
+namespace {
+
+using test::environment_of;
+using test::expect_readings;
+using test::expect_refusals;
+
+constexpr std::string_view kMaster = "MASTER_ADDR=node0 MASTER_PORT=29500";
+
+TEST(WorldPytorch, ReadsWhatTorchrunSets) {
+  expect_readings({
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=29500",
+       "pytorch 3/4 local 1/2 tcp node0:29500"},
+      {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=1",
+       "pytorch 0/2 local 0/2 tcp 10.0.0.1:1"},
+      {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=[fe80::1] MASTER_PORT=65535",
+       "pytorch 1/2 local 1/2 tcp fe80::1:65535"},
+      {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=h MASTER_PORT=2",
+       "pytorch 0/1 local 0/1 alone"},
+      {"RANK=0 WORLD_SIZE=1", "pytorch 0/1 local 0/1 alone"},
+  });
+}
+
+TEST(WorldPytorch, DerivesLocalNumbersOnlyWhereTheyAreCertain) {
+  expect_readings({
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp 127.0.0.1:5"},
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp localhost:5"},
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=::1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp ::1:5"},
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=node0 MASTER_PORT=5", "pytorch 1/4 local 0/1 tcp node0:5"},
+      // torch.distributed.launch before 1.9 set no LOCAL_WORLD_SIZE.
+      {"RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp 127.0.0.1:5"},
+      {"RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5",
+       "pytorch 1/4 local 1/4 tcp localhost:5"},
+      // Two agents on one host, as in tests.
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=5",
+       "pytorch 3/4 local 1/2 tcp 127.0.0.1:5"},
+  });
+  expect_refusals({
+      {"RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=node0 MASTER_PORT=5",
+       {"LOCAL_RANK=1", "LOCAL_WORLD_SIZE", "both"}},
+      {"RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=5",
+       {"LOCAL_WORLD_SIZE=2", "LOCAL_RANK is not"}},
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", {"LOCAL_RANK=1", "LOCAL_WORLD_SIZE"}},
+  });
+}
+
+TEST(WorldPytorch, RefusesHalfAndImpossibleSettings) {
+  const std::string master(kMaster);
+  const std::vector<std::pair<std::string, std::vector<std::string_view>>> cases = {
+      {"RANK=0", {"RANK is set", "WORLD_SIZE is not", "set both", "unset RANK"}},
+      {"WORLD_SIZE=2", {"WORLD_SIZE is set", "RANK is not", "unset WORLD_SIZE"}},
+      {"RANK=2 WORLD_SIZE=2", {"RANK=2", "WORLD_SIZE=2", "0 to 1"}},
+      {"RANK=-1 WORLD_SIZE=2", {"RANK=-1", "out of range"}},
+      {"RANK=0 WORLD_SIZE=0", {"WORLD_SIZE=0", "out of range"}},
+      {"RANK=one WORLD_SIZE=2", {"RANK='one'", "not an integer"}},
+      {"RANK= WORLD_SIZE=2", {"RANK=''", "not an integer", "unset"}},
+      {"RANK=0 WORLD_SIZE=99999999999", {"WORLD_SIZE=99999999999", "out of range"}},
+      {"RANK=0 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2 " + master, {"LOCAL_RANK=2", "LOCAL_WORLD_SIZE=2"}},
+      {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 " + master, {"LOCAL_WORLD_SIZE=4", "WORLD_SIZE=2"}},
+      {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=x LOCAL_WORLD_SIZE=2 " + master, {"LOCAL_RANK='x'"}},
+      {"RANK=0 WORLD_SIZE=2", {"RANK=0 WORLD_SIZE=2", "MASTER_ADDR and MASTER_PORT", "both are not set"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_PORT=5", {"MASTER_ADDR is not set", "host of rank 0"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR= MASTER_PORT=5", {"MASTER_ADDR is not set"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", {"MASTER_PORT is not set"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=http", {"MASTER_PORT='http'", "not an integer"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=0", {"MASTER_PORT=0", "from 1 to 65535"}},
+      {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=65536", {"MASTER_PORT=65536", "from 1 to 65535"}},
+      {"RANK=0 WORLD_SIZE=1 MASTER_PORT=x", {"MASTER_PORT='x'"}},
+  };
+  for (const auto& [text, words] : cases) expect_refusals({{text, words}});
+}
+
+TEST(WorldPytorch, MeetsByInitMethod) {
+  expect_readings({
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://node7:1234", "pytorch 1/2 local 0/1 tcp node7:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://[::1]:1234", "pytorch 1/2 local 1/2 tcp ::1:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://node7:1234 MASTER_ADDR=h MASTER_PORT=5",
+       "pytorch 1/2 local 0/1 tcp node7:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=file:///shared/meet", "pytorch 1/2 local 0/1 file /shared/meet"},
+      {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=file:///m",
+       "pytorch 1/2 local 1/2 file /m"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=env:// MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local 0/1 tcp h:5"},
+      {"RANK=0 WORLD_SIZE=1 LOCKSTEP_INIT_METHOD=file:///m", "pytorch 0/1 local 0/1 alone"},
+      {"LOCKSTEP_INIT_METHOD=env://", "none 0/1 local 0/1 alone"},
+  });
+  const std::vector<std::pair<std::string, std::string_view>> cases = {
+      {"tcp://node7", "no host and port"},
+      {"tcp://:5", "no host and port"},
+      {"tcp://h:0", "port from 1 to 65535"},
+      {"tcp://h:65536", "port from 1 to 65535"},
+      {"tcp://h:", "port from 1 to 65535"},
+      {"tcp://::1:5", "without brackets"},
+      {"file://relative", "absolute path"},
+      {"file:///", "absolute path"},
+      {"node7:1234", "unknown scheme"},
+      {"etcd://h:5", "unknown scheme"},
+      {"", "unknown scheme"},
+  };
+  for (const auto& [method, words] : cases) {
+    expect_refusals({{"RANK=0 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=" + method,
+                      {"LOCKSTEP_INIT_METHOD='" + method + "'", words, "file:///PATH"}}});
+  }
+  expect_refusals({{"LOCKSTEP_INIT_METHOD=tcp://h:5", {"LOCKSTEP_INIT_METHOD", "RANK and WORLD_SIZE are not"}}});
+}
+
+TEST(WorldPytorch, UsesTheStoreOfTheAgent) {
+  const std::string base = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5 ";
+  const World plain = detect_world(environment_of(base + "TORCHELASTIC_USE_AGENT_STORE=False"));
+  EXPECT_FALSE(plain.store_is_external);
+  EXPECT_EQ(plain.store_prefix, "");
+  const World first = detect_world(environment_of(base + "TORCHELASTIC_USE_AGENT_STORE=True"));
+  EXPECT_TRUE(first.store_is_external);
+  EXPECT_EQ(first.store_prefix, "/worker/attempt_0");
+  const World third =
+      detect_world(environment_of(base + "TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RESTART_COUNT=2"));
+  EXPECT_EQ(third.store_prefix, "/worker/attempt_2");
+  const World elsewhere =
+      detect_world(environment_of(base + "TORCHELASTIC_USE_AGENT_STORE=True LOCKSTEP_INIT_METHOD=tcp://other:6"));
+  EXPECT_FALSE(elsewhere.store_is_external);
+  expect_refusals(
+      {{base + "TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RESTART_COUNT=x", {"TORCHELASTIC_RESTART_COUNT='x'"}}});
+}
+
+}  // namespace
+}  // namespace lockstep
