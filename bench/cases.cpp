@@ -15,7 +15,8 @@ Case make_toy() {
   return result;
 }
 
-Case make_classification(const std::string& model, std::int64_t batch, std::vector<std::int64_t> picture, bool bfloat16) {
+Case make_classification(const std::string& model, std::int64_t batch, std::vector<std::int64_t> picture,
+                         bool bfloat16) {
   models::ModelSpec spec;
   spec.name = model;
   spec.num_classes = 10;

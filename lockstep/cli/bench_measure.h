@@ -1,0 +1,37 @@
+// Timing one collective over sizes, as one rank of a group.
+#pragma once
+
+#include <lockstep/comm/group.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct BenchRequest {
+  std::string op = "all_reduce";
+  std::vector<std::int64_t> sizes;  ///< bytes of the larger of input and output on one rank; rounded up to whole rows
+  bool ordinary_memory = false;     ///< torch's own memory instead of `allocate`'s
+  int repeats = 9;                  ///< timed batches; the median counts
+};
+
+/// One size. Bandwidths in GB/s (1e9 bytes): `algbw` is bytes / time; `busbw` is what each rank had to move at least,
+/// algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, and 1 for broadcast, as
+/// NVIDIA's nccl-tests define it.
+struct BenchRow {
+  std::int64_t bytes = 0;
+  double microseconds = 0;
+  double algbw = 0;
+  double busbw = 0;
+  bool correct = false;
+};
+
+/// Names `BenchRequest::op` may have.
+const std::vector<std::string>& bench_ops();
+
+/// Collective: all ranks pass the same request; rank 0's clock counts. Values are checked at each size on every rank.
+std::vector<BenchRow> measure(const BenchRequest& request, const Group& group);
+
+}  // namespace lockstep::cli
