@@ -13,16 +13,15 @@ using nlohmann::json;
 using std::chrono::nanoseconds;
 using std::chrono::system_clock;
 
-json describe_failure(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
+json describe_failure(std::string_view message, std::string_view kind) {
   const auto now = system_clock::now().time_since_epoch();
   // torchrun's reader wants whole seconds as text; the order of failures needs more.
   const json extra = {
       {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
       {"timestamp_ns", std::chrono::duration_cast<nanoseconds>(now).count()},
-      {"kind", ours != nullptr ? std::string(name(ours->kind())) : "exception"},
+      {"kind", kind},
   };
-  return {{"message", {{"message", error.what()}, {"extraInfo", extra}}}};
+  return {{"message", {{"message", message}, {"extraInfo", extra}}}};
 }
 
 std::optional<FailureNote> parse_note(const json& file) {
@@ -45,11 +44,16 @@ std::optional<FailureNote> parse_note(const json& file) {
 }  // namespace
 
 void report_failure(const std::exception& error, const Environment& environment) noexcept {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  report_failure(error.what(), ours != nullptr ? name(ours->kind()) : "exception", environment);
+}
+
+void report_failure(std::string_view message, std::string_view kind, const Environment& environment) noexcept {
   try {
     const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
     if (!path || path->empty()) return;
-    // what() may hold bytes that are not UTF-8, a file's name for one.
-    write_file_atomically(*path, describe_failure(error).dump(2, ' ', false, json::error_handler_t::replace));
+    // A message may hold bytes that are not UTF-8, a file's name for one.
+    write_file_atomically(*path, describe_failure(message, kind).dump(2, ' ', false, json::error_handler_t::replace));
   } catch (const std::exception&) {
     // The failure itself is still printed and ends the process with its exit code.
   }

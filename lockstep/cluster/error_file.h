@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lockstep::cluster {
 
@@ -30,6 +31,10 @@ struct FailureNote {
 ///       return 1;
 ///     }
 void report_failure(const std::exception& error, const Environment& environment = current_environment()) noexcept;
+
+/// The same for a message and the name of its kind.
+void report_failure(std::string_view message, std::string_view kind,
+                    const Environment& environment = current_environment()) noexcept;
 
 /// Reads what a rank left; nullopt when there is no file or it is not in the format. Accepts also
 /// {"message": "text"}.

@@ -1,0 +1,93 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/cli/command_line.h>
+#include <lockstep/cluster/error_file.h>
+
+#include <c10/util/Exception.h>
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Lockstep: distributed deep-learning training in C++.\n"
+    "\n"
+    "  lockstep data synthesize cifar10 --out data/cifar10      make a small data set\n"
+    "  lockstep train --config run.yaml                         train on one process\n"
+    "  lockstep run --nproc-per-node 2 lockstep train --config run.yaml\n"
+    "                                                           the same on two\n"
+    "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
+    "\n"
+    "'lockstep COMMAND --help' explains a command.";
+
+int print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* about = &app;
+  while (!about->get_subcommands().empty()) about = about->get_subcommands().front();
+  std::string command = about->get_name();
+  for (const CLI::App* parent = about->get_parent(); parent != nullptr; parent = parent->get_parent()) {
+    command = parent->get_name() + " " + command;
+  }
+  fmt::print(stderr, "lockstep: error: {} (see '{} --help')\n", error.what(), command);
+  return kUsage;
+}
+
+int parse_and_act(int argc, char** argv) {
+  CLI::App app(kDescription, "lockstep");
+  app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  Action chosen;
+  add_train(app, chosen);
+  add_run(app, chosen);
+  add_data(app, chosen);
+  add_bench(app, chosen);
+  add_info(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_text) {
+    return app.exit(asked_for_text);
+  } catch (const CLI::ParseError& error) {
+    return print_usage_error(app, error);
+  }
+  return chosen();
+}
+
+int report(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const auto* torchs = dynamic_cast<const c10::Error*>(&error);
+  const std::string message = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
+  // First the file that a launcher reads, in case it is impatient.
+  cluster::report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: error: {}\n", message);
+  return exit_code_for(error);
+}
+
+}  // namespace
+
+int exit_code_for(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  if (ours == nullptr) return kFailed;
+  switch (ours->kind()) {
+    case ErrorKind::invalid_argument:
+    case ErrorKind::config:
+    case ErrorKind::environment: return kUsage;
+    default: return kFailed;
+  }
+}
+
+int run_command_line(int argc, char** argv) noexcept {
+  try {
+    return parse_and_act(argc, argv);
+  } catch (const std::exception& error) {
+    return report(error);
+  } catch (...) {
+    std::fputs("lockstep: error: something was thrown that is no std::exception\n", stderr);
+    return kFailed;
+  }
+}
+
+}  // namespace lockstep::cli
