@@ -1,0 +1,210 @@
+// What people and files get to see: lines, bar, metrics, curve.
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/train/axis.h>
+#include <lockstep/train/callbacks.h>
+#include <lockstep/train/loss_curve.h>
+#include <lockstep/train/metrics.h>
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+
+#include "base/expect_error.h"
+
+namespace lockstep::train {
+namespace {
+
+using test::expect_words;
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+StepReport step_report(std::int64_t step, double loss) {
+  return {.epoch = (step - 1) / 10 + 1,
+          .epochs = 3,
+          .step_in_epoch = (step - 1) % 10 + 1,
+          .steps_per_epoch = 10,
+          .step = step,
+          .total_steps = 30,
+          .local_loss = loss,
+          .loss = loss,
+          .lr = 0.5,
+          .samples = 64,
+          .seconds = 0.25};
+}
+
+TEST(LossLine, IsWrittenAsTheReferenceDoes) {
+  EXPECT_EQ(loss_line(1, 1, 2.3025854f), "epoch: 1 step: 1, loss is 2.3025854");
+  EXPECT_EQ(loss_line(12, 195, 0.5), "epoch: 12 step: 195, loss is 0.5");
+  EXPECT_EQ(loss_line(1, 2, 2.0), "epoch: 1 step: 2, loss is 2.0");
+  EXPECT_EQ(loss_line(1, 2, 1e-9), "epoch: 1 step: 2, loss is 1e-09");
+}
+
+TEST(LossLog, PrintsEachNthStepOfAnEpochOnStdout) {
+  Console console(true, ProgressStyle::off);
+  LossLog log(console, 5);
+  testing::internal::CaptureStdout();
+  for (std::int64_t step = 1; step <= 12; ++step) log.on_step(step_report(step, 1.5));
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "epoch: 1 step: 5, loss is 1.5\nepoch: 1 step: 10, loss is 1.5\n");
+}
+
+TEST(LossLog, SaysNothingForAStepWithoutOwnPictures) {
+  Console console(true, ProgressStyle::off);
+  LossLog log(console, 1);
+  auto report = step_report(1, 1.5);
+  report.local_loss.reset();
+  testing::internal::CaptureStdout();
+  log.on_step(report);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(Console, ThatIsNotShownIsSilent) {
+  testing::internal::CaptureStdout();
+  {
+    Console console(false, ProgressStyle::bar);
+    console.line("one");
+    console.progress("two");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(Console, KeepsTheBarBelowTheLines) {
+  testing::internal::CaptureStdout();
+  {
+    Console console(true, ProgressStyle::bar);
+    console.line("first");
+    console.progress("10%");
+    console.line("second");
+    console.progress("20%");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "first\n\r\x1b[K10%\r\x1b[Ksecond\n10%\r\x1b[K20%\n");
+}
+
+TEST(Console, CutsTheBarToTheTerminal) {
+  testing::internal::CaptureStdout();
+  {
+    Console console(true, ProgressStyle::bar);
+    console.progress(std::string(500, '='));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\r\x1b[K" + std::string(79, '=') + "\n");
+}
+
+TEST(Console, StyleOfProgress) {
+  EXPECT_EQ(progress_style("auto", true), ProgressStyle::bar);
+  EXPECT_EQ(progress_style("auto", false), ProgressStyle::off);
+  EXPECT_EQ(progress_style("on", true), ProgressStyle::bar);
+  EXPECT_EQ(progress_style("on", false), ProgressStyle::lines);
+  EXPECT_EQ(progress_style("off", true), ProgressStyle::off);
+}
+
+TEST(Progress, Text) {
+  EXPECT_EQ(progress_text(step_report(15, 1.25), 0.5),
+            "epoch 2/3 [============>           ]  50% step 5/10 loss 1.2500 128 samples/s 0:08 left");
+  EXPECT_EQ(progress_text(step_report(30, 1.25), 0.5),
+            "epoch 3/3 [========================] 100% step 10/10 loss 1.2500 128 samples/s 0:00 left");
+}
+
+TEST(Progress, Clock) {
+  EXPECT_EQ(clock_text(0), "0:00");
+  EXPECT_EQ(clock_text(41.2), "0:42");
+  EXPECT_EQ(clock_text(725), "12:05");
+  EXPECT_EQ(clock_text(11229), "3:07:09");
+}
+
+TEST(EpochLog, TimeThroughputAndEvaluation) {
+  Console console(true, ProgressStyle::off);
+  EpochLog log(console);
+  testing::internal::CaptureStdout();
+  log.on_epoch_end({.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
+  log.on_evaluation({.epoch = 2, .step = 20, .accuracy = 0.975, .loss = 0.125, .samples = 1000, .seconds = 0.5});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s\n"
+            "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");
+}
+
+TEST(Metrics, OneObjectALineWithTheRateSinceTheLineBefore) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  MetricsFile metrics(file, 2, 0);
+  for (std::int64_t step = 1; step <= 4; ++step) metrics.on_step(step_report(step, 0.5 * static_cast<double>(step)));
+  EXPECT_EQ(read_file(file),
+            "{\"epoch\":1,\"step\":2,\"loss\":1.0,\"lr\":0.5,\"samples_per_s\":256.0}\n"
+            "{\"epoch\":1,\"step\":4,\"loss\":2.0,\"lr\":0.5,\"samples_per_s\":256.0}\n");
+}
+
+TEST(Metrics, GoOnWithoutWhatHasToBeDoneAgain) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  {
+    MetricsFile metrics(file, 1, 0);
+    for (std::int64_t step = 1; step <= 5; ++step) metrics.on_step(step_report(step, 1));
+  }
+  std::ofstream(file, std::ios::app) << "{\"epoch\":1,\"step\":6,\"lo";  // as a killed process leaves it
+  {
+    MetricsFile metrics(file, 1, 3);
+    metrics.on_step(step_report(4, 2));
+  }
+  const auto lines = read_metrics(file);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[2].step, 3);
+  EXPECT_EQ(lines[2].loss, 1);
+  EXPECT_EQ(lines[3].step, 4);
+  EXPECT_EQ(lines[3].loss, 2);
+}
+
+TEST(Metrics, AFullDiskIsAnError) {
+  test::expect_error(ErrorKind::io, {"metrics", "/nowhere/metrics.jsonl"},
+                     [] { MetricsFile("/nowhere/metrics.jsonl", 1, 0); });
+}
+
+TEST(Axis, RoundTicks) {
+  const auto axis = make_axis(0.13, 2.41, 6, true);
+  EXPECT_EQ(axis.low, 0.0);
+  EXPECT_EQ(axis.high, 2.5);
+  EXPECT_EQ(axis.ticks, (std::vector<double>{0, 0.5, 1, 1.5, 2, 2.5}));
+  const auto exact = make_axis(1, 234, 8, false);
+  EXPECT_EQ(exact.low, 1);
+  EXPECT_EQ(exact.high, 234);
+  EXPECT_EQ(exact.ticks, (std::vector<double>{50, 100, 150, 200}));
+  const auto point = make_axis(5, 5, 4, true);
+  EXPECT_LT(point.low, 5);
+  EXPECT_GT(point.high, 5);
+  EXPECT_EQ(tick_text(0.25), "0.25");
+  EXPECT_EQ(tick_text(0), "0");
+  EXPECT_EQ(tick_text(20000), "20k");
+}
+
+std::vector<MetricsLine> some_lines(std::int64_t count) {
+  std::vector<MetricsLine> lines;
+  for (std::int64_t step = 1; step <= count; ++step) lines.push_back({(step - 1) / 100 + 1, step, 2.5, 0.1, 100});
+  return lines;
+}
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(LossCurve, HasAxesEpochsCurvesAndEvaluations) {
+  const auto svg =
+      draw_loss_curve(some_lines(250), std::vector<Evaluation>{{.epoch = 1, .step = 100, .loss = 2.25}}, "a < b & c");
+  expect_words(svg, {"<svg ", "</svg>", "a &lt; b &amp; c", ">step<", ">loss<", ">epoch 2<", ">epoch 3<", ">smoothed<",
+                     ">evaluation<"});
+  EXPECT_EQ(count_of(svg, "<polyline"), 2u);
+  EXPECT_EQ(count_of(svg, "<circle"), 2u);  // one evaluation and its sample in the legend
+  EXPECT_EQ(count_of(svg, "nan"), 0u);
+}
+
+TEST(LossCurve, StaysSmallForLongRuns) { EXPECT_LT(draw_loss_curve(some_lines(100000), {}, "long").size(), 60000u); }
+
+TEST(LossCurve, OneStepAndNone) {
+  EXPECT_EQ(count_of(draw_loss_curve(some_lines(1), {}, "one"), "nan"), 0u);
+  expect_words(draw_loss_curve({}, {}, "none"), {"<svg ", "no step was logged"});
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,152 @@
+// The configuration of a run: what is read, what is refused, and that the shipped files are right.
+#include <lockstep/train/config.h>
+#include <lockstep/train/plan.h>
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/expect_error.h"
+
+namespace lockstep::train {
+namespace {
+
+using test::expect_error;
+
+constexpr std::string_view kSmallest =
+    "model: {name: mlp}\n"
+    "data: {name: mnist, root: data}\n"
+    "optimizer: {lr: 0.1}\n"
+    "train: {epochs: 2}\n";
+
+RunConfig read(std::vector<std::string> overrides = {}) {
+  return read_run_config(parse_config(kSmallest, "run.yaml", overrides));
+}
+
+void expect_refused(std::vector<std::string> overrides, std::initializer_list<std::string_view> words) {
+  expect_error(ErrorKind::config, words, [&] { read(overrides); });
+}
+
+TEST(RunConfig, NeedsOnlyWhatHasNoDefault) {
+  const auto config = read();
+  EXPECT_EQ(config.system.work_dir, "out");
+  EXPECT_EQ(config.parallel.backend, "auto");
+  EXPECT_EQ(config.optimizer.name, "momentum");
+  EXPECT_EQ(momentum_of(config.optimizer), 0.9);
+  EXPECT_EQ(eval_batch_size_of(config.data), 32);
+  EXPECT_EQ(shuffle_seed_of(config), 1u);
+  EXPECT_EQ(checkpoint_folder_of(config), "out/checkpoints");
+}
+
+TEST(RunConfig, MissingKeysAreAllNamed) {
+  expect_error(ErrorKind::config, {"model.name", "data.name", "data.root", "optimizer.lr"},
+               [] { read_run_config(parse_config("train: {epochs: 1}\n", "run.yaml")); });
+}
+
+TEST(RunConfig, DefaultsThatDependOnOtherKeys) {
+  EXPECT_EQ(momentum_of(read({"optimizer.name=sgd"}).optimizer), 0.0);
+  EXPECT_EQ(momentum_of(read({"optimizer.name=sgd", "optimizer.momentum=0.5"}).optimizer), 0.5);
+  EXPECT_EQ(eval_batch_size_of(read({"data.eval_batch_size=7"}).data), 7);
+  EXPECT_EQ(shuffle_seed_of(read({"data.shuffle_seed=9"})), 9u);
+  EXPECT_EQ(checkpoint_folder_of(read({"checkpoint.folder=elsewhere"})), "elsewhere");
+}
+
+TEST(RunConfig, UnknownKeyNamesTheNearestOne) {
+  expect_refused({"optimizer.momentun=0.9"}, {"optimizer.momentun", "momentum"});
+}
+
+TEST(RunConfig, RangesAndChoices) {
+  expect_refused({"train.epochs=0"}, {"train.epochs", "1"});
+  expect_refused({"optimizer.lr=0"}, {"optimizer.lr", "above 0"});
+  expect_refused({"optimizer.lr=[1, 2]"}, {"optimizer.lr", "list"});
+  expect_refused({"model.name=resnet51"}, {"model.name", "resnet50"});
+  expect_refused({"data.batch_size=many"}, {"data.batch_size", "many"});
+  expect_refused({"loss.label_smoothing=1"}, {"loss.label_smoothing"});
+  expect_refused({"data.remainder=keep"}, {"data.remainder", "exact"});
+}
+
+TEST(RunConfig, KeysThatContradictEachOther) {
+  expect_refused({"train.epochs=null"}, {"train.epochs", "train.steps"});
+  expect_refused({"optimizer.name=adam", "optimizer.momentum=0.9"}, {"optimizer.momentum", "adam"});
+  expect_refused({"optimizer.name=adamw", "optimizer.nesterov=true"}, {"optimizer.nesterov", "adamw"});
+  expect_refused({"optimizer.momentum=0"}, {"optimizer.momentum", "sgd"});
+  expect_refused({"optimizer.name=sgd", "optimizer.nesterov=true"}, {"optimizer.nesterov", "momentum"});
+  expect_refused({"optimizer.betas=[0.9]"}, {"optimizer.betas", "2"});
+  expect_refused({"scheduler.warmup_epochs=1", "scheduler.warmup_steps=5"}, {"warmup_epochs", "warmup_steps"});
+  expect_refused({"scheduler.name=multi_step"}, {"scheduler.milestones"});
+  expect_refused({"scheduler.milestones=[3, 3]"}, {"scheduler.milestones", "[3, 3]"});
+  expect_refused({"scheduler.min_lr=0.5"}, {"scheduler.min_lr", "0.5", "0.1"});
+  expect_refused({"system.work_dir="}, {"system.work_dir"});
+  expect_refused({"model.weights=''"}, {"model.weights"});
+}
+
+TEST(RunConfig, PrintsWhatItReadsBack) {
+  const auto config = read({"data.train_transforms=[random_crop: {size: 32, padding: 4}, hwc2chw]",
+                            "scheduler.milestones=[3, 7]", "train.steps=12", "model.weights=w.safetensors"});
+  const auto text = print_config(config);
+  EXPECT_EQ(print_config(read_run_config(parse_config(text, "printed.yaml"))), text);
+}
+
+TEST(RunConfig, EveryKeyIsDocumentedOnce) {
+  std::set<std::string> paths;
+  for (const auto& key : list_keys<RunConfig>()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_FALSE(key.doc.empty()) << key.path;
+  }
+  for (const auto* path : {"system.seed", "parallel.backend", "model.name", "loss.name", "data.root", "optimizer.lr",
+                           "scheduler.name", "train.epochs", "checkpoint.resume", "callbacks.progress"}) {
+    EXPECT_TRUE(paths.contains(path)) << path;
+  }
+}
+
+class ShippedConfig : public testing::TestWithParam<const char*> {};
+
+TEST_P(ShippedConfig, IsValid) {
+  const auto file = std::filesystem::path(LOCKSTEP_CONFIGS) / (std::string(GetParam()) + ".yaml");
+  const auto config = read_run_config(load_config(file));
+  EXPECT_EQ(config.system.work_dir, std::string("out/") + GetParam());
+  EXPECT_EQ(config.model.name, std::string(GetParam()).substr(0, config.model.name.size()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedConfig,
+                         testing::Values("mlp_mnist", "resnet20_cifar10", "resnet18_cifar10", "resnet50_cifar10",
+                                         "resnet50_cifar10_32"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(RunPlan, LengthFromEpochs) {
+  const auto plan = make_plan(read({"train.epochs=3", "train.accumulate=4"}), 10);
+  EXPECT_EQ(plan.batches_per_epoch, 10);
+  EXPECT_EQ(plan.steps_per_epoch, 3);
+  EXPECT_EQ(plan.total_steps, 9);
+  EXPECT_EQ(plan.epochs, 3);
+}
+
+TEST(RunPlan, LengthFromStepsWhicheverComesFirst) {
+  EXPECT_EQ(make_plan(read({"train.steps=11"}), 10).total_steps, 11);
+  EXPECT_EQ(make_plan(read({"train.steps=11"}), 10).epochs, 2);
+  EXPECT_EQ(make_plan(read({"train.steps=99"}), 10).total_steps, 20);
+  EXPECT_EQ(make_plan(read({"train.steps=99", "train.epochs=null"}), 10).total_steps, 99);
+  EXPECT_EQ(make_plan(read({"train.steps=99", "train.epochs=null"}), 10).epochs, 10);
+}
+
+TEST(RunPlan, ScheduleInSteps) {
+  const auto epochs = make_plan(read({"train.epochs=100", "scheduler.name=multi_step", "scheduler.milestones=[30, 60]",
+                                      "scheduler.warmup_epochs=2.5"}),
+                                10);
+  EXPECT_EQ(epochs.schedule.milestones, (std::vector<std::int64_t>{300, 600}));
+  EXPECT_EQ(epochs.schedule.warmup_steps, 25);
+  EXPECT_EQ(epochs.schedule.total_steps, 1000);
+  const auto steps = make_plan(read({"train.epochs=100", "scheduler.name=step", "scheduler.step_size=7",
+                                     "scheduler.unit=steps", "scheduler.warmup_steps=3"}),
+                               10);
+  EXPECT_EQ(steps.schedule.step_size, 7);
+  EXPECT_EQ(steps.schedule.warmup_steps, 3);
+}
+
+TEST(RunPlan, WarmUpAsLongAsTheRunIsRefused) {
+  expect_error(ErrorKind::config, {"warm-up", "20", "scheduler.warmup_epochs"},
+               [] { make_plan(read({"scheduler.warmup_epochs=2"}), 10); });
+}
+
+}  // namespace
+}  // namespace lockstep::train
