@@ -39,8 +39,9 @@ double stripes(double along, Point p) {
 }
 
 double checks(Point p) {
-  const bool same_side = (p.x < 0) == (p.y < 0);
-  return same_side ? box(p, 0.95, 0.95) : std::min(magnitude(p.x), magnitude(p.y));
+  const double to_axis = std::min(magnitude(p.x), magnitude(p.y));
+  const bool inked = (p.x < 0) == (p.y < 0);
+  return std::max(box(p, 0.95, 0.95), inked ? -to_axis : to_axis);
 }
 
 // About the signed distance (negative inside) from `p` to the shape of a class, which fills [-1, 1] x [-1, 1]. All

@@ -114,7 +114,7 @@ void draw_mnist(std::uint64_t seed, Split split, std::int64_t index, int label, 
   const double slant = random.uniform(-0.15, 0.3);
   const double cell_width = random.uniform(2.3, 3.3);
   const double cell_height = random.uniform(2.4, 3.1);
-  const double pen = random.uniform(0.25, 0.5);  // a lower threshold makes thicker strokes
+  const double pen = random.uniform(0.2, 0.42);  // a lower threshold makes thicker strokes
   const double brightness = random.uniform(200, 255);
 
   const std::string_view glyph = kGlyphs[static_cast<std::size_t>(label)];
