@@ -17,7 +17,9 @@ namespace {
 using Values = std::vector<std::int32_t>;
 
 // What rank `rank` holds at `i`; small, so that sums are exact and products do not overflow.
-std::int32_t value(int rank, std::size_t i) { return static_cast<std::int32_t>((i * 7 + static_cast<std::size_t>(rank) * 13) % 11) - 5; }
+std::int32_t value(int rank, std::size_t i) {
+  return static_cast<std::int32_t>((i * 7 + static_cast<std::size_t>(rank) * 13) % 11) - 5;
+}
 
 Values input_of(int rank, std::size_t count) {
   Values values(count);
@@ -31,7 +33,6 @@ std::int32_t sum_at(int ranks, std::size_t i) {
   return sum;
 }
 
-const std::byte* bytes(const std::int32_t* data) { return reinterpret_cast<const std::byte*>(data); }
 std::byte* bytes(std::int32_t* data) { return reinterpret_cast<std::byte*>(data); }
 
 // The arguments of one collective on one rank and what must come out.
@@ -210,9 +211,9 @@ TEST_P(Collectives, RandomMixtureWithManyUnderWay) {
       std::int32_t* result;
       std::shared_ptr<Collective> collective;
     };
-    std::mt19937 common(4711);                                          // the same on all ranks
-    std::mt19937 own(static_cast<unsigned>(self.rank));                 // differs
-    constexpr std::size_t kSlots = 6;                                   // shared memory for as many at once
+    std::mt19937 common(4711);                           // the same on all ranks
+    std::mt19937 own(static_cast<unsigned>(self.rank));  // differs
+    constexpr std::size_t kSlots = 6;                    // shared memory for as many at once
     constexpr std::size_t kSlotBytes = (64 << 10) / kSlots / 64 * 64;
     for (int round = 0; round < 60; ++round) {
       std::vector<Running> running(1 + common() % kSlots);
@@ -264,7 +265,8 @@ TEST(CollectiveOrder, ManyCanBeUnderWayAndAreWaitedForInAnyOrder) {
 TEST(CollectiveOrder, TestNeverWaitsAndCompletesAtLast) {
   run_threads(2, {.geometry = tiny()}, [](ThreadRank& self) {
     Values data = input_of(self.rank, 2000);
-    const auto running = self.start(Kind::all_reduce, DType::int32, ReduceOp::sum, -1, bytes(data.data()), bytes(data.data()), data.size());
+    const auto running = self.start(Kind::all_reduce, DType::int32, ReduceOp::sum, -1, bytes(data.data()),
+                                    bytes(data.data()), data.size());
     while (!self.engine.test(*running)) std::this_thread::yield();
     running->rethrow();
     for (std::size_t k = 0; k < data.size(); ++k) ASSERT_EQ(data[k], sum_at(2, k));

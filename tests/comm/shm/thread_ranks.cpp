@@ -68,7 +68,8 @@ void run_threads(int n, ThreadOptions options, const std::function<void(ThreadRa
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < n; ++rank) {
     threads.emplace_back([&, rank] {
-      Engine engine(segment, pages, {.rank = rank, .cpus = options.cpus, .world_ranks = {}, .lifelines = {}, .while_waiting = {}});
+      Engine engine(segment, pages,
+                    {.rank = rank, .cpus = options.cpus, .world_ranks = {}, .lifelines = {}, .while_waiting = {}});
       SharedBlocks blocks(rank);
       if (stride > 0) blocks.add(1, shared.data(), stride);
       ThreadRank self{engine, blocks, shared.data() + static_cast<std::size_t>(rank) * stride, rank, n};

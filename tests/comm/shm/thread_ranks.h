@@ -43,8 +43,8 @@ struct ThreadRank {
 };
 
 struct ThreadOptions {
-  Geometry geometry;  ///< `ranks` is filled in
-  int cpus = 0;       ///< what the engines believe; 0: more ranks than processors, as if they had to share
+  Geometry geometry;             ///< `ranks` is filled in
+  int cpus = 0;                  ///< what the engines believe; 0: more ranks than processors, as if they had to share
   std::size_t shared_bytes = 0;  ///< of a block that all ranks share, of each rank's part; its id is 1
 };
 

@@ -1,0 +1,60 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/shm/arena.h>
+
+#include <cerrno>
+
+namespace lockstep::shm {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Block::Block(std::shared_ptr<const UniqueFd> file, std::shared_ptr<SharedBlocks> registry, std::uint32_t id, int rank,
+             std::uint64_t offset, std::size_t stride, Mapping mapping)
+    : file_(std::move(file)),
+      registry_(std::move(registry)),
+      id_(id),
+      rank_(rank),
+      offset_(offset),
+      stride_(stride),
+      mapping_(std::move(mapping)) {}
+
+Block::~Block() {
+  registry_->remove(id_);
+  release(file_->get(), offset_ + static_cast<std::size_t>(rank_) * stride_, stride_);
+}
+
+void Block::open() { registry_->add(id_, mapping_.data(), stride_); }
+
+Arena::Arena(UniqueFd file, int rank, int ranks, std::shared_ptr<SharedBlocks> registry)
+    : file_(std::make_shared<const UniqueFd>(std::move(file))),
+      registry_(std::move(registry)),
+      rank_(rank),
+      ranks_(ranks) {}
+
+Arena::Made Arena::make(std::size_t bytes) {
+  // Parts of huge pages are of no use, and parts of small ones would share a page between ranks.
+  const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
+  const std::size_t stride = round_up(bytes, unit);
+  const std::uint64_t offset = round_up(end_, unit);
+  const std::size_t whole = stride * static_cast<std::size_t>(ranks_);
+  const std::uint64_t mine = offset + static_cast<std::size_t>(rank_) * stride;
+  end_ = offset + whole;  // also when it fails: the other ranks count on
+  ++last_id_;
+  const int error = commit(file_->get(), mine, stride);
+  if (error != 0) return {nullptr, error};
+  try {
+    auto block = std::make_unique<Block>(file_, registry_, last_id_, rank_, offset, stride,
+                                         Mapping(file_->get(), offset, whole, unit));
+    prepare(block->part(), stride);
+    return {std::move(block), 0};
+  } catch (const Error&) {
+    release(file_->get(), mine, stride);
+    return {nullptr, ENOMEM};
+  }
+}
+
+}  // namespace lockstep::shm

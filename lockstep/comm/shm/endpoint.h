@@ -1,0 +1,88 @@
+// One rank's own side of the segment: what it has published so far and what it last saw of the others.
+#pragma once
+
+#include <lockstep/comm/shm/segment.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::shm {
+
+/// Where a tensor lies, if in a block of shared memory: the same block is mapped on every rank, each rank's part
+/// `stride` bytes after that of the rank before.
+struct Place {
+  std::uint32_t block = 0;   ///< 0: in ordinary memory
+  std::uint64_t offset = 0;  ///< in the rank's part
+  std::byte* base = nullptr;
+  std::size_t stride = 0;
+
+  std::byte* address(int rank, std::uint64_t at) const { return base + static_cast<std::size_t>(rank) * stride + at; }
+};
+
+/// Order is the heart of it. Collectives are numbered by `next_sequence`; a rank enters, settles and completes them in
+/// that order. Settling decides, with every rank's header at hand, whether the ranks agree and which chunks of the
+/// staging memory the collective takes; as all ranks decide alike, they count the same chunks. Not thread-safe.
+class Endpoint {
+ public:
+  Endpoint(const Segment& segment, int rank);
+
+  int rank() const { return rank_; }
+  int size() const { return segment_.ranks(); }
+  const Segment& segment() const { return segment_; }
+  const Geometry& geometry() const { return segment_.geometry(); }
+
+  std::uint64_t next_sequence() { return ++submitted_; }
+
+  /// Whether `sequence` is next to be entered and its header may be overwritten.
+  bool may_enter(std::uint64_t sequence);
+  void enter(std::uint64_t sequence, const Signature& signature, std::uint64_t hash, const Place& place,
+             bool holds_chunk);
+  /// The header of another rank (or this one), nullptr as long as that rank has not entered `sequence`.
+  const Header* entered(int rank, std::uint64_t sequence);
+
+  bool all_settled_before(std::uint64_t sequence) const { return settled_ + 1 == sequence; }
+  void settle(std::uint64_t sequence) { settled_ = sequence; }
+  void complete(std::uint64_t sequence);
+
+  /// Takes the next `count` chunks for a collective that is next to settle; returns the first.
+  std::uint64_t take_chunks(std::uint64_t count);
+  void give_back_chunks(std::uint64_t count) { taken_ -= count; }
+  std::uint64_t next_chunk() const { return taken_; }
+  /// Whether this rank may write chunk `chunk`: everybody is done with what lay in its buffer.
+  bool chunk_free(std::uint64_t chunk);
+  std::uint64_t consumed() const { return consumed_; }
+
+  void publish_produced(std::uint64_t chunks);
+  void publish_reduced(std::uint64_t chunks);
+  void publish_consumed(std::uint64_t chunks);
+  void publish_direct(std::uint64_t sequence);
+
+  /// Wakes those who wait for what was published since the last call.
+  void flush();
+
+  /// Counts everything this rank published: unchanged means that nothing moved.
+  std::uint64_t activity() const { return activity_; }
+
+  /// For messages: ranks whose header of `sequence - headers` or whose staging keeps this rank from going on.
+  std::vector<int> ranks_not_completed(std::uint64_t sequence) const;
+  std::vector<int> ranks_not_consumed(std::uint64_t chunk) const;
+
+ private:
+  void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
+
+  Segment segment_;
+  int rank_;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t entered_ = 0;
+  std::uint64_t settled_ = 0;
+  std::uint64_t completed_ = 0;
+  std::uint64_t taken_ = 0;     // chunks, by collectives that settled or are next to
+  std::uint64_t consumed_ = 0;  // chunks of others this rank is done with
+  std::uint64_t activity_ = 0;
+  bool unheard_ = false;  // something was published after the last flush
+  // Last seen of each rank; this rank's own entries never hold anything up.
+  std::vector<std::uint64_t> completed_seen_;
+  std::vector<std::uint64_t> consumed_seen_;
+};
+
+}  // namespace lockstep::shm

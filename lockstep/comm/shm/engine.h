@@ -1,0 +1,92 @@
+// What a rank has under way on one group: keeps operations going, waits for them, and finds out when nobody will ever
+// come. Knows nothing of tensors.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/comm/shm/collective.h>
+#include <lockstep/comm/shm/mail.h>
+#include <lockstep/comm/shm/patience.h>
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::shm {
+
+struct EngineOptions {
+  int rank = 0;
+  int cpus = 1;                     ///< that the group's ranks may run on, all together
+  std::vector<int> world_ranks;     ///< for messages, by rank; empty: not named
+  std::vector<UniqueFd> lifelines;  ///< by rank: readable once that process has ended; empty or closed: not watched
+  /// Called every 50 ms of waiting with the ranks waited for; may throw to end the wait.
+  std::function<void(const std::vector<int>&)> while_waiting;
+};
+
+/// Operations make progress only inside calls of this class: there is no thread. Every call advances all operations as
+/// far as possible. Thread-safe, though ranks must agree on the order of collectives.
+///
+/// Errors: peer_lost when a rank that is waited for has died or left or when another rank says so; timeout. After
+/// peer_lost every call throws it again.
+class Engine {
+ public:
+  /// `memory` keeps the segment mapped.
+  Engine(const Segment& segment, std::shared_ptr<void> memory, EngineOptions options);
+  /// Tells the others that this rank waits no more; those that need something from it fail.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Segment& segment() const { return segment_; }
+  int rank() const { return options_.rank; }
+
+  void submit(std::shared_ptr<Collective> collective);
+  void submit(std::shared_ptr<Send> send);
+  void submit(std::shared_ptr<Receive> receive);
+
+  /// Whether `wait` would not block. Never throws.
+  bool test(Operation& operation) noexcept;
+  /// Throws what the operation failed with, or Error(timeout) naming the ranks waited for, after which it goes on and
+  /// may be waited for again.
+  void wait(Operation& operation, std::chrono::milliseconds timeout);
+
+  /// This rank gives up: whoever waits, here or on other ranks, gets Error(peer_lost).
+  void abort() noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+
+  void throw_if_failed();
+  void advance() noexcept;
+  template <typename Step>
+  void fail_on_error(const Step& step) noexcept;
+  void sleep(Operation& operation, Clock::time_point until, Lock& lock);
+  std::vector<Lack> lacks_before(const Operation& operation) const;
+  std::vector<int> awaited(const Operation& operation) const;
+  void check_peers(const Operation& operation);
+  std::optional<Failure::Cause> gone(int rank) const;
+  void report(Failure::Cause cause, int culprit) noexcept;
+  void fail_all(const Error& error) noexcept;
+  Error describe_failure() const;
+  Error describe_timeout(const Operation& operation, std::chrono::milliseconds waited) const;
+  std::string rank_name(int rank) const;
+
+  Segment segment_;
+  std::shared_ptr<void> memory_;
+  EngineOptions options_;
+  Patience patience_;
+  std::mutex mutex_;
+  Endpoint endpoint_;
+  Mail mail_;
+  std::deque<std::shared_ptr<Collective>> collectives_;  // in order, from the first that is not done
+  std::vector<std::shared_ptr<Message>> messages_;
+  std::uint64_t mail_moved_ = 0;
+  std::optional<Error> failure_;
+};
+
+}  // namespace lockstep::shm

@@ -1,0 +1,24 @@
+// Element-wise reduction of several buffers into one or more: what every reducing collective here is built on.
+#pragma once
+
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/shm/dtype.h>
+#include <lockstep/comm/shm/kernel_table.h>
+
+#include <string_view>
+#include <vector>
+
+namespace lockstep::shm {
+
+/// The fastest kernel this machine runs; nullptr when the pair has no meaning: mean of integers or bool, anything of
+/// DType::other.
+ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
+
+/// One table for each instruction set that both this build and this machine have, slowest first.
+struct KernelSet {
+  std::string_view name;  ///< "baseline", "avx2", "avx512"
+  const KernelTable* table;
+};
+const std::vector<KernelSet>& kernel_sets();
+
+}  // namespace lockstep::shm

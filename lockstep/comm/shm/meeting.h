@@ -1,0 +1,60 @@
+// How the ranks of a group come to share memory: rank 0 makes it and hands it to the others over local sockets.
+//
+// Along with it go a lifeline of each rank (a descriptor that becomes readable when its process ends, however that
+// happens) and the processors that each may use. Once all have mapped the memory, the sockets are closed.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/comm/shm/memory.h>
+#include <lockstep/comm/shm/segment.h>
+#include <lockstep/comm/shm/socket.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::shm {
+
+struct Meeting {
+  Geometry geometry;
+  Mapping segment;
+  UniqueFd arena;                   ///< an empty memory file for shared blocks
+  std::vector<UniqueFd> lifelines;  ///< by rank; this rank's own is closed
+  UniqueFd held;                    ///< to be kept open as long as this rank lives, where lifelines are pipes
+  int cpus = 1;                     ///< processors that the ranks may use, all together
+};
+
+/// Rank 0's side.
+class Host {
+ public:
+  /// Error(unsupported) when there are more than kMaxRanks.
+  explicit Host(const Geometry& geometry);
+
+  /// For the other ranks, who need it to join. It holds a secret: others on this machine may see that the socket
+  /// exists, but only processes of the same user that know the secret get in.
+  std::string invitation() const;
+
+  /// Waits for all ranks. Error(timeout) names those that did not come (the others are told), peer_lost one that came
+  /// and went.
+  Meeting gather(Deadline deadline);
+
+ private:
+  struct Guest {
+    UniqueFd socket;
+    UniqueFd lifeline;
+  };
+  bool admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline);
+  void await_guests(std::vector<Guest>& guests, Deadline deadline);
+  void await_ready(const std::vector<Guest>& guests, Deadline deadline);
+  void refuse(const std::vector<Guest>& guests, const std::string& reason) noexcept;
+
+  Geometry geometry_;
+  std::string address_;
+  std::string secret_;
+  UniqueFd listener_;
+  std::vector<std::uint64_t> cpus_;  // a bit for each processor that some rank may use
+};
+
+/// The other ranks' side. Error(timeout) when not all ranks came in time.
+Meeting join(const std::string& invitation, int rank, int ranks, Deadline deadline);
+
+}  // namespace lockstep::shm

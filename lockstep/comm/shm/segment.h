@@ -1,0 +1,131 @@
+// The memory that all ranks of a group share: what lies where.
+//
+// Every word has one writer, its rank, unless said otherwise; the others read it. Counters only grow. Plain data is
+// published by the release store of a counter that says so and read after an acquire load of it.
+#pragma once
+
+#include <lockstep/comm/shm/signature.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep::shm {
+
+inline constexpr std::size_t kLine = 64;
+inline constexpr int kMaxRanks = 512;
+
+/// Sizes that all ranks of a group agree on; rank 0 decides. Tests make them small to meet every boundary.
+struct Geometry {
+  std::int32_t ranks = 1;
+  std::int32_t headers = 64;              ///< collectives a rank may be ahead of the slowest
+  std::int64_t chunk_bytes = 256 << 10;   ///< staging happens in pieces of this size; a multiple of 64
+  std::int64_t chunks = 4;                ///< pieces that each rank can have on the way
+  std::int64_t channel_bytes = 64 << 10;  ///< between each pair, for send and receive; a power of two
+  std::int64_t small_bytes = 32 << 10;    ///< up to here all goes through staging, and all_reduce in one step
+};
+
+/// One collective as one rank entered it. `sequence` is stored last, so the rest may be read once it is there, until
+/// this rank enters sequence + Geometry::headers, which it does only when all ranks have completed this one.
+struct alignas(kLine) Header {
+  std::atomic<std::uint64_t> sequence;
+  std::uint64_t hash;         ///< of the signature
+  std::uint64_t consumed;     ///< copy of Released::consumed, so that nobody need read that line as a rule
+  std::uint64_t completed;    ///< copy of Released::completed
+  std::uint64_t offset;       ///< of the input in `block`
+  std::uint32_t block;        ///< the shared block the input lies in, 0: ordinary memory
+  std::uint32_t holds_chunk;  ///< 1: the first chunk of the input is already staged
+  alignas(kLine) Signature signature;
+};
+
+/// What a rank has made available. Chunks are counted over all collectives: chunk c lies in staging buffer c modulo
+/// Geometry::chunks; `produced` c means that all below c have been written.
+struct alignas(kLine) Progress {
+  std::atomic<std::uint64_t> produced;  ///< chunks staged
+  std::atomic<std::uint64_t> reduced;   ///< chunks of which this rank's slice holds the reduction
+  std::atomic<std::uint64_t> direct;    ///< the last collective of which this rank did its share in place
+};
+
+/// What a rank needs no more.
+struct alignas(kLine) Released {
+  std::atomic<std::uint64_t> consumed;   ///< chunks of other ranks it is done with
+  std::atomic<std::uint64_t> completed;  ///< collectives, all up to this one
+};
+
+struct alignas(kLine) Bell {
+  std::atomic<std::uint32_t> word;  ///< the futex this rank sleeps on; others change it to wake the rank
+};
+
+/// Ranks (bits) that sleep until this rank publishes something. They set their bit, this rank clears it.
+struct alignas(kLine) Sleepers {
+  std::array<std::atomic<std::uint64_t>, kMaxRanks / 64> ranks;
+};
+
+/// Why the group is of no more use. Written once, by the first rank to find out.
+struct alignas(kLine) Failure {
+  enum State : std::uint32_t { none = 0, being_written = 1, ready = 2 };
+  enum Cause : std::int32_t { died = 0, left = 1, gave_up = 2, wrong_size = 3 };
+  std::atomic<std::uint32_t> state;
+  std::int32_t cause;
+  std::int32_t culprit;   ///< the rank that died, left or gave up
+  std::int32_t reporter;  ///< the rank that says so
+};
+
+/// A ring of bytes from one rank to another. Positions grow without end and are taken modulo Geometry::channel_bytes.
+struct Channel {
+  struct Ends {
+    alignas(kLine) std::atomic<std::uint64_t> written;  ///< by the sender
+    alignas(kLine) std::atomic<std::uint64_t> read;     ///< by the receiver
+  };
+  Ends* ends;
+  std::byte* ring;
+  std::size_t bytes;
+};
+
+/// A view of a mapped segment; cheap to copy, owns nothing. A segment starts as zero bytes, which is how an atomic
+/// zero looks; so nobody need initialise it.
+class Segment {
+ public:
+  Segment(std::byte* base, const Geometry& geometry);
+
+  /// Bytes to map. Most of it is never touched and so takes no memory.
+  static std::size_t bytes(const Geometry& geometry);
+
+  const Geometry& geometry() const { return geometry_; }
+  int ranks() const { return geometry_.ranks; }
+
+  Header& header(int rank, std::uint64_t sequence) const;
+  Progress& progress(int rank) const { return block(rank).progress; }
+  Released& released(int rank) const { return block(rank).released; }
+  Bell& bell(int rank) const { return block(rank).bell; }
+  Sleepers& sleepers(int rank) const { return block(rank).sleepers; }
+  std::atomic<std::uint32_t>& left(int rank) const { return block(rank).left; }
+  Failure& failure() const { return *reinterpret_cast<Failure*>(base_); }
+  std::byte* stage(int rank, std::uint64_t chunk) const;
+  Channel channel(int from, int to) const;
+
+ private:
+  struct RankBlock {
+    Progress progress;
+    Released released;
+    Bell bell;
+    Sleepers sleepers;
+    alignas(kLine) std::atomic<std::uint32_t> left;  ///< 1: this rank is done with the group
+  };
+  // Offsets from the start.
+  struct Layout {
+    explicit Layout(const Geometry& geometry);
+    std::size_t rank_stride;
+    std::size_t stages;
+    std::size_t channels;
+    std::size_t end;
+  };
+  RankBlock& block(int rank) const;
+
+  std::byte* base_;
+  Geometry geometry_;
+  Layout layout_;
+};
+
+}  // namespace lockstep::shm

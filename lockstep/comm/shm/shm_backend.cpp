@@ -1,0 +1,287 @@
+// The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/shm/all_reduce.h>
+#include <lockstep/comm/shm/arena.h>
+#include <lockstep/comm/shm/engine.h>
+#include <lockstep/comm/shm/meeting.h>
+#include <lockstep/comm/shm/transfer.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using shm::Buffers;
+using shm::DType;
+using shm::Kind;
+using shm::Signature;
+
+constexpr auto kInvitationKey = "shm_invitation";
+
+DType dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return DType::float32;
+    case at::kDouble: return DType::float64;
+    case at::kBFloat16: return DType::bfloat16;
+    case at::kHalf: return DType::float16;
+    case at::kChar: return DType::int8;
+    case at::kByte: return DType::uint8;
+    case at::kShort: return DType::int16;
+    case at::kInt: return DType::int32;
+    case at::kLong: return DType::int64;
+    case at::kBool: return DType::boolean;
+    default: return DType::other;
+  }
+}
+
+std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+std::size_t item_bytes(const at::Tensor& tensor) { return tensor.element_size(); }
+
+// An operation of the core that keeps its tensors alive.
+template <typename Base>
+class Holding : public Base {
+ public:
+  template <typename... Args>
+  Holding(at::Tensor first, at::Tensor second, Args&&... args)
+      : Base(std::forward<Args>(args)...), first_(std::move(first)), second_(std::move(second)) {}
+
+ private:
+  at::Tensor first_;
+  at::Tensor second_;
+};
+
+class ShmState : public WorkState {
+ public:
+  ShmState(std::shared_ptr<shm::Engine> engine, std::shared_ptr<shm::Operation> operation)
+      : engine_(std::move(engine)), operation_(std::move(operation)) {}
+  void wait(std::chrono::milliseconds timeout) override { engine_->wait(*operation_, timeout); }
+  bool test() override { return engine_->test(*operation_); }
+
+ private:
+  std::shared_ptr<shm::Engine> engine_;
+  std::shared_ptr<shm::Operation> operation_;
+};
+
+// Rank 0 leaves its invitation in the store. Polls: see `appears` in roster.cpp for why it does not wait there.
+shm::Meeting meet(const BackendContext& context) {
+  const auto deadline = std::chrono::steady_clock::now() + context.start_timeout;
+  if (context.rank == 0) {
+    shm::Host host({.ranks = context.size});
+    const std::string text = host.invitation();
+    context.store->set(kInvitationKey, std::vector<std::uint8_t>(text.begin(), text.end()));
+    return host.gather(deadline);
+  }
+  auto pause = std::chrono::milliseconds(1);
+  while (!context.store->check({kInvitationKey})) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      fail(ErrorKind::timeout, "shm", "rank 0 did not come in time");
+    }
+    if (context.throw_if_lost) context.throw_if_lost({0});
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::milliseconds(20));
+  }
+  const auto bytes = context.store->get(kInvitationKey);
+  // A moment more than rank 0 has, which knows at its own deadline who is missing.
+  return shm::join(std::string(bytes.begin(), bytes.end()), context.rank, context.size,
+                   deadline + std::chrono::seconds(1));
+}
+
+class ShmBackend : public Backend {
+ public:
+  explicit ShmBackend(const BackendContext& context) : ShmBackend(context, meet(context)) {}
+
+  std::string_view name() const override { return "shm"; }
+
+  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
+    const auto signature = describe(Kind::all_reduce, tensor, op);
+    if (tensor.nbytes() <= small_bytes()) return transfer(signature, tensor, tensor, tensor.nbytes());
+    return start(std::make_shared<Holding<shm::SlicedAllReduce>>(
+        tensor, at::Tensor(), signature, registry_->find(bytes_of(tensor), tensor.nbytes()), bytes_of(tensor),
+        tensor.nbytes(), item_bytes(tensor), kernel(signature)));
+  }
+  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
+    return transfer(describe(Kind::reduce, tensor, op, root), tensor, tensor, tensor.nbytes());
+  }
+  Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
+    return transfer(describe(Kind::broadcast, tensor, {}, root), tensor, tensor, tensor.nbytes());
+  }
+  Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
+    return transfer(describe(Kind::all_gather, input), input, output, input.nbytes());
+  }
+  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call&) override {
+    return transfer(describe(Kind::reduce_scatter, input, op), input, output, output.nbytes());
+  }
+  Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
+    return transfer(describe(Kind::all_to_all, input), input, output, input.nbytes() / size());
+  }
+  Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call&) override {
+    return transfer(describe(Kind::gather, input, {}, root), input, output != nullptr ? *output : at::Tensor(),
+                    input.nbytes());
+  }
+  Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call&) override {
+    return transfer(describe(Kind::scatter, output, {}, root), input != nullptr ? *input : at::Tensor(), output,
+                    output.nbytes());
+  }
+  Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
+    return start(std::make_shared<Holding<shm::Send>>(tensor, at::Tensor(), destination, tag, bytes_of(tensor),
+                                                      tensor.nbytes()));
+  }
+  Pending receive(at::Tensor& tensor, int source, int tag, const Call&) override {
+    return start(
+        std::make_shared<Holding<shm::Receive>>(tensor, at::Tensor(), source, tag, bytes_of(tensor), tensor.nbytes()));
+  }
+  Pending barrier(const Call&) override {
+    return start(std::make_shared<shm::Transfer>(Signature{}, shm::Place{}, Buffers{}, nullptr));
+  }
+
+  std::vector<std::string> exchange(const std::string& fingerprint, const Call&) override {
+    Signature signature{.kind = Kind::exchange};
+    const auto length = static_cast<std::int64_t>(fingerprint.size());
+    signature.set_sizes(std::span(&length, 1));
+    std::string all(fingerprint.size() * size(), '\0');
+    gather_bytes(signature, std::as_bytes(std::span(fingerprint)), std::as_writable_bytes(std::span(all)));
+    std::vector<std::string> parts;
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      parts.push_back(all.substr(rank * fingerprint.size(), fingerprint.size()));
+    }
+    return parts;
+  }
+
+  at::Tensor allocate(std::int64_t elements, at::ScalarType dtype) override {
+    const auto options = at::TensorOptions().dtype(dtype);
+    const at::Tensor empty = at::empty({0}, options);
+    if (elements == 0) return empty;
+    auto made = arena_.make(static_cast<std::size_t>(elements) * item_bytes(empty));
+    check_all_made(describe_allocation(empty, elements), made.error);
+    made.block->open();
+    std::byte* const data = made.block->part();
+    const std::shared_ptr<shm::Block> block = std::move(made.block);
+    return at::from_blob(
+        data, {elements}, [block](void*) {}, options);
+  }
+
+  void abort() noexcept override { engine_->abort(); }
+
+ private:
+  ShmBackend(const BackendContext& context, shm::Meeting meeting)
+      : held_(std::move(meeting.held)),
+        timeout_(context.timeout),
+        world_ranks_(context.world_ranks),
+        registry_(std::make_shared<shm::SharedBlocks>(context.rank)),
+        arena_(std::move(meeting.arena), context.rank, context.size, registry_) {
+    const auto mapping = std::make_shared<shm::Mapping>(std::move(meeting.segment));
+    engine_ = std::make_shared<shm::Engine>(shm::Segment(mapping->data(), meeting.geometry), mapping,
+                                            shm::EngineOptions{.rank = context.rank,
+                                                               .cpus = meeting.cpus,
+                                                               .world_ranks = context.world_ranks,
+                                                               .lifelines = std::move(meeting.lifelines),
+                                                               .while_waiting = context.throw_if_lost});
+  }
+
+  int rank() const { return engine_->rank(); }
+  std::size_t size() const { return static_cast<std::size_t>(engine_->segment().ranks()); }
+  std::size_t small_bytes() const { return static_cast<std::size_t>(engine_->segment().geometry().small_bytes); }
+
+  template <typename Op>
+  Pending start(std::shared_ptr<Op> operation) {
+    engine_->submit(operation);
+    return std::make_shared<ShmState>(engine_, std::move(operation));
+  }
+
+  static Signature describe(Kind kind, const at::Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = -1) {
+    Signature signature{.kind = kind, .dtype = dtype_of(tensor), .op = static_cast<std::uint8_t>(op), .root = root};
+    // What cannot be reduced needs no operation; its number tells such types apart.
+    if (signature.dtype == DType::other) signature.op = static_cast<std::uint8_t>(tensor.scalar_type());
+    signature.set_sizes({tensor.sizes().data(), tensor.sizes().size()});
+    return signature;
+  }
+
+  static Signature describe_allocation(const at::Tensor& like, std::int64_t elements) {
+    Signature signature = describe(Kind::allocate, like);
+    signature.set_sizes(std::span(&elements, 1));
+    return signature;
+  }
+
+  static shm::ReduceKernel kernel(const Signature& signature) {
+    const auto op = static_cast<ReduceOp>(signature.op);
+    const shm::ReduceKernel found = shm::reduce_kernel(signature.dtype, op);
+    if (found == nullptr) fail(ErrorKind::unsupported, "shm", "{} is not possible", shm::describe(signature));
+    return found;
+  }
+
+  // `input` or `output` may be undefined on ranks that have none.
+  Pending transfer(const Signature& signature, const at::Tensor& input, const at::Tensor& output, std::size_t block) {
+    const shm::Pattern pattern = shm::pattern_of(signature.kind);
+    Buffers buffers;
+    buffers.block_bytes = block;
+    if (input.defined()) buffers.input = bytes_of(input);
+    if (output.defined()) buffers.output = bytes_of(output);
+    if (input.defined()) buffers.item_bytes = item_bytes(input);
+    return start(std::make_shared<Holding<shm::Transfer>>(input, output, signature,
+                                                          place(signature.kind, input, output), buffers,
+                                                          pattern.reduces ? kernel(signature) : nullptr));
+  }
+
+  // Where others may read this rank's input while it writes its output.
+  shm::Place place(Kind kind, const at::Tensor& input, const at::Tensor& output) const {
+    if (!input.defined() || input.nbytes() <= small_bytes() || kind == Kind::all_reduce) return {};
+    const bool in_place = kind == Kind::broadcast || kind == Kind::reduce;
+    if (!in_place && output.defined() && overlap(input, output)) {
+      const std::byte* const own_slice = bytes_of(output) + static_cast<std::size_t>(rank()) * input.nbytes();
+      if (kind != Kind::all_gather || own_slice != bytes_of(input)) return {};
+    }
+    return registry_->find(bytes_of(input), input.nbytes());
+  }
+
+  static bool overlap(const at::Tensor& a, const at::Tensor& b) {
+    const std::less<const std::byte*> before;
+    return before(bytes_of(a), bytes_of(b) + b.nbytes()) && before(bytes_of(b), bytes_of(a) + a.nbytes());
+  }
+
+  void gather_bytes(const Signature& signature, std::span<const std::byte> mine, std::span<std::byte> all) {
+    const Buffers buffers{mine.data(), all.data(), mine.size(), 1};
+    const auto operation = std::make_shared<shm::Transfer>(signature, shm::Place{}, buffers, nullptr);
+    try {
+      engine_->submit(operation);
+      engine_->wait(*operation, timeout_);
+    } catch (...) {
+      if (!operation->done()) engine_->abort();  // or the core would go on with memory that is gone
+      throw;
+    }
+  }
+
+  // A block is there on all ranks or on none.
+  void check_all_made(const Signature& signature, int error) {
+    std::vector<int> errors(size());
+    gather_bytes(signature, std::as_bytes(std::span(&error, 1)), std::as_writable_bytes(std::span(errors)));
+    const auto failed = std::find_if(errors.begin(), errors.end(), [](int code) { return code != 0; });
+    if (failed == errors.end()) return;
+    fail(ErrorKind::io, "allocate", "rank {} cannot get the shared memory for {}: {}", failed - errors.begin(),
+         shm::describe(signature), std::generic_category().message(*failed));
+  }
+
+  UniqueFd held_;
+  std::chrono::milliseconds timeout_;
+  std::vector<int> world_ranks_;
+  std::shared_ptr<shm::SharedBlocks> registry_;
+  shm::Arena arena_;
+  std::shared_ptr<shm::Engine> engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_shm_backend(const BackendContext& context) {
+  return std::make_unique<ShmBackend>(context);
+}
+
+}  // namespace lockstep::detail

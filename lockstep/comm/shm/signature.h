@@ -1,0 +1,53 @@
+// What ranks must agree on when they meet in a collective.
+#pragma once
+
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/shm/dtype.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep::shm {
+
+enum class Kind : std::uint8_t {
+  barrier,
+  exchange,
+  allocate,
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  gather,
+  scatter,
+};
+
+std::string_view name(Kind kind);
+
+/// A collective as each rank describes it to the others, in shared memory: plain bytes without holes.
+struct Signature {
+  static constexpr int kMaxDims = 8;
+
+  Kind kind = Kind::barrier;
+  DType dtype = DType::other;
+  std::uint8_t op = 0;    ///< ReduceOp, where there is one
+  std::uint8_t dims = 0;  ///< used entries of `sizes`
+  std::int32_t root = -1;
+  std::array<std::int64_t, kMaxDims> sizes{};
+
+  /// Keeps the shape; the product of all dimensions from the eighth on is kept as one.
+  void set_sizes(std::span<const std::int64_t> all);
+  bool operator==(const Signature&) const = default;
+};
+
+/// Two different signatures share a hash with a chance of about 2^-64.
+std::uint64_t hash(const Signature& signature);
+
+/// "all_reduce(float32 [2, 3], sum)", "broadcast(int64 [4], root 1)", "barrier()".
+std::string describe(const Signature& signature);
+
+}  // namespace lockstep::shm

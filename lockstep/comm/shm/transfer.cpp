@@ -1,0 +1,134 @@
+#include <lockstep/comm/shm/transfer.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace lockstep::shm {
+
+Pattern pattern_of(Kind kind) {
+  switch (kind) {
+    case Kind::barrier: return {};
+    case Kind::exchange:
+    case Kind::allocate:
+    case Kind::all_gather: return {.blocks_out = true};
+    case Kind::all_reduce: return {.reduces = true};
+    case Kind::reduce: return {.to_root = true, .reduces = true};
+    case Kind::broadcast: return {.from_root = true};
+    case Kind::reduce_scatter: return {.blocks_in = true, .reduces = true};
+    case Kind::all_to_all: return {.blocks_in = true, .blocks_out = true};
+    case Kind::gather: return {.to_root = true, .blocks_out = true};
+    case Kind::scatter: return {.from_root = true, .blocks_in = true};
+  }
+  fail(ErrorKind::invalid_argument, "shm", "unknown kind of collective {}", static_cast<int>(kind));
+}
+
+Transfer::Transfer(const Signature& signature, const Place& place, const Buffers& buffers, ReduceKernel kernel)
+    : Collective(signature, place), pattern_(pattern_of(signature.kind)), buffers_(buffers), kernel_(kernel) {}
+
+std::size_t Transfer::unit(const Endpoint& endpoint) const {
+  const auto chunk = static_cast<std::size_t>(endpoint.geometry().chunk_bytes);
+  if (!pattern_.blocks_in) return chunk;
+  return chunk / static_cast<std::size_t>(endpoint.size()) / kLine * kLine;
+}
+
+Transfer::Range Transfer::range(const Endpoint& endpoint, std::uint64_t index) const {
+  const std::size_t size = unit(endpoint);
+  const std::size_t first = index * size;
+  return {first, std::min(size, buffers_.block_bytes - first)};
+}
+
+std::uint64_t Transfer::chunk_count(const Endpoint& endpoint) const {
+  const std::size_t size = unit(endpoint);
+  return (buffers_.block_bytes + size - 1) / size;
+}
+
+void Transfer::stage(Endpoint& endpoint, std::uint64_t index) {
+  const int me = endpoint.rank();
+  if (!gives(me)) return;
+  const auto [first, count] = range(endpoint, index);
+  std::byte* const target = endpoint.segment().stage(me, first_chunk() + index);
+  if (!pattern_.blocks_in) {
+    std::memcpy(target, buffers_.input + first, count);
+    return;
+  }
+  for (int rank = 0; rank < endpoint.size(); ++rank) {
+    if (rank == me) continue;
+    const auto block = static_cast<std::size_t>(rank);
+    std::memcpy(target + block * unit(endpoint), buffers_.input + block * buffers_.block_bytes + first, count);
+  }
+}
+
+template <typename Source>
+void Transfer::take(const Endpoint& endpoint, Range range, const Source& source) {
+  const int me = endpoint.rank();
+  const std::byte* const own =
+      buffers_.input + (pattern_.blocks_in ? static_cast<std::size_t>(me) * buffers_.block_bytes : 0) + range.first;
+  const auto address = [&](int rank) { return rank == me ? own : source(rank); };
+  if (pattern_.reduces) {
+    std::array<const std::byte*, kMaxRanks> sources;
+    for (int rank = 0; rank < endpoint.size(); ++rank) sources[static_cast<std::size_t>(rank)] = address(rank);
+    std::byte* const target = buffers_.output + range.first;
+    kernel_(sources.data(), endpoint.size(), &target, 1, range.count / buffers_.item_bytes);
+    return;
+  }
+  for (int rank = 0; rank < endpoint.size(); ++rank) {
+    if (!gives(rank)) continue;
+    std::byte* const target = buffers_.output +
+                              (pattern_.blocks_out ? static_cast<std::size_t>(rank) * buffers_.block_bytes : 0) +
+                              range.first;
+    if (target != address(rank)) std::memcpy(target, address(rank), range.count);
+  }
+}
+
+bool Transfer::can_take(const Endpoint& endpoint) const {
+  // Chunks are consumed in order over all collectives, so that one counter tells which buffers are free.
+  if (taken_ == staged() || endpoint.consumed() != first_chunk() + taken_) return false;
+  if (!takes(endpoint.rank())) return true;
+  for (int rank = 0; rank < endpoint.size(); ++rank) {
+    if (gives(rank) && !is_staged(endpoint, rank, taken_)) return false;
+  }
+  return true;
+}
+
+bool Transfer::advance_staged(Endpoint& endpoint) {
+  const int me = endpoint.rank();
+  while (taken_ < chunks()) {
+    // Taking first frees buffers for others; staging first would fill this rank's and then wait.
+    if (can_take(endpoint)) {
+      const Range taken = range(endpoint, taken_);
+      const std::uint64_t chunk = first_chunk() + taken_;
+      const std::size_t mine = pattern_.blocks_in ? static_cast<std::size_t>(me) * unit(endpoint) : 0;
+      if (takes(me)) {
+        take(endpoint, taken, [&](int rank) { return endpoint.segment().stage(rank, chunk) + mine; });
+      }
+      ++taken_;
+      endpoint.publish_consumed(chunk + 1);
+    } else if (!stage_next(endpoint)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Transfer::share_in_place(Endpoint& endpoint) {
+  const int me = endpoint.rank();
+  if (!takes(me)) return;
+  const std::size_t mine = pattern_.blocks_in ? static_cast<std::size_t>(me) * buffers_.block_bytes : 0;
+  take(endpoint, {0, buffers_.block_bytes}, [&](int rank) { return shared_address(endpoint, rank) + mine; });
+}
+
+std::vector<int> Transfer::not_staged(const Endpoint& endpoint) const {
+  std::vector<int> ranks;
+  if (taken_ == chunks() || !takes(endpoint.rank())) return ranks;
+  for (int rank = 0; rank < endpoint.size(); ++rank) {
+    if (rank != endpoint.rank() && gives(rank) && !is_staged(endpoint, rank, taken_)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Lack> Transfer::staged_lacks(const Endpoint& endpoint) const {
+  return {{not_staged(endpoint), "has not sent its data"}, staging_lack(endpoint)};
+}
+
+}  // namespace lockstep::shm
