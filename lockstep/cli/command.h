@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -18,9 +20,13 @@ using Action = std::function<int()>;
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, Action& chosen);
-void add_run(CLI::App& app, Action& chosen);
+void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
+
+/// Cuts PROGRAM ARGS... off `arguments` (without the binary's name) when they are those of `lockstep run`: they are not
+/// this program's to parse. A "--" before PROGRAM is dropped.
+std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

@@ -7,8 +7,11 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -40,13 +43,17 @@ int parse_and_act(int argc, char** argv) {
   app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Action chosen;
+  std::vector<std::string> program;  // of `lockstep run`
   add_train(app, chosen);
-  add_run(app, chosen);
+  add_run(app, program, chosen);
   add_data(app, chosen);
   add_bench(app, chosen);
   add_info(app, chosen);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  program = split_off_program(app, arguments);
   try {
-    app.parse(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(std::move(arguments));
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {

@@ -8,11 +8,13 @@
 #include <lockstep/cluster/store_host.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::cli {
@@ -53,7 +55,7 @@ struct RunArguments {
   bool no_prefix = false;
 };
 
-std::vector<std::string> options_of(const CLI::App& command) {
+std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -61,22 +63,21 @@ std::vector<std::string> options_of(const CLI::App& command) {
   return names;
 }
 
+/// How many arguments an option takes up with its value. Error(invalid_argument) when there is no such option.
+std::size_t length_of_option(const CLI::App& command, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  const CLI::Option* option = command.get_option_no_throw(name);
+  if (option == nullptr) {
+    fail(ErrorKind::invalid_argument, "run", "there is no option '{}'{}; see 'lockstep run --help'", name,
+         did_you_mean(name, option_names(command)));
+  }
+  const bool value_follows = option->get_items_expected_max() > 0 && name == argument;
+  return value_follows ? 2 : 1;
+}
+
 /// `lockstep run lockstep train ...` starts this very program, whatever PATH holds.
 void use_this_program(std::string& program) {
   if (program == "lockstep") program = std::filesystem::read_symlink("/proc/self/exe");
-}
-
-/// What CLI11 left over is the program, unless it is an option that does not exist.
-std::vector<std::string> program_of(const CLI::App& command) {
-  std::vector<std::string> program = command.remaining();
-  if (program.empty()) fail(ErrorKind::invalid_argument, "run", "no PROGRAM given; see 'lockstep run --help'");
-  if (program.front().starts_with('-')) {
-    const std::string name = program.front().substr(0, program.front().find('='));
-    fail(ErrorKind::invalid_argument, "run", "there is no option '{}'{}", name,
-         did_you_mean(name, options_of(command)));
-  }
-  use_this_program(program.front());
-  return program;
 }
 
 std::chrono::milliseconds grace_of(const std::string& text) {
@@ -88,9 +89,11 @@ std::chrono::milliseconds grace_of(const std::string& text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
-int run(const RunArguments& arguments, const CLI::App& command) {
+int run(const RunArguments& arguments, std::vector<std::string> program) {
+  if (program.empty()) fail(ErrorKind::invalid_argument, "run", "no PROGRAM given; see 'lockstep run --help'");
+  use_this_program(program.front());
   cluster::LaunchOptions options;
-  options.command = program_of(command);
+  options.command = std::move(program);
   options.processes =
       cluster::parse_process_count(arguments.processes, {cluster::usable_cpus(), cluster::usable_gpus()});
   options.prefix = !arguments.no_prefix;
@@ -102,11 +105,25 @@ int run(const RunArguments& arguments, const CLI::App& command) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& chosen) {
+std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "run") return {};
+  const CLI::App& command = *app.get_subcommand("run");
+  std::size_t end = 1;
+  while (end < arguments.size() && arguments[end].starts_with('-') && arguments[end] != "--") {
+    end += length_of_option(command, arguments[end]);
+  }
+  end = std::min(end, arguments.size());
+  const auto cut = arguments.begin() + static_cast<std::ptrdiff_t>(end);
+  std::vector<std::string> program(cut, arguments.end());
+  if (!program.empty() && program.front() == "--") program.erase(program.begin());
+  arguments.erase(cut, arguments.end());
+  return program;
+}
+
+void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen) {
   CLI::App* command = app.add_subcommand("run", "Start N ranks of any program on this machine");
   const auto arguments = std::make_shared<RunArguments>();
   command->formatter(std::make_shared<ProgramUsage>());
-  command->prefix_command();
   command
       ->add_option("--nproc-per-node,--nproc_per_node", arguments->processes,
                    "How many ranks: a number, cpu (one per CPU), gpu (one per GPU) or auto (per GPU, else per CPU)")
@@ -118,7 +135,7 @@ void add_run(CLI::App& app, Action& chosen) {
       ->type_name("SECONDS")
       ->capture_default_str();
   command->footer(kFooter);
-  command->callback([=, &chosen] { chosen = [=] { return run(*arguments, *command); }; });
+  command->callback([=, &chosen, &program] { chosen = [=, &program] { return run(*arguments, program); }; });
 }
 
 }  // namespace lockstep::cli

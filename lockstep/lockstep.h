@@ -1,0 +1,22 @@
+// All of Lockstep that a program needs: who am I (world), groups and collectives (comm), data parallel training
+// (mirrored), and the parts of a training run (data, models, train). Heavy headers of libtorch are not included here.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/launch.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/group.h>
+#include <lockstep/comm/work.h>
+#include <lockstep/data/check.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/data/loader.h>
+#include <lockstep/data/pipeline.h>
+#include <lockstep/data/sampler.h>
+#include <lockstep/data/synthesize.h>
+#include <lockstep/data/transform.h>
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/run.h>
+#include <lockstep/world/world.h>
