@@ -36,19 +36,21 @@ CoalescedBroadcast::CoalescedBroadcast(std::vector<at::Tensor> tensors, const Gr
   }
 }
 
-void CoalescedBroadcast::start() {
+void CoalescedBroadcast::start(bool check) {
   torch::NoGradGuard no_grad;
   if (group_.rank() == 0) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) packed_[i].copy_(tensors_[i]);
   }
-  work_ = broadcast_async(bytes_, group_, 0);
+  work_ = broadcast_async(bytes_, check ? group_ : group_.unchecked(), 0);
 }
 
 void CoalescedBroadcast::finish() {
   work_.wait();
   if (group_.rank() == 0) return;
   torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].copy_(packed_[i]);
+  // variable_data: a graph of another forward may have saved the tensor, as that of BatchNorm does, and would refuse to
+  // run backward if its version changed.
+  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].variable_data().copy_(packed_[i]);
 }
 
 void broadcast_all(const std::vector<at::Tensor>& tensors, const Group& group) {

@@ -17,8 +17,8 @@ class CoalescedBroadcast {
   /// A collective.
   CoalescedBroadcast(std::vector<at::Tensor> tensors, const Group& group);
 
-  /// Launches the broadcast of what rank 0's tensors hold now.
-  void start();
+  /// Launches the broadcast of what rank 0's tensors hold now; `check` as for other collectives of the group.
+  void start(bool check = true);
   /// Waits for it; afterwards all ranks' tensors equal rank 0's.
   void finish();
 

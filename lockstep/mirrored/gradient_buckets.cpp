@@ -1,4 +1,3 @@
-#include <lockstep/base/error.h>
 #include <lockstep/mirrored/gradient_buckets.h>
 
 #include <c10/util/strides.h>
@@ -47,7 +46,7 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     Bucket bucket;
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced too; it stays zero
-    bucket.skew = bucket.flat.narrow(0, plan.tail, 1);
+    bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
     bucket.used = bucket.flat.narrow(0, plan.tail + 1, static_cast<std::int64_t>(plan.members.size()));
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
@@ -58,31 +57,23 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
   }
 }
 
-void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, int skew) {
+void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, bool gave_up) {
   Bucket& bucket = buckets_[index];
-  bucket.skew.fill_(skew);
+  bucket.gave_up.fill_(gave_up ? 1 : 0);
   bucket.used.fill_(1);
   for (const std::size_t position : unused) bucket.used[static_cast<std::int64_t>(position)].zero_();
-  bucket.launched_skew = skew;
-  bucket.work = all_reduce_async(bucket.flat, group_, op_);
-}
-
-void GradientBuckets::wait(std::size_t index) {
-  Bucket& bucket = buckets_[index];
-  bucket.work.wait();
-  const double expected =
-      op_ == ReduceOp::mean ? bucket.launched_skew : static_cast<double>(bucket.launched_skew) * group_.size();
-  const auto skew = bucket.skew.item<double>();
-  // Low-precision buckets round large sums; the normal case, zero, is exact.
-  if (std::abs(skew - expected) <= 0.01 * expected) return;
-  fail(ErrorKind::mismatch, "data_parallel",
-       "ranks are not in the same backward: {} on this rank ended in an exception and were given up, another number on "
-       "other ranks; after an exception all ranks must skip the same step, or the job must end",
-       bucket.launched_skew);
+  // Sizes and dtypes were compared when the module was. That all ranks are in a backward at all is asked once a round,
+  // by the first bucket, because ranks with more batches than others are a common mistake.
+  bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 
 bool GradientBuckets::used_on_any_rank(std::size_t index, std::size_t position) const {
   return buckets_[index].used[static_cast<std::int64_t>(position)].item<double>() > 0;
+}
+
+int GradientBuckets::ranks_that_gave_up(std::size_t index) const {
+  const auto reduced = buckets_[index].gave_up.item<double>();
+  return static_cast<int>(std::lround(op_ == ReduceOp::mean ? reduced * group_.size() : reduced));
 }
 
 }  // namespace lockstep::mirrored

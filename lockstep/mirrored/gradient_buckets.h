@@ -17,9 +17,8 @@ namespace lockstep::mirrored {
 /// reduced), divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   skew    how many backwards this rank has abandoned because of an exception. Normally 0 on all ranks, so any other
-///           sum shows that ranks which went on after an exception would mix gradients of different steps.
-///   used i  1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
+///   gave up  1 when this rank had an exception in the round and only sends the bucket so that others do not wait for
+///   it used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
   /// A collective.
@@ -40,20 +39,21 @@ class GradientBuckets {
   const std::vector<BucketPlan::Member>& members(std::size_t bucket) const { return buckets_[bucket].plan.members; }
 
   /// Starts to reduce a bucket. `unused` are the positions among its members of those without a gradient here.
-  void launch(std::size_t bucket, const std::vector<std::size_t>& unused, int skew);
+  void launch(std::size_t bucket, const std::vector<std::size_t>& unused, bool gave_up);
   bool test(std::size_t bucket) { return buckets_[bucket].work.test(); }
-  /// Until the bucket is reduced; Error(mismatch) when the ranks' skews differ.
-  void wait(std::size_t bucket);
+  void wait(std::size_t bucket) { buckets_[bucket].work.wait(); }
+
   /// After `wait`: whether any rank had a gradient for the member at this position.
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
+  /// After `wait`: how many ranks gave up before they launched this bucket.
+  int ranks_that_gave_up(std::size_t bucket) const;
 
  private:
   struct Bucket {
     BucketPlan plan;
-    at::Tensor flat;  ///< [plan.elements]
-    at::Tensor skew;  ///< [1], in flat
-    at::Tensor used;  ///< [members], in flat
-    int launched_skew = 0;
+    at::Tensor flat;     ///< [plan.elements]
+    at::Tensor gave_up;  ///< [1], in flat
+    at::Tensor used;     ///< [members], in flat
     Work work;
   };
   at::Tensor& arena(int dtype);

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace lockstep::mirrored {
@@ -15,22 +16,21 @@ namespace {
 
 constexpr std::string_view kWhere = "data_parallel";
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+template <typename Items>
+std::vector<at::Tensor> tensors_of(const Items& items, at::Tensor Items::value_type::*tensor) {
   std::vector<at::Tensor> tensors;
-  for (const auto& each : named) tensors.push_back(each.tensor);
+  for (const auto& item : items) tensors.push_back(item.*tensor);
   return tensors;
-}
-
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_same(b) || (a.data_ptr() == b.data_ptr() && a.strides() == b.strides() && a.sizes() == b.sizes());
 }
 
 /// Rank 0's order of arrival for all; what did not arrive there comes last, in reverse order of registration.
 std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals, std::size_t count,
                                         const Group& group) {
   std::vector<std::int64_t> order(arrivals.begin(), arrivals.end());
-  for (auto index = static_cast<std::int64_t>(count); index-- > 0;) {
-    if (std::find(order.begin(), order.end(), index) == order.end()) order.push_back(index);
+  std::vector<bool> arrived(count, false);
+  for (const std::size_t index : arrivals) arrived[index] = true;
+  for (std::size_t index = count; index-- > 0;) {
+    if (!arrived[index]) order.push_back(static_cast<std::int64_t>(index));
   }
   at::Tensor shared = torch::tensor(order, torch::kLong);
   broadcast(shared, group, 0);
@@ -45,9 +45,9 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits
     : group_(group),
       mean_(mean),
       buffers_(buffers),
-      buckets_(tensors_of(parameters), limits, mean ? ReduceOp::mean : ReduceOp::sum, group) {
+      buckets_(tensors_of(parameters, &NamedTensor::tensor), limits, mean ? ReduceOp::mean : ReduceOp::sum, group) {
   for (auto& each : parameters) {
-    Slot slot;
+    GradientSlot slot;
     slot.name = std::move(each.name);
     slot.parameter = std::move(each.tensor);
     slots_.push_back(std::move(slot));
@@ -58,24 +58,14 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits
 void Reducer::hook_gradients() {
   for (std::size_t index = 0; index < slots_.size(); ++index) {
     GradientCallbacks callbacks;
-    if (!mean_) callbacks.before = [this, index] { before_gradient(slots_[index]); };
-    callbacks.after = [this, index](bool got_gradient) { after_gradient(index, got_gradient); };
+    if (!mean_) callbacks.before = [this, index] { share_old_sum(slots_[index], group_.size()); };
+    callbacks.after = [this, index](bool got_gradient) { gradient_arrived(index, got_gradient); };
     hooks_.emplace_back(slots_[index].parameter, std::move(callbacks));
   }
 }
 
-/// Only where gradients are summed: an old sum G that a new gradient is added to must enter the next sum once, not once
-/// for each rank, so each rank keeps G / size of it. A mean needs no such care: the mean of equal G is G.
-void Reducer::before_gradient(Slot& slot) {
-  if (!std::exchange(slot.reduced, false)) return;
-  at::Tensor& gradient = slot.parameter.mutable_grad();
-  if (!gradient.defined()) return;
-  torch::NoGradGuard no_grad;
-  gradient.div_(group_.size());
-}
-
-void Reducer::after_gradient(std::size_t index, bool got_gradient) {
-  Slot& slot = slots_[index];
+void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
+  GradientSlot& slot = slots_[index];
   slot.used = slot.used || got_gradient;
   if (!round_open_) {
     if (!synchronize_) return;
@@ -106,15 +96,16 @@ void Reducer::round_without_gradients() {
   finish_round();
 }
 
+// ---- the round ----------------------------------------------------------------------------------------------------
+
 void Reducer::open_round() {
-  // What an abandoned round has sent must arrive before its memory is used again.
-  for (; waited_ < launched_; ++waited_) buckets_.wait(waited_);
-  launched_ = tested_ = waited_ = 0;
-  for (auto& slot : slots_) slot.arrived = slot.settled = slot.contributes = false;
+  if (owes_round_) make_up_for_round();
+  for (auto& slot : slots_) start_round(slot);
   missing_.clear();
   for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) missing_.push_back(buckets_.members(bucket).size());
   arrivals_.clear();
-  unused_here_.clear();
+  launched_ = tested_ = 0;
+  collective_failed_ = false;
   round_open_ = true;
 }
 
@@ -125,7 +116,7 @@ void Reducer::finish_at_end_of_backward() {
     bool reached = false;
     ~Ending() {
       if (reached) return;
-      if (const auto alive = reducer.lock()) alive->abandon_round();
+      if (const auto alive = reducer.lock()) alive->give_up_round();
     }
   };
   auto ending = std::make_shared<Ending>();
@@ -140,68 +131,86 @@ void Reducer::finish_round() {
   torch::NoGradGuard no_grad;
   try {
     if (!buckets_.laid_out()) lay_out();
-    while (launched_ < buckets_.count()) launch_next();
-    if (buffers_ != nullptr) buffers_->start();
-    for (; waited_ < buckets_.count(); ++waited_) take_results(waited_);
-    if (buffers_ != nullptr) buffers_->finish();
+    while (launched_ < buckets_.count()) launch_settled();
+    start_buffers();
+    take_results();
+    finish_buffers();
   } catch (...) {
-    abandon_round();
+    give_up_round();
     throw;
   }
   round_open_ = false;
   report_unused();
+  require_that_nobody_gave_up();
 }
 
-void Reducer::abandon_round() {
+void Reducer::give_up_round() noexcept {
   if (!std::exchange(round_open_, false)) return;
-  ++abandoned_;
-  for (auto& slot : slots_) slot.kept.reset();
+  owes_round_ = !collective_failed_;
+  if (!buckets_.laid_out()) return;
+  for (std::size_t index = 0; index < slots_.size(); ++index) leave_place(slots_[index], place(index));
 }
 
-void Reducer::lay_out() { buckets_.lay_out(parameters(), agree_on_order(arrivals_, slots_.size(), group_)); }
-
-/// Makes the place in the bucket hold what this rank sends.
-void Reducer::settle(std::size_t index) {
-  Slot& slot = slots_[index];
-  at::Tensor& gradient = slot.parameter.mutable_grad();
-  at::Tensor place = view(index);
+void Reducer::make_up_for_round() {
   torch::NoGradGuard no_grad;
-  slot.settled = true;
-  slot.contributes = slot.used && gradient.defined();
-  if (!gradient.defined()) {
-    place.zero_();
-    return;
-  }
-  if (gradient.layout() != at::kStrided) {
-    fail(ErrorKind::unsupported, kWhere,
-         "parameter \"{}\" got a sparse gradient, which cannot be reduced with the dense ones; use the dense form "
-         "(EmbeddingOptions().sparse(false), for one)",
-         slot.name);
-  }
-  const bool in_place = same_memory(gradient, place);
-  if (!in_place) place.copy_(gradient);
-  if (slot.contributes) {
-    if (!in_place) gradient = place;
-    return;
-  }
-  // Nobody may have a gradient, and then `.grad()` must stay as it was although its bucket is reduced.
-  if (in_place) slot.kept = gradient.clone();
-  if (!mean_ && slot.reduced) place.div_(group_.size());
+  owes_round_ = false;
+  if (!buckets_.laid_out()) lay_out();
+  while (launched_ < buckets_.count()) launch_next(/*gave_up=*/true);
+  start_buffers();
+  for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) together([&] { buckets_.wait(bucket); });
+  finish_buffers();
+  if (buckets_.ranks_that_gave_up(buckets_.count() - 1) < group_.size()) require_that_nobody_gave_up();
 }
 
+/// Asks the last bucket, which every rank sends after it knows whether its backward was good.
+void Reducer::require_that_nobody_gave_up() {
+  const int gave_up = buckets_.ranks_that_gave_up(buckets_.count() - 1);
+  if (gave_up == 0) return;
+  fail(ErrorKind::mismatch, kWhere,
+       "{} of {} ranks had an exception in this backward and went on to the next; all ranks must skip the same steps. "
+       "The gradients of this step are undetermined",
+       gave_up, group_.size());
+}
+
+// ---- its parts ----------------------------------------------------------------------------------------------------
+
+template <typename Call>
+void Reducer::together(const Call& call) {
+  try {
+    call();
+  } catch (...) {
+    collective_failed_ = true;
+    throw;
+  }
+}
+
+void Reducer::lay_out() {
+  std::vector<std::size_t> order;
+  together([&] { order = agree_on_order(arrivals_, slots_.size(), group_); });
+  buckets_.lay_out(tensors_of(slots_, &GradientSlot::parameter), order);
+}
+
+void Reducer::settle(std::size_t index) { mirrored::settle(slots_[index], place(index), mean_ ? 1 : group_.size()); }
+
+/// All but the last, which tells the other ranks that this one reached the end.
 void Reducer::launch_complete_buckets() {
-  while (launched_ < buckets_.count() && missing_[launched_] == 0) launch_next();
+  while (launched_ + 1 < buckets_.count() && missing_[launched_] == 0) launch_settled();
 }
 
-void Reducer::launch_next() {
+void Reducer::launch_settled() {
+  for (const auto& member : buckets_.members(launched_)) {
+    if (!slots_[member.parameter].settled) settle(member.parameter);
+  }
+  launch_next(/*gave_up=*/false);
+}
+
+void Reducer::launch_next(bool gave_up) {
   const auto& members = buckets_.members(launched_);
   std::vector<std::size_t> unused;
   for (std::size_t position = 0; position < members.size(); ++position) {
-    const std::size_t index = members[position].parameter;
-    if (!slots_[index].settled) settle(index);
-    if (!slots_[index].contributes) unused.push_back(position);
+    if (!slots_[members[position].parameter].contributes) unused.push_back(position);
   }
-  buckets_.launch(launched_, unused, abandoned_);
+  together([&] { buckets_.launch(launched_, unused, gave_up); });
   ++launched_;
 }
 
@@ -209,35 +218,36 @@ void Reducer::make_progress() {
   while (tested_ < launched_ && buckets_.test(tested_)) ++tested_;
 }
 
-void Reducer::take_results(std::size_t bucket) {
-  buckets_.wait(bucket);
-  const auto& members = buckets_.members(bucket);
-  for (std::size_t position = 0; position < members.size(); ++position) {
-    Slot& slot = slots_[members[position].parameter];
-    const at::Tensor& place = view(members[position].parameter);
-    if (slot.contributes || buckets_.used_on_any_rank(bucket, position)) {
-      slot.parameter.mutable_grad() = place;
-      slot.reduced = true;
-    } else if (slot.kept.defined()) {
-      at::Tensor(place).copy_(slot.kept);
+void Reducer::start_buffers() {
+  if (buffers_ != nullptr) together([&] { buffers_->start(/*check=*/false); });
+}
+
+void Reducer::finish_buffers() {
+  if (buffers_ != nullptr) together([&] { buffers_->finish(); });
+}
+
+void Reducer::take_results() {
+  for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) {
+    together([&] { buckets_.wait(bucket); });
+    const auto& members = buckets_.members(bucket);
+    for (std::size_t position = 0; position < members.size(); ++position) {
+      GradientSlot& slot = slots_[members[position].parameter];
+      const bool used = slot.contributes || buckets_.used_on_any_rank(bucket, position);
+      take_result(slot, place(members[position].parameter), used);
     }
-    if (!slot.contributes) unused_here_.push_back(slot.name);
-    slot.kept.reset();
-    slot.used = false;
   }
 }
 
 void Reducer::report_unused() {
-  if (reported_unused_ || unused_here_.empty()) return;
+  if (reported_unused_ || !log_enabled(LogLevel::debug)) return;
+  std::vector<std::string_view> names;
+  for (const auto& slot : slots_) {
+    if (!slot.contributes) names.push_back(slot.name);
+  }
+  if (names.empty()) return;
   reported_unused_ = true;
-  log_debug("data_parallel: no gradient reached {} of {} parameters in this backward: {}", unused_here_.size(),
-            slots_.size(), fmt::join(unused_here_, ", "));
-}
-
-std::vector<at::Tensor> Reducer::parameters() const {
-  std::vector<at::Tensor> tensors;
-  for (const auto& slot : slots_) tensors.push_back(slot.parameter);
-  return tensors;
+  log_debug("data_parallel: in this backward no gradient reached {} of {} parameters: {}", names.size(), slots_.size(),
+            fmt::join(names, ", "));
 }
 
 }  // namespace lockstep::mirrored

@@ -8,16 +8,21 @@
 //
 // The first round only watches: the order in which rank 0's gradients arrived decides the buckets, so they are laid
 // out once, no gradient is ever held twice, and nothing is moved later.
+//
+// When backward throws on some rank, the others are waiting in the middle of the round. That rank makes up for it when
+// it comes to its next backward: it sends the rest of the buckets, marked as given up. The last bucket is only sent at
+// the end of backward, so its mark tells all ranks alike whether all, some or none of them got through. If all gave up,
+// they go on; if some did, all throw, and are in step again.
 #pragma once
 
 #include <lockstep/mirrored/autograd_hooks.h>
 #include <lockstep/mirrored/coalesced_broadcast.h>
 #include <lockstep/mirrored/gradient_buckets.h>
+#include <lockstep/mirrored/gradient_slot.h>
 #include <lockstep/mirrored/replica.h>
 
 #include <cstddef>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace lockstep::mirrored {
@@ -39,53 +44,46 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void round_without_gradients();
 
  private:
-  struct Slot {
-    std::string name;
-    at::Tensor parameter;
-    bool used = false;         ///< got a gradient since the last round, in this one or without synchronization
-    bool arrived = false;      ///< autograd has been here in this round
-    bool settled = false;      ///< its place in the bucket holds what this rank sends
-    bool contributes = false;  ///< what it sends is a gradient
-    bool reduced = false;      ///< `.grad()` is the ranks' sum already, and nothing was added to it
-    at::Tensor kept;           ///< copy of a `.grad()` to be restored if no rank has a gradient
-  };
-
   void hook_gradients();
-
-  void before_gradient(Slot& slot);
-  void after_gradient(std::size_t index, bool got_gradient);
+  void gradient_arrived(std::size_t index, bool got_gradient);
 
   void open_round();
   void finish_at_end_of_backward();
   void finish_round();
-  void abandon_round();
+  void give_up_round() noexcept;
+  void make_up_for_round();
 
   void lay_out();
-  void settle(std::size_t index);
   void launch_complete_buckets();
-  void launch_next();
+  void launch_settled();
+  void launch_next(bool gave_up);
   void make_progress();
-  void take_results(std::size_t bucket);
+  void start_buffers();
+  void finish_buffers();
+  void take_results();
+  void require_that_nobody_gave_up();
   void report_unused();
+  /// Runs a collective, and notes when it throws.
+  template <typename Call>
+  void together(const Call& call);
 
-  const at::Tensor& view(std::size_t index) const { return buckets_.place(index).view; }
-  std::vector<at::Tensor> parameters() const;
+  void settle(std::size_t index);
+  const at::Tensor& place(std::size_t index) const { return buckets_.place(index).view; }
 
   Group group_;
   bool mean_;
   CoalescedBroadcast* buffers_;
-  std::vector<Slot> slots_;
+  std::vector<GradientSlot> slots_;  ///< by parameter
   GradientBuckets buckets_;
 
   bool synchronize_ = true;
   bool round_open_ = false;
-  int abandoned_ = 0;                     ///< rounds given up because backward threw
-  std::vector<std::size_t> arrivals_;     ///< of the first round
-  std::vector<std::size_t> missing_;      ///< gradients each bucket waits for
-  std::size_t launched_ = 0;              ///< buckets before this one are under way or done
-  std::size_t tested_ = 0;                ///< buckets before this one are known to be done
-  std::size_t waited_ = 0;                ///< buckets before this one have been waited for
-  std::vector<std::string> unused_here_;  ///< names for the log
+  bool owes_round_ = false;            ///< the other ranks wait for the rest of the last round
+  bool collective_failed_ = false;     ///< in this round, which every rank then leaves
+  std::vector<std::size_t> arrivals_;  ///< of the first round
+  std::vector<std::size_t> missing_;   ///< gradients each bucket waits for
+  std::size_t launched_ = 0;           ///< buckets before this one are under way or done
+  std::size_t tested_ = 0;             ///< buckets before this one are known to be done
   bool reported_unused_ = false;
 
   std::vector<GradientHook> hooks_;  ///< last, so that they go first

@@ -2,6 +2,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/mirrored/replica.h>
 
+#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -24,6 +25,10 @@ std::vector<NamedTensor> each_once(const torch::OrderedDict<std::string, at::Ten
     if (!tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
     if (tensor.layout() != at::kStrided) {
       fail(ErrorKind::unsupported, kWhere, "{} \"{}\" is not dense; only dense tensors can be kept equal between ranks",
+           what, item.key());
+    }
+    if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+      fail(ErrorKind::unsupported, kWhere, "elements of {} \"{}\" share memory (it was expanded); make it contiguous",
            what, item.key());
     }
     unique.push_back({item.key(), tensor});

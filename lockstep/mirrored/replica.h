@@ -26,7 +26,8 @@ struct Replica {
   std::vector<NamedTensor> buffers;
 };
 
-/// Error(unsupported) naming a parameter or buffer that is sparse, or a trainable parameter that is complex.
+/// Error(unsupported) naming a parameter or buffer that is sparse or expanded, or a trainable parameter that is
+/// complex.
 Replica replica_of(const torch::nn::Module& module);
 
 /// One line a tensor: name, dtype, sizes, strides, requires_grad; `options` goes first.

@@ -1,0 +1,55 @@
+// The fixture of tests that run with every backend and several world sizes.
+#pragma once
+
+#include "mirrored/scenario.h"
+#include "support/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+namespace lockstep::test {
+
+class OnEveryBackend : public testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  static int world_size() { return std::get<1>(GetParam()); }
+
+  static RankOptions rank_options() {
+    RankOptions options;
+    options.group = RankOptions::test_group_options(std::get<0>(GetParam()));
+    return options;
+  }
+
+  static void on_ranks(const RankBody& body) { run_ranks(world_size(), rank_options(), body); }
+
+  /// Some steps of a scenario; all gradients are those of one process each time.
+  static void expect_equals_one_process(const Scenario& scenario, const DataParallelOptions& options = {},
+                                        double tolerance = 1e-5) {
+    on_ranks([&](Rank& rank) {
+      const auto module = scenario.make();
+      DataParallel parallel(module, rank.group(), options);
+      for (int step = 0; step < 4; ++step) {
+        SCOPED_TRACE("step " + std::to_string(step));
+        module->zero_grad(true);
+        const auto expected = emulated_gradients(scenario, *module, rank.size(), step, options.gradients_mean);
+        const at::Tensor loss = scenario.loss(*module, rank.rank(), step);
+        if (loss.defined()) {
+          loss.backward();
+        } else {
+          parallel.backward_without_data();
+        }
+        expect_close(gradients_of(*module), expected, tolerance);
+        expect_same_bits_on_all_ranks(gradients_of(*module), rank.group());
+      }
+    });
+  }
+};
+
+inline std::string case_name(const testing::TestParamInfo<OnEveryBackend::ParamType>& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+}
+
+inline auto every_backend() { return testing::Combine(testing::Values("gloo", "shm"), testing::Values(1, 2, 3, 4)); }
+
+}  // namespace lockstep::test
