@@ -1,0 +1,65 @@
+#include "train/small_run.h"
+
+#include <lockstep/data/synthesize.h>
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+namespace lockstep::test {
+namespace {
+
+constexpr std::string_view kYaml = R"(
+system: {seed: 3}
+parallel: {backend: gloo, timeout_s: 30, start_timeout_s: 30}
+model: {name: mlp, hidden: [16]}
+data:
+  batch_size: 8
+  workers: 1
+  train_transforms: &transforms [rescale: {scale: 0.00392156862745098}, hwc2chw]
+  eval_transforms: *transforms
+optimizer: {name: momentum, lr: 0.1}
+train: {epochs: 2}
+)";
+
+}  // namespace
+
+SmallRun::SmallRun(std::string_view dataset) : dataset_(dataset), folder_("lockstep-small-run") {
+  data::synthesize(dataset_, folder() / "data", 100, 50, 1);
+}
+
+train::RunConfig SmallRun::config(const std::string& name, std::vector<std::string> overrides) const {
+  overrides.insert(overrides.begin(),
+                   {fmt::format("system.work_dir={}", work_dir(name).string()), fmt::format("data.name={}", dataset_),
+                    fmt::format("data.root={}", (folder() / "data").string())});
+  return train::read_run_config(parse_config(kYaml, "small_run.yaml", overrides));
+}
+
+RankOptions SmallRun::small_rank_options() {
+  RankOptions options;
+  options.deadline = std::chrono::seconds(90);
+  return options;
+}
+
+std::vector<Outcome> SmallRun::outcomes(int ranks, const train::RunConfig& config, const RankOptions& options) const {
+  return rank_outcomes(ranks, options, [&](Rank& rank) {
+    auto world = rank.world();
+    if (world.size == 1) world.meeting = Meeting::alone;
+    train::run_training(config, world);
+  });
+}
+
+void SmallRun::run(int ranks, const train::RunConfig& config, const RankOptions& options) const {
+  expect_all_ok(outcomes(ranks, config, options));
+}
+
+nlohmann::json SmallRun::result(const std::string& name) const {
+  return nlohmann::json::parse(read_text(work_dir(name) / "result.json"));
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+}  // namespace lockstep::test

@@ -1,0 +1,48 @@
+// A training run small enough for a test: a perceptron on a few synthetic digits, all options by override.
+#pragma once
+
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/run.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+
+namespace lockstep::test {
+
+/// A temporary folder with a data set (made once a process) and a place for work directories.
+class SmallRun {
+ public:
+  /// "mnist" or "cifar10".
+  explicit SmallRun(std::string_view dataset = "mnist");
+
+  std::filesystem::path folder() const { return folder_.path(); }
+  std::filesystem::path work_dir(const std::string& name) const { return folder() / name; }
+
+  /// 100 training pictures, 50 for evaluation; 12 batches of 8 pictures on all ranks together, 2 epochs.
+  train::RunConfig config(const std::string& work_dir, std::vector<std::string> overrides = {}) const;
+
+  /// Runs it on `ranks` processes; a rank that ends badly is a failure of the test.
+  void run(int ranks, const train::RunConfig& config, const RankOptions& options = small_rank_options()) const;
+
+  /// The same without failing the test.
+  std::vector<Outcome> outcomes(int ranks, const train::RunConfig& config,
+                                const RankOptions& options = small_rank_options()) const;
+
+  nlohmann::json result(const std::string& work_dir) const;
+  std::string hash(const std::string& work_dir) const { return result(work_dir)["params_sha256"]; }
+
+  static RankOptions small_rank_options();
+
+ private:
+  std::string dataset_;
+  TemporaryFolder folder_;
+};
+
+std::string read_text(const std::filesystem::path& file);
+
+}  // namespace lockstep::test

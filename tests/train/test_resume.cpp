@@ -1,0 +1,202 @@
+// Runs that end early, in every way, and go on.
+#include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/metrics.h>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "base/expect_error.h"
+#include "base/small_disk.h"
+#include "train/small_run.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_words;
+using test::read_text;
+using test::SmallRun;
+
+const SmallRun& mnist() {
+  static const SmallRun run("mnist");
+  return run;
+}
+
+void damage(const fs::path& file) {
+  auto bytes = read_text(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+// What a run leaves that must not depend on how often it was interrupted.
+std::vector<std::pair<std::int64_t, double>> losses(const std::string& work_dir) {
+  std::vector<std::pair<std::int64_t, double>> out;
+  for (const auto& line : read_metrics(mnist().work_dir(work_dir) / "metrics.jsonl"))
+    out.emplace_back(line.step, line.loss);
+  return out;
+}
+
+void expect_same_course(const std::string& a, const std::string& b) {
+  EXPECT_EQ(mnist().hash(a), mnist().hash(b));
+  EXPECT_EQ(losses(a), losses(b));
+  EXPECT_EQ(mnist().result(a)["evaluations"], mnist().result(b)["evaluations"]);
+  EXPECT_EQ(mnist().result(a)["steps"], mnist().result(b)["steps"]);
+}
+
+class Stopped : public testing::TestWithParam<const char*> {};
+
+TEST_P(Stopped, WithinAnEpochGoesOnBitForBit) {
+  const std::string optimizer = GetParam();
+  const std::vector<std::string> options = {"optimizer.name=" + optimizer, "optimizer.lr=0.01", "scheduler.name=step",
+                                            "scheduler.unit=steps", "scheduler.step_size=5"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), options.begin(), options.end());
+    return more;
+  };
+  mnist().run(2, mnist().config(optimizer + "_whole", with({})));
+  mnist().run(2, mnist().config(optimizer + "_parts", with({"train.steps=3"})));
+  mnist().run(2, mnist().config(optimizer + "_parts", with({"train.steps=8"})));
+  mnist().run(2, mnist().config(optimizer + "_parts", with({})));
+  EXPECT_EQ(mnist().hash(optimizer + "_whole"), mnist().hash(optimizer + "_parts"));
+  EXPECT_EQ(losses(optimizer + "_whole"), losses(optimizer + "_parts"));
+  expect_words(read_text(mnist().work_dir(optimizer + "_parts") / "log/rank.0"),
+               {"going on from", "step_00000003", "3 of 8 steps are done", "8 of 12 steps are done"});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(Resume, AFinishedRunIsNotTrainedAgain) {
+  mnist().run(2, mnist().config("finished"));
+  const auto before = mnist().result("finished");
+  mnist().run(2, mnist().config("finished"));
+  EXPECT_EQ(mnist().result("finished"), before);
+  expect_words(read_text(mnist().work_dir("finished") / "log/rank.0"), {"12 of 12 steps are done"});
+}
+
+TEST(Resume, FromANamedFile) {
+  mnist().run(1, mnist().config("source"));
+  const auto file = checkpoint_file(mnist().work_dir("source") / "checkpoints", 12).string();
+  mnist().run(1, mnist().config("named", {"checkpoint.resume=" + file, "train.epochs=3"}));
+  mnist().run(1, mnist().config("source", {"train.epochs=3"}));
+  EXPECT_EQ(mnist().hash("named"), mnist().hash("source"));
+}
+
+TEST(Resume, WithAnotherNumberOfRanksButTheSameGlobalBatch) {
+  mnist().run(1, mnist().config("ranks_whole", {"data.batch_size=16"}));
+  mnist().run(1, mnist().config("ranks", {"data.batch_size=16", "train.steps=4"}));
+  mnist().run(2, mnist().config("ranks", {"data.batch_size=8"}));
+  const auto whole = losses("ranks_whole");
+  const auto parts = losses("ranks");
+  ASSERT_EQ(whole.size(), parts.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i].second, parts[i].second, 1e-5) << i;
+}
+
+TEST(Resume, WithAnotherGlobalBatchIsRefused) {
+  mnist().run(1, mnist().config("batch", {"train.steps=2"}));
+  for (const auto& outcome : mnist().outcomes(2, mnist().config("batch"))) {
+    EXPECT_FALSE(outcome.ok());
+    expect_words(outcome.output, {"batch_size", "8", "16", "system.work_dir"});
+  }
+}
+
+TEST(Resume, NewCheckpointsNeverMixWithThoseOfAnotherCourse) {
+  mnist().run(1, mnist().config("mix"));
+  const auto folder = mnist().work_dir("mix") / "checkpoints";
+  const auto older = checkpoint_file(folder, 12).string();
+  const auto anew = mnist().outcomes(1, mnist().config("mix", {"checkpoint.resume=none"})).front();
+  expect_words(anew.output, {"checkpoint.resume", "step_00000024", "resume=auto"});
+  const auto back = mnist().outcomes(1, mnist().config("mix", {"checkpoint.resume=" + older})).front();
+  expect_words(back.output, {"step_00000024", "another course"});
+  EXPECT_EQ(list_checkpoints(folder).size(), 2u);
+}
+
+TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {
+  mnist().run(2, mnist().config("skip_whole"));
+  mnist().run(2, mnist().config("skip", {"checkpoint.every_steps=2", "train.steps=8"}));
+  const auto folder = mnist().work_dir("skip") / "checkpoints";
+  damage(checkpoint_file(folder, 8));
+  const auto outcomes = mnist().outcomes(2, mnist().config("skip", {"checkpoint.every_steps=2"}));
+  test::expect_all_ok(outcomes);
+  expect_words(outcomes[0].output,
+               {"skipped the damaged checkpoint", "step_00000008", "SHA-256", "going on from", "step_00000006"});
+  EXPECT_EQ(mnist().hash("skip"), mnist().hash("skip_whole"));
+  EXPECT_EQ(losses("skip"), losses("skip_whole"));
+}
+
+TEST(Resume, AFullDiskEndsTheRunNamingItAndLosesNothing) {
+  if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
+  const auto disk = mnist().folder() / "disk";
+  fs::create_directory(disk);
+  const auto config = mnist().config("full", {"checkpoint.folder=" + disk.string(), "checkpoint.every_steps=1",
+                                              "checkpoint.keep=100", "train.epochs=2"});
+  const auto outcome = test::fork_outcomes(1, {}, [&](int) {
+    // A checkpoint of this model takes about 100 KB.
+    test::mount_small_disk(disk, 512 << 10);
+    try {
+      run_training(config, World());
+      ADD_FAILURE() << "the run did not notice the full disk";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::io);
+      expect_words(error.what(), {"disk is full", disk.string(), "bytes free"});
+    }
+    const auto files = list_checkpoints(disk);
+    ASSERT_GE(files.size(), 2u);
+    for (const auto& file : files) EXPECT_EQ(load_checkpoint(file.file).state.step, file.step);
+  });
+  test::expect_all_ok(outcome);
+}
+
+// Kills all ranks at a random moment, again and again, until the run gets through.
+TEST(Resume, KilledAtAnyMomentEndsTheSame) {
+  const std::vector<std::string> options = {"checkpoint.every_steps=1", "train.epochs=20", "checkpoint.keep=2",
+                                            "model.hidden=[512]"};
+  mnist().run(2, mnist().config("unkilled", options));
+  std::mt19937 random(20240607);
+  auto rank_options = SmallRun::small_rank_options();
+  int kills = 0;
+  for (;;) {
+    rank_options.deadline = std::chrono::milliseconds(std::uniform_int_distribution(150, 700)(random) + 20 * kills);
+    const auto outcomes = mnist().outcomes(2, mnist().config("killed", options), rank_options);
+    if (outcomes[0].ok() && outcomes[1].ok()) break;
+    for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.ok() || outcome.hit_deadline) << describe(outcome);
+    ASSERT_LT(++kills, 100);
+  }
+  EXPECT_GE(kills, 2);
+  RecordProperty("kills", kills);
+  expect_same_course("unkilled", "killed");
+  const auto folder = mnist().work_dir("killed") / "checkpoints";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2);  // no temporaries left
+}
+
+// One rank dies; the others must end by themselves, soon, and the run goes on as if nothing had been.
+TEST(Resume, OneRankKilledEndsAllAndTheRunGoesOn) {
+  const std::vector<std::string> options = {"checkpoint.every_steps=1", "train.epochs=8", "model.hidden=[64]"};
+  mnist().run(2, mnist().config("one_unkilled", options));
+  const auto config = mnist().config("one_killed", options);
+  const auto outcomes = test::rank_outcomes(2, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+    if (rank.rank() == 1) {
+      // SIGKILL as soon as the first checkpoint is there.
+      const auto parent = ::getpid();
+      if (::fork() == 0) {
+        while (list_checkpoints(checkpoint_folder_of(config)).empty()) ::usleep(1000);
+        ::kill(parent, SIGKILL);
+        ::_exit(0);
+      }
+    }
+    run_training(config, rank.world());
+  });
+  EXPECT_EQ(outcomes[1].status.signal, SIGKILL);
+  EXPECT_FALSE(outcomes[0].ok());
+  EXPECT_FALSE(outcomes[0].hit_deadline);
+  expect_words(outcomes[0].output, {"rank 1"});
+  mnist().run(2, config);
+  expect_same_course("one_unkilled", "one_killed");
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,247 @@
+// Whole runs on synthetic data, as real processes.
+#include <lockstep/train/metrics.h>
+#include <lockstep/train/safetensors.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "base/expect_error.h"
+#include "train/small_run.h"
+
+namespace lockstep::train {
+namespace {
+
+using test::expect_words;
+using test::read_text;
+using test::SmallRun;
+
+const SmallRun& mnist() {
+  static const SmallRun run("mnist");
+  return run;
+}
+
+const SmallRun& cifar10() {
+  static const SmallRun run("cifar10");
+  return run;
+}
+
+TEST(Run, LeavesEverythingItPromises) {
+  const auto config = mnist().config("all");
+  mnist().run(2, config);
+  const auto folder = mnist().work_dir("all");
+  for (const auto* name :
+       {"config.yaml", "metrics.jsonl", "loss.svg", "model.safetensors", "result.json", "log/rank.0", "log/rank.1",
+        "checkpoints/step_00000006.safetensors", "checkpoints/step_00000012.safetensors"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+  }
+  const auto result = mnist().result("all");
+  EXPECT_EQ(result["world_size"], 2);
+  EXPECT_EQ(result["steps"], 12);  // 100 pictures, 16 a step, the rest dropped, two epochs
+  EXPECT_EQ(result["epochs"], 2);
+  EXPECT_EQ(result["backend"], "gloo");
+  EXPECT_EQ(result["eval_samples"], 50);
+  EXPECT_GT(result["samples_per_s"], 0.0);
+  EXPECT_EQ(result["params_sha256"].get<std::string>().size(), 64u);
+  EXPECT_EQ(print_config(read_run_config(load_config(folder / "config.yaml"))), print_config(config));
+}
+
+TEST(Run, LogsAndMetricsAgree) {
+  mnist().run(2, mnist().config("logs", {"callbacks.metrics_every=2"}));
+  const auto folder = mnist().work_dir("logs");
+  const auto lines = read_metrics(folder / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[0].step, 2);
+  EXPECT_EQ(lines[5].step, 12);
+  EXPECT_EQ(lines[5].epoch, 2);
+  EXPECT_EQ(lines[0].lr, 0.1);
+  const auto loss_in_log = [&](int rank) {
+    const auto log = read_text(folder / "log" / ("rank." + std::to_string(rank)));
+    expect_words(log, {"epoch: 1 step: 1, loss is ", "rank " + std::to_string(rank) + " of 2", "gloo", "cpu"});
+    const auto at = log.find("epoch: 1 step: 2, loss is ");
+    return std::stod(log.substr(at + 26));
+  };
+  // Both ranks have 8 pictures, so the mean over all pictures is the mean of the two.
+  EXPECT_NEAR(lines[0].loss, (loss_in_log(0) + loss_in_log(1)) / 2, 1e-6);
+}
+
+TEST(Run, TheSameSeedGivesTheSameBits) {
+  mnist().run(2, mnist().config("seed_a"));
+  mnist().run(2, mnist().config("seed_b", {"data.workers=3", "data.prefetch=9"}));
+  mnist().run(2, mnist().config("seed_c", {"system.seed=4"}));
+  EXPECT_EQ(mnist().hash("seed_a"), mnist().hash("seed_b"));
+  EXPECT_NE(mnist().hash("seed_a"), mnist().hash("seed_c"));
+}
+
+std::vector<at::Tensor> weights_in(const SmallRun& run, const std::string& work_dir) {
+  std::vector<at::Tensor> out;
+  for (auto& [name, tensor] : load_safetensors(run.work_dir(work_dir) / "model.safetensors")) out.push_back(tensor);
+  return out;
+}
+
+void expect_close_weights(const SmallRun& run, const std::string& a, const std::string& b, double tolerance) {
+  const auto first = weights_in(run, a);
+  const auto second = weights_in(run, b);
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(first[i], second[i], tolerance, tolerance)) << (first[i] - second[i]).abs().max();
+  }
+}
+
+TEST(Run, TwoRanksWithHalfTheBatchEqualOneWithTheWhole) {
+  mnist().run(1, mnist().config("whole", {"data.batch_size=16"}));
+  mnist().run(2, mnist().config("halves", {"data.batch_size=8"}));
+  expect_close_weights(mnist(), "whole", "halves", 1e-5);
+  EXPECT_EQ(mnist().result("whole")["eval_accuracy"], mnist().result("halves")["eval_accuracy"]);
+  EXPECT_NEAR(mnist().result("whole")["eval_loss"], mnist().result("halves")["eval_loss"], 1e-5);
+}
+
+TEST(Run, UnevenLastBatchesWeighAsMuchAsTheirPictures) {
+  // 100 pictures, 32 a step: the fourth has 4, which three ranks share as 2, 1, 1 and eight ranks as 1 on four of them.
+  const std::vector<std::string> exact = {"data.remainder=exact", "data.shuffle=true"};
+  const auto with_batch = [&](std::string batch) {
+    auto overrides = exact;
+    overrides.push_back("data.batch_size=" + batch);
+    return overrides;
+  };
+  mnist().run(1, mnist().config("uneven_1", with_batch("33")));
+  mnist().run(3, mnist().config("uneven_3", with_batch("11")));
+  EXPECT_EQ(mnist().result("uneven_1")["steps"], 8);
+  EXPECT_EQ(mnist().result("uneven_3")["steps"], 8);
+  // In the last step only one of three ranks has a picture.
+  expect_close_weights(mnist(), "uneven_1", "uneven_3", 1e-5);
+  const auto one = read_metrics(mnist().work_dir("uneven_1") / "metrics.jsonl");
+  const auto three = read_metrics(mnist().work_dir("uneven_3") / "metrics.jsonl");
+  ASSERT_EQ(one.size(), three.size());
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i].loss, three[i].loss, 1e-5);
+}
+
+TEST(Run, AccumulatedBatchesEqualALargeOne) {
+  mnist().run(2, mnist().config("large", {"data.remainder=exact", "data.batch_size=24"}));
+  mnist().run(2, mnist().config("small", {"data.remainder=exact", "data.batch_size=8", "train.accumulate=3"}));
+  EXPECT_EQ(mnist().result("large")["steps"], 6);
+  EXPECT_EQ(mnist().result("small")["steps"], 6);
+  expect_close_weights(mnist(), "large", "small", 1e-5);
+}
+
+TEST(Run, SummedGradientsAreTheMeanTimesTheRanks) {
+  mnist().run(2, mnist().config("mean", {"optimizer.lr=0.02"}));
+  mnist().run(2, mnist().config("sum", {"optimizer.lr=0.01", "parallel.gradients_mean=false"}));
+  expect_close_weights(mnist(), "mean", "sum", 1e-5);
+}
+
+TEST(Run, ClippingBoundsTheStep) {
+  mnist().run(1, mnist().config("start", {"train.steps=1", "optimizer.lr=1e-30", "optimizer.name=sgd"}));
+  mnist().run(
+      1, mnist().config("clipped", {"train.steps=1", "optimizer.lr=1", "optimizer.name=sgd", "train.clip_norm=0.25"}));
+  double squares = 0;
+  const auto before = weights_in(mnist(), "start");
+  const auto after = weights_in(mnist(), "clipped");
+  for (std::size_t i = 0; i < before.size(); ++i) squares += (after[i] - before[i]).square().sum().item<double>();
+  EXPECT_NEAR(std::sqrt(squares), 0.25, 1e-4);
+}
+
+TEST(Run, StartsFromGivenWeights) {
+  mnist().run(1, mnist().config("giver", {"train.steps=3"}));
+  const auto weights = (mnist().work_dir("giver") / "model.safetensors").string();
+  mnist().run(2, mnist().config("taker", {"train.steps=1", "optimizer.lr=1e-30", "model.weights=" + weights}));
+  expect_close_weights(mnist(), "giver", "taker", 0);
+  expect_words(read_text(mnist().work_dir("taker") / "log/rank.0"), {"starting from the weights in", weights});
+}
+
+TEST(Run, EverySwitchTrainsAConvolutionalNetwork) {
+  const std::vector<std::string> common = {
+      "model.name=resnet20", "train.steps=3", "data.batch_size=4", "optimizer.lr=0.01",
+      "data.train_transforms=[random_crop: {size: 32, padding: 4}, random_horizontal_flip, rescale: {scale: 0.004}, "
+      "hwc2chw]"};
+  const auto run = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    cifar10().run(2, cifar10().config(name, more));
+    return cifar10().result(name)["eval_loss"].get<double>();
+  };
+  const double plain = run("plain", {});
+  EXPECT_NEAR(run("expanded", {"loss.name=cross_entropy_expand"}), plain, 1e-3);
+  EXPECT_NEAR(run("channels_last", {"model.channels_last=true"}), plain, 1e-2);
+  EXPECT_NEAR(run("bfloat16", {"model.autocast=bfloat16"}), plain, 0.2);
+  EXPECT_TRUE(std::isfinite(run("local_buffers", {"parallel.buffers=local"})));
+  EXPECT_TRUE(std::isfinite(run("adamw", {"optimizer.name=adamw", "optimizer.lr=0.001"})));
+}
+
+TEST(Run, ShowsTheLossLinesOfRankZeroOnTheConsole) {
+  const auto outcomes = mnist().outcomes(2, mnist().config("console", {"train.epochs=1"}));
+  test::expect_all_ok(outcomes);
+  expect_words(outcomes[0].output, {"\nepoch: 1 step: 1, loss is ", "\nepoch: 1 step: 6, loss is ", "samples/s",
+                                    "evaluation after epoch 1: accuracy ", "rank 0 of 2", "backend gloo, device cpu"});
+  EXPECT_EQ(outcomes[0].output.find('\r'), std::string::npos);
+  EXPECT_EQ(outcomes[1].output, "");
+  const auto all =
+      mnist().outcomes(2, mnist().config("console_all", {"train.epochs=1", "callbacks.console_ranks=all"}));
+  expect_words(all[1].output, {"rank 1 of 2", "\nepoch: 1 step: 1, loss is "});
+}
+
+TEST(Run, ProgressLinesWhereThereIsNoTerminal) {
+  const auto outcomes =
+      mnist().outcomes(1, mnist().config("progress", {"callbacks.progress=on", "callbacks.loss_every=0"}));
+  expect_words(outcomes[0].output, {"epoch 2/2 [========================] 100% step 12/12 loss "});
+}
+
+TEST(Run, ALossThatIsNotFiniteOnOneRankEndsAllNamingEpochStepAndRank) {
+  const auto good = mnist().config("nan");
+  // Pictures so bright that the loss of rank 1 alone is not a number.
+  const auto bad =
+      mnist().config("nan", {"data.train_transforms=[rescale: {scale: 1e30}, rescale: {scale: 1e30}, hwc2chw]"});
+  const auto outcomes = test::rank_outcomes(2, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+    run_training(rank.rank() == 1 ? bad : good, rank.world());
+  });
+  for (const auto& outcome : outcomes) {
+    EXPECT_FALSE(outcome.ok());
+    EXPECT_FALSE(outcome.hit_deadline);
+    expect_words(outcome.output, {"epoch: 1 step: 1, loss is ", "on rank 1"});
+  }
+  EXPECT_FALSE(std::filesystem::exists(mnist().work_dir("nan") / "result.json"));
+  expect_words(read_text(mnist().work_dir("nan") / "log/rank.1"), {"[error]", "loss is "});
+  expect_words(read_text(mnist().work_dir("nan") / "log/rank.0"), {"[error]", "on rank 1"});
+}
+
+TEST(Run, BadInputIsAnsweredBeforeTraining) {
+  const auto message = [&](std::vector<std::string> overrides) {
+    const auto outcome = mnist().outcomes(1, mnist().config("bad", overrides)).front();
+    EXPECT_FALSE(outcome.ok());
+    return outcome.output;
+  };
+  expect_words(message({"data.root=" + mnist().folder().string() + "/nowhere"}), {"nowhere"});
+  expect_words(message({"model.num_classes=7"}), {"model.num_classes", "7", "10 classes"});
+  expect_words(message({"data.batch_size=1000"}), {"1000", "100 records"});
+  expect_words(message({"data.eval_transforms=[resize: {size: 14}, rescale: {scale: 1}, hwc2chw]"}),
+               {"data.train_transforms", "1x28x28", "1x14x14"});
+  expect_words(message({"model.weights=nowhere.safetensors"}), {"nowhere.safetensors"});
+  expect_words(message({"checkpoint.resume=nowhere.safetensors"}), {"nowhere.safetensors"});
+  expect_words(message({"system.work_dir=" + mnist().folder().string() + "/data/SYNTHETIC.txt"}),
+               {"system.work_dir", "SYNTHETIC.txt"});
+  expect_words(message({"checkpoint.folder=/proc/none"}), {"checkpoint.folder", "/proc/none"});
+}
+
+TEST(Run, StandAloneIsForOneProcess) {
+  const auto outcomes = mnist().outcomes(2, mnist().config("alone", {"parallel.mode=stand_alone"}));
+  for (const auto& outcome : outcomes) expect_words(outcome.output, {"parallel.mode", "stand_alone", "of 2"});
+  mnist().run(1, mnist().config("alone", {"parallel.mode=stand_alone", "train.steps=2"}));
+}
+
+class Backends : public testing::TestWithParam<const char*> {};
+
+TEST_P(Backends, TheSameSeedGivesTheSameBits) {
+  const std::string backend = GetParam();
+  const std::vector<std::string> overrides = {"parallel.backend=" + backend, "model.name=resnet20", "train.steps=4",
+                                              "data.batch_size=4"};
+  cifar10().run(2, cifar10().config(backend + "_a", overrides));
+  cifar10().run(2, cifar10().config(backend + "_b", overrides));
+  EXPECT_EQ(cifar10().hash(backend + "_a"), cifar10().hash(backend + "_b"));
+  EXPECT_EQ(cifar10().result(backend + "_a")["backend"], backend);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Backends, testing::Values("gloo", "shm"),
+                         [](const auto& each) { return std::string(each.param); });
+
+}  // namespace
+}  // namespace lockstep::train
