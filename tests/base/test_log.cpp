@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
-#include <regex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,16 @@ std::vector<std::string> lines_of(const fs::path& path) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+constexpr std::size_t kTimeLength = std::string_view("2026-01-31 12:00:00.000 ").size();
+
+// A line with all digits as 0.
+std::string shape_of(std::string line) {
+  for (char& c : line) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  return line;
 }
 
 // What a process of its own writes to the console.
@@ -78,9 +90,10 @@ TEST(Log, FilesHaveTimeLevelAndRank) {
   log_error("ends with {}", "100%");
   const auto lines = lines_of(file);
   ASSERT_EQ(lines.size(), 2u);
-  const std::string time = R"(^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} )";
-  EXPECT_TRUE(std::regex_match(lines[0], std::regex(time + R"(\[debug\] \[rank 0/4\] starts$)"))) << lines[0];
-  EXPECT_TRUE(std::regex_match(lines[1], std::regex(time + R"(\[error\] \[rank 0/4\] ends with 100%$)"))) << lines[1];
+  EXPECT_EQ(shape_of(lines[0]), "0000-00-00 00:00:00.000 [debug] [rank 0/0] starts");
+  EXPECT_EQ(shape_of(lines[1]), "0000-00-00 00:00:00.000 [error] [rank 0/0] ends with 000%");
+  EXPECT_TRUE(lines[0].ends_with(" [debug] [rank 0/4] starts")) << lines[0];
+  EXPECT_TRUE(lines[1].ends_with(" [error] [rank 0/4] ends with 100%")) << lines[1];
 }
 
 TEST(Log, LevelsHideWhatIsBelowThem) {
@@ -135,10 +148,23 @@ TEST(Log, ThreadsDoNotMixTheirLines) {
     });
   }
   for (auto& thread : threads) thread.join();
-  const auto lines = lines_of(file);
-  EXPECT_EQ(lines.size(), 200u);
-  const std::regex whole(R"(.* \[info\] thread \d line \d+ end)");
-  for (const auto& line : lines) EXPECT_TRUE(std::regex_match(line, whole)) << line;
+  std::multiset<std::string> expected;
+  std::multiset<std::string> found;
+  for (int t = 0; t < 4; ++t) {
+    for (int i = 0; i < 50; ++i) expected.insert(fmt::format("[info] thread {} line {} end", t, i));
+  }
+  for (const auto& line : lines_of(file)) found.insert(line.substr(std::min(line.size(), kTimeLength)));
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Log, AFullDiskStopsNobodyButIsSaid) {
+  const std::string console = console_of([] {
+    start_logging({.file = "/dev/full"});
+    log_info("one");
+    log_info("two");
+    stop_logging();
+  });
+  test::expect_words(console, {"[info] one", "[info] two", "/dev/full", "No space left on device"});
 }
 
 TEST(Log, NamesALevelThatDoesNotExist) {
