@@ -28,7 +28,7 @@ inline StorePtr make_tcp_store(const std::string& host, std::uint16_t port, bool
   options.port = port;
   options.isServer = is_server;
   options.waitWorkers = false;
-  options.timeout = timeout;
+  options.timeout = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d connects with whole seconds, rounded down
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
   options.useLibUV = false;  // not compiled into every libtorch
 #endif

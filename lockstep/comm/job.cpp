@@ -83,11 +83,13 @@ std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bo
   for (const int rank : peers_.ended()) {
     if (std::count(waited_for.begin(), waited_for.end(), rank) != 0) ended.push_back(describe(rank_info(rank)));
   }
-  if (!ended.empty()) return fmt::format("{} ended", fmt::join(ended, ", "));
-  if (!store_answers) {
-    return fmt::format("the store at {} is gone, and with it the process that held it", store_.where);
-  }
-  return std::nullopt;
+  if (ended.empty()) return std::nullopt;
+  return fmt::format("{} ended", fmt::join(ended, ", "));
+}
+
+std::string Job::store_is_gone() const {
+  const auto holder = world_.store_is_external ? "the launcher" : describe(rank_info(0));
+  return fmt::format("the store at {}, held by {}, is gone", store_.where, holder);
 }
 
 std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, milliseconds patience) noexcept {
@@ -96,11 +98,13 @@ std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, m
     const bool answers = store_answers();
     for (;;) {
       if (auto cause = cause_now(waited_for, answers)) return cause;
-      if (Clock::now() >= deadline) return std::nullopt;
+      if (Clock::now() >= deadline) break;
       std::this_thread::sleep_for(kPoll);
     }
-  } catch (const std::exception& error) {
-    return fmt::format("the store at {} failed: {}", store_.where, error.what());
+    // Only now: a process loses its connections a moment before it counts as ended.
+    return answers ? std::nullopt : std::optional(store_is_gone());
+  } catch (const std::exception&) {
+    return store_is_gone();
   }
 }
 

@@ -54,6 +54,7 @@ class Job {
  private:
   std::optional<Fault> read_fault();
   std::optional<std::string> cause_now(const std::vector<int>& waited_for, bool store_answers);
+  std::string store_is_gone() const;
   bool store_answers() noexcept;
   void acknowledge() noexcept;
   void linger() noexcept;

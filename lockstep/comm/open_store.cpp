@@ -4,6 +4,7 @@
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/mpi/exchange.h>
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 
@@ -12,8 +13,10 @@ namespace {
 
 // c10d's messages carry a C++ backtrace; the first line says what happened.
 std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
+  std::string text = error.what();
+  text.resize(std::min(text.size(), text.find('\n')));
+  while (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 StorePtr host_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,

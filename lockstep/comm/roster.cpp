@@ -33,11 +33,6 @@ std::string namespace_id(const char* file) {
   return ::stat(file, &info) == 0 ? std::to_string(info.st_ino) : "none";
 }
 
-std::string host_identity() {
-  if (const char* given = std::getenv("LOCKSTEP_HOST_ID"); given != nullptr && *given != '\0') return given;
-  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/ipc");
-}
-
 std::string host_name() {
   std::string name(256, '\0');
   if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
@@ -141,6 +136,11 @@ std::uint64_t started_ticks(std::int64_t pid) {
   std::string field;
   for (int i = 3; i <= 22; ++i) fields >> field;
   return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+std::string host_identity() {
+  if (const char* given = std::getenv("LOCKSTEP_HOST_ID"); given != nullptr && *given != '\0') return given;
+  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/ipc");
 }
 
 RankInfo this_rank(const World& world, const std::string& address) {

@@ -25,6 +25,9 @@ struct RankInfo {
 /// "rank 2 (pid 4711 on node-b)"
 std::string describe(const RankInfo& info);
 
+/// Of the machine and the network and IPC namespaces this process is in; LOCKSTEP_HOST_ID where it is set.
+std::string host_identity();
+
 /// This process.
 RankInfo this_rank(const World& world, const std::string& address);
 

@@ -7,7 +7,7 @@ namespace lockstep::test {
 std::vector<Case> cases() {
   if (const auto size = mpirun_size()) return {{"mpi", *size}};
   std::vector<Case> all;
-  for (const auto* backend : {"gloo"}) {
+  for (const auto* backend : {"gloo", "shm"}) {
     for (int size = 1; size <= 4; ++size) all.emplace_back(backend, size);
   }
   return all;

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
 
 namespace lockstep::test {
 namespace {
@@ -55,16 +56,18 @@ World forked_world(int size, Meeting meeting, const std::filesystem::path& folde
   return world;
 }
 
-int required_integer(const char* name) {
-  const auto value = find_integer(current_environment(), name, 0, 1 << 20);
-  if (!value) fail(ErrorKind::environment, "run_ranks", "{} is not set, though mpirun set OMPI_COMM_WORLD_SIZE", name);
-  return static_cast<int>(*value);
+// The first of the variables that is set: Open MPI's name, then MPICH's.
+std::optional<int> first_integer(std::initializer_list<const char*> names) {
+  for (const auto* name : names) {
+    if (const auto value = find_integer(current_environment(), name, 0, 1 << 20)) return static_cast<int>(*value);
+  }
+  return std::nullopt;
 }
 
 World mpirun_world() {
-  World world = world_of(required_integer("OMPI_COMM_WORLD_RANK"), required_integer("OMPI_COMM_WORLD_SIZE"));
-  world.local_rank = required_integer("OMPI_COMM_WORLD_LOCAL_RANK");
-  world.local_size = required_integer("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const auto rank = first_integer({"OMPI_COMM_WORLD_RANK", "PMI_RANK"});
+  if (!rank) fail(ErrorKind::environment, "run_ranks", "mpirun told the size of the world, but not this rank");
+  World world = world_of(*rank, *mpirun_size());
   world.meeting = Meeting::mpi;
   return world;
 }
@@ -92,10 +95,7 @@ void Rank::kill_self() const {
   ::_exit(9);
 }
 
-std::optional<int> mpirun_size() {
-  const auto size = find_integer(current_environment(), "OMPI_COMM_WORLD_SIZE", 1, 1 << 20);
-  return size ? std::optional<int>(static_cast<int>(*size)) : std::nullopt;
-}
+std::optional<int> mpirun_size() { return first_integer({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}); }
 
 std::vector<Outcome> rank_outcomes(int n, const RankOptions& options, const RankBody& body) {
   const TemporaryFolder folder("lockstep-ranks");

@@ -4,7 +4,6 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <cstddef>
-#include <utility>
 
 namespace lockstep::detail::gloo {
 
@@ -20,7 +19,6 @@ ClosableGloo::~ClosableGloo() {
 }
 
 void ClosableGloo::set_timeout(std::chrono::milliseconds timeout) {
-  timeout_ = timeout;
   for (const auto& context : contexts_) context->setTimeout(timeout);
 }
 
@@ -40,7 +38,7 @@ std::vector<std::string> ClosableGloo::exchange(const std::string& text) {
 }
 
 void ClosableGloo::close() noexcept {
-  if (std::exchange(closed_, true)) return;
+  if (closed_.exchange(true)) return;
   for (const auto& context : contexts_) {
     try {
       // closeConnections() would leave this process's own waiting threads asleep. A wait that times out is what makes

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -20,15 +21,12 @@ class ClosableGloo : public c10d::ProcessGroupGloo {
   /// Every rank's `text`, in rank order, on the calling thread: a thread's wake-up cheaper than an allgather of c10d.
   std::vector<std::string> exchange(const std::string& text);
 
-  /// Closes all connections: what is under way fails at once, here and on the ranks that wait for this one.
+  /// Closes all connections: what is under way fails at once, here and on the ranks that wait for this one. May be
+  /// called from any thread.
   void close() noexcept;
 
-  /// Every wait for an engine's message ends after this at the latest.
-  std::chrono::milliseconds timeout() const { return timeout_; }
-
  private:
-  std::chrono::milliseconds timeout_{};
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace lockstep::detail::gloo

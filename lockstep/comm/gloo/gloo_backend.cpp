@@ -4,6 +4,7 @@
 #include <lockstep/comm/carrier.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
 #include <lockstep/comm/gloo/device.h>
+#include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/states.h>
 #include <lockstep/comm/work_states.h>
 
@@ -44,6 +45,11 @@ class GlooBackend : public Backend {
       throw gloo::as_error(error);
     }
     group_->set_timeout(context.timeout);
+    messenger_ = std::make_unique<gloo::Messenger>(*group_, context.timeout);
+  }
+
+  ~GlooBackend() override {
+    if (messenger_->busy()) group_->close();
   }
 
   std::string_view name() const override { return "gloo"; }
@@ -116,11 +122,11 @@ class GlooBackend : public Backend {
   }
 
   Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
-    return gloo::send_message(*group_, as_bytes(tensor), destination, tag);
+    return messenger_->send(as_bytes(tensor), destination, tag);
   }
 
   Pending receive(at::Tensor& tensor, int source, int tag, const Call&) override {
-    return gloo::receive_message(*group_, as_bytes(tensor), source, tag);
+    return messenger_->receive(as_bytes(tensor), source, tag);
   }
 
   Pending barrier(const Call&) override { return watch(group_->barrier()); }
@@ -152,6 +158,7 @@ class GlooBackend : public Backend {
   int size_;
   int rank_;
   c10::intrusive_ptr<gloo::ClosableGloo> group_;
+  std::unique_ptr<gloo::Messenger> messenger_;
 };
 
 }  // namespace

@@ -1,0 +1,113 @@
+#include <lockstep/comm/gloo/messenger.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/gloo/states.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+#include <vector>
+
+namespace lockstep::detail::gloo {
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// c10d's tags, two for each of ours.
+int length_tag(int tag) { return 2 * tag; }
+int content_tag(int tag) { return 2 * tag + 1; }
+
+WorkPtr send_part(ClosableGloo& group, const at::Tensor& part, int destination, int tag) {
+  std::vector<at::Tensor> parts = {part};
+  return group.send(parts, destination, tag);
+}
+
+WorkPtr receive_part(ClosableGloo& group, const at::Tensor& part, int source, int tag) {
+  std::vector<at::Tensor> parts = {part};
+  return group.recv(parts, source, tag);
+}
+
+void finish(c10d::Work& work, std::chrono::milliseconds timeout) {
+  try {
+    work.wait(timeout);
+  } catch (const std::exception& error) {
+    throw as_error(error);
+  }
+}
+
+class MessageState : public WorkState {
+ public:
+  explicit MessageState(std::shared_future<void> done) : done_(std::move(done)) {}
+
+  void wait(std::chrono::milliseconds timeout) override {
+    if (done_.wait_for(timeout) != std::future_status::ready) throw Error(ErrorKind::timeout, "gloo", "not complete");
+    done_.get();
+  }
+
+  bool test() override { return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
+ private:
+  std::shared_future<void> done_;
+};
+
+bool is_ready(const std::shared_future<void>& done) {
+  return done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+}  // namespace
+
+Messenger::~Messenger() {
+  for (auto& one : running_) one.thread.join();
+}
+
+bool Messenger::busy() {
+  for (const auto& one : running_) {
+    if (!is_ready(one.done)) return true;
+  }
+  return false;
+}
+
+Messenger::Done Messenger::run(std::packaged_task<void()> task) {
+  for (auto one = running_.begin(); one != running_.end();) {
+    if (is_ready(one->done)) {
+      one->thread.join();
+      one = running_.erase(one);
+    } else {
+      ++one;
+    }
+  }
+  auto done = task.get_future().share();
+  running_.push_back({done, std::thread(std::move(task))});
+  return done;
+}
+
+Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int tag) {
+  auto length = at::full({1}, bytes.numel(), at::TensorOptions().dtype(at::kLong));
+  auto length_work = send_part(group_, length, destination, length_tag(tag));
+  auto content_work = send_part(group_, bytes, destination, content_tag(tag));
+  return std::make_shared<MessageState>(run(std::packaged_task<void()>([=, timeout = timeout_] {
+    finish(*length_work, timeout);
+    finish(*content_work, timeout);
+  })));
+}
+
+Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag) {
+  auto length = at::empty({1}, at::TensorOptions().dtype(at::kLong));
+  auto length_work = receive_part(group_, length, source, length_tag(tag));
+  auto& last = last_received_[{source, tag}];
+  const auto before = last;
+  last = run(std::packaged_task<void()>([=, timeout = timeout_, &group = group_] {
+    if (before.valid()) before.get();
+    finish(*length_work, timeout);
+    const auto sent = *length.data_ptr<std::int64_t>();
+    if (sent != bytes.numel()) {
+      throw Error(ErrorKind::mismatch, "receive",
+                  fmt::format("rank {} sent {} bytes with tag {}, but the tensor to receive into has {}", source, sent,
+                              tag, bytes.numel()));
+    }
+    finish(*receive_part(group, bytes, source, content_tag(tag)), timeout);
+  }));
+  return std::make_shared<MessageState>(last);
+}
+
+}  // namespace lockstep::detail::gloo

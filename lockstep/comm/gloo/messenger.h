@@ -1,0 +1,52 @@
+// Point to point over Gloo.
+//
+// Gloo ends the process when a message does not fit the buffer it is received into, so the length goes first. And a
+// wait that times out closes all connections, so that a message that is under way cannot just be looked at: a thread
+// waits for it.
+#pragma once
+
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/gloo/closable_gloo.h>
+
+#include <chrono>
+#include <future>
+#include <list>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail::gloo {
+
+class Messenger {
+ public:
+  Messenger(ClosableGloo& group, std::chrono::milliseconds timeout) : group_(group), timeout_(timeout) {}
+  /// The group must be closed before, unless all messages are through.
+  ~Messenger();
+  Messenger(const Messenger&) = delete;
+  Messenger& operator=(const Messenger&) = delete;
+
+  /// Whether some message is still under way.
+  bool busy();
+
+  Backend::Pending send(const at::Tensor& bytes, int destination, int tag);
+
+  /// The message that was sent n-th with this tag is taken by the n-th receive, in whichever order they are waited for.
+  Backend::Pending receive(const at::Tensor& bytes, int source, int tag);
+
+ private:
+  using Done = std::shared_future<void>;
+
+  Done run(std::packaged_task<void()> task);
+
+  struct Running {
+    Done done;
+    std::thread thread;
+  };
+
+  ClosableGloo& group_;
+  std::chrono::milliseconds timeout_;
+  std::list<Running> running_;
+  std::map<std::pair<int, int>, Done> last_received_;  ///< by source and tag
+};
+
+}  // namespace lockstep::detail::gloo

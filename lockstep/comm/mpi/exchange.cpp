@@ -1,0 +1,64 @@
+#include <lockstep/comm/mpi/exchange.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/mpi/progress.h>
+#include <lockstep/comm/mpi/runtime.h>
+#include <lockstep/comm/roster.h>
+
+#include <ATen/ops/zeros.h>
+
+#include <sstream>
+
+namespace lockstep::detail::mpi {
+namespace {
+
+void finish(Requests& requests, std::chrono::milliseconds timeout) {
+  if (poll([&] { return requests.complete(); }, timeout)) return;
+  never_finalize();
+  fail(ErrorKind::timeout, "connect",
+       "not all ranks of the MPI job called connect within {:.1f} s; look into the logs of the others, or raise "
+       "LOCKSTEP_START_TIMEOUT_S",
+       static_cast<double>(timeout.count()) / 1000);
+}
+
+constexpr std::size_t kTextBytes = 512;
+
+// A text as a tensor of fixed size, because Requests can keep a tensor alive for MPI.
+at::Tensor to_tensor(const std::string& text) {
+  auto bytes = at::zeros({kTextBytes}, at::TensorOptions().dtype(at::kByte));
+  text.copy(static_cast<char*>(bytes.data_ptr()), kTextBytes - 1);
+  return bytes;
+}
+
+std::string to_text(const at::Tensor& bytes) { return static_cast<const char*>(bytes.data_ptr()); }
+
+}  // namespace
+
+bool all_on_one_host(std::chrono::milliseconds timeout) {
+  start();
+  int size = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const auto mine = to_tensor(host_identity());
+  const auto all = at::zeros({size, static_cast<std::int64_t>(kTextBytes)}, mine.options());
+  Requests requests({mine, all});
+  check(MPI_Iallgather(mine.data_ptr(), kTextBytes, MPI_BYTE, all.data_ptr(), kTextBytes, MPI_BYTE, MPI_COMM_WORLD,
+                       requests.add()),
+        "MPI_Iallgather");
+  finish(requests, timeout);
+  return all.eq(mine).all().item<bool>();
+}
+
+Endpoint broadcast_from_rank_0(const Endpoint& endpoint, std::chrono::milliseconds timeout) {
+  start();
+  const auto message = to_tensor(fmt::format("{} {}", endpoint.port, endpoint.host));
+  Requests requests({message});
+  check(MPI_Ibcast(message.data_ptr(), kTextBytes, MPI_BYTE, 0, MPI_COMM_WORLD, requests.add()), "MPI_Ibcast");
+  finish(requests, timeout);
+
+  Endpoint received;
+  std::istringstream text(to_text(message));
+  text >> received.port >> received.host;
+  return received;
+}
+
+}  // namespace lockstep::detail::mpi

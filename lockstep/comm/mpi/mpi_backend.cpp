@@ -1,0 +1,231 @@
+// The mpi backend: non-blocking operations of MPI itself, polled while somebody waits, because MPI's own waits know no
+// deadline. Nothing makes progress while nobody waits or tests, unless the MPI library has a thread for that.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/carrier.h>
+#include <lockstep/comm/counts.h>
+#include <lockstep/comm/mpi/communicator.h>
+#include <lockstep/comm/mpi/datatypes.h>
+#include <lockstep/comm/mpi/progress.h>
+#include <lockstep/comm/mpi/states.h>
+#include <lockstep/comm/work_states.h>
+
+#include <ATen/ops/empty.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using mpi::Block;
+using mpi::check;
+using mpi::Requests;
+
+// Elements that one reduction may have: MPI counts in int.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
+
+std::byte* at_element(const at::Tensor& tensor, std::int64_t element) {
+  return static_cast<std::byte*>(tensor.data_ptr()) + element * static_cast<std::int64_t>(tensor.element_size());
+}
+
+class MpiBackend : public Backend {
+ public:
+  explicit MpiBackend(const BackendContext& context)
+      : comm_(context),
+        rank_(context.rank),
+        size_(context.size),
+        timeout_(context.timeout),
+        throw_if_lost_(context.throw_if_lost) {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank != rank_) others_.push_back(rank);
+    }
+  }
+
+  std::string_view name() const override { return "mpi"; }
+
+  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
+    const Reduction run(tensor, op);
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried});
+    for (const auto& part : split(run.carried.numel(), kMostElements)) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, at_element(run.carried, part.begin), static_cast<int>(part.count), run.type,
+                           run.op, comm_.get(), requests->add()),
+            "MPI_Iallreduce");
+    }
+    return delivered(collective(requests), tensor, run.carried, op);
+  }
+
+  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
+    const Reduction run(tensor, op);
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried});
+    for (const auto& part : split(run.carried.numel(), kMostElements)) {
+      void* data = at_element(run.carried, part.begin);
+      check(MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : data, data, static_cast<int>(part.count), run.type, run.op, root,
+                        comm_.get(), requests->add()),
+            "MPI_Ireduce");
+    }
+    auto pending = collective(requests);
+    return rank_ == root ? delivered(std::move(pending), tensor, run.carried, op) : pending;
+  }
+
+  Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{tensor});
+    const Block block(bytes_of(tensor));
+    check(MPI_Ibcast(tensor.data_ptr(), block.count(), block.type(), root, comm_.get(), requests->add()), "MPI_Ibcast");
+    return collective(requests);
+  }
+
+  Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{output, input});
+    const Block block(bytes_of(input));
+    check(MPI_Iallgather(input.data_ptr(), block.count(), block.type(), output.data_ptr(), block.count(), block.type(),
+                         comm_.get(), requests->add()),
+          "MPI_Iallgather");
+    return collective(requests);
+  }
+
+  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call&) override {
+    const Reduction run(input, op);
+    auto carried = output.to(run.carried.scalar_type());
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried, carried});
+    if (carried.numel() <= kMostElements) {
+      check(MPI_Ireduce_scatter_block(run.carried.data_ptr(), carried.data_ptr(), static_cast<int>(carried.numel()),
+                                      run.type, run.op, comm_.get(), requests->add()),
+            "MPI_Ireduce_scatter_block");
+    } else {
+      reduce_slices(run, carried, *requests);
+    }
+    return delivered(collective(requests), output, carried, op);
+  }
+
+  Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{output, input});
+    const Block block(bytes_of(input) / size_);
+    check(MPI_Ialltoall(input.data_ptr(), block.count(), block.type(), output.data_ptr(), block.count(), block.type(),
+                        comm_.get(), requests->add()),
+          "MPI_Ialltoall");
+    return collective(requests);
+  }
+
+  Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call&) override {
+    const auto whole = output != nullptr ? *output : at::Tensor();
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{whole, input});
+    const Block block(bytes_of(input));
+    check(MPI_Igather(input.data_ptr(), block.count(), block.type(), whole.defined() ? whole.data_ptr() : nullptr,
+                      block.count(), block.type(), root, comm_.get(), requests->add()),
+          "MPI_Igather");
+    return collective(requests);
+  }
+
+  Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call&) override {
+    const auto whole = input != nullptr ? *input : at::Tensor();
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{whole, output});
+    const Block block(bytes_of(output));
+    check(MPI_Iscatter(whole.defined() ? whole.data_ptr() : nullptr, block.count(), block.type(), output.data_ptr(),
+                       block.count(), block.type(), root, comm_.get(), requests->add()),
+          "MPI_Iscatter");
+    return collective(requests);
+  }
+
+  Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
+    check_tag(tag);
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{tensor});
+    const Block block(bytes_of(tensor));
+    check(MPI_Isend(tensor.data_ptr(), block.count(), block.type(), destination, tag, comm_.get(), requests->add()),
+          "MPI_Isend");
+    return mpi::pending(requests, look_for({destination}));
+  }
+
+  Pending receive(at::Tensor& tensor, int source, int tag, const Call&) override {
+    check_tag(tag);
+    return inbox_.receive(comm_.get(), as_bytes(tensor), source, tag, look_for({source}));
+  }
+
+  Pending barrier(const Call&) override {
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{});
+    check(MPI_Ibarrier(comm_.get(), requests->add()), "MPI_Ibarrier");
+    return collective(requests);
+  }
+
+  std::vector<std::string> exchange(const std::string& fingerprint, const Call&) override {
+    const auto length = static_cast<std::int64_t>(fingerprint.size());
+    const auto options = at::TensorOptions().dtype(at::kByte);
+    const auto mine = at::empty({length}, options);
+    const auto all = at::empty({size_ * length}, options);
+    fingerprint.copy(static_cast<char*>(mine.data_ptr()), fingerprint.size());
+    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{mine, all});
+    const auto count = static_cast<int>(length);
+    check(
+        MPI_Iallgather(mine.data_ptr(), count, MPI_BYTE, all.data_ptr(), count, MPI_BYTE, comm_.get(), requests->add()),
+        "MPI_Iallgather");
+    collective(requests)->wait(timeout_);
+
+    std::vector<std::string> texts;
+    const auto* text = static_cast<const char*>(all.data_ptr());
+    for (int rank = 0; rank < size_; ++rank) texts.emplace_back(text + rank * length, fingerprint.size());
+    return texts;
+  }
+
+  // MPI can only end the whole job, which is for the launcher to do; ranks that wait look at the store meanwhile.
+  void abort() noexcept override { mpi::never_finalize(); }
+
+ private:
+  // A tensor in a dtype that MPI reduces, and MPI's words for the rest.
+  struct Reduction {
+    Reduction(const at::Tensor& tensor, ReduceOp wanted)
+        : carried(tensor.to(carrier_dtype(tensor.scalar_type(), mpi::native))),
+          type(mpi::datatype(carried.scalar_type())),
+          op(mpi::operation(carrier_op(tensor.scalar_type(), wanted))) {}
+    at::Tensor carried;
+    MPI_Datatype type;
+    MPI_Op op;
+  };
+
+  static std::int64_t bytes_of(const at::Tensor& tensor) {
+    return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
+  }
+
+  std::function<void()> look_for(std::vector<int> ranks) const {
+    return [look = throw_if_lost_, ranks = std::move(ranks)] { look(ranks); };
+  }
+
+  Pending collective(std::shared_ptr<Requests> requests) const {
+    return mpi::pending(std::move(requests), look_for(others_));
+  }
+
+  Pending delivered(Pending pending, at::Tensor result, at::Tensor carried, ReduceOp op) const {
+    return then(std::move(pending), [=, size = size_]() mutable { deliver(result, carried, op, size); });
+  }
+
+  // A reduce_scatter of more elements a rank than MPI can count: one reduction for each rank and part.
+  void reduce_slices(const Reduction& run, const at::Tensor& mine, Requests& requests) const {
+    for (int root = 0; root < size_; ++root) {
+      for (const auto& part : split(mine.numel(), kMostElements)) {
+        check(MPI_Ireduce(at_element(run.carried, root * mine.numel() + part.begin), at_element(mine, part.begin),
+                          static_cast<int>(part.count), run.type, run.op, root, comm_.get(), requests.add()),
+              "MPI_Ireduce");
+      }
+    }
+  }
+
+  void check_tag(int tag) const {
+    if (tag <= comm_.tag_limit()) return;
+    fail(ErrorKind::unsupported, "mpi", "this MPI has no tag {}; its largest is {}", tag, comm_.tag_limit());
+  }
+
+  mpi::Communicator comm_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds timeout_;
+  std::function<void(const std::vector<int>&)> throw_if_lost_;
+  std::vector<int> others_;
+  mpi::Inbox inbox_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context) {
+  return std::make_unique<MpiBackend>(context);
+}
+
+}  // namespace lockstep::detail

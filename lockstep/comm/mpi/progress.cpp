@@ -1,0 +1,54 @@
+#include <lockstep/comm/mpi/progress.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail::mpi {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+bool poll(const std::function<bool()>& step, milliseconds timeout, const std::function<void()>& look_around) {
+  constexpr auto kWithoutPause = milliseconds(2);
+  constexpr auto kLookAround = milliseconds(50);
+  const auto start = Clock::now();
+  auto next_look = start + kLookAround;
+  auto pause = microseconds(5);
+  while (!step()) {
+    const auto now = Clock::now();
+    if (now - start >= timeout) return false;
+    if (look_around && now >= next_look) {
+      look_around();
+      next_look = now + kLookAround;
+    }
+    if (now - start < kWithoutPause) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, microseconds(200));
+    }
+  }
+  return true;
+}
+
+Requests::~Requests() {
+  if (requests_.empty() || !running()) return;
+  int flag = 0;
+  const auto result = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE);
+  if (result == MPI_SUCCESS && flag != 0) return;
+  // Left to the end of the process on purpose: MPI may still read and write there.
+  (void)std::make_unique<std::vector<at::Tensor>>(std::move(tensors_)).release();
+}
+
+MPI_Request* Requests::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+bool Requests::complete() {
+  int flag = 0;
+  check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
+  return flag != 0;
+}
+
+}  // namespace lockstep::detail::mpi

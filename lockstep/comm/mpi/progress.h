@@ -1,0 +1,38 @@
+// Waiting for MPI with a deadline: MPI's own waits have none.
+#pragma once
+
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/mpi/runtime.h>
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+namespace lockstep::detail::mpi {
+
+/// Calls `step` until it returns true: in turn at once for a while, then with pauses that grow to 0.2 ms. `look_around`
+/// is called about every 50 ms and may throw. False when `timeout` passed.
+bool poll(const std::function<bool()>& step, std::chrono::milliseconds timeout,
+          const std::function<void()>& look_around = nullptr);
+
+/// Operations under way with the tensors they use. MPI cannot take a collective back, so when this is dropped before
+/// they are complete, the tensors are kept until the process ends.
+class Requests {
+ public:
+  explicit Requests(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
+  ~Requests();
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+
+  /// For MPI to fill in; stays in place until the next call.
+  MPI_Request* add();
+
+  /// Makes progress; true once all are complete.
+  bool complete();
+
+ private:
+  std::vector<MPI_Request> requests_;
+  std::vector<at::Tensor> tensors_;
+};
+
+}  // namespace lockstep::detail::mpi

@@ -1,0 +1,114 @@
+#include <lockstep/comm/mpi/states.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/mpi/datatypes.h>
+
+#include <exception>
+
+namespace lockstep::detail::mpi {
+namespace {
+
+using std::chrono::milliseconds;
+
+class RequestsState : public WorkState {
+ public:
+  RequestsState(std::shared_ptr<Requests> requests, std::function<void()> look_around)
+      : requests_(std::move(requests)), look_around_(std::move(look_around)) {}
+
+  void wait(milliseconds timeout) override {
+    if (poll([&] { return requests_->complete(); }, timeout, look_around_)) return;
+    throw Error(ErrorKind::timeout, "mpi", "not complete");
+  }
+
+  bool test() override {
+    try {
+      return requests_->complete();
+    } catch (const Error&) {
+      return true;  // wait() will throw it
+    }
+  }
+
+ private:
+  std::shared_ptr<Requests> requests_;
+  std::function<void()> look_around_;
+};
+
+}  // namespace
+
+Backend::Pending pending(std::shared_ptr<Requests> requests, std::function<void()> look_around) {
+  return std::make_shared<RequestsState>(std::move(requests), std::move(look_around));
+}
+
+// First the messages before it, then the length of its own, then its content.
+class Inbox::Receive : public WorkState {
+ public:
+  Receive(MPI_Comm comm, at::Tensor bytes, int source, int tag, std::shared_ptr<Receive> before,
+          std::function<void()> look_around)
+      : comm_(comm),
+        bytes_(std::move(bytes)),
+        source_(source),
+        tag_(tag),
+        before_(std::move(before)),
+        look_around_(std::move(look_around)) {}
+
+  void wait(milliseconds timeout) override {
+    if (!poll([this] { return advance(); }, timeout, look_around_)) {
+      throw Error(ErrorKind::timeout, "mpi", "not complete");
+    }
+  }
+
+  bool test() override {
+    try {
+      return advance();
+    } catch (const Error&) {
+      return true;
+    }
+  }
+
+ private:
+  bool advance() {
+    // A later receive may advance this one from another thread.
+    const std::lock_guard lock(mutex_);
+    if (before_ && !before_->advance()) return false;
+    before_.reset();
+    if (!content_ && !start_content()) return false;
+    return content_->complete();
+  }
+
+  bool start_content() {
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status{};
+    int arrived = 0;
+    check(MPI_Improbe(source_, tag_, comm_, &arrived, &message, &status), "MPI_Improbe");
+    if (arrived == 0) return false;
+    MPI_Count sent = 0;
+    check(MPI_Get_elements_x(&status, MPI_BYTE, &sent), "MPI_Get_elements_x");
+    if (sent != bytes_.numel()) {
+      throw Error(ErrorKind::mismatch, "receive",
+                  fmt::format("rank {} sent {} bytes with tag {}, but the tensor to receive into has {}", source_,
+                              static_cast<std::int64_t>(sent), tag_, bytes_.numel()));
+    }
+    const Block block(bytes_.numel());
+    content_ = std::make_unique<Requests>(std::vector<at::Tensor>{bytes_});
+    check(MPI_Imrecv(bytes_.data_ptr(), block.count(), block.type(), &message, content_->add()), "MPI_Imrecv");
+    return true;
+  }
+
+  MPI_Comm comm_;
+  at::Tensor bytes_;
+  int source_;
+  int tag_;
+  std::mutex mutex_;
+  std::shared_ptr<Receive> before_;
+  std::function<void()> look_around_;
+  std::unique_ptr<Requests> content_;
+};
+
+Backend::Pending Inbox::receive(MPI_Comm comm, const at::Tensor& bytes, int source, int tag,
+                                std::function<void()> look_around) {
+  auto& last = last_[{source, tag}];
+  last = std::make_shared<Receive>(comm, bytes, source, tag, last, std::move(look_around));
+  return last;
+}
+
+}  // namespace lockstep::detail::mpi

@@ -1,0 +1,219 @@
+// Meeting: who is missing, ports that are taken, options and variables that are wrong.
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/unique_fd.h>
+
+#include "comm/suite.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+World world_at(const std::filesystem::path& store, int rank, int size) {
+  World world;
+  world.rank = rank;
+  world.size = size;
+  world.meeting = Meeting::file;
+  world.store_path = store;
+  return world;
+}
+
+GroupOptions impatient(std::string_view backend = "gloo") {
+  auto options = RankOptions::test_group_options(backend);
+  options.start_timeout = 500ms;
+  return options;
+}
+
+// connect() starts threads, and the test must have none: each call of it is in a process of its own.
+Error error_of_connect(const World& world, const GroupOptions& options, const Environment& environment = {}) {
+  Error error(ErrorKind::invalid_argument, "test", "none");
+  const TemporaryFolder folder;
+  const auto outcomes = fork_outcomes(1, {.environment = environment}, [&](int) {
+    const auto seen = error_of([&] { connect(world, options); });
+    std::printf("%s|%s", std::string(name(seen.kind())).c_str(), seen.what());
+  });
+  EXPECT_TRUE(outcomes[0].ok()) << describe(outcomes[0]);
+  const auto& text = outcomes[0].output;
+  const auto bar = text.find('|');
+  for (const auto kind : {ErrorKind::invalid_argument, ErrorKind::environment, ErrorKind::io, ErrorKind::timeout,
+                          ErrorKind::peer_lost, ErrorKind::unsupported}) {
+    // Warnings of c10d may stand before it.
+    if (text.substr(0, bar).ends_with(name(kind))) return Error(kind, "seen", text.substr(bar + 1));
+  }
+  ADD_FAILURE() << text;
+  return error;
+}
+
+TEST(Connect, RanksThatNeverComeAreNamed) {
+  const TemporaryFolder folder;
+  const auto outcomes = fork_outcomes(2, {}, [&](int i) {
+    const int rank = i == 0 ? 0 : 2;  // of four
+    const auto error = error_of([&] { connect(world_at(folder.path() / "store", rank, 4), impatient()); });
+    EXPECT_EQ(error.kind(), ErrorKind::timeout);
+    expect_words(error, {"2 of 4 ranks did not come", "rank 1, 3", "0.5 s", "LOCKSTEP_START_TIMEOUT_S"});
+  });
+  expect_all_ok(outcomes);
+}
+
+TEST(Connect, MissingRankIsNamedThroughAStoreThatRankZeroHolds) {
+  RankOptions options;
+  options.meeting = Meeting::tcp;
+  options.group = impatient();
+  run_ranks(3, options, [](Rank& rank) {
+    if (rank.rank() == 1) return;
+    expect_words(error_of([&] { rank.group(); }), {"1 of 3 ranks did not come", "rank 1."});
+  });
+}
+
+TEST(Connect, MissingRankZeroIsNamed) {
+  const TemporaryFolder folder;
+  auto error = error_of_connect(world_at(folder.path() / "store", 1, 2), impatient());
+  EXPECT_EQ(error.kind(), ErrorKind::timeout);
+  expect_words(error, {"rank 0"});
+
+  World world = world_at({}, 1, 2);
+  world.meeting = Meeting::tcp;
+  world.master_addr = "127.0.0.1";
+  world.master_port = 1;  // nobody listens there
+  error = error_of_connect(world, impatient());
+  EXPECT_EQ(error.kind(), ErrorKind::timeout);
+  expect_words(error, {"127.0.0.1:1", "Rank 0", "MASTER_ADDR"});
+}
+
+// A listening socket, and its port.
+std::pair<UniqueFd, std::uint16_t> taken_port() {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t length = sizeof(address);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(socket.get(), raw, length), 0);
+  EXPECT_EQ(::listen(socket.get(), 8), 0);
+  EXPECT_EQ(::getsockname(socket.get(), raw, &length), 0);
+  return {std::move(socket), ntohs(address.sin_port)};
+}
+
+TEST(Connect, PortInUseIsNamedWithTheMend) {
+  const auto [socket, port] = taken_port();
+  World world = world_at({}, 0, 2);
+  world.meeting = Meeting::tcp;
+  world.master_addr = "127.0.0.1";
+  world.master_port = port;
+  const auto error = error_of_connect(world, impatient());
+  EXPECT_EQ(error.kind(), ErrorKind::io);
+  expect_words(error, {"127.0.0.1:" + std::to_string(port), "in use", "MASTER_PORT"});
+}
+
+TEST(Connect, ProgramThatIsNoStoreIsNotWaitedForWithoutEnd) {
+  const auto [socket, port] = taken_port();  // accepts, and never answers
+  World world = world_at({}, 1, 2);
+  world.meeting = Meeting::tcp;
+  world.master_addr = "127.0.0.1";
+  world.master_port = port;
+  expect_words(error_of_connect(world, impatient()), {"store", "rank 0"});
+}
+
+TEST(Connect, OptionsAreChecked) {
+  const TemporaryFolder folder;
+  const auto world = world_at(folder.path() / "store", 0, 1);
+  expect_words(error_of_connect(world, impatient("glo")), {"\"glo\"", "did you mean 'gloo'"});
+  auto options = impatient();
+  options.timeout = 0ms;
+  expect_words(error_of_connect(world, options), {"timeouts must be positive", "0 ms"});
+  expect_words(error_of_connect(world_at(folder.path() / "store", 2, 2), impatient()), {"rank 2 of 2"});
+  World alone = world_at({}, 0, 2);
+  alone.meeting = Meeting::alone;
+  expect_words(error_of_connect(alone, impatient()), {"2 ranks", "way to meet"});
+  auto error = error_of_connect(world_at(folder.path() / "none" / "store", 0, 2), impatient());
+  EXPECT_EQ(error.kind(), ErrorKind::io);
+  expect_words(error, {"none", "not a folder"});
+}
+
+TEST(Connect, VariablesAreChecked) {
+  const TemporaryFolder folder;
+  const auto world = world_at(folder.path() / "store", 0, 1);
+  const auto refused = [&](const char* variable, const char* value) {
+    return error_of_connect(world, impatient(), {{variable, value}});
+  };
+  EXPECT_EQ(refused("LOCKSTEP_BACKEND", "smh").kind(), ErrorKind::environment);
+  expect_words(refused("LOCKSTEP_BACKEND", "smh"), {"LOCKSTEP_BACKEND", "'shm'"});
+  expect_words(refused("LOCKSTEP_TIMEOUT_S", "10s"), {"LOCKSTEP_TIMEOUT_S=\"10s\"", "seconds"});
+  expect_words(refused("LOCKSTEP_START_TIMEOUT_S", "-1"), {"LOCKSTEP_START_TIMEOUT_S=\"-1\""});
+  expect_words(refused("LOCKSTEP_CHECK_COLLECTIVES", "yes"), {"LOCKSTEP_CHECK_COLLECTIVES", "yes"});
+  expect_words(refused("LOCKSTEP_SOCKET_IFNAME", "eth77"), {"eth77", "there are", "lo"});
+}
+
+TEST(Connect, VariablesOverrideOptions) {
+  RankOptions options;
+  options.environment = {{"LOCKSTEP_BACKEND", "gloo"},
+                         {"LOCKSTEP_TIMEOUT_S", "7.5"},
+                         {"LOCKSTEP_CHECK_COLLECTIVES", "0"},
+                         {"LOCKSTEP_SOCKET_IFNAME", "lo"}};
+  options.group.backend = "shm";
+  run_ranks(2, options, [](Rank& rank) {
+    EXPECT_EQ(rank.group().backend(), "gloo");
+    EXPECT_EQ(rank.group().timeout(), 7500ms);
+    EXPECT_FALSE(rank.group().checks_arguments());
+    barrier(rank.group());
+  });
+}
+
+TEST(Connect, RanksWithOtherHostIdentitiesAreOnOtherHosts) {
+  RankOptions options;
+  options.meeting = Meeting::tcp;
+  options.group.backend = "auto";
+  run_ranks(4, options, [](Rank& rank) {
+    // Ranks 0 and 3 on one host, 1 and 2 on another.
+    const bool first = rank.rank() == 0 || rank.rank() == 3;
+    ::setenv("LOCKSTEP_HOST_ID", first ? "alpha" : "beta", 1);
+    EXPECT_EQ(rank.group().backend(), "gloo");
+    EXPECT_EQ(rank.group().local_size(), 2);
+    EXPECT_EQ(rank.group().local_rank(), rank.rank() >= 2 ? 1 : 0);
+    auto tensor = at::ones({1});
+    all_reduce(tensor, rank.group());
+    EXPECT_EQ(tensor.item<float>(), 4);
+  });
+}
+
+TEST(Connect, OneRankNeedsNobody) {
+  fork_ranks(1, {}, [](int) {
+    const auto group = connect(World{});
+    EXPECT_EQ(group.size(), 1);
+    EXPECT_EQ(group.backend(), "self");
+    auto tensor = at::ones({2});
+    all_reduce(tensor, group);
+    EXPECT_TRUE(same(tensor, at::ones({2})));
+  });
+}
+
+TEST(Connect, StorePrefixesKeepTwoAttemptsApart) {
+  RankOptions options;
+  options.meeting = Meeting::tcp;
+  run_ranks(2, options, [](Rank& rank) {
+    barrier(rank.group());
+    // The same store again, which is there already, with the ranks the other way round.
+    World again = rank.world();
+    again.store_is_external = true;
+    again.store_prefix = "/attempt_1";
+    again.rank = 1 - rank.rank();
+    const auto group = connect(again, rank.options());
+    const auto order = all_gather(at::full({1}, rank.rank(), at::kLong), group);
+    EXPECT_TRUE(same(order, at::arange(1, -1, -1, at::kLong)));
+    barrier(rank.group());
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::test

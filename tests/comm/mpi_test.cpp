@@ -1,0 +1,36 @@
+// The mpi backend under a launcher of its own, for jobs that end badly.
+#include <lockstep/base/process.h>
+
+#include "comm/suite.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+namespace lockstep::test {
+namespace {
+
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
+  ChildOptions options;
+  options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "3", LOCKSTEP_TEST_RANK_PROGRAM, "abort", "1"};
+  options.out = ChildStream::pipe;
+  options.err = ChildStream::pipe;
+  options.environment = current_environment();
+  options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  EXPECT_FALSE(ended.status.ok());
+  EXPECT_EQ(times(ended.out, "saw: [barrier] barrier 2 of group \"world\""), 2u) << ended.out << ended.err;
+  EXPECT_EQ(times(ended.out, "rank 1 (pid"), 2u) << ended.out;
+  EXPECT_EQ(times(ended.out, "gave up: out of luck at step 7"), 2u) << ended.out;
+}
+
+}  // namespace
+}  // namespace lockstep::test

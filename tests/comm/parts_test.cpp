@@ -1,0 +1,83 @@
+// The parts that need no ranks: fingerprints, counts, settings, who is where.
+#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/counts.h>
+#include <lockstep/comm/roster.h>
+#include <lockstep/comm/settings.h>
+
+#include "comm/suite.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace lockstep::test {
+namespace {
+
+TEST(Fingerprint, HasOneLengthAndTellsAllCallsApart) {
+  const std::string long_call(500, 'x');
+  EXPECT_EQ(detail::fingerprint("barrier").size(), detail::kFingerprintBytes);
+  EXPECT_EQ(detail::fingerprint(long_call + "a").size(), detail::kFingerprintBytes);
+  EXPECT_EQ(detail::fingerprint("a"), detail::fingerprint("a"));
+  EXPECT_NE(detail::fingerprint("a"), detail::fingerprint("b"));
+  // They differ only beyond what fits.
+  EXPECT_NE(detail::fingerprint(long_call + "a"), detail::fingerprint(long_call + "b"));
+}
+
+TEST(Fingerprint, DisagreementListsRanksByWhatTheyCall) {
+  const auto a = detail::fingerprint("all_reduce sum of float32[2]");
+  const auto b = detail::fingerprint("barrier");
+  EXPECT_FALSE(detail::disagreement({a, a, a}));
+  EXPECT_EQ(detail::disagreement({a, b, a}), "ranks 0, 2: all_reduce sum of float32[2]; rank 1: barrier");
+}
+
+TEST(Split, CoversTheWholeInOrder) {
+  using detail::Span;
+  using detail::split;
+  EXPECT_TRUE(split(0, 4).empty());
+  EXPECT_EQ(split(4, 4), (std::vector<Span>{{0, 4}}));
+  EXPECT_EQ(split(9, 4), (std::vector<Span>{{0, 4}, {4, 4}, {8, 1}}));
+  // Above what an int counts to.
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t total = 5 * kMost + 3;
+  const auto spans = split(total, kMost);
+  ASSERT_EQ(spans.size(), 6u);
+  std::int64_t next = 0;
+  for (const auto& span : spans) {
+    EXPECT_EQ(span.begin, next);
+    EXPECT_LE(span.count, std::numeric_limits<int>::max());
+    next += span.count;
+  }
+  EXPECT_EQ(next, total);
+}
+
+TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
+  using detail::choose_backend;
+  EXPECT_EQ(choose_backend("auto", 1, true), "self");
+  EXPECT_EQ(choose_backend("gloo", 1, true), "self");
+  EXPECT_EQ(choose_backend("auto", 2, true), "shm");
+  EXPECT_EQ(choose_backend("auto", 2, false), "gloo");
+  EXPECT_EQ(choose_backend("mpi", 2, false), "mpi");
+  expect_words(error_of([] { choose_backend("self", 3, true); }), {"self", "3"});
+}
+
+TEST(RankInfo, SurvivesTheStore) {
+  World world;
+  world.rank = 3;
+  world.size = 5;
+  world.host = "node \"b\"";
+  const auto info = detail::this_rank(world, "10.0.0.7");
+  const auto again = detail::decode_rank_info(detail::encode(info));
+  EXPECT_EQ(again.rank, 3);
+  EXPECT_EQ(again.host, world.host);
+  EXPECT_EQ(again.address, "10.0.0.7");
+  EXPECT_EQ(again.pid, ::getpid());
+  EXPECT_EQ(again.host_identity, info.host_identity);
+  EXPECT_EQ(again.started_ticks, detail::started_ticks(::getpid()));
+  EXPECT_NE(again.started_ticks, 0u);
+  EXPECT_EQ(detail::started_ticks(-1), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::test
