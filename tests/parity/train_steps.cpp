@@ -24,10 +24,17 @@ namespace {
 using namespace lockstep;
 using torch::Tensor;
 
+/// Module::to would convert BatchNorm's counters as well.
+void to_double(const torch::nn::Module& model) {
+  for (auto& [name, tensor] : train::module_state(model)) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(torch::kDouble));
+  }
+}
+
 std::shared_ptr<models::Network> load_model(const parity::Job& job) {
   auto model = parity::make_model(job);
   train::load_weights(*model, job.weights);
-  model->to(job.dtype == "float64" ? torch::kDouble : torch::kFloat);
+  if (job.dtype == "float64") to_double(*model);
   auto parameters = model->named_parameters();
   for (const auto& name : job.frozen) parameters[name].set_requires_grad(false);
   return model;
