@@ -8,8 +8,8 @@ namespace lockstep::shm {
 
 /// targets[t][i] = sources[0][i] op sources[1][i] op ..., always in the order of `sources`, for `count` elements.
 /// Narrow floats are accumulated in float32 and rounded once, to nearest even; integers wrap around; for bool sum and
-/// max are "any", product and min are "all"; min and max of a NaN with anything are NaN; mean is the sum times
-/// 1 / n_sources. The result does not depend on the instruction set or on how a buffer is cut into calls.
+/// max are "any", product and min are "all"; min and max of a NaN with anything are NaN; mean is the sum divided
+/// by n_sources. The result does not depend on the instruction set or on how a buffer is cut into calls.
 /// A target may be the same buffer as a source, otherwise buffers must not overlap. n_sources, n_targets >= 1.
 using ReduceKernel = void (*)(const std::byte* const* sources, int n_sources, std::byte* const* targets, int n_targets,
                               std::size_t count);

@@ -129,7 +129,15 @@ struct Sum {
 struct Mean : Sum {
   template <typename A>
   static A finish(A value, int n) {
-    return value * static_cast<A>(1.0 / n);
+    return value / static_cast<A>(n);
+  }
+};
+
+// The same bits without a division, which the processor takes long for.
+struct MeanOfPowerOfTwo : Sum {
+  template <typename A>
+  static A finish(A value, int n) {
+    return value * (static_cast<A>(1) / static_cast<A>(n));
   }
 };
 
@@ -245,6 +253,13 @@ void reduce(const std::byte* const* sources, int n_sources, std::byte* const* ta
 }
 
 template <typename T>
+void reduce_mean(const std::byte* const* sources, int n_sources, std::byte* const* targets, int n_targets,
+                 std::size_t count) {
+  const bool power_of_two = (n_sources & (n_sources - 1)) == 0;
+  (power_of_two ? reduce<T, MeanOfPowerOfTwo> : reduce<T, Mean>)(sources, n_sources, targets, n_targets, count);
+}
+
+template <typename T>
 constexpr bool kHasMean = false;
 template <>
 constexpr bool kHasMean<float> = true;
@@ -259,7 +274,7 @@ constexpr bool kHasMean<Float16> = true;
 template <typename T>
 constexpr void fill_row(ReduceKernel (&row)[KernelTable::kOps]) {
   row[0] = reduce<T, Sum>;
-  if constexpr (kHasMean<T>) row[1] = reduce<T, Mean>;
+  if constexpr (kHasMean<T>) row[1] = reduce_mean<T>;
   row[2] = reduce<T, Min>;
   row[3] = reduce<T, Max>;
   row[4] = reduce<T, Product>;

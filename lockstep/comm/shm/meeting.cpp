@@ -180,12 +180,12 @@ void Host::await_ready(const std::vector<Guest>& guests, Deadline deadline) {
   }
 }
 
-Meeting Host::gather(Deadline deadline) {
+Gathering Host::gather(Deadline deadline) {
   const auto ranks = static_cast<std::size_t>(geometry_.ranks);
   std::vector<Guest> guests(ranks);
   await_guests(guests, deadline);
 
-  Meeting meeting;
+  Gathering meeting;
   meeting.geometry = geometry_;
   meeting.cpus = count_bits(cpus_);
   const UniqueFd memory = make_memory_file("lockstep", Segment::bytes(geometry_));
@@ -227,12 +227,12 @@ Packet expect_welcome(int socket, Deadline deadline, Welcome& welcome) {
 
 }  // namespace
 
-Meeting join(const std::string& invitation, int rank, int ranks, Deadline deadline) {
+Gathering join(const std::string& invitation, int rank, int ranks, Deadline deadline) {
   const auto space = invitation.find(' ');
   if (space == std::string::npos || invitation.size() != space + 1 + kSecretLength) {
     fail(ErrorKind::invalid_argument, "shm", "\"{}\" is not an invitation", invitation);
   }
-  Meeting meeting;
+  Gathering meeting;
   Lifeline own = make_lifeline();
   meeting.held = std::move(own.held);
   Hello hello{{}, rank, ranks, usable_cpus()};

@@ -14,7 +14,7 @@
 
 namespace lockstep::shm {
 
-struct Meeting {
+struct Gathering {
   Geometry geometry;
   Mapping segment;
   UniqueFd arena;                   ///< an empty memory file for shared blocks
@@ -35,7 +35,7 @@ class Host {
 
   /// Waits for all ranks. Error(timeout) names those that did not come (the others are told), peer_lost one that came
   /// and went.
-  Meeting gather(Deadline deadline);
+  Gathering gather(Deadline deadline);
 
  private:
   struct Guest {
@@ -55,6 +55,6 @@ class Host {
 };
 
 /// The other ranks' side. Error(timeout) when not all ranks came in time.
-Meeting join(const std::string& invitation, int rank, int ranks, Deadline deadline);
+Gathering join(const std::string& invitation, int rank, int ranks, Deadline deadline);
 
 }  // namespace lockstep::shm

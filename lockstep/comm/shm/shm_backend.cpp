@@ -73,7 +73,7 @@ class ShmState : public WorkState {
 };
 
 // Rank 0 leaves its invitation in the store. Polls: see `appears` in roster.cpp for why it does not wait there.
-shm::Meeting meet(const BackendContext& context) {
+shm::Gathering meet(const BackendContext& context) {
   const auto deadline = std::chrono::steady_clock::now() + context.start_timeout;
   if (context.rank == 0) {
     shm::Host host({.ranks = context.size});
@@ -173,7 +173,7 @@ class ShmBackend : public Backend {
   void abort() noexcept override { engine_->abort(); }
 
  private:
-  ShmBackend(const BackendContext& context, shm::Meeting meeting)
+  ShmBackend(const BackendContext& context, shm::Gathering meeting)
       : held_(std::move(meeting.held)),
         timeout_(context.timeout),
         world_ranks_(context.world_ranks),

@@ -172,11 +172,20 @@ TEST(Kernels, BoolIsAnyOrAll) {
   }
 }
 
-TEST(Kernels, MeanIsTheSumTimesTheInverse) {
-  const std::vector<std::vector<float>> inputs = {{1.0F, 0.1F}, {2.0F, 0.2F}, {4.5F, 0.7F}};
-  const std::vector<float> expected = {7.5F * static_cast<float>(1.0 / 3),
-                                       (0.1F + 0.2F + 0.7F) * static_cast<float>(1.0 / 3)};
-  EXPECT_EQ(reduce_one(DType::float32, ReduceOp::mean, inputs), expected);
+TEST(Kernels, MeanIsTheSumDividedByTheNumberOfRanks) {
+  std::mt19937 random(3);
+  for (std::size_t ranks = 2; ranks <= 9; ++ranks) {
+    std::vector<std::vector<float>> inputs(ranks, std::vector<float>(3000));
+    for (auto& input : inputs) {
+      for (auto& x : input) x = std::ldexp(static_cast<float>(random()), static_cast<int>(random() % 200) - 160);
+    }
+    const auto mean = reduce_one(DType::float32, ReduceOp::mean, inputs);
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      float sum = inputs[0][i];
+      for (std::size_t r = 1; r < ranks; ++r) sum += inputs[r][i];
+      ASSERT_EQ(mean[i], sum / static_cast<float>(ranks)) << ranks << " ranks, " << sum;
+    }
+  }
 }
 
 TEST(Kernels, WhatHasNoMeaningHasNoKernel) {
