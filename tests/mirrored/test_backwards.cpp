@@ -5,6 +5,7 @@
 #include <lockstep/base/error.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace lockstep::test {
 namespace {
@@ -119,14 +120,16 @@ struct Trap : torch::autograd::Function<Trap> {
   }
 };
 
-/// Three layers with a trap after each; the third lies before all gradients, the first after most of them.
+/// Three layers with a trap after each and one before them. Going backward, trap 3 comes before all gradients and trap
+/// 0 after all.
 struct Trapped : Toy {
   torch::nn::Linear last = register_module("last", torch::nn::Linear(5, 5));
   torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(5));
-  int armed = 0;
+  int armed = -1;
 
   at::Tensor loss(int rank, int step) {
-    at::Tensor x = Trap::apply(torch::relu(first(data({4, 10}, rank, step))), armed == 1);
+    at::Tensor x = Trap::apply(data({4, 10}, rank, step).requires_grad_(), armed == 0);
+    x = Trap::apply(torch::relu(first(x)), armed == 1);
     x = Trap::apply(norm(second(x)), armed == 2);
     return Trap::apply(last(x), armed == 3).square().mean();
   }
@@ -139,44 +142,46 @@ void zero_in_turn(torch::nn::Module& module, int step) {
 
 TEST_P(BackwardsTest, RecoversWhenAllRanksSkipTheSameSteps) {
   for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
-    on_ranks([&](Rank& rank) {
-      const auto scenario = scenario_of<Trapped>();
-      const auto module = std::dynamic_pointer_cast<Trapped>(scenario.make());
-      DataParallel parallel(module, rank.group(), {.bucket_bytes = bucket_bytes, .first_bucket_bytes = bucket_bytes});
-      for (int step = 0; step < 14; ++step) {
-        SCOPED_TRACE("step " + std::to_string(step));
-        zero_in_turn(*module, step / 2);
-        // Each rank falls into another trap; a trap before the first gradient opens no round anywhere on that rank.
-        const bool skip = step == 0 || step == 4 || step == 5 || step == 8 || step == 10;
-        module->armed = skip ? 1 + (rank.rank() + step) % 2 : 0;
-        if (step == 8) module->armed = 3;
-        const at::Tensor loss = scenario.loss(*module, rank.rank(), step);
-        if (skip) {
-          EXPECT_THROW(loss.backward(), std::runtime_error);
-          continue;
+    for (const bool mean : {true, false}) {
+      on_ranks([&](Rank& rank) {
+        const auto scenario = scenario_of<Trapped>();
+        const auto module = std::dynamic_pointer_cast<Trapped>(scenario.make());
+        DataParallel parallel(module, rank.group(), {mean, bucket_bytes, bucket_bytes});
+        for (int step = 0; step < 15; ++step) {
+          SCOPED_TRACE("step " + std::to_string(step));
+          zero_in_turn(*module, step);
+          // Each rank falls into another trap; a trap before the first gradient opens no round on any rank.
+          const bool skip = step == 0 || step == 3 || step == 6 || step == 7 || step == 9 || step == 12;
+          module->armed = skip ? (rank.rank() + step) % 3 : -1;
+          if (step == 9) module->armed = 3;
+          const at::Tensor loss = scenario.loss(*module, rank.rank(), step);
+          if (skip) {
+            EXPECT_THROW(loss.backward(), std::runtime_error);
+            continue;
+          }
+          const auto expected = emulated_gradients(scenario, *module, rank.size(), step, mean);
+          loss.backward();
+          expect_close(gradients_of(*module), expected);
+          expect_same_bits_on_all_ranks(module->buffers(), rank.group());
         }
-        const auto expected = emulated_gradients(scenario, *module, rank.size(), step);
-        loss.backward();
-        expect_close(gradients_of(*module), expected);
-        expect_same_bits_on_all_ranks(module->buffers(), rank.group());
-      }
-    });
+      });
+    }
   }
 }
 
 TEST_P(BackwardsTest, TellsAllRanksWhenOneGoesOnAfterAnException) {
   if (world_size() == 1) return;  // nobody to differ from
   for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
-    for (const int first : {0, 1}) {
+    for (const auto& [first, trap] : {std::pair(0, 1), std::pair(1, 1), std::pair(1, 0)}) {
       on_ranks([&](Rank& rank) {
         const auto scenario = scenario_of<Trapped>();
         const auto module = std::dynamic_pointer_cast<Trapped>(scenario.make());
         DataParallel parallel(module, rank.group(), {.bucket_bytes = bucket_bytes, .first_bucket_bytes = bucket_bytes});
         for (int step = 0; step < first; ++step) module->loss(rank.rank(), step).backward();
         if (rank.rank() == 1) {
-          module->armed = 1;
+          module->armed = trap;
           EXPECT_THROW(module->loss(rank.rank(), 1).backward(), std::runtime_error);
-          module->armed = 0;
+          module->armed = -1;
         }
         expect_error([&] { module->loss(rank.rank(), 1).backward(); }, ErrorKind::mismatch,
                      {"1 of " + std::to_string(rank.size()), "exception"});
@@ -234,7 +239,7 @@ TEST_P(BackwardsTest, EndsOnAllRanksWhenOneThrowsAndLeaves) {
     DataParallel parallel(module, rank.group(), {.bucket_bytes = 1, .first_bucket_bytes = 1});
     for (int step = 0; step < 3; ++step) {
       module->zero_grad(true);
-      module->armed = rank.rank() == 1 && step == 2 ? 1 : 0;
+      module->armed = rank.rank() == 1 && step == 2 ? 1 : -1;
       const at::Tensor loss = module->loss(rank.rank(), step);
       if (step < 2 || rank.rank() == 1) {
         loss.backward();
