@@ -49,7 +49,8 @@ def run_together(commands, folder):
             processes.append(
                 subprocess.Popen(
                     [str(argument) for argument in arguments],
-                    env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
+                    env={**os.environ, **environment},
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=end_with_parent,
                 )
             )
         wait_for_all(processes)

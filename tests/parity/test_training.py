@@ -109,7 +109,8 @@ class LikePythonsDdp(TrainingTest):
                 self.assertLessEqual(abs(a - e), LOSS_TOLERANCE[job["dtype"]] * abs(e), f"rank {rank} step {step}: {a} instead of {e}")
                 worst = max(worst, abs(a - e) / abs(e))
         weights = self.assert_same_tensors(
-            safetensors_io.read(f"{ours}.safetensors")[0], safetensors_io.read(f"{peer}.safetensors")[0],
+            safetensors_io.read(f"{ours}.safetensors")[0],
+            safetensors_io.read(f"{peer}.safetensors")[0],
             job.get("weight_tolerance", WEIGHT_TOLERANCE[job["dtype"]]),
         )
         return f"{worst:.1e} of losses, {weights:.1e} of weights"
