@@ -1,10 +1,11 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/command_line.h>
 #include <lockstep/cluster/error_file.h>
 
 #include <c10/util/Exception.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -38,6 +39,18 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return kUsage;
 }
 
+/// CLI11 would only say that some command is required.
+void require_known_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::string& wanted = arguments.front();
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return;
+  fail(ErrorKind::invalid_argument, "lockstep", "there is no command '{}'{} (commands: {})", wanted,
+       did_you_mean(wanted, names), fmt::join(names, ", "));
+}
+
 int parse_and_act(int argc, char** argv) {
   CLI::App app(kDescription, "lockstep");
   app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
@@ -50,6 +63,7 @@ int parse_and_act(int argc, char** argv) {
   add_bench(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  require_known_command(app, arguments);
   program = split_off_program(app, arguments);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them

@@ -13,8 +13,12 @@ namespace {
 constexpr std::size_t kQueueLimit = 1 << 20;
 }
 
+ConsoleSink::ConsoleSink(int fd) : fd_(fd), terminal_(::isatty(fd) == 1) {}
+
 void ConsoleSink::append(std::string_view text) {
-  if (!gone_) queue_ += text;
+  if (gone_ || text.empty()) return;
+  queue_ += text;
+  last_ = text.back();
 }
 
 bool ConsoleSink::full() const noexcept { return queue_.size() - written_ >= kQueueLimit; }

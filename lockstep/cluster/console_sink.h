@@ -11,10 +11,13 @@ namespace lockstep::cluster {
 /// terminal never stops the supervision. The descriptor's flags are left alone: others share it.
 class ConsoleSink {
  public:
-  explicit ConsoleSink(int fd) : fd_(fd) {}
+  explicit ConsoleSink(int fd);
 
   int fd() const noexcept { return fd_; }
   void append(std::string_view text);
+
+  /// What stands on the terminal's line now will be written over (it ended in "\r"), and may be longer.
+  bool overwrites() const noexcept { return terminal_ && last_ == '\r'; }
 
   /// There is something to write: poll for POLLOUT.
   bool pending() const noexcept { return written_ < queue_.size(); }
@@ -30,6 +33,8 @@ class ConsoleSink {
 
  private:
   int fd_;
+  bool terminal_;
+  char last_ = '\n';  ///< appended
   std::string queue_;
   std::size_t written_ = 0;  ///< bytes of the queue that are out already
   bool gone_ = false;

@@ -1,5 +1,6 @@
 #include <lockstep/cluster/local_rank.h>
 
+#include <csignal>
 #include <utility>
 
 namespace lockstep::cluster {
@@ -24,6 +25,7 @@ bool LocalRank::look_for_end() {
 void LocalRank::signal(int signal) {
   if (!status_) asked_ = signal;
   child_.signal_group(signal);
+  if (signal != SIGKILL) child_.signal_group(SIGCONT);  // or a stopped process would never notice
 }
 
 RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {

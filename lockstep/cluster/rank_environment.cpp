@@ -37,6 +37,9 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   };
   for (const auto& [name, value] : of_rank) inherited[name] = value;
 
+  // Through the launcher's pipe a rank cannot see that there is a terminal to draw a progress bar on.
+  if (job.columns > 0) inherited.try_emplace("LOCKSTEP_TERMINAL_COLUMNS", std::to_string(job.columns));
+
   // Defaults that a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
   inherited.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   inherited.try_emplace("PYTHONUNBUFFERED", "1");

@@ -16,6 +16,7 @@ struct Job {
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  ///< where the launcher's store listens
   std::string run_id;
+  int columns = 0;               ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
   std::filesystem::path folder;  ///< private to this job; holds the ranks' error files
 };
 

@@ -1,5 +1,6 @@
 #include <lockstep/cluster/rank_stream.h>
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +8,8 @@
 #include <utility>
 
 namespace lockstep::cluster {
+
+std::string prefix_of(int rank) { return fmt::format("[rank {}] ", rank); }
 
 RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail)
     : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail) {}
@@ -29,7 +32,10 @@ void RankStream::close() {
 
 void RankStream::pass_on(std::string_view line) {
   if (tail_ != nullptr) tail_->add(line);
+  constexpr std::string_view kClearToEndOfLine = "\033[K";
+  const bool overwrites = sink_->overwrites();
   sink_->append(prefix_);
+  if (overwrites) sink_->append(kClearToEndOfLine);
   sink_->append(line);
   // A piece without an end must not run into another rank's line.
   const bool ended = line.ends_with('\n') || line.ends_with('\r');

@@ -11,6 +11,9 @@
 
 namespace lockstep::cluster {
 
+/// "[rank 1] ".
+std::string prefix_of(int rank);
+
 class RankStream {
  public:
   /// `prefix` goes before each line; when it is empty, bytes are passed on exactly as they are. `sink` and `tail` (may

@@ -38,7 +38,11 @@ std::string describe_reason(const RankEnd& end) {
 std::string describe_other(const RankEnd& end) {
   std::string text = fmt::format("  rank {} (pid {}): {}", end.rank, end.pid, describe(end.status));
   if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
-  if (end.note) text += fmt::format(", {}", indented(end.note->message, "    "));
+  if (end.note && end.note->is_consequence()) {
+    text += ", because it lost another rank";
+  } else if (end.note) {
+    text += fmt::format(", {}", indented(end.note->message, "    "));
+  }
   return text + "\n";
 }
 

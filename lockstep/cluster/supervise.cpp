@@ -85,7 +85,7 @@ void Supervisor::start_ranks() {
   child.out = child.err = ChildStream::pipe;
   for (int rank = 0; rank < job_.ranks; ++rank) {
     child.environment = environment_of_rank(options_.environment, job_, rank);
-    const std::string prefix = options_.prefix ? fmt::format("[rank {}] ", rank) : "";
+    const std::string prefix = options_.prefix ? prefix_of(rank) : "";
     const LocalRank& started = ranks_.emplace_back(rank, child, prefix, lifeline_, consoles_);
     strays_.except(started.child().pid());
     strays_.except(started.keeper().pid());

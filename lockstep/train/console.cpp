@@ -1,20 +1,30 @@
+#include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
 #include <lockstep/train/console.h>
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 namespace lockstep::train {
 namespace {
 
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
+// Set by `lockstep run` when it shows on a terminal what this process writes to a pipe.
+std::optional<std::int64_t> columns_behind_pipe() {
+  struct stat out {};
+  if (::fstat(STDOUT_FILENO, &out) != 0 || !S_ISFIFO(out.st_mode)) return std::nullopt;
+  return find_integer(current_environment(), "LOCKSTEP_TERMINAL_COLUMNS", 1, 1 << 20);
+}
+
 std::size_t terminal_columns() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+  return static_cast<std::size_t>(columns_behind_pipe().value_or(80));
 }
 
 }  // namespace
@@ -25,7 +35,7 @@ ProgressStyle progress_style(std::string_view progress, bool is_terminal) {
   return progress == "on" ? ProgressStyle::lines : ProgressStyle::off;
 }
 
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1 || columns_behind_pipe(); }
 
 Console::Console(bool shown, ProgressStyle style) : shown_(shown), style_(shown ? style : ProgressStyle::off) {}
 

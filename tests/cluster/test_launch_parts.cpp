@@ -7,6 +7,7 @@
 #include <lockstep/cluster/line_splitter.h>
 #include <lockstep/cluster/process_count.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/report.h>
 #include <lockstep/cluster/runnable.h>
 #include <lockstep/cluster/stderr_tail.h>
@@ -15,6 +16,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <pty.h>
+#include <unistd.h>
+
+#include <array>
 #include <csignal>
 #include <fstream>
 
@@ -88,6 +93,25 @@ TEST(ConsoleSink, IsFullAtOneMebibyte) {
   EXPECT_FALSE(sink.full());
   sink.append("b");
   EXPECT_TRUE(sink.full());
+}
+
+TEST(RankStream, ClearsWhatALongerRedrawnLineLeftOnATerminal) {
+  int master = -1;
+  int terminal = -1;
+  ASSERT_EQ(::openpty(&master, &terminal, nullptr, nullptr, nullptr), 0);
+  const UniqueFd close_master(master);
+  const UniqueFd close_terminal(terminal);
+  ConsoleSink sink(terminal);
+  Pipe pipe = make_pipe();
+  RankStream stream(std::move(pipe.read_end), "[rank 0] ", sink);
+  const std::string_view written = "50%\rdone\nnext\n";
+  ASSERT_EQ(::write(pipe.write_end.get(), written.data(), written.size()), static_cast<ssize_t>(written.size()));
+  stream.read_some();
+  while (sink.pending()) sink.write_some();
+  std::array<char, 256> shown{};
+  const ssize_t count = ::read(master, shown.data(), shown.size());
+  EXPECT_EQ(std::string(shown.data(), static_cast<std::size_t>(count)),
+            "[rank 0] 50%\r[rank 0] \033[Kdone\r\n[rank 0] next\r\n");
 }
 
 // ---- when ranks are told to end
@@ -194,7 +218,8 @@ TEST(Judge, ALostPeerIsAConsequenceEvenWhenItEndsFirst) {
   const Outcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(outcome.exit_code, 5);
-  EXPECT_THAT(outcome.report, HasSubstr("reason: disk full\n  rank 0 (pid 100): exit code 1, rank 1 left\n"));
+  EXPECT_THAT(outcome.report,
+              HasSubstr("reason: disk full\n  rank 0 (pid 100): exit code 1, because it lost another rank\n"));
 }
 
 TEST(Judge, TheTimeInTheNoteCountsNotTheOrderOfEnds) {
@@ -254,6 +279,13 @@ TEST(RankEnvironment, IsTorchruns) {
       {"WORLD_SIZE", "2"},
   };
   EXPECT_EQ(environment, expected);
+}
+
+TEST(RankEnvironment, TellsOfATerminal) {
+  Job job;
+  EXPECT_FALSE(environment_of_rank({}, job, 0).contains("LOCKSTEP_TERMINAL_COLUMNS"));
+  job.columns = 71;
+  EXPECT_EQ(environment_of_rank({}, job, 0).at("LOCKSTEP_TERMINAL_COLUMNS"), "71");
 }
 
 TEST(RankEnvironment, LeavesTheUsersThreadsAlone) {

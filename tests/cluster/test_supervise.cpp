@@ -140,7 +140,8 @@ TEST(Supervise, ReportsARankThatIsKilled) {
 TEST(Supervise, TakesTheReasonFromTheErrorFile) {
   const Ran ran = run(2, {"1:note=disk full", "1:sleep_ms=100", "1:exit=1", "0:lost_peer=rank 1 went", "0:exit=1"});
   EXPECT_EQ(ran.result.first_failed, 1) << ran.result.report;
-  EXPECT_THAT(ran.result.report, AllOf(HasSubstr("reason: [test] disk full\n"), HasSubstr("[test] rank 1 went")));
+  EXPECT_THAT(ran.result.report,
+              AllOf(HasSubstr("reason: [test] disk full\n"), HasSubstr("because it lost another rank")));
 }
 
 TEST(Supervise, KillsARankThatWillNotEnd) {
@@ -151,6 +152,12 @@ TEST(Supervise, KillsARankThatWillNotEnd) {
   EXPECT_EQ(ran.result.exit_code, 4);
   EXPECT_EQ(ran.result.ends[1].status, (ExitStatus{0, SIGKILL}));
   EXPECT_TRUE(probe.nobody_left());
+}
+
+TEST(Supervise, EndsAStoppedRank) {
+  const Ran ran = run(2, {"1:kill_self=19", "0:sleep_ms=200", "0:exit=6", "sleep_ms=60000"});
+  EXPECT_EQ(ran.result.exit_code, 6);
+  EXPECT_EQ(ran.result.ends[1].status, (ExitStatus{0, SIGTERM}));
 }
 
 TEST(Supervise, ForwardsASignalToAllRanks) {

@@ -1,0 +1,64 @@
+// What every command has in common: help, versions, mistakes.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(CommandLine, HelpShowsHowToBegin) {
+  const auto ran = lockstep({"--help"});
+  EXPECT_TRUE(ran.status.ok());
+  for (const char* words :
+       {"lockstep run --nproc-per-node 2 lockstep train", "mpirun -n 2", "train", "run", "data", "info"}) {
+    EXPECT_THAT(ran.out, HasSubstr(words));
+  }
+  EXPECT_EQ(ran.err, "");
+}
+
+TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
+  const std::vector<Words> commands = {{"train"}, {"run"}, {"data", "synthesize"}};
+  for (Words command : commands) {
+    command.emplace_back("--help");
+    const auto ran = lockstep(command);
+    EXPECT_TRUE(ran.status.ok()) << command[0];
+    EXPECT_THAT(ran.out, HasSubstr("Example"));
+    for (const auto& line : lines_of(ran.out)) EXPECT_LE(line.size(), 124u) << line;
+  }
+}
+
+TEST(CommandLine, VersionAndInfo) {
+  EXPECT_EQ(lockstep({"--version"}).out, "lockstep " LOCKSTEP_VERSION "\n");
+  const auto info = lockstep({"info"});
+  for (const char* words : {"libtorch", "self, shm", "open_mpi", "resnet50", "cifar10", "CPUs"})
+    EXPECT_THAT(info.out, HasSubstr(words));
+}
+
+TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
+  const auto expect_usage_error = [](const Words& arguments, const std::string& words) {
+    const auto ran = lockstep(arguments);
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << words;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_THAT(ran.err, StartsWith("lockstep: error: "));
+    EXPECT_THAT(ran.err, HasSubstr(words));
+    EXPECT_EQ(lines_of(ran.err).size(), 1u) << ran.err;
+  };
+  expect_usage_error({}, "see 'lockstep --help'");
+  expect_usage_error({"trian"}, "there is no command 'trian'; did you mean 'train'?");
+  expect_usage_error({"train", "--confg", "x.yaml"}, "see 'lockstep train --help'");
+  expect_usage_error({"train"}, "--config FILE is missing");
+  expect_usage_error({"run"}, "no PROGRAM given");
+  expect_usage_error({"run", "--nproc-per-nod", "2", "true"}, "did you mean '--nproc-per-node'");
+  expect_usage_error({"run", "--nproc-per-node", "two", "true"}, "'two'");
+  expect_usage_error({"run", "--grace", "-1", "true"}, "'-1'");
+  expect_usage_error({"data"}, "see 'lockstep data --help'");
+  expect_usage_error({"data", "synthesize", "cifar11", "--out", "/tmp/x"}, "cifar10");
+  expect_usage_error({"data", "synthesize", "cifar10", "--out", "/tmp/x", "--train", "1e3"}, "'1e3'");
+}
+
+}  // namespace
+}  // namespace lockstep::test

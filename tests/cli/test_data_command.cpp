@@ -1,0 +1,62 @@
+// `lockstep data`.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace lockstep::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(DataCommand, MakesAndChecksBothDataSets) {
+  const TemporaryFolder folder;
+  for (const std::string name : {"cifar10", "mnist"}) {
+    const std::string out = folder.path() / name;
+    const auto made =
+        lockstep({"data", "synthesize", name, "--out", out, "--train", "20", "--test", "10", "--seed", "3"});
+    EXPECT_TRUE(made.status.ok()) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("20 train and 10 test"));
+    const auto checked = lockstep({"data", "check", out});
+    EXPECT_TRUE(checked.status.ok()) << checked.err;
+    EXPECT_THAT(checked.out, AllOf(HasSubstr(name), HasSubstr("20 records"), HasSubstr("10 records"), HasSubstr("ok")));
+  }
+}
+
+TEST(DataCommand, NamesTheFileAndRecordThatIsBad) {
+  const Workbench bench;
+  {
+    std::fstream file(bench.data() / "data_batch_2.bin", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(3073 * 4);  // the label of record 4
+    file.put(10);
+  }
+  std::filesystem::resize_file(bench.data() / "test_batch.bin", 3073 * 9 + 100);
+  std::filesystem::remove(bench.data() / "data_batch_5.bin");
+  const auto checked = lockstep({"data", "check", bench.data()});
+  EXPECT_EQ(checked.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(checked.out, AllOf(HasSubstr("data_batch_2.bin: record 4"), HasSubstr("test_batch.bin"),
+                                 HasSubstr("data_batch_5.bin")));
+  EXPECT_THAT(checked.err, HasSubstr("lockstep: error: [data]"));
+}
+
+TEST(DataCommand, SaysWhenThereIsNoSuchFolder) {
+  const auto checked = lockstep({"data", "check", "/no/such/folder"});
+  EXPECT_EQ(checked.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(checked.err, HasSubstr("/no/such/folder"));
+}
+
+TEST(DataCommand, NeverOverwritesWhatMayBeRealData) {
+  const Workbench bench;
+  std::filesystem::remove(bench.data() / "SYNTHETIC.txt");
+  const std::string before = read_file(bench.data() / "data_batch_1.bin");
+  const auto made = lockstep({"data", "synthesize", "cifar10", "--out", bench.data(), "--train", "50", "--test", "10"});
+  EXPECT_EQ(made.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(made.err, HasSubstr("SYNTHETIC.txt"));
+  EXPECT_EQ(read_file(bench.data() / "data_batch_1.bin"), before);
+}
+
+}  // namespace
+}  // namespace lockstep::test

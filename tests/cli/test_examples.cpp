@@ -1,0 +1,52 @@
+// Each example, started as its first lines say.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Words example(const std::string& name) { return {std::string(LOCKSTEP_EXAMPLES) + "/" + name}; }
+
+TEST(Examples, AllgatherPrintsEverybodysNumber) {
+  const auto ran = under_lockstep_run(4, example("allgather"));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(ran.out, "[rank 0] [[0.], [1.], [2.], [3.]]\n");
+}
+
+TEST(Examples, AllgatherUnderMpirun) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const auto ran = under_mpirun(4, example("allgather"));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(ran.out, "[[0.], [1.], [2.], [3.]]\n");
+}
+
+TEST(Examples, ToyDdpKeepsItsReplicasEqual) {
+  EXPECT_EQ(run_program(example("toy_ddp")).out, "replicas on 1 rank(s) are equal\n");
+  EXPECT_EQ(under_lockstep_run(2, example("toy_ddp")).out, "[rank 0] replicas on 2 rank(s) are equal\n");
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI: nothing was started under mpirun";
+  EXPECT_EQ(under_mpirun(2, example("toy_ddp")).out, "replicas on 2 rank(s) are equal\n");
+}
+
+TEST(Examples, ResnetTrainsOnCifar10) {
+  const Workbench bench;
+  ASSERT_TRUE(
+      lockstep({"data", "synthesize", "cifar10", "--out", bench.data(), "--train", "256", "--test", "10"}).status.ok());
+  Words program = example("resnet_cifar10");
+  program.push_back(bench.data());
+  const auto ran = under_lockstep_run(2, program);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("[rank 0] epoch 1: loss "));
+  EXPECT_THAT(ran.out, HasSubstr("accuracy "));
+
+  const auto usage = run_program(example("resnet_cifar10"));
+  EXPECT_EQ(usage.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(usage.err, HasSubstr("usage: resnet_cifar10"));
+}
+
+}  // namespace
+}  // namespace lockstep::test

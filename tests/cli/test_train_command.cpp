@@ -1,0 +1,282 @@
+// `lockstep train` from the outside: every way of starting it, and every way a user gets it wrong.
+#include <lockstep/base/unique_fd.h>
+
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+nlohmann::json result_of(const std::filesystem::path& work_dir) {
+  return nlohmann::json::parse(read_file(work_dir / "result.json"));
+}
+
+/// A socket on a port of its own; listening, it keeps everybody else from it.
+class Port {
+ public:
+  Port() : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    socklen_t length = sizeof address;
+    auto* raw = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_.get(), raw, length), 0);
+    EXPECT_EQ(::listen(socket_.get(), 1), 0);
+    EXPECT_EQ(::getsockname(socket_.get(), raw, &length), 0);
+    number_ = std::to_string(ntohs(address.sin6_port));
+  }
+  const std::string& number() const { return number_; }
+  void free() { socket_.reset(); }
+
+ private:
+  UniqueFd socket_;
+  std::string number_;
+};
+
+Environment by_hand(int rank, int size, const std::string& port) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(size)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", port},
+          {"LOCKSTEP_START_TIMEOUT_S", "20"}};
+}
+
+/// Starts two ranks as somebody would in two shells, and collects both.
+std::array<Captured, 2> two_by_hand(const Words& program, const Environment& more = {}) {
+  Port port;
+  port.free();
+  std::array<Captured, 2> ran;
+  ChildOptions options;
+  options.arguments = program;
+  options.out = options.err = ChildStream::discard;
+  const TemporaryFolder folder;
+  Environment first = by_hand(0, 2, port.number());
+  Environment second = by_hand(1, 2, port.number());
+  for (const auto& [name, value] : more) first[name] = second[name] = value;
+  first["TORCHELASTIC_ERROR_FILE"] = folder.path() / "error.json";
+  options.environment = environment_with(first);
+  Child rank0(options);
+  ran[1] = run_program(program, second);
+  const auto end = rank0.wait_for(std::chrono::seconds(30));
+  EXPECT_TRUE(end) << "rank 0 hangs";
+  ran[0].status = end.value_or(ExitStatus{99, 0});
+  ran[0].err = read_file(folder.path() / "error.json");
+  return ran;
+}
+
+// ---- every way of starting it
+
+TEST(TrainCommand, AloneLeavesItsResults) {
+  const Workbench bench;
+  const auto ran = run_program(bench.train());
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, StartsWith("rank 0 of 1"));
+  EXPECT_THAT(ran.out, HasSubstr("\nepoch: 1 step: 4, loss is "));
+  const auto result = result_of(bench.work_dir());
+  for (const char* key : {"eval_accuracy", "eval_loss", "samples_per_s", "params_sha256", "world_size", "steps"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
+  EXPECT_EQ(result["world_size"], 1);
+  EXPECT_EQ(result["steps"], 4);
+  for (const char* file : {"metrics.jsonl", "loss.svg", "log/rank.0", "model.safetensors", "config.yaml"}) {
+    EXPECT_TRUE(std::filesystem::exists(bench.work_dir() / file)) << file;
+  }
+}
+
+TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
+  const Workbench bench;
+  const auto work_dir = [&](const std::string& name) { return bench.path() / name; };
+  const auto train = [&](const std::string& name) {
+    return bench.train({"system.work_dir=" + work_dir(name).string()});
+  };
+
+  const auto run = under_lockstep_run(2, train("run"));
+  ASSERT_TRUE(run.status.ok()) << run.err;
+  EXPECT_THAT(run.out, StartsWith("[rank 0] rank 0 of 2 (local 0 of 2)"));
+  EXPECT_THAT(run.out, HasSubstr("started by pytorch (RANK=0 WORLD_SIZE=2"));
+  for (const auto& captured : two_by_hand(train("hand"))) ASSERT_TRUE(captured.status.ok()) << captured.err;
+  EXPECT_EQ(result_of(work_dir("run"))["world_size"], 2);
+  const std::string hash = result_of(work_dir("run"))["params_sha256"];
+  EXPECT_EQ(result_of(work_dir("hand"))["params_sha256"], hash);
+
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI: nothing was started under mpirun";
+  const auto mpirun = under_mpirun(2, train("mpirun"));
+  ASSERT_TRUE(mpirun.status.ok()) << mpirun.err;
+  EXPECT_THAT(mpirun.out, HasSubstr("rank 0 of 2 (local 0 of 2)"));
+  EXPECT_EQ(result_of(work_dir("mpirun"))["params_sha256"], hash);
+}
+
+TEST(TrainCommand, LockstepMeansThisBinaryUnderLockstepRun) {
+  const Workbench bench;
+  const auto ran = under_lockstep_run(2, {"lockstep", "train", "--config", bench.config(), "--dry-run"});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, Not(HasSubstr("[rank 1]")));
+}
+
+TEST(TrainCommand, DryRunPrintsConfigurationAndModelAndTouchesNothing) {
+  const Workbench bench;
+  const auto ran = run_program(bench.train({"--dry-run", "train.epochs=7"}));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  for (const char* words : {"rank 0 of 1", "  epochs: 7\n", "hidden: [16]", "fc1.weight", "49,338"})
+    EXPECT_THAT(ran.out, HasSubstr(words));
+  EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));
+}
+
+TEST(TrainCommand, ListsItsKeys) {
+  const auto ran = lockstep({"train", "--help-keys"});
+  EXPECT_TRUE(ran.status.ok());
+  for (const char* words : {"optimizer.lr (number", "data.root (text, required)", "momentum"})
+    EXPECT_THAT(ran.out, HasSubstr(words));
+}
+
+// ---- what users get wrong
+
+TEST(TrainCommand, NamesFileLineAndMendOfABadConfiguration) {
+  const Workbench bench;
+  const std::string good = read_file(bench.config());
+  const auto expect_refused = [&](const std::string& from, const std::string& to, std::vector<std::string> words) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    write_file(bench.config(), text);
+    const auto ran = run_program(bench.train());
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << to;
+    EXPECT_THAT(ran.err, StartsWith("lockstep: error: "));
+    for (const auto& word : words) EXPECT_THAT(ran.err, HasSubstr(word));
+    EXPECT_EQ(ran.out, "");
+  };
+  expect_refused("  work_dir:", "\twork_dir:", {"run.yaml:2", "tab"});
+  expect_refused("lr: 0.05", "lr: [1, 2]", {"optimizer.lr", "a list", "run.yaml:18"});
+  expect_refused("momentum: 0.9", "momentun: 0.9", {"momentun", "did you mean 'momentum'", "run.yaml:19"});
+  expect_refused("train:\n", "trian:\n", {"trian", "did you mean 'train'"});
+  expect_refused("lr: 0.05", "lr: -1", {"optimizer.lr", "-1"});
+  expect_refused("name: mlp", "name: mlpp", {"model.name", "mlpp"});
+}
+
+TEST(TrainCommand, NamesABadOverride) {
+  const Workbench bench;
+  const auto expect_refused = [&](const std::string& override_text, const std::string& words) {
+    const auto ran = run_program(bench.train({override_text}));
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << override_text;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr(words), HasSubstr(override_text)));
+  };
+  expect_refused("train.epochs=two", "train.epochs");
+  expect_refused("train.epoch=2", "did you mean");
+  expect_refused("epochs", "epochs");
+}
+
+TEST(TrainCommand, SaysWhichLauncherVariablesAreMissing) {
+  const Workbench bench;
+  const auto half_set = run_program(bench.train(), {{"RANK", "1"}});
+  EXPECT_EQ(half_set.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(half_set.err, AllOf(HasSubstr("RANK"), HasSubstr("WORLD_SIZE")));
+  const auto unknown = run_program(bench.train({"--launcher", "pytorhc"}));
+  EXPECT_EQ(unknown.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'pytorch'"));
+  const auto absent = run_program(bench.train({"--launcher", "mpi"}));
+  EXPECT_EQ(absent.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(absent.err, HasSubstr("mpirun"));
+}
+
+TEST(TrainCommand, SaysWhatIsWrongWithFiles) {
+  const Workbench bench;
+  const auto expect_failed = [&](const Words& words, const std::vector<std::string>& reasons) {
+    const auto ran = run_program(bench.train(words));
+    EXPECT_FALSE(ran.status.ok()) << words[0];
+    EXPECT_THAT(ran.err, StartsWith("lockstep: error: "));
+    for (const auto& reason : reasons) EXPECT_THAT(ran.err, HasSubstr(reason));
+  };
+  expect_failed({"data.root=/no/such/data"}, {"/no/such/data"});
+  write_file(bench.path() / "file", "");
+  expect_failed({"system.work_dir=" + (bench.path() / "file" / "out").string()}, {"file/out"});
+  expect_failed({"checkpoint.folder=" + (bench.path() / "file").string()}, {(bench.path() / "file").string()});
+  std::filesystem::resize_file(bench.data() / "data_batch_3.bin", 1000);
+  expect_failed({"data.workers=0"}, {"data_batch_3.bin", "1000"});
+  const auto missing = lockstep({"train", "--config", "/no/such/run.yaml"});
+  EXPECT_FALSE(missing.status.ok());
+  EXPECT_THAT(missing.err, HasSubstr("/no/such/run.yaml"));
+}
+
+TEST(TrainCommand, SaysThatThePortIsInUse) {
+  const Workbench bench;
+  const Port taken;
+  const auto ran = run_program(bench.train(), by_hand(0, 2, taken.number()));
+  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr(taken.number()), HasSubstr("in use")));
+}
+
+TEST(TrainCommand, NamesTheRankThatNeverCame) {
+  const Workbench bench;
+  Port port;
+  port.free();
+  Environment alone = by_hand(0, 2, port.number());
+  alone.insert_or_assign("LOCKSTEP_START_TIMEOUT_S", std::string("1"));
+  const auto ran = run_program(bench.train(), alone);
+  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1"), HasSubstr("LOCKSTEP_START_TIMEOUT_S")));
+}
+
+// ---- a rank that fails
+
+const std::string kOrdered = "LOCKSTEP_FAULT ordered rank 1 to fail in step 2";
+const Environment kThrow = {{"LOCKSTEP_FAULT", "rank=1,step=2,action=throw"}};
+
+TEST(TrainCommand, UnderLockstepRunTheFirstReasonIsReported) {
+  const Workbench bench;
+  const auto ran = under_lockstep_run(2, bench.train(), kThrow);
+  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran.err, HasSubstr("[rank 1] lockstep: error: [fault] " + kOrdered));
+  EXPECT_THAT(ran.err, HasSubstr("lockstep run: rank 1"));
+  EXPECT_THAT(ran.err, HasSubstr("\n  reason: [fault] " + kOrdered + "\n  rank 0"));
+  EXPECT_FALSE(std::filesystem::exists(bench.work_dir() / "result.json"));
+}
+
+TEST(TrainCommand, UnderLockstepRunAKilledRankIsReported) {
+  const Workbench bench;
+  const auto ran = under_lockstep_run(2, bench.train(), {{"LOCKSTEP_FAULT", "rank=1,step=2,action=kill"}});
+  EXPECT_EQ(ran.status, (ExitStatus{137, 0}));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("lockstep run: rank 1"), HasSubstr("signal 9 (SIGKILL)")));
+}
+
+TEST(TrainCommand, UnderMpirunTheFirstReasonIsReported) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const Workbench bench;
+  const auto ran = under_mpirun(2, bench.train(), kThrow);
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err, HasSubstr("lockstep: error: [fault] " + kOrdered));
+}
+
+TEST(TrainCommand, StartedByHandTheOtherRanksSayTheFirstReason) {
+  const Workbench bench;
+  const auto ran = two_by_hand(bench.train(), kThrow);
+  EXPECT_EQ(ran[1].status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran[1].err, HasSubstr(kOrdered));
+  EXPECT_EQ(ran[0].status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran[0].err, AllOf(HasSubstr(kOrdered), HasSubstr("peer_lost")));
+}
+
+TEST(TrainCommand, RefusesAnUnreadableFaultOrder) {
+  const Workbench bench;
+  for (const char* order :
+       {"rank=1", "rank=1,step=0,action=kill", "rank=1,step=2,action=explode", "rank=1,rank=1,step=2"}) {
+    const auto ran = run_program(bench.train(), {{"LOCKSTEP_FAULT", order}});
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << order;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("LOCKSTEP_FAULT"), HasSubstr(order)));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,50 @@
+# Installs Lockstep into a fresh folder, builds the project beside this file against it, and runs that on two ranks.
+# cmake -DBUILD_DIR=... -DSOURCE_DIR=... -DCOMPILER=... -P check.cmake
+set(work "${BUILD_DIR}/tests/install_consumer")
+set(prefix "${work}/prefix")
+file(REMOVE_RECURSE "${work}")
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\nfailed (${result}):\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+function(expect_output words)
+  string(FIND "${output}" "${words}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "expected '${words}' in:\n${output}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${prefix}")
+
+# A public header that includes one that is not installed would only break somebody else's build.
+file(GLOB_RECURSE headers RELATIVE "${prefix}/include" "${prefix}/include/lockstep/*.h")
+foreach(header ${headers})
+  file(STRINGS "${prefix}/include/${header}" includes REGEX "^#include <lockstep/")
+  foreach(line ${includes})
+    string(REGEX REPLACE "^#include <(.*)>.*" "\\1" included "${line}")
+    if(NOT EXISTS "${prefix}/include/${included}")
+      message(FATAL_ERROR "the installed ${header} includes ${included}, which is not installed")
+    endif()
+  endforeach()
+endforeach()
+
+run(${CMAKE_COMMAND} -S "${SOURCE_DIR}/tests/install_consumer" -B "${work}/build" -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}")
+run(${CMAKE_COMMAND} --build "${work}/build")
+run("${prefix}/bin/lockstep" --version)
+expect_output("lockstep ")
+run("${prefix}/bin/lockstep" run --nproc-per-node 2 "${work}/build/consumer")
+expect_output("[rank 0] rank 0 counted 2 rank(s)")
+expect_output("[rank 1] rank 1 counted 2 rank(s)")
+foreach(file share/lockstep/configs/mlp_mnist.yaml share/lockstep/examples/toy_ddp.cpp)
+  if(NOT EXISTS "${prefix}/${file}")
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()
+file(REMOVE_RECURSE "${work}")
