@@ -2,6 +2,13 @@
 #include "mirrored/nets.h"
 #include "mirrored/on_every_backend.h"
 
+#include <lockstep/base/log.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/comm/group_impl.h>
+
+#include <fstream>
+#include <iterator>
+
 namespace lockstep::test {
 namespace {
 
@@ -234,6 +241,54 @@ TEST_P(GradientsTest, HoldsGradientsInOnePieceOfMemory) {
         EXPECT_EQ(gradient.data_ptr(), first[i].data_ptr());
       }
     }
+  });
+}
+
+// ---- what it costs and says -----------------------------------------------------------------------------------------
+
+TEST_P(GradientsTest, CostsOneCollectiveAStep) {
+  if (world_size() == 1) return;  // and none there
+  on_ranks([](Rank& rank) {
+    const auto count = [&](const std::function<void()>& run) {
+      const auto before = rank.group().impl().begin("test").sequence;
+      run();
+      return rank.group().impl().begin("test").sequence - before - 1;
+    };
+    const auto collectives_a_step = [&](auto module) {
+      DataParallel parallel(module, rank.group());
+      int step = 0;
+      const auto run = [&] { module->loss(rank.rank(), step++).backward(); };
+      run();
+      EXPECT_EQ(count(run), count(run));
+      return count(run);
+    };
+    EXPECT_EQ(collectives_a_step(std::make_shared<Toy>()), 1U);
+    EXPECT_EQ(collectives_a_step(std::make_shared<Sometimes>()), 1U)
+        << "with parameters unused on some ranks and on all";
+    EXPECT_EQ(collectives_a_step(std::make_shared<Pictures>()), 2U) << "its buffers follow rank 0";
+    EXPECT_EQ(collectives_a_step(std::make_shared<Mixed>()), 3U) << "one for each dtype";
+  });
+}
+
+TEST_P(GradientsTest, NamesUnusedParametersOnceInTheLog) {
+  if (world_size() == 1) return;
+  on_ranks([](Rank& rank) {
+    const TemporaryFolder folder("lockstep-log");
+    const auto file = folder.path() / "log";
+    start_logging({.level = "debug", .file = file, .console = false});
+    const auto module = std::make_shared<Sometimes>();
+    DataParallel parallel(module, rank.group());
+    for (int step = 0; step < 4; ++step) module->loss(rank.rank(), step).backward();
+    stop_logging();
+    std::ifstream stream(file);
+    const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    const auto begin = text.find("no gradient reached");
+    ASSERT_NE(begin, std::string::npos) << text;
+    EXPECT_EQ(text.find("no gradient reached", begin + 1), std::string::npos) << text;
+    EXPECT_NE(text.find("never.weight"), std::string::npos) << text;
+    EXPECT_EQ(text.find("often.weight") == std::string::npos, rank.rank() % 2 == 0) << text;
+    EXPECT_EQ(text.find("always.weight"), std::string::npos) << text;
+    EXPECT_EQ(text.find("frozen"), std::string::npos) << text;
   });
 }
 
