@@ -22,6 +22,7 @@ class Tensor;
 
 namespace lockstep {
 
+/// `mean` is the sum, complete, divided once by the number of ranks.
 enum class ReduceOp { sum, mean, min, max, product };
 
 /// "sum", "mean", ...

@@ -1,5 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/comm/agreement.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
@@ -40,7 +41,10 @@ Group connect(const World& world, const GroupOptions& options) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
   auto members = detail::membership("world", std::move(everyone), world.rank, job->roster());
-  return Group(std::make_shared<detail::GroupImpl>(std::move(job), std::move(members), settings.backend));
+  auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
+  // Nobody goes on, and perhaps leaves again, before all have joined.
+  detail::agree(*group, {"connect", 0}, "join", std::nullopt);
+  return Group(std::move(group));
 }
 
 Group init(const GroupOptions& options) { return connect(detect_world(), options); }

@@ -81,8 +81,7 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
   if (std::find(world_ranks.begin(), world_ranks.end(), self) != world_ranks.end()) {
     try {
       auto members = detail::membership(name, world_ranks, self, impl_->job()->roster());
-      created.emplace(
-          std::make_shared<detail::GroupImpl>(impl_->job(), std::move(members), impl_->requested_backend()));
+      created.emplace(detail::GroupImpl::make(impl_->job(), std::move(members), impl_->requested_backend()));
       created->checks_ = checks_;
     } catch (...) {
       problem = std::current_exception();

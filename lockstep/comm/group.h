@@ -32,8 +32,9 @@ struct GroupOptions {
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
 /// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
 ///
-/// A group that failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), this and every
-/// later call on the group throws, naming the first reason known in the job. Errors of other kinds leave it usable.
+/// What failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this
+/// and the other groups of the job throws, naming the first reason, and ranks that wait for this one get an error too.
+/// Errors of other kinds leave the group usable.
 ///
 /// The last handle's destruction releases local resources only and does not talk to other ranks. One exception: after
 /// a failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.

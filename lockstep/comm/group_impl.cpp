@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-std::unique_ptr<Backend> make_backend(std::string_view name, const BackendContext& context) {
+std::unique_ptr<Backend> make_named_backend(std::string_view name, const BackendContext& context) {
   if (name == "self") return make_self_backend(context);
   if (name == "gloo") return make_gloo_backend(context);
   if (name == "mpi") return make_mpi_backend(context);
@@ -23,6 +23,12 @@ double in_seconds(std::chrono::milliseconds duration) { return static_cast<doubl
 // A mismatch that only a backend could see, in the length of a message, leaves the other side waiting.
 bool ends_group(ErrorKind kind) {
   return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout || kind == ErrorKind::mismatch;
+}
+
+std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job& job) {
+  std::vector<std::string> names;
+  for (const int rank : world_ranks) names.push_back(describe(job.rank_info(rank)));
+  return names;
 }
 
 // What a backend let through that is no Error is an engine's way to say that the connection broke.
@@ -55,9 +61,32 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
 }
 
 GroupImpl::GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested)
-    : job_(std::move(job)), members_(std::move(members)), requested_(requested) {
+    : job_(std::move(job)), members_(std::move(members)), requested_(requested), backend_(make_backend()) {}
+
+std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, Membership members, std::string_view requested) {
+  auto group = std::make_shared<GroupImpl>(job, std::move(members), requested);
+  job->enlist(group);
+  return group;
+}
+
+// A rank that fails here says so, because the others wait for it until their start_timeout.
+std::unique_ptr<Backend> GroupImpl::make_backend() {
   const bool one_host = members_.local_size == members_.size();
-  backend_ = make_backend(choose_backend(requested_, members_.size(), one_host), backend_context());
+  const auto name = choose_backend(requested_, members_.size(), one_host);
+  try {
+    return make_named_backend(name, backend_context());
+  } catch (...) {
+    const Error seen = as_error(std::current_exception());
+    auto why = seen.message();
+    if (ends_group(seen.kind())) {
+      if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(200))) why = *cause;
+    }
+    const Error error(seen.kind(), "connect",
+                      fmt::format("rank {} of {} could not join group \"{}\" with backend {}: {}", members_.rank,
+                                  members_.size(), members_.name, name, why));
+    job_->publish({world_rank(), false, error.what()});
+    throw error;
+  }
 }
 
 GroupImpl::~GroupImpl() = default;
@@ -94,10 +123,10 @@ Call GroupImpl::begin_message(std::string_view op) {
 }
 
 void GroupImpl::throw_if_failed(const Call& call) {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) return;
-  throw Error(failure_->kind(), call.op,
-              fmt::format("{} was not started, because the group failed before: {}", describe(call), failure_->what()));
+  const auto before = failure();
+  if (!before) return;
+  throw Error(before->kind(), call.op,
+              fmt::format("{} was not started, because the group failed before: {}", describe(call), before->what()));
 }
 
 std::string GroupImpl::describe(const Call& call) const {
@@ -113,41 +142,51 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
     // Ranks that gave up meanwhile know better than a list of who is late.
     if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause;
     if (absent.empty()) return fmt::format("all ranks wait in it; {} said: {}", backend_->name(), seen.message());
-    std::vector<std::string> names;
-    for (const int rank : absent) names.push_back(detail::describe(job_->rank_info(rank)));
     return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer",
-                       fmt::join(names, ", "));
+                       fmt::join(names_of(absent, *job_), ", "));
   }
   if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;
-  return fmt::format("after {:.1f} s of waiting a connection broke: {}", in_seconds(waited), seen.message());
+  const auto suspects = names_of(job_->ranks_at_address_in(seen.message(), members_.world_ranks), *job_);
+  const auto text = fmt::format("after {:.1f} s of waiting a connection broke: {}", in_seconds(waited), seen.message());
+  return suspects.empty() ? text : fmt::format("{}; that is the address of {}", text, fmt::join(suspects, " or "));
 }
 
-Error GroupImpl::end(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
+Error GroupImpl::describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
   const auto why = explain(call, seen, waited);
   const auto* how = seen.kind() == ErrorKind::timeout ? "did not finish within" : "failed after";
-  const Error error(seen.kind(), call.op,
-                    fmt::format("{} {} {:.1f} s: {}", describe(call), how, in_seconds(waited), why));
-  job_->publish({members_.world_ranks[static_cast<std::size_t>(members_.rank)], false, error.what()});
-  backend_->abort();
-  return error;
+  return Error(seen.kind(), call.op, fmt::format("{} {} {:.1f} s: {}", describe(call), how, in_seconds(waited), why));
 }
 
 void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
   const Error seen = as_error(std::move(problem));
   if (!ends_group(seen.kind()))
     throw Error(seen.kind(), call.op, fmt::format("{}: {}", describe(call), seen.message()));
-  const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = end(call, seen, waited);
-  throw *failure_;
+  const std::lock_guard one_at_a_time(failing_);
+  if (const auto before = failure()) throw *before;
+  const Error error = describe_failure(call, seen, waited);
+  job_->publish({world_rank(), false, error.what()});
+  job_->end_groups(error);
+  throw error;
 }
 
 void GroupImpl::abort(std::string_view reason) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) {
-    job_->publish({members_.world_ranks[static_cast<std::size_t>(members_.rank)], true, std::string(reason)});
-    failure_ = Error(ErrorKind::peer_lost, "abort", fmt::format("this rank gave up: {}", reason));
+  if (failure()) return;
+  job_->publish({world_rank(), true, std::string(reason)});
+  job_->end_groups(Error(ErrorKind::peer_lost, "abort", fmt::format("this rank gave up: {}", reason)));
+}
+
+void GroupImpl::end_because(const Error& error) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = error;
   }
   backend_->abort();
+}
+
+std::optional<Error> GroupImpl::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 }  // namespace lockstep::detail

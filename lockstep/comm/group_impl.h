@@ -33,8 +33,10 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
 
 class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  public:
-  /// Makes the backend, which meets the other members. `requested` is the backend's name or "auto".
-  GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested);
+  /// Meets the other members and makes the backend. `requested` is its name or "auto".
+  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, Membership members, std::string_view requested);
+
+  GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested);  ///< for make()
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
@@ -54,8 +56,11 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Rethrows `problem` of a call, with what is known about its cause. A lost peer or a missed deadline ends the group.
   [[noreturn]] void rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited);
 
-  /// Ends the group because of this rank's own reason, and tells the others.
+  /// Ends all groups of the job because of this rank's own reason, and tells the others.
   void abort(std::string_view reason) noexcept;
+
+  /// Every later call fails with `error`, and what is under way fails soon. Keeps an earlier reason.
+  void end_because(const Error& error) noexcept;
 
   /// "all_reduce 12 of group "world" on rank 0 of 3"
   std::string describe(const Call& call) const;
@@ -63,7 +68,10 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  private:
   BackendContext backend_context();
   void throw_if_failed(const Call& call);
-  Error end(const Call& call, const Error& seen, std::chrono::milliseconds waited);
+  std::optional<Error> failure();
+  std::unique_ptr<Backend> make_backend();
+  Error describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited);
+  int world_rank() const { return members_.world_ranks[static_cast<std::size_t>(members_.rank)]; }
   std::string explain(const Call& call, const Error& seen, std::chrono::milliseconds waited);
 
   std::shared_ptr<Job> job_;
@@ -73,7 +81,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::uint64_t sequence_ = 0;
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;
-  std::mutex mutex_;  ///< of failure_, because works may be waited for on several threads
+  std::mutex failing_;  ///< held while one thread finds out why the group failed
+  std::mutex mutex_;    ///< of failure_, because works may be waited for on several threads
   std::optional<Error> failure_;
 };
 

@@ -1,6 +1,7 @@
 #include <lockstep/comm/job.h>
 
 #include <lockstep/base/log.h>
+#include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,24 @@ Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankI
 
 Job::~Job() {
   if (failed_ && store_.held_here) linger();
+}
+
+void Job::enlist(const std::weak_ptr<GroupImpl>& group) {
+  const std::lock_guard lock(groups_mutex_);
+  std::erase_if(groups_, [](const auto& one) { return one.expired(); });
+  groups_.push_back(group);
+}
+
+void Job::end_groups(const Error& error) noexcept {
+  std::vector<std::shared_ptr<GroupImpl>> alive;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    for (const auto& one : groups_) {
+      if (auto group = one.lock()) alive.push_back(std::move(group));
+    }
+  }
+  // Without the lock: each takes its own.
+  for (const auto& group : alive) group->end_because(error);
 }
 
 // The request that is answered at once also limits how long the next ones on this connection wait for their answers.
@@ -106,6 +125,18 @@ std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, m
   } catch (const std::exception&) {
     return store_is_gone();
   }
+}
+
+std::vector<int> Job::ranks_at_address_in(const std::string& message, const std::vector<int>& among) const {
+  std::vector<int> found;
+  for (const int rank : among) {
+    const auto& address = rank_info(rank).address;
+    // Gloo writes "[10.0.0.2]:4711".
+    if (rank != world_.rank && !address.empty() && message.find("[" + address + "]") != std::string::npos) {
+      found.push_back(rank);
+    }
+  }
+  return found;
 }
 
 std::vector<int> Job::find_absent(const std::string& key, const std::vector<int>& of) noexcept {

@@ -9,11 +9,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep::detail {
+
+class GroupImpl;
 
 /// The first failure known in the job, as its rank described it.
 struct Fault {
@@ -38,6 +42,12 @@ class Job {
   const RankInfo& rank_info(int world_rank) const { return roster_.at(static_cast<std::size_t>(world_rank)); }
   const std::string& bind_address() const { return bind_address_; }
 
+  /// Remembers a group of the job for end_groups.
+  void enlist(const std::weak_ptr<GroupImpl>& group);
+
+  /// Ends all groups of the job in this process because of `error`: ranks that wait for this one hear of it.
+  void end_groups(const Error& error) noexcept;
+
   /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
   Fault publish(const Fault& fault) noexcept;
 
@@ -46,6 +56,9 @@ class Job {
   /// nothing does.
   std::optional<std::string> find_cause(const std::vector<int>& waited_for,
                                         std::chrono::milliseconds patience) noexcept;
+
+  /// Those of `among` whose host's address stands in an engine's message; more than one where they share a host.
+  std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
 
   /// Says, for the ranks `of` that wait in the same collective (`key` is unique to it), who is not among them.
   /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
@@ -66,6 +79,8 @@ class Job {
   std::string bind_address_;
   PeerWatch peers_;
   std::atomic<bool> failed_{false};
+  std::mutex groups_mutex_;
+  std::vector<std::weak_ptr<GroupImpl>> groups_;
 };
 
 }  // namespace lockstep::detail

@@ -1,5 +1,6 @@
 #include <lockstep/comm/roster.h>
 
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 
 #include <fmt/format.h>
@@ -32,6 +33,8 @@ std::string namespace_id(const char* file) {
   struct stat info {};
   return ::stat(file, &info) == 0 ? std::to_string(info.st_ino) : "none";
 }
+
+std::string given_host_id() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
 
 std::string host_name() {
   std::string name(256, '\0');
@@ -139,7 +142,7 @@ std::uint64_t started_ticks(std::int64_t pid) {
 }
 
 std::string host_identity() {
-  if (const char* given = std::getenv("LOCKSTEP_HOST_ID"); given != nullptr && *given != '\0') return given;
+  if (auto given = given_host_id(); !given.empty()) return given;
   return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/ipc");
 }
 
@@ -149,7 +152,8 @@ RankInfo this_rank(const World& world, const std::string& address) {
   info.host = world.host.empty() ? host_name() : world.host;
   info.host_identity = host_identity();
   info.pid = ::getpid();
-  info.pid_namespace = boot_id() + "/" + namespace_id("/proc/self/ns/pid");
+  // Behind a given identity this is to look like another machine in everything.
+  info.pid_namespace = boot_id() + "/" + namespace_id("/proc/self/ns/pid") + "/" + given_host_id();
   info.started_ticks = started_ticks(info.pid);
   info.address = address;
   return info;

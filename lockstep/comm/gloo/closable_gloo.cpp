@@ -1,5 +1,7 @@
 #include <lockstep/comm/gloo/closable_gloo.h>
 
+#include <lockstep/comm/gloo/without_sigpipe.h>
+
 #include <gloo/allgather.h>
 #include <gloo/transport/unbound_buffer.h>
 
@@ -23,6 +25,7 @@ void ClosableGloo::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 std::vector<std::string> ClosableGloo::exchange(const std::string& text) {
+  const WithoutSigpipe guard;
   const auto tag = nextTag();
   std::string mine = text;
   std::string all(text.size() * static_cast<std::size_t>(size_), '\0');

@@ -6,6 +6,7 @@
 #include <lockstep/comm/gloo/device.h>
 #include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/states.h>
+#include <lockstep/comm/gloo/without_sigpipe.h>
 #include <lockstep/comm/work_states.h>
 
 #include <utility>
@@ -37,6 +38,7 @@ c10d::ReduceOp c10d_op(ReduceOp op) {
 class GlooBackend : public Backend {
  public:
   explicit GlooBackend(const BackendContext& context) : size_(context.size), rank_(context.rank) {
+    const gloo::WithoutSigpipe guard;  // Gloo's threads inherit it
     auto options = c10d::ProcessGroupGloo::Options::create(context.start_timeout);
     options->devices.push_back(gloo::make_device(context));
     try {

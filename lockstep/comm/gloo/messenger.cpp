@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/comm/gloo/states.h>
+#include <lockstep/comm/gloo/without_sigpipe.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -83,6 +84,7 @@ Messenger::Done Messenger::run(std::packaged_task<void()> task) {
 
 Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int tag) {
   auto length = at::full({1}, bytes.numel(), at::TensorOptions().dtype(at::kLong));
+  const WithoutSigpipe guard;  // the thread inherits it
   auto length_work = send_part(group_, length, destination, length_tag(tag));
   auto content_work = send_part(group_, bytes, destination, content_tag(tag));
   return std::make_shared<MessageState>(run(std::packaged_task<void()>([=, timeout = timeout_] {
@@ -93,6 +95,7 @@ Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int t
 
 Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag) {
   auto length = at::empty({1}, at::TensorOptions().dtype(at::kLong));
+  const WithoutSigpipe guard;  // the thread inherits it
   auto length_work = receive_part(group_, length, source, length_tag(tag));
   auto& last = last_received_[{source, tag}];
   const auto before = last;

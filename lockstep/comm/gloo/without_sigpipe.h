@@ -1,0 +1,33 @@
+// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process instead of being an error.
+#pragma once
+
+#include <csignal>
+#include <ctime>
+
+namespace lockstep::detail::gloo {
+
+/// While alive, SIGPIPE does not reach this thread, nor threads it starts; the process's own handling stays as it is.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    if (sigismember(&before_, SIGPIPE) == 1) return;
+    // One that came meanwhile would be delivered by the unblocking.
+    const timespec at_once{};
+    while (sigtimedwait(&pipe_, nullptr, &at_once) > 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+};
+
+}  // namespace lockstep::detail::gloo
