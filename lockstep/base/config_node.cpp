@@ -28,6 +28,18 @@ const ConfigNode* ConfigNode::find(std::string_view key) const {
   return nullptr;
 }
 
+ConfigNode make_null(FilePosition position) {
+  ConfigNode node;
+  node.position = std::move(position);
+  return node;
+}
+
+ConfigNode make_section(FilePosition position) {
+  ConfigNode node = make_null(std::move(position));
+  node.kind = ConfigNode::Kind::map;
+  return node;
+}
+
 std::string describe_found(const ConfigNode& node) {
   switch (node.kind) {
     case ConfigNode::Kind::null: return "nothing";
@@ -51,7 +63,7 @@ std::vector<NamedArguments> read_named_list(const ConfigNode& node, std::string_
   std::vector<NamedArguments> result;
   for (const ConfigNode& item : node.items) {
     if (item.kind == ConfigNode::Kind::scalar) {
-      result.push_back({item.scalar, {.position = item.position}, item.position});
+      result.push_back({item.scalar, make_null(item.position), item.position});
     } else if (item.kind == ConfigNode::Kind::map && item.entries.size() == 1) {
       const auto& [name, arguments] = item.entries.front();
       if (arguments.kind != ConfigNode::Kind::map && arguments.kind != ConfigNode::Kind::null) {

@@ -20,7 +20,7 @@ struct ConfigNode {
   std::string scalar{};             ///< the text of a scalar, without quotes
   bool quoted = false;              ///< the scalar stood in quotes: it is text, whatever it looks like
   std::vector<ConfigNode> items{};  ///< of a list
-  std::vector<Entry> entries{};     ///< of a map, in the order of the file, keys unique
+  std::vector<Entry> entries;       ///< of a map, in the order of the file, keys unique
   FilePosition position{};          ///< file and line, or `override 'train.epochs=3'` with line 0
 
   /// The value under `key` of a map; nullptr when absent or when this is no map.
@@ -31,6 +31,10 @@ struct ConfigNode::Entry {
   std::string key;
   ConfigNode value;  ///< its position is that of the key
 };
+
+/// Nothing, and a map without keys.
+ConfigNode make_null(FilePosition position = {});
+ConfigNode make_section(FilePosition position = {});
 
 /// For messages: "nothing", "the text 'abc'", "a list", "a section".
 std::string describe_found(const ConfigNode& node);

@@ -12,7 +12,7 @@ namespace {
 
 class Printer final : public ConfigFields {
  public:
-  Printer() { open_.push_back({"", {.kind = ConfigNode::Kind::map}}); }
+  Printer() { open_.push_back({"", make_section()}); }
 
   std::string text() const { return print_yaml(open_.front().value); }
 
@@ -22,7 +22,7 @@ class Printer final : public ConfigFields {
   }
 
   bool enter(std::string_view key, std::string_view /*doc*/) override {
-    open_.push_back({std::string(key), {.kind = ConfigNode::Kind::map}});
+    open_.push_back({std::string(key), make_section()});
     return true;
   }
 

@@ -41,7 +41,7 @@ ConfigNode& find_or_add(ConfigNode& map, std::string_view key, const FilePositio
   for (auto& entry : map.entries) {
     if (entry.key == key) return entry.value;
   }
-  return map.entries.emplace_back(ConfigNode::Entry{std::string(key), {.position = position}}).value;
+  return map.entries.emplace_back(ConfigNode::Entry{std::string(key), make_null(position)}).value;
 }
 
 // A node that `path` leads through must be able to hold keys.

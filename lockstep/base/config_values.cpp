@@ -13,7 +13,7 @@ namespace lockstep::detail {
 namespace {
 
 template <typename T>
-constexpr std::string_view kSingular = "";
+constexpr std::string_view kSingular{};
 template <>
 constexpr std::string_view kSingular<bool> = "true or false";
 template <>
@@ -148,7 +148,11 @@ class ValueReader {
 };
 
 ConfigNode scalar_node(std::string text, bool quoted = false) {
-  return {.kind = ConfigNode::Kind::scalar, .scalar = std::move(text), .quoted = quoted};
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::scalar;
+  node.scalar = std::move(text);
+  node.quoted = quoted;
+  return node;
 }
 
 // Text that other YAML readers would take for something else.
@@ -169,7 +173,8 @@ ConfigNode node_of(const std::optional<T>& value) {
 
 template <typename T>
 ConfigNode node_of(const std::vector<T>& value) {
-  ConfigNode list{.kind = ConfigNode::Kind::list};
+  ConfigNode list;
+  list.kind = ConfigNode::Kind::list;
   for (const auto& item : value) list.items.push_back(node_of(item));
   return list;
 }

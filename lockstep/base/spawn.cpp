@@ -60,6 +60,7 @@ std::string find_program(const std::string& name, const Environment& environment
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (auto& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -156,7 +157,7 @@ Spawned spawn(const ChildOptions& options) {
   Plan plan;
   plan.program = find_program(arguments.front(), environment);
   plan.arguments = pointers(arguments);
-  for (const auto& [name, value] : environment) plan.environment_text.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) plan.environment_text.push_back(fmt::format("{}={}", name, value));
   plan.environment = pointers(plan.environment_text);
   plan.folder = options.working_directory.string();
   plan.null = open_null();

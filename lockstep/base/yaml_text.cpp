@@ -200,7 +200,7 @@ ConfigNode parse_yaml(std::string_view text, const std::string& file) {
   } catch (const YAML::Exception& error) {
     fail_to_parse(text, file, error);
   }
-  if (documents.empty()) return {.position = {file, 0}};
+  if (documents.empty()) return make_null({file, 0});
   if (documents.size() > 1) {
     fail_at(file, documents[1].Mark().is_null() ? 0 : documents[1].Mark().line + 1,
             "a second YAML document begins here; a configuration is one document (is the '-' or '---' meant so?)");
