@@ -73,7 +73,8 @@ StepLosses TrainingStep::run(const StepRequest& request) {
   const auto ranks = static_cast<double>(parallel_.group().size());
   double loss_sum = 0;
   std::optional<LossSum> global;
-  optimizer_.zero_grad();
+  // Undefined rather than zero, as newer libtorch does: a parameter that no rank used is then left alone.
+  model_.module->zero_grad(/*set_to_none=*/true);
   for (std::size_t i = 0; i < request.batches.size(); ++i) {
     const bool last = i + 1 == request.batches.size();
     std::optional<DataParallel::NoSync> quiet;

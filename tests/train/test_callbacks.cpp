@@ -6,11 +6,15 @@
 #include <lockstep/train/metrics.h>
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <limits>
 
 #include "base/expect_error.h"
+#include "support/forks.h"
 
 namespace lockstep::train {
 namespace {
@@ -90,6 +94,23 @@ TEST(Console, CutsTheBarToTheTerminal) {
     console.progress(std::string(500, '='));
   }
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "\r\x1b[K" + std::string(79, '=') + "\n");
+}
+
+TEST(Console, DrawsTheBarOnATerminalAsWideAsItIs) {
+  test::fork_ranks(1, {}, [](int) {
+    int terminal = -1, shell = -1;
+    winsize size{};
+    size.ws_col = 20;
+    size.ws_row = 5;
+    ASSERT_EQ(::openpty(&terminal, &shell, nullptr, nullptr, &size), 0);
+    ASSERT_GE(::dup2(shell, STDOUT_FILENO), 0);
+    ASSERT_TRUE(stdout_is_terminal());
+    Console console(true, progress_style("auto", stdout_is_terminal()));
+    console.progress(std::string(500, '='));
+    std::array<char, 1000> bytes{};
+    const auto count = ::read(terminal, bytes.data(), bytes.size());
+    EXPECT_EQ(std::string_view(bytes.data(), static_cast<std::size_t>(count)), "\r\x1b[K===================");
+  });
 }
 
 TEST(Console, StyleOfProgress) {

@@ -1,0 +1,17 @@
+// One rank of a run, for tests whose ranks another launcher starts: rank_program CONFIG.
+#include <lockstep/train/run.h>
+
+#include <cstdio>
+#include <exception>
+
+int main(int argc, char** argv) {
+  try {
+    if (argc != 2) return 2;
+    const auto config = lockstep::train::read_run_config(lockstep::load_config(argv[1]));
+    lockstep::train::run_training(config, lockstep::detect_world());
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
