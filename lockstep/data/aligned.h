@@ -1,9 +1,9 @@
 // Vectors whose memory begins at a multiple of 64 bytes, a cache line and the widest vector register.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
+#include <memory>
 #include <vector>
 
 namespace lockstep::data {
@@ -17,15 +17,19 @@ struct AlignedAllocator {
   template <typename U>
   explicit AlignedAllocator(const AlignedAllocator<U>&) noexcept {}
 
-  T* allocate(std::size_t count) {
-    const std::size_t bytes = (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    void* memory = std::aligned_alloc(kAlignment, bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-    return static_cast<T*>(memory);
+  T* allocate(std::size_t count) { return reinterpret_cast<T*>(std::allocator<Line>().allocate(lines(count))); }
+  void deallocate(T* memory, std::size_t count) noexcept {
+    std::allocator<Line>().deallocate(reinterpret_cast<Line*>(memory), lines(count));
   }
-  void deallocate(T* memory, std::size_t) noexcept { std::free(memory); }
 
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) noexcept { return true; }
+
+ private:
+  struct alignas(kAlignment) Line {
+    std::array<std::byte, kAlignment> bytes;
+  };
+
+  static std::size_t lines(std::size_t count) { return (count * sizeof(T) + kAlignment - 1) / kAlignment; }
 };
 
 template <typename T>

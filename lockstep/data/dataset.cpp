@@ -22,6 +22,7 @@ std::span<const DatasetFormat> dataset_formats() { return kFormats; }
 
 std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
+  names.reserve(kFormats.size());
   for (const DatasetFormat& format : kFormats) names.emplace_back(format.name);
   return names;
 }

@@ -11,6 +11,17 @@ bool is_geometric(const Transform& t) {
          std::holds_alternative<Resize>(t);
 }
 
+// Planes of bytes in memory that somebody else owns.
+struct BytePlanes {
+  const std::uint8_t* data;
+  std::size_t height;
+  std::size_t width;
+
+  const std::uint8_t* row(int channel, int y) const {
+    return data + (static_cast<std::size_t>(channel) * height + static_cast<std::size_t>(y)) * width;
+  }
+};
+
 // One row of the result from one row of bytes.
 void emit_row(const std::uint8_t* row, const AxisMap& columns, const float* lookup, float* out) {
   const float padding = lookup[0];
@@ -23,18 +34,21 @@ void emit_row(const std::uint8_t* row, const AxisMap& columns, const float* look
   std::fill(out + columns.end, out + columns.length, padding);
 }
 
-// The bytes that maps select, planes of rows.length x columns.length.
-void copy_bytes(std::span<const std::uint8_t> pixels, const PictureShape& shape, const AxisMap& rows,
-                const AxisMap& columns, std::vector<std::uint8_t>& out) {
+// The bytes that maps select, as planes of rows.length x columns.length.
+BytePlanes copy_bytes(const BytePlanes& source, int channels, const AxisMap& rows, const AxisMap& columns,
+                      std::vector<std::uint8_t>& out) {
+  const auto height = static_cast<std::size_t>(rows.length);
   const auto width = static_cast<std::size_t>(columns.length);
-  out.assign(static_cast<std::size_t>(shape.channels) * static_cast<std::size_t>(rows.length) * width, 0);
-  for (int c = 0; c < shape.channels; ++c) {
-    for (int y = rows.begin; y < rows.end; ++y) {
-      const std::uint8_t* source = pixels.data() + (c * shape.height + rows.source(y)) * shape.width;
-      std::uint8_t* target = out.data() + static_cast<std::size_t>(c * rows.length + y) * width;
-      for (int x = columns.begin; x < columns.end; ++x) target[x] = source[columns.source(x)];
+  out.assign(static_cast<std::size_t>(channels) * height * width, 0);
+  std::uint8_t* target = out.data();
+  for (int c = 0; c < channels; ++c) {
+    for (int y = 0; y < rows.length; ++y, target += width) {
+      if (y < rows.begin || y >= rows.end) continue;
+      const std::uint8_t* row = source.row(c, rows.source(y));
+      for (int x = columns.begin; x < columns.end; ++x) target[x] = row[columns.source(x)];
     }
   }
+  return {out.data(), height, width};
 }
 
 void widen_row(const std::uint8_t* row, std::span<const ResizeTap> columns, float* out) {
@@ -50,8 +64,57 @@ void blend_rows(const float* __restrict first, const float* __restrict second, c
   const float first_weight = tap.first_weight;
   const float second_weight = tap.second_weight;
   for (std::size_t x = 0; x < width; ++x) {
-    out[x] =
-        static_cast<std::uint8_t>(static_cast<int>(blend(first[x], first_weight, second[x], second_weight) + 0.5F));
+    out[x] = static_cast<std::uint8_t>(round_half_up(blend(first[x], first_weight, second[x], second_weight)));
+  }
+}
+
+// Makes the rows of a resized picture, which must be asked for channel by channel and from top to bottom: so two
+// buffers, for odd and even source rows, hold all that is still needed.
+class RowResizer {
+ public:
+  RowResizer(const BytePlanes& source, std::span<const ResizeTap> rows, std::span<const ResizeTap> columns,
+             FusedScratch& scratch)
+      : source_(source), rows_(rows), columns_(columns), scratch_(scratch) {
+    scratch_.row.resize(columns.size());
+    for (auto& row : scratch_.widened) row.resize(columns.size());
+  }
+
+  const std::uint8_t* row(int channel, int y) {
+    if (std::exchange(channel_, channel) != channel) held_ = {-1, -1};
+    const ResizeTap& tap = rows_[static_cast<std::size_t>(y)];
+    blend_rows(widened(tap.first), widened(tap.second), tap, columns_.size(), scratch_.row.data());
+    return scratch_.row.data();
+  }
+
+ private:
+  const float* widened(int y) {
+    const auto slot = static_cast<std::size_t>(y % 2);
+    float* buffer = scratch_.widened[slot].data();
+    if (std::exchange(held_[slot], y) != y) widen_row(source_.row(channel_, y), columns_, buffer);
+    return buffer;
+  }
+
+  BytePlanes source_;
+  std::span<const ResizeTap> rows_;
+  std::span<const ResizeTap> columns_;
+  FusedScratch& scratch_;
+  int channel_ = -1;
+  std::array<int, 2> held_{-1, -1};  // which source row each buffer holds
+};
+
+// The whole result; `row_of(channel, y)` gives the bytes of source row y.
+template <typename RowOf>
+void emit(const AxisMap& rows, const AxisMap& columns, std::span<const ByteLookup> lookups, float* out, RowOf row_of) {
+  int channel = 0;
+  for (const ByteLookup& lookup : lookups) {
+    for (int y = 0; y < rows.length; ++y, out += columns.length) {
+      if (y < rows.begin || y >= rows.end) {
+        std::fill(out, out + columns.length, lookup[0]);
+      } else {
+        emit_row(row_of(channel, rows.source(y)), columns, lookup.data(), out);
+      }
+    }
+    ++channel;
   }
 }
 
@@ -76,9 +139,7 @@ std::optional<FusedPlan> FusedPlan::compile(const std::vector<Transform>& transf
       if (plan.resize_) return std::nullopt;
       plan.resize_ = ResizePlan{.rows = resize_axis(height, resize->height),
                                 .columns = resize_axis(width, resize->width),
-                                .moves_before = plan.moves_.size(),
-                                .source_height = height,
-                                .source_width = width};
+                                .moves_before = plan.moves_.size()};
       height = resize->height;
       width = resize->width;
     }
@@ -110,64 +171,22 @@ FusedPlan::Maps FusedPlan::draw(Maps maps, std::size_t first_move, std::size_t l
 
 void FusedPlan::apply(std::span<const std::uint8_t> pixels, const SampleKey& key, std::span<float> out,
                       FusedScratch& scratch) const {
+  BytePlanes source{pixels.data(), static_cast<std::size_t>(input_.height), static_cast<std::size_t>(input_.width)};
   const Maps whole{AxisMap::identity(input_.height), AxisMap::identity(input_.width)};
   if (!resize_) {
-    gather(pixels, draw(whole, 0, moves_.size(), key), out);
+    const Maps maps = draw(whole, 0, moves_.size(), key);
+    emit(maps.rows, maps.columns, lookups_, out.data(), [&](int c, int y) { return source.row(c, y); });
     return;
   }
   const Maps before = draw(whole, 0, resize_->moves_before, key);
   if (!before.rows.is_identity(input_.height) || !before.columns.is_identity(input_.width)) {
-    copy_bytes(pixels, input_, before.rows, before.columns, scratch.cropped);
-    pixels = scratch.cropped;
+    source = copy_bytes(source, input_.channels, before.rows, before.columns, scratch.cropped);
   }
   const Maps resized{AxisMap::identity(static_cast<int>(resize_->rows.size())),
                      AxisMap::identity(static_cast<int>(resize_->columns.size()))};
-  resize(pixels, draw(resized, resize_->moves_before, moves_.size(), key), out, scratch);
-}
-
-void FusedPlan::gather(std::span<const std::uint8_t> pixels, const Maps& maps, std::span<float> out) const {
-  float* target = out.data();
-  for (int c = 0; c < input_.channels; ++c) {
-    const Lookup& lookup = lookups_[static_cast<std::size_t>(c)];
-    const std::uint8_t* plane = pixels.data() + c * input_.height * input_.width;
-    for (int y = 0; y < maps.rows.length; ++y, target += maps.columns.length) {
-      if (y < maps.rows.begin || y >= maps.rows.end) {
-        std::fill(target, target + maps.columns.length, lookup[0]);
-      } else {
-        emit_row(plane + maps.rows.source(y) * input_.width, maps.columns, lookup.data(), target);
-      }
-    }
-  }
-}
-
-void FusedPlan::resize(std::span<const std::uint8_t> pixels, const Maps& maps, std::span<float> out,
-                       FusedScratch& scratch) const {
-  const std::size_t width = resize_->columns.size();
-  scratch.row.resize(width);
-  for (auto& row : scratch.widened) row.resize(width);
-  float* target = out.data();
-  for (int c = 0; c < input_.channels; ++c) {
-    const Lookup& lookup = lookups_[static_cast<std::size_t>(c)];
-    const std::uint8_t* plane = pixels.data() + c * resize_->source_height * resize_->source_width;
-    // Rows are asked for from top to bottom, so two buffers, for odd and even rows, hold all that is still needed.
-    std::array<int, 2> held{-1, -1};
-    const auto widened = [&](int row) {
-      const auto slot = static_cast<std::size_t>(row % 2);
-      float* buffer = scratch.widened[slot].data();
-      if (std::exchange(held[slot], row) != row)
-        widen_row(plane + row * resize_->source_width, resize_->columns, buffer);
-      return buffer;
-    };
-    for (int y = 0; y < maps.rows.length; ++y, target += maps.columns.length) {
-      if (y < maps.rows.begin || y >= maps.rows.end) {
-        std::fill(target, target + maps.columns.length, lookup[0]);
-        continue;
-      }
-      const ResizeTap& tap = resize_->rows[static_cast<std::size_t>(maps.rows.source(y))];
-      blend_rows(widened(tap.first), widened(tap.second), tap, width, scratch.row.data());
-      emit_row(scratch.row.data(), maps.columns, lookup.data(), target);
-    }
-  }
+  const Maps maps = draw(resized, resize_->moves_before, moves_.size(), key);
+  RowResizer resizer(source, resize_->rows, resize_->columns, scratch);
+  emit(maps.rows, maps.columns, lookups_, out.data(), [&](int c, int y) { return resizer.row(c, y); });
 }
 
 }  // namespace lockstep::data

@@ -17,6 +17,9 @@
 
 namespace lockstep::data {
 
+/// What becomes of each value of a byte.
+using ByteLookup = std::array<float, 256>;
+
 /// Buffers that a thread keeps from picture to picture.
 struct FusedScratch {
   std::vector<std::uint8_t> cropped;
@@ -35,7 +38,6 @@ class FusedPlan {
 
  private:
   using Move = std::variant<RandomCrop, RandomHorizontalFlip>;
-  using Lookup = std::array<float, 256>;
 
   struct Maps {
     AxisMap rows;
@@ -46,21 +48,15 @@ class FusedPlan {
     std::vector<ResizeTap> rows;
     std::vector<ResizeTap> columns;
     std::size_t moves_before = 0;  ///< how many of the moves come before the resize
-    int source_height = 0;
-    int source_width = 0;
   };
 
   FusedPlan() = default;
 
   Maps draw(Maps maps, std::size_t first_move, std::size_t last_move, const SampleKey& key) const;
-  void gather(std::span<const std::uint8_t> pixels, const Maps& maps, std::span<float> out) const;
-  void resize(std::span<const std::uint8_t> pixels, const Maps& maps, std::span<float> out,
-              FusedScratch& scratch) const;
-
   PictureShape input_;
   std::vector<Move> moves_;
   std::optional<ResizePlan> resize_;
-  std::vector<Lookup> lookups_;  ///< one a channel
+  std::vector<ByteLookup> lookups_;  ///< one a channel
 };
 
 }  // namespace lockstep::data

@@ -15,7 +15,7 @@ struct IdxKind {
   std::size_t item_bytes;
   std::string_view items;
 };
-constexpr IdxKind kPictures{kIdxPictures, 16, 28 * 28, "pictures of 28 x 28"};
+constexpr IdxKind kPictures{kIdxPictures, 16, std::size_t{28} * 28, "pictures of 28 x 28"};
 constexpr IdxKind kLabels{kIdxLabels, 8, 1, "labels"};
 
 struct IdxFile {

@@ -32,6 +32,9 @@ inline float blend(float first, float first_weight, float second, float second_w
 }
 
 /// To the nearest whole number, halves up. For 0 <= value < 2^24.
-inline float round_whole(float value) { return static_cast<float>(static_cast<int>(value + 0.5F)); }
+inline int round_half_up(float value) {
+  constexpr float kHalf = 0.5F;
+  return static_cast<int>(value + kHalf);
+}
 
 }  // namespace lockstep::data

@@ -65,7 +65,7 @@ FloatPicture resize(const FloatPicture& in, const Resize& to) {
                    in.values[hwc(source, from_y, column.second, c)], column.second_weight);
     };
     const float value = blend(along_row(row.first), row.first_weight, along_row(row.second), row.second_weight);
-    // Pictures of int32 may hold negative values; floor rounds them as round_whole does the others.
+    // Pictures of int32 may hold negative values; floor rounds them as round_half_up does the others.
     const bool whole = in.state.type != PixelType::float32;
     out.values[hwc(out.state.shape, y, x, c)] = whole ? std::floor(value + 0.5F) : value;
   });

@@ -88,7 +88,8 @@ constexpr std::array<std::string_view, 10> kGlyphs{
 
 double ink(std::string_view glyph, int x, int y) {
   if (x < 0 || y < 0 || x >= kGlyphWidth || y >= kGlyphHeight) return 0;
-  return glyph[static_cast<std::size_t>(y * kGlyphWidth + x)] == '#' ? 1 : 0;
+  const int cell = y * kGlyphWidth + x;
+  return glyph[static_cast<std::size_t>(cell)] == '#' ? 1 : 0;
 }
 
 // The glyph between its cells' centres, bilinear; this is what blurs the strokes. `p` counts cells from the middle.
@@ -118,6 +119,7 @@ void draw_mnist(std::uint64_t seed, Split split, std::int64_t index, int label, 
   const double brightness = random.uniform(200, 255);
 
   const std::string_view glyph = kGlyphs[static_cast<std::size_t>(label)];
+  auto next = pixels.begin();
   for (int y = 0; y < kSide; ++y) {
     for (int x = 0; x < kSide; ++x) {
       const Point turned = turn({x + 0.5 - centre.x, y + 0.5 - centre.y});
@@ -125,7 +127,7 @@ void draw_mnist(std::uint64_t seed, Split split, std::int64_t index, int label, 
       const double stroke = unit((blurred_ink(glyph, cell) - pen) / 0.35);
       // Noise lies on the ink alone: MNIST's background is 0.
       const double grain = 1 - 0.2 * random.uniform();
-      pixels[static_cast<std::size_t>(y * kSide + x)] = to_byte(brightness * stroke * grain);
+      *next++ = to_byte(brightness * stroke * grain);
     }
   }
 }

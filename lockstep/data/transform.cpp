@@ -168,6 +168,7 @@ struct ToText {
 
 std::vector<std::string> transform_names() {
   std::vector<std::string> names;
+  names.reserve(kEntries.size());
   for (const Entry& entry : kEntries) names.emplace_back(entry.name);
   return names;
 }
