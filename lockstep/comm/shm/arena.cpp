@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/arena.h>
+#include <lockstep/comm/shm/available_memory.h>
 
 #include <cerrno>
 
@@ -34,6 +35,10 @@ Arena::Arena(UniqueFd file, int rank, int ranks, std::shared_ptr<SharedBlocks> r
       registry_(std::move(registry)),
       rank_(rank),
       ranks_(ranks) {}
+
+bool Arena::has_room_for(std::size_t bytes) const {
+  return bytes < available_memory() / static_cast<std::uint64_t>(ranks_);
+}
 
 Arena::Made Arena::make(std::size_t bytes) {
   // Parts of huge pages are of no use, and parts of small ones would share a page between ranks.

@@ -43,6 +43,10 @@ class Arena {
  public:
   Arena(UniqueFd file, int rank, int ranks, std::shared_ptr<SharedBlocks> registry);
 
+  /// Whether there is memory for a block of `bytes` for each rank, all together. To be asked by all ranks before any of
+  /// them makes it: the kernel would rather end a process than refuse to give it more memory than there is.
+  bool has_room_for(std::size_t bytes) const;
+
   /// `error`: why it failed here, as an errno; then there is no block.
   struct Made {
     std::unique_ptr<Block> block;

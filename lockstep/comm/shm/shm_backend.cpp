@@ -3,6 +3,7 @@
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/shm/all_reduce.h>
 #include <lockstep/comm/shm/arena.h>
+#include <lockstep/comm/shm/available_memory.h>
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/meeting.h>
 #include <lockstep/comm/shm/transfer.h>
@@ -12,7 +13,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
+#include <limits>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -161,8 +164,12 @@ class ShmBackend : public Backend {
     const auto options = at::TensorOptions().dtype(dtype);
     const at::Tensor empty = at::empty({0}, options);
     if (elements == 0) return empty;
-    auto made = arena_.make(static_cast<std::size_t>(elements) * item_bytes(empty));
-    check_all_made(describe_allocation(empty, elements), made.error);
+    const Signature signature = describe_allocation(empty, elements);
+    const auto most = std::numeric_limits<std::size_t>::max() / item_bytes(empty);
+    const std::size_t bytes = std::min(most, static_cast<std::size_t>(elements)) * item_bytes(empty);
+    check_all(signature, bytes, arena_.has_room_for(bytes) ? 0 : ENOMEM);
+    auto made = arena_.make(bytes);
+    check_all(signature, bytes, made.error);
     made.block->open();
     std::byte* const data = made.block->part();
     const std::shared_ptr<shm::Block> block = std::move(made.block);
@@ -260,14 +267,19 @@ class ShmBackend : public Backend {
     }
   }
 
-  // A block is there on all ranks or on none.
-  void check_all_made(const Signature& signature, int error) {
+  // Throws on all ranks when one of them has an error.
+  void check_all(const Signature& signature, std::size_t bytes, int error) {
     std::vector<int> errors(size());
     gather_bytes(signature, std::as_bytes(std::span(&error, 1)), std::as_writable_bytes(std::span(errors)));
     const auto failed = std::find_if(errors.begin(), errors.end(), [](int code) { return code != 0; });
     if (failed == errors.end()) return;
-    fail(ErrorKind::io, "allocate", "rank {} cannot get the shared memory for {}: {}", failed - errors.begin(),
-         shm::describe(signature), std::generic_category().message(*failed));
+    constexpr double kGiB = 1 << 30;
+    fail(ErrorKind::io, "allocate",
+         "rank {} cannot get shared memory for {}: {}. It takes {:.2f} GiB on each of {} ranks, and this machine has "
+         "{:.2f} "
+         "GiB left",
+         failed - errors.begin(), shm::describe(signature), std::generic_category().message(*failed),
+         static_cast<double>(bytes) / kGiB, size(), static_cast<double>(shm::available_memory()) / kGiB);
   }
 
   UniqueFd held_;
