@@ -239,13 +239,26 @@ TEST(Loader, WorkersStayWithinThePrefetch) {
   EXPECT_EQ(dataset->accesses.load(), 200);
 }
 
+void wait_for_accesses(const TryingDataset& dataset, std::int64_t count) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (dataset.accesses.load() < count && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  ASSERT_EQ(dataset.accesses.load(), count);
+}
+
 TEST(Loader, WorkersRunAheadOfTheConsumer) {
   const auto dataset = std::make_shared<TryingDataset>(200);
   Loader loader = make_loader(dataset, 2, {.batch_size = 2}, 4);
   loader.start(0);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (dataset->accesses.load() < 8 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  EXPECT_EQ(dataset->accesses.load(), 8) << "nobody asked for a batch, yet four should be made";
+  wait_for_accesses(*dataset, 8);  // nobody asked for a batch, yet four are made
+}
+
+TEST(Loader, StartDropsBatchesThatWereReady) {
+  const auto dataset = std::make_shared<TryingDataset>(200);
+  Loader loader = make_loader(dataset, 1, {.batch_size = 2}, 4);
+  loader.start(0);
+  wait_for_accesses(*dataset, 8);  // one worker: the first three batches are complete
+  loader.start(1);
+  for (int step = 0; step < 4; ++step) EXPECT_EQ(loader.next()->epoch, 1);
 }
 
 TEST(Loader, RefusesPartsThatDoNotFit) {

@@ -108,6 +108,8 @@ TEST(TransformSpecs, ValuesOutOfRange) {
 }
 
 TEST(TransformSpecs, CropLargerThanThePicture) {
+  expect_refused(spec("random_crop", {{"size", Numbers{33, 32}}}), {"33x32", "32x32"});
+  expect_refused(spec("random_crop", {{"size", Numbers{32, 33}}}), {"32x33", "32x32"});
   expect_refused(spec("random_crop", {{"size", 41.0}, {"padding", 4.0}}, 3),
                  {"41x41", "40x40", "padding", "run.yaml:3"});
 }
