@@ -8,6 +8,7 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace lockstep::test {
 
@@ -50,6 +51,14 @@ inline std::string case_name(const testing::TestParamInfo<OnEveryBackend::ParamT
   return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }
 
-inline auto every_backend() { return testing::Combine(testing::Values("gloo", "shm"), testing::Values(1, 2, 3, 4)); }
+/// Every backend with 1 to 4 ranks; under mpirun the mpi backend with the ranks there are.
+inline std::vector<OnEveryBackend::ParamType> every_backend() {
+  if (const auto size = mpirun_size()) return {{"mpi", *size}};
+  std::vector<OnEveryBackend::ParamType> cases;
+  for (const char* backend : {"gloo", "shm"}) {
+    for (int size = 1; size <= 4; ++size) cases.emplace_back(backend, size);
+  }
+  return cases;
+}
 
 }  // namespace lockstep::test

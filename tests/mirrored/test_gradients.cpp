@@ -13,7 +13,7 @@ namespace lockstep::test {
 namespace {
 
 using GradientsTest = OnEveryBackend;
-INSTANTIATE_TEST_SUITE_P(, GradientsTest, every_backend(), case_name);
+INSTANTIATE_TEST_SUITE_P(All, GradientsTest, testing::ValuesIn(every_backend()), case_name);
 
 TEST_P(GradientsTest, AveragesGradients) { expect_equals_one_process(scenario_of<Toy>()); }
 

@@ -198,7 +198,7 @@ void train_and_compare(std::uint32_t seed, Rank& rank) {
 }
 
 using RandomModulesTest = OnEveryBackend;
-INSTANTIATE_TEST_SUITE_P(, RandomModulesTest, every_backend(), case_name);
+INSTANTIATE_TEST_SUITE_P(All, RandomModulesTest, testing::ValuesIn(every_backend()), case_name);
 
 TEST_P(RandomModulesTest, TrainAsInOneProcess) {
   on_ranks([](Rank& rank) {

@@ -10,7 +10,7 @@ namespace lockstep::test {
 namespace {
 
 using ReplicasTest = OnEveryBackend;
-INSTANTIATE_TEST_SUITE_P(, ReplicasTest, every_backend(), case_name);
+INSTANTIATE_TEST_SUITE_P(All, ReplicasTest, testing::ValuesIn(every_backend()), case_name);
 
 TEST_P(ReplicasTest, StartFromRankZerosParametersAndBuffers) {
   on_ranks([](Rank& rank) {
