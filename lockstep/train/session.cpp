@@ -120,14 +120,15 @@ StepReport Session::train_step() {
                     .total_steps = plan_.total_steps,
                     .lr = learning_rate(plan_.schedule, state_.step)};
   const auto first = state_.step_in_epoch * config_.train.accumulate;
-  const auto count = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
-  std::vector<std::shared_ptr<data::Batch>> batches;
-  for (std::int64_t i = 0; i < count; ++i) {
-    batches.push_back(loader_->next());
-    report.samples += batches.back()->global_count;
-  }
-  const auto losses = step_->run({batches, report.lr, metrics_due(config_.callbacks.metrics_every, report.step),
-                                  report.epoch, report.step_in_epoch});
+  const auto batches = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
+  for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
+  const auto losses = step_->run({.batches = batches,
+                                  .pictures = report.samples,
+                                  .lr = report.lr,
+                                  .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
+                                  .epoch = report.epoch,
+                                  .step_in_epoch = report.step_in_epoch},
+                                 *loader_);
   report.local_loss = losses.local;
   report.loss = losses.global;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -27,18 +27,6 @@ class LossSum {
   Work work_;
 };
 
-std::int64_t pictures_of_all_ranks(BatchList batches) {
-  std::int64_t sum = 0;
-  for (const auto& batch : batches) sum += batch->global_count;
-  return sum;
-}
-
-std::int64_t own_pictures(BatchList batches) {
-  std::int64_t sum = 0;
-  for (const auto& batch : batches) sum += batch->count;
-  return sum;
-}
-
 std::vector<at::Tensor> parameters_of(const torch::optim::Optimizer& optimizer) {
   std::vector<at::Tensor> out;
   for (const auto& group : optimizer.param_groups()) {
@@ -53,8 +41,7 @@ TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parall
                            const ForwardOptions& options, double clip_norm)
     : model_(model), parallel_(parallel), optimizer_(optimizer), options_(options), clip_norm_(clip_norm) {}
 
-at::Tensor TrainingStep::forward_checked(const StepRequest& request, std::size_t i, double& loss_sum) const {
-  const auto& batch = request.batches[i];
+at::Tensor TrainingStep::forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const {
   if (batch->count == 0) return {};
   auto loss = forward(model_, batch, options_).loss;
   const double value = loss.item<double>();
@@ -64,33 +51,36 @@ at::Tensor TrainingStep::forward_checked(const StepRequest& request, std::size_t
          "train.clip_norm may help",
          request.epoch, request.step_in_epoch, value, parallel_.group().world().rank);
   }
-  loss_sum += value * static_cast<double>(batch->count);
   return loss;
 }
 
-StepLosses TrainingStep::run(const StepRequest& request) {
-  const auto pictures = static_cast<double>(pictures_of_all_ranks(request.batches));
+StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
+  const auto pictures = static_cast<double>(request.pictures);
   const auto ranks = static_cast<double>(parallel_.group().size());
-  double loss_sum = 0;
-  std::optional<LossSum> global;
+  double own_loss = 0, own_pictures = 0;
+  std::optional<LossSum> all_loss;
   // Undefined rather than zero, as newer libtorch does: a parameter that no rank used is then left alone.
   model_.module->zero_grad(/*set_to_none=*/true);
-  for (std::size_t i = 0; i < request.batches.size(); ++i) {
-    const bool last = i + 1 == request.batches.size();
+  for (std::int64_t i = 0; i < request.batches; ++i) {
+    const bool last = i + 1 == request.batches;
     std::optional<DataParallel::NoSync> quiet;
     if (!last) quiet.emplace(parallel_);
-    const auto loss = forward_checked(request, i, loss_sum);
-    if (last && request.want_global_loss) global.emplace(loss_sum, parallel_.group());
+    const auto batch = loader.next();
+    const auto count = static_cast<double>(batch->count);
+    const auto loss = forward_checked(batch, request);
+    if (loss.defined()) own_loss += loss.item<double>() * count;
+    own_pictures += count;
+    if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
     if (!loss.defined()) {
       parallel_.backward_without_data();
       continue;
     }
-    const double share = static_cast<double>(request.batches[i]->count) * ranks / pictures;
+    const double share = count * ranks / pictures;
     (share == 1.0 ? loss : loss * share).backward();
   }
   StepLosses losses;
-  if (const auto own = own_pictures(request.batches); own > 0) losses.local = loss_sum / static_cast<double>(own);
-  if (global) losses.global = global->wait() / pictures;
+  if (own_pictures > 0) losses.local = own_loss / own_pictures;
+  if (all_loss) losses.global = all_loss->wait() / pictures;
   update(request.lr);
   return losses;
 }

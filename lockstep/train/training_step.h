@@ -1,14 +1,13 @@
 // One optimizer step: forward and backward of this rank's batches, and the update.
 #pragma once
 
-#include <lockstep/data/batch.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/forward.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 
 namespace torch::optim {
 class Optimizer;
@@ -16,10 +15,9 @@ class Optimizer;
 
 namespace lockstep::train {
 
-using BatchList = std::span<const std::shared_ptr<data::Batch>>;
-
 struct StepRequest {
-  BatchList batches;  ///< this rank's, at least one, some perhaps empty; as many on every rank
+  std::int64_t batches = 1;   ///< of each rank in this step
+  std::int64_t pictures = 1;  ///< in all batches of all ranks
   double lr = 0;
   bool want_global_loss = false;
   std::int64_t epoch = 0;  ///< for messages: both count from 1
@@ -40,11 +38,13 @@ class TrainingStep {
   TrainingStep(const models::Classifier& model, DataParallel& parallel, torch::optim::Optimizer& optimizer,
                const ForwardOptions& options, double clip_norm);
 
-  /// Error(numeric) naming epoch, step and rank when a loss is NaN or infinite, before anything is updated.
-  StepLosses run(const StepRequest& request);
+  /// Takes the step's batches from `loader`, some perhaps empty. Error(numeric) naming epoch, step and rank when a loss
+  /// is NaN or infinite, before anything is updated.
+  StepLosses run(const StepRequest& request, data::Loader& loader);
 
  private:
-  at::Tensor forward_checked(const StepRequest& request, std::size_t batch, double& loss_sum) const;
+  /// The mean loss; undefined for an empty batch.
+  at::Tensor forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const;
   void update(double lr);
 
   const models::Classifier& model_;
