@@ -18,7 +18,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr auto kFaultKey = "fault";
-constexpr auto kAcknowledgedKey = "fault_acknowledged";
 constexpr auto kPoll = milliseconds(20);
 constexpr auto kStoreAnswer = std::chrono::seconds(2);
 
@@ -26,6 +25,8 @@ std::string encode(const Fault& fault) {
   return nlohmann::json{{"rank", fault.rank}, {"aborted", fault.aborted}, {"reason", fault.reason}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
+
+std::string acknowledged_key(int rank) { return fmt::format("fault_acknowledged/{}", rank); }
 
 Fault decode_fault(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
@@ -162,7 +163,7 @@ std::vector<int> Job::find_absent(const std::string& key, const std::vector<int>
 
 void Job::acknowledge() noexcept {
   try {
-    store_.store->add(kAcknowledgedKey, 1);
+    store_.store->set(acknowledged_key(world_.rank), to_bytes("1"));
   } catch (const std::exception& error) {
     log_debug("the store at {} is gone: {}", store_.where, error.what());
   }
@@ -171,14 +172,19 @@ void Job::acknowledge() noexcept {
 void Job::linger() noexcept {
   try {
     const auto deadline = Clock::now() + std::chrono::seconds(2);
-    for (;;) {
-      const auto alive = world_.size - static_cast<std::int64_t>(peers_.ended().size());
-      if (store_.store->add(kAcknowledgedKey, 0) >= alive || Clock::now() >= deadline) return;
-      std::this_thread::sleep_for(kPoll);
-    }
+    while (!everybody_knows() && Clock::now() < deadline) std::this_thread::sleep_for(kPoll);
   } catch (const std::exception& error) {
     log_debug("the store at {} ended early: {}", store_.where, error.what());
   }
+}
+
+bool Job::everybody_knows() {
+  const auto ended = peers_.ended();
+  for (const auto& peer : roster_) {
+    const bool is_gone = std::count(ended.begin(), ended.end(), peer.rank) != 0;
+    if (!is_gone && !store_.store->check({acknowledged_key(peer.rank)})) return false;
+  }
+  return true;
 }
 
 }  // namespace lockstep::detail

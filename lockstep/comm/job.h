@@ -71,6 +71,7 @@ class Job {
   bool store_answers() noexcept;
   void acknowledge() noexcept;
   void linger() noexcept;
+  bool everybody_knows();
 
   World world_;
   GroupOptions options_;
