@@ -17,7 +17,7 @@ cmake --preset release >/dev/null
 cmake --build --preset release
 
 stage "lint"
-scripts/lint.sh --tidy
+scripts/lint.sh
 
 for preset in tsan asan-ubsan; do
   stage "tests without libtorch: $preset"

@@ -207,8 +207,8 @@ TEST(Process, InheritsNeitherClosedOnExecNorBlockedSignals) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const auto result =
-      capture(fmt::format("test -e /proc/$$/fd/{} || echo closed; exec grep SigBlk /proc/self/status", pipe.read_end.get()));
+  const auto result = capture(
+      fmt::format("test -e /proc/$$/fd/{} || echo closed; exec grep SigBlk /proc/self/status", pipe.read_end.get()));
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(result.out, "closed\nSigBlk:\t0000000000000000\n");
 }
