@@ -33,7 +33,7 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   while (!about->get_subcommands().empty()) about = about->get_subcommands().front();
   std::string command = about->get_name();
   for (const CLI::App* parent = about->get_parent(); parent != nullptr; parent = parent->get_parent()) {
-    command = parent->get_name() + " " + command;
+    command.insert(0, parent->get_name() + " ");
   }
   fmt::print(stderr, "lockstep: error: {} (see '{} --help')\n", error.what(), command);
   return kUsage;
