@@ -61,6 +61,7 @@ std::vector<Point> smoothed(const std::vector<Point>& points) {
 
 std::string curve(const Plane& plane, const std::vector<Point>& points, std::string_view color, double width) {
   std::vector<Point> pixels;
+  pixels.reserve(points.size());
   for (const auto& p : points) pixels.push_back(plane.at(p));
   return svg::polyline(pixels, color, width);
 }
