@@ -58,11 +58,11 @@ TEST(RunCommand, WithoutPrefix) {
 }
 
 // A launcher with libtorch's own threads, on which signals may land just as well.
-Child start_launcher(const Words& actions) {
+Child start_launcher(const Words& actions, const Environment& more = {}) {
   ChildOptions options;
   options.arguments = {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2"};
   for (const auto& word : rank_program(actions)) options.arguments.push_back(word);
-  options.environment = plain_environment();
+  options.environment = environment_with(more);
   options.environment->erase("OMP_NUM_THREADS");
   options.environment->insert_or_assign("OPENBLAS_NUM_THREADS", std::string("4"));
   options.out = ChildStream::pipe;
@@ -87,7 +87,9 @@ TEST(RunCommand, PassesOnASignalWhicheverThreadGetsIt) {
 
 TEST(RunCommand, NobodyIsLeftWhenTheLauncherIsKilled) {
   Probe probe;
-  Child launcher = start_launcher({"leave=here", "ignore=15", "print=ready", "sleep_ms=60000"});
+  const TemporaryFolder folder;  // takes what a killed launcher cannot remove
+  Child launcher = start_launcher({"leave=here", "ignore=15", "print=ready", "sleep_ms=60000"},
+                                  {{"TMPDIR", folder.path().string()}});
   wait_for_output(launcher);
   ::kill(launcher.pid(), SIGKILL);
   EXPECT_EQ(launcher.wait_for(20s), (ExitStatus{0, SIGKILL}));

@@ -219,7 +219,10 @@ TEST(Supervise, LeavesItsCallersOtherChildrenAlone) {
 
 TEST(Supervise, NobodyIsLeftWhenTheLauncherItselfIsKilled) {
   test::Probe probe;
-  const auto outcomes = test::fork_outcomes(1, {}, [](int) {
+  const TemporaryFolder folder;  // takes what a killed launcher cannot remove
+  test::ForkOptions options;
+  options.environment = {{"TMPDIR", folder.path().string()}};
+  const auto outcomes = test::fork_outcomes(1, options, [](int) {
     run(2, {"leave=here", "1:sleep_ms=300", "1:kill_parent=9", "sleep_ms=60000"});
   });
   EXPECT_EQ(outcomes[0].status, (ExitStatus{0, SIGKILL})) << test::describe(outcomes[0]);
