@@ -139,7 +139,7 @@ TEST(Failures, ARankThatStopsForeverInTheMiddleIsNamed) {
     const auto operation = rank.start(Kind::all_reduce, DType::int32, ReduceOp::sum, -1, bytes(data.data()),
                                       bytes(data.data()), data.size());
     if (self.rank() == 1) {
-      std::this_thread::sleep_for(seconds(1));
+      std::this_thread::sleep_for(seconds(4));
       ::_exit(0);
     }
     try {
@@ -149,6 +149,8 @@ TEST(Failures, ARankThatStopsForeverInTheMiddleIsNamed) {
       EXPECT_EQ(error.kind(), ErrorKind::timeout);
       EXPECT_TRUE(mentions(error, "for rank 1 (world rank 101), which has not")) << error.what();
     }
+    // Who is done first must not be missed by the other, which may have begun to wait later.
+    std::this_thread::sleep_for(seconds(2));
   });
   lockstep::test::expect_all_ok(outcomes);
 }
