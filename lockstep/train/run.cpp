@@ -107,6 +107,7 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Sessi
 }
 
 void prepare_folders(const RunConfig& config, const WorkDir& work_dir) {
+  remove_abandoned_temporaries(config.system.work_dir);
   write_file_atomically(work_dir.config(), print_config(config));
   const auto checkpoints = checkpoint_folder_of(config);
   require_writable_folder(checkpoints, "checkpoint.folder");

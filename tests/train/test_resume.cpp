@@ -1,9 +1,14 @@
 // Runs that end early, in every way, and go on.
+#include <lockstep/comm/collectives.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/metrics.h>
+#include <lockstep/train/resume.h>
+#include <lockstep/train/runtime.h>
+#include <lockstep/train/share_checkpoint.h>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <torch/torch.h>
 
 #include <csignal>
 #include <fstream>
@@ -134,21 +139,44 @@ TEST(Resume, AFullDiskEndsTheRunNamingItAndLosesNothing) {
   fs::create_directory(disk);
   const auto config = mnist().config("full", {"checkpoint.folder=" + disk.string(), "checkpoint.every_steps=1",
                                               "checkpoint.keep=100", "train.epochs=2"});
-  const auto outcome = test::fork_outcomes(1, {}, [&](int) {
+  const auto outcomes = test::rank_outcomes(2, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     // A checkpoint of this model takes about 100 KB.
-    test::mount_small_disk(disk, 512 << 10);
+    if (rank.rank() == 0) test::mount_small_disk(disk, 512 << 10);
     try {
-      run_training(config, World());
+      run_training(config, rank.world());
       ADD_FAILURE() << "the run did not notice the full disk";
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::io);
+      EXPECT_EQ(error.kind(), rank.rank() == 0 ? ErrorKind::io : ErrorKind::peer_lost);
       expect_words(error.what(), {"disk is full", disk.string(), "bytes free"});
     }
+    if (rank.rank() != 0) return;
     const auto files = list_checkpoints(disk);
     ASSERT_GE(files.size(), 2u);
     for (const auto& file : files) EXPECT_EQ(load_checkpoint(file.file).state.step, file.step);
   });
-  test::expect_all_ok(outcome);
+  test::expect_all_ok(outcomes);
+}
+
+TEST(Resume, EachRankGetsItsRandomNumbersBack) {
+  test::run_ranks(3, SmallRun::small_rank_options(), [](test::Rank& rank) {
+    torch::nn::Linear model(2, 2);
+    torch::optim::SGD optimizer(model->parameters(), 0.1);
+    seed_rank(1, rank.rank(), 0);
+    torch::rand({5});
+    auto saved = take_checkpoint({}, *model, optimizer, rank.group());
+    const auto numbers = torch::rand({4});
+    auto shared = share_checkpoint(std::move(saved), rank.group());
+    ASSERT_TRUE(shared);
+    restore_generator(*shared, rank.group(), 1);
+    EXPECT_TRUE(torch::equal(torch::rand({4}), numbers));
+    const auto all = all_gather(numbers.unsqueeze(0), rank.group());
+    EXPECT_FALSE(torch::equal(all[0], all[1]));
+    EXPECT_FALSE(torch::equal(all[1], all[2]));
+    // A run that had two ranks only: the third starts a sequence of its own.
+    shared->tensors["generators"] = shared->tensors["generators"].slice(0, 0, 2);
+    restore_generator(*shared, rank.group(), 1);
+    EXPECT_EQ(torch::equal(torch::rand({4}), numbers), rank.rank() < 2);
+  });
 }
 
 // Kills all ranks at a random moment, again and again, until the run gets through.

@@ -101,7 +101,7 @@ TEST(Run, TwoRanksWithHalfTheBatchEqualOneWithTheWhole) {
 }
 
 TEST(Run, UnevenLastBatchesWeighAsMuchAsTheirPictures) {
-  // 100 pictures, 32 a step: the fourth has 4, which three ranks share as 2, 1, 1 and eight ranks as 1 on four of them.
+  // 100 pictures, 33 a step: the fourth step has one.
   const std::vector<std::string> exact = {"data.remainder=exact", "data.shuffle=true"};
   const auto with_batch = [&](std::string batch) {
     auto overrides = exact;
@@ -112,7 +112,9 @@ TEST(Run, UnevenLastBatchesWeighAsMuchAsTheirPictures) {
   mnist().run(3, mnist().config("uneven_3", with_batch("11")));
   EXPECT_EQ(mnist().result("uneven_1")["steps"], 8);
   EXPECT_EQ(mnist().result("uneven_3")["steps"], 8);
-  // In the last step only one of three ranks has a picture.
+  // In the last step only one of three ranks has a picture. The 50 for evaluation do not divide by three either.
+  EXPECT_EQ(mnist().result("uneven_3")["eval_samples"], 50);
+  EXPECT_EQ(mnist().result("uneven_1")["eval_accuracy"], mnist().result("uneven_3")["eval_accuracy"]);
   expect_close_weights(mnist(), "uneven_1", "uneven_3", 1e-5);
   const auto one = read_metrics(mnist().work_dir("uneven_1") / "metrics.jsonl");
   const auto three = read_metrics(mnist().work_dir("uneven_3") / "metrics.jsonl");
