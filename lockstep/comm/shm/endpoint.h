@@ -4,7 +4,6 @@
 #include <lockstep/comm/shm/segment.h>
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace lockstep::shm {
@@ -37,7 +36,7 @@ class Endpoint {
   /// Whether `sequence` is next to be entered and its header may be overwritten.
   bool may_enter(std::uint64_t sequence);
   void enter(std::uint64_t sequence, const Signature& signature, std::uint64_t hash, const Place& place,
-             bool holds_chunk, std::string_view note);
+             bool holds_chunk);
   /// The header of another rank (or this one), nullptr as long as that rank has not entered `sequence`.
   const Header* entered(int rank, std::uint64_t sequence);
 
