@@ -6,8 +6,8 @@
 // end, parameters without a gradient count as zeros, so every rank sends every bucket in every round and no rank needs
 // to know what the others' graphs look like.
 //
-// The first round only watches: the order in which rank 0's gradients arrived decides the buckets, so they are laid
-// out once, no gradient is ever held twice, and nothing is moved later.
+// The first round only watches: the order in which rank 0's gradients arrived decides the buckets, which are laid out
+// once at its end and never change.
 //
 // When backward throws on some rank, the others are waiting in the middle of the round. That rank makes up for it when
 // it comes to its next backward: it sends the rest of the buckets, marked as given up. The last bucket is only sent at
