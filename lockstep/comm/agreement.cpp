@@ -35,6 +35,10 @@ std::string fingerprint(const std::string& signature) {
   return message;
 }
 
+std::string refusal(const std::string& signature, const std::string& problem) {
+  return fmt::format("{} (refused there: {})", signature, problem);
+}
+
 std::optional<std::string> disagreement(const std::vector<std::string>& fingerprints) {
   std::vector<std::pair<std::string, std::vector<int>>> kinds;  // in order of their first rank
   for (std::size_t rank = 0; rank < fingerprints.size(); ++rank) {
@@ -57,7 +61,7 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
   if (group.members().size() > 1) {
     const auto start = std::chrono::steady_clock::now();
     try {
-      const auto text = problem ? fmt::format("{} (refused there: {})", signature, *problem) : signature;
+      const auto text = problem ? refusal(signature, *problem) : signature;
       difference = disagreement(group.backend().exchange(fingerprint(text), call));
     } catch (...) {
       group.rethrow(call, std::current_exception(),

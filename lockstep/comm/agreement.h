@@ -13,6 +13,9 @@ namespace lockstep::detail {
 std::string fingerprint(const std::string& signature);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
+/// How other ranks see a call that this rank refused to make.
+std::string refusal(const std::string& signature, const std::string& problem);
+
 /// What the ranks call, when they do not all call the same: `rank 0: broadcast float32[2] from 0; ranks 1, 2: ...`.
 std::optional<std::string> disagreement(const std::vector<std::string>& fingerprints);
 

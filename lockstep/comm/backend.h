@@ -64,6 +64,16 @@ class Backend {
   /// mismatch into an error; must itself be safe against ranks that are in different collectives.
   virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call) = 0;
 
+  /// True: the backend compares what the ranks call as part of the call itself. Then `exchange` is not called before
+  /// each collective, collectives of nothing (empty tensors) are passed on too, and so is a call that was refused on
+  /// this rank
+  /// (`refuse`). A call that differs between ranks ends in Error(mismatch) on all of them, and the group goes on.
+  virtual bool compares_calls() const { return false; }
+  /// Takes this rank's part in a collective that it cannot make: the others end in Error(mismatch) with `description`.
+  virtual void refuse(const std::string& /*description*/) {}
+  /// True: operations own the tensors they use until they are done, so the front need not.
+  virtual bool holds_tensors() const { return false; }
+
   /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
 

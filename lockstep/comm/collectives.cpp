@@ -35,24 +35,24 @@ using detail::rows_times;
 /// One call as the front sees it.
 struct Request {
   std::string_view op;
-  std::string signature;  ///< op and arguments; the same on all ranks
-  Problem problem;        ///< of this rank's arguments
-  bool empty = false;     ///< nothing to move
+  Problem problem;     ///< of this rank's arguments
+  bool empty = false;  ///< nothing to move
 };
 
-/// Checks the request with the other ranks, then lets the backend `start` it.
-template <typename Start>
-Work run(const Group& group, const Request& request, Start start) {
+/// Checks the request with the other ranks, then lets the backend `start` it. `signature` writes down op and arguments:
+/// the same on all ranks. It is called only where somebody reads it, because that takes longer than a small collective.
+template <typename Signature, typename Start>
+Work run(const Group& group, const Request& request, const Signature& signature, const Start& start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   const Call call = impl.begin(request.op);
-  if (group.checks_arguments()) {
-    agree(impl, call, request.signature, request.problem);
-  } else if (request.problem) {
-    throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
-  }
-  if (request.empty) return Work();
-  return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
+  Backend& backend = impl.backend();
+  const bool compared_there = backend.compares_calls();
+  if (compared_there && request.problem) backend.refuse(detail::refusal(signature(), *request.problem));
+  if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), request.problem);
+  if (request.problem) throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
+  if (request.empty && !compared_there) return Work();
+  return detail::start_work(impl, call, [&] { return start(backend, call); });
 }
 
 // Works on a contiguous stand-in for `tensor`, and copies it back at the end where that is another one.
@@ -65,8 +65,10 @@ Backend::Pending in_place(Tensor& tensor, Start start) {
 }
 
 // Until the operation is complete somebody must own the tensors it reads and writes.
-Backend::Pending keep(Backend::Pending pending, std::vector<Tensor> tensors) {
-  return detail::then(std::move(pending), [tensors = std::move(tensors)]() mutable { tensors.clear(); });
+template <typename... Tensors>
+Backend::Pending keep(const Backend& backend, Backend::Pending pending, const Tensors&... tensors) {
+  if (backend.holds_tensors()) return pending;
+  return detail::then(std::move(pending), [kept = std::vector<Tensor>{tensors...}]() mutable { kept.clear(); });
 }
 
 // What each rank gets of `tensor`; undefined where the arguments are refused anyway.
@@ -102,46 +104,51 @@ std::string_view name(ReduceOp op) {
 }
 
 Work all_reduce_async(Tensor& tensor, const Group& group, ReduceOp op) {
-  const Request request{"all_reduce", fmt::format("all_reduce {} of {}", name(op), describe(tensor)),
-                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
+  const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
                         elements(tensor) == 0};
-  return run(group, request, [&](Backend& backend, const Call& call) {
-    return in_place(tensor, [&](Tensor& staged) { return keep(backend.all_reduce(staged, op, call), {staged}); });
+  const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
+    return in_place(tensor,
+                    [&](Tensor& staged) { return keep(backend, backend.all_reduce(staged, op, call), staged); });
   });
 }
 
 void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) { all_reduce_async(tensor, group, op).wait(); }
 
 Work reduce_async(Tensor& tensor, const Group& group, int root, ReduceOp op) {
-  const Request request{"reduce", fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root),
+  const Request request{"reduce",
                         first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
                                  check_rank(root, group.size(), "root")),
                         elements(tensor) == 0};
-  return run(group, request, [&](Backend& backend, const Call& call) {
-    return in_place(tensor, [&](Tensor& staged) { return keep(backend.reduce(staged, root, op, call), {staged}); });
+  const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
+    return in_place(tensor,
+                    [&](Tensor& staged) { return keep(backend, backend.reduce(staged, root, op, call), staged); });
   });
 }
 
 void reduce(Tensor& tensor, const Group& group, int root, ReduceOp op) { reduce_async(tensor, group, root, op).wait(); }
 
 Work broadcast_async(Tensor& tensor, const Group& group, int root) {
-  const Request request{"broadcast", fmt::format("broadcast of {} from {}", describe(tensor), root),
+  const Request request{"broadcast",
                         first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
                         elements(tensor) == 0};
-  return run(group, request, [&](Backend& backend, const Call& call) {
-    return in_place(tensor, [&](Tensor& staged) { return keep(backend.broadcast(staged, root, call), {staged}); });
+  const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
+    return in_place(tensor,
+                    [&](Tensor& staged) { return keep(backend, backend.broadcast(staged, root, call), staged); });
   });
 }
 
 void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_async(tensor, group, root).wait(); }
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_gather", fmt::format("all_gather of {}", describe(tensor)), check_tensor(tensor, "the tensor"),
-                  elements(tensor) == 0};
+  Request request{"all_gather", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
   if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
-  return run(group, request, [&](Backend& backend, const Call& call) {
+  const auto signature = [&] { return fmt::format("all_gather of {}", describe(tensor)); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = tensor.contiguous();
-    return keep(backend.all_gather(output, input, call), {output, input});
+    return keep(backend, backend.all_gather(output, input, call), output, input);
   });
 }
 
@@ -153,15 +160,15 @@ Tensor all_gather(const Tensor& tensor, const Group& group) {
 }
 
 Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& group, ReduceOp op) {
-  Request request{"reduce_scatter", fmt::format("reduce_scatter {} of {}", name(op), describe(tensor)),
-                  check_tensor(tensor, "the tensor"), elements(tensor) == 0};
+  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
   if (!request.problem) {
     request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
                                check_output(output, tensor, tensor.numel() / group.size()));
   }
-  return run(group, request, [&](Backend& backend, const Call& call) {
+  const auto signature = [&] { return fmt::format("reduce_scatter {} of {}", name(op), describe(tensor)); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = tensor.contiguous();
-    return keep(backend.reduce_scatter(output, input, op, call), {output, input});
+    return keep(backend, backend.reduce_scatter(output, input, op, call), output, input);
   });
 }
 
@@ -172,14 +179,14 @@ Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
 }
 
 Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_to_all", fmt::format("all_to_all of {}", describe(tensor)), check_tensor(tensor, "the tensor"),
-                  elements(tensor) == 0};
+  Request request{"all_to_all", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
   if (!request.problem) {
     request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()));
   }
-  return run(group, request, [&](Backend& backend, const Call& call) {
+  const auto signature = [&] { return fmt::format("all_to_all of {}", describe(tensor)); };
+  return run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = tensor.contiguous();
-    return keep(backend.all_to_all(output, input, call), {output, input});
+    return keep(backend, backend.all_to_all(output, input, call), output, input);
   });
 }
 
@@ -191,16 +198,16 @@ Tensor all_to_all(const Tensor& tensor, const Group& group) {
 }
 
 Tensor gather(const Tensor& tensor, const Group& group, int root) {
-  const Request request{"gather", fmt::format("gather of {} to {}", describe(tensor), root),
-                        first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+  const Request request{"gather", first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
                         elements(tensor) == 0};
   Tensor output;
   if (!request.problem && group.rank() == root) {
     output = at::empty(rows_times(tensor, group.size()), tensor.options());
   }
-  run(group, request, [&](Backend& backend, const Call& call) {
+  const auto signature = [&] { return fmt::format("gather of {} to {}", describe(tensor), root); };
+  run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = tensor.contiguous();
-    return keep(backend.gather(output.defined() ? &output : nullptr, input, root, call), {output, input});
+    return keep(backend, backend.gather(output.defined() ? &output : nullptr, input, root, call), output, input);
   }).wait();
   return output;
 }
@@ -215,26 +222,25 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
     problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
   }
 
-  const Request request{"scatter", fmt::format("scatter of slices {} from {}", describe(slice), root), problem,
-                        elements(slice) == 0};
+  const Request request{"scatter", problem, elements(slice) == 0};
+  const auto signature = [&] { return fmt::format("scatter of slices {} from {}", describe(slice), root); };
   Tensor output;
   if (!problem) output = at::empty(slice.sizes(), slice.options());
-  run(group, request, [&](Backend& backend, const Call& call) {
+  run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = is_root ? tensor.contiguous() : Tensor();
-    return keep(backend.scatter(output, is_root ? &input : nullptr, root, call), {output, input});
+    return keep(backend, backend.scatter(output, is_root ? &input : nullptr, root, call), output, input);
   }).wait();
   return output;
 }
 
 Work send_async(const Tensor& tensor, const Group& group, int destination, int tag) {
   const Request request{"send",
-                        {},
                         first_of(check_tensor(tensor, "the tensor"),
                                  check_message(destination, group.rank(), group.size(), tag, "destination")),
                         elements(tensor) == 0};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     const auto input = tensor.contiguous();
-    return keep(backend.send(input, destination, tag, call), {input});
+    return keep(backend, backend.send(input, destination, tag, call), input);
   });
 }
 
@@ -245,11 +251,11 @@ void send(const Tensor& tensor, const Group& group, int destination, int tag) {
 Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
   const Request request{
       "receive",
-      {},
       first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source")),
       elements(tensor) == 0};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
-    return in_place(tensor, [&](Tensor& staged) { return keep(backend.receive(staged, source, tag, call), {staged}); });
+    return in_place(tensor,
+                    [&](Tensor& staged) { return keep(backend, backend.receive(staged, source, tag, call), staged); });
   });
 }
 
@@ -258,21 +264,23 @@ void receive(Tensor& tensor, const Group& group, int source, int tag) {
 }
 
 void barrier(const Group& group) {
-  run(group, {"barrier", "barrier", std::nullopt}, [](Backend& backend, const Call& call) {
+  const auto signature = [] { return std::string("barrier"); };
+  run(group, {"barrier", std::nullopt}, signature, [](Backend& backend, const Call& call) {
     return backend.barrier(call);
   }).wait();
 }
 
 Tensor allocate(const Group& group, std::int64_t count, int scalar_type) {
   const auto dtype = static_cast<at::ScalarType>(scalar_type);
-  Request request{"allocate", fmt::format("allocate {} of dtype number {}", count, scalar_type), std::nullopt};
+  Request request{"allocate", std::nullopt};
   if (scalar_type < 0 || scalar_type >= static_cast<int>(at::ScalarType::NumOptions)) {
     request.problem = fmt::format("{} is not the number of a dtype", scalar_type);
   } else if (count < 0) {
     request.problem = fmt::format("the number of elements, {}, is negative", count);
   }
+  const auto signature = [&] { return fmt::format("allocate {} of dtype number {}", count, scalar_type); };
   Tensor memory;
-  run(group, request, [&](Backend& backend, const Call&) {
+  run(group, request, signature, [&](Backend& backend, const Call&) {
     memory = backend.allocate(count, dtype);
     return detail::done();
   }).wait();

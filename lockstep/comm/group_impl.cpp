@@ -20,9 +20,11 @@ std::unique_ptr<Backend> make_named_backend(std::string_view name, const Backend
 
 double in_seconds(std::chrono::milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
-// A mismatch that only a backend could see, in the length of a message, leaves the other side waiting.
-bool ends_group(ErrorKind kind) {
-  return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout || kind == ErrorKind::mismatch;
+// Calls that differ are an error on all ranks alike, and nothing is under way. But where the length of a message
+// differs the other side still waits.
+bool ends_group(ErrorKind kind, std::string_view op) {
+  if (kind == ErrorKind::mismatch) return op == "send" || op == "receive";
+  return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
 }
 
 std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job& job) {
@@ -78,7 +80,7 @@ std::unique_ptr<Backend> GroupImpl::make_backend() {
   } catch (...) {
     const Error seen = as_error(std::current_exception());
     auto why = seen.message();
-    if (ends_group(seen.kind())) {
+    if (ends_group(seen.kind(), "connect")) {
       if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(200))) why = *cause;
     }
     const Error error(seen.kind(), "connect",
@@ -159,7 +161,7 @@ Error GroupImpl::describe_failure(const Call& call, const Error& seen, std::chro
 
 void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
   const Error seen = as_error(std::move(problem));
-  if (!ends_group(seen.kind()))
+  if (!ends_group(seen.kind(), call.op))
     throw Error(seen.kind(), call.op, fmt::format("{}: {}", describe(call), seen.message()));
   const std::lock_guard one_at_a_time(failing_);
   if (const auto before = failure()) throw *before;

@@ -5,22 +5,13 @@
 #include <cstring>
 
 namespace lockstep::shm {
-namespace {
 
-struct Slice {
-  std::size_t begin;
-  std::size_t end;
-};
-
-// Whole cache lines, so that two ranks never write to one; the last ranks may get less or nothing.
 Slice slice_of(std::size_t bytes, int rank, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t each = ((bytes + n - 1) / n + kLine - 1) / kLine * kLine;
   const std::size_t begin = std::min(bytes, static_cast<std::size_t>(rank) * each);
   return {begin, std::min(bytes, begin + each)};
 }
-
-}  // namespace
 
 SlicedAllReduce::SlicedAllReduce(const Signature& signature, const Place& place, std::byte* data, std::size_t bytes,
                                  std::size_t item_bytes, ReduceKernel kernel)
@@ -114,16 +105,8 @@ bool SlicedAllReduce::advance_staged(Endpoint& endpoint) {
 }
 
 void SlicedAllReduce::share_in_place(Endpoint& endpoint) {
-  const Slice mine = slice_of(bytes_, endpoint.rank(), endpoint.size());
-  if (mine.begin == mine.end) return;
-  std::array<const std::byte*, kMaxRanks> sources;
-  std::array<std::byte*, kMaxRanks> targets;
-  for (int rank = 0; rank < endpoint.size(); ++rank) {
-    std::byte* const address = shared_address(endpoint, rank) + mine.begin;
-    sources[static_cast<std::size_t>(rank)] = address;
-    targets[static_cast<std::size_t>(rank)] = address;
-  }
-  kernel_(sources.data(), endpoint.size(), targets.data(), endpoint.size(), (mine.end - mine.begin) / item_bytes_);
+  reduce_slice_in_place(endpoint, bytes_, item_bytes_, kernel_,
+                        [&](int rank) { return shared_address(endpoint, rank); });
 }
 
 std::vector<Lack> SlicedAllReduce::staged_lacks(const Endpoint& endpoint) const {

@@ -1,16 +1,43 @@
-// all_reduce of more than a little: each rank reduces one slice for everybody.
+// all_reduce in which each rank reduces one slice for everybody.
 #pragma once
 
 #include <lockstep/comm/shm/collective.h>
 #include <lockstep/comm/shm/kernels.h>
 
+#include <array>
 #include <cstddef>
 
 namespace lockstep::shm {
 
+/// A range of bytes.
+struct Slice {
+  std::size_t begin;
+  std::size_t end;
+};
+
+/// The part of `bytes` that a rank reduces: whole cache lines, so that two ranks never write to one. The last ranks may
+/// get less or nothing.
+Slice slice_of(std::size_t bytes, int rank, int ranks);
+
 /// In memory that all ranks see, a rank reads its slice of every rank's tensor and writes the result to all of them:
-/// each byte is read once and written once. Through staging, in pieces: copy in the slices that others reduce, reduce
-/// one's own, copy out what others reduced.
+/// each byte is read once and written once. `address(rank)` is where that rank's tensor lies.
+template <typename Address>
+void reduce_slice_in_place(const Endpoint& endpoint, std::size_t bytes, std::size_t item_bytes, ReduceKernel kernel,
+                           const Address& address) {
+  const Slice mine = slice_of(bytes, endpoint.rank(), endpoint.size());
+  if (mine.begin == mine.end) return;
+  std::array<const std::byte*, kMaxRanks> sources;
+  std::array<std::byte*, kMaxRanks> targets;
+  for (int rank = 0; rank < endpoint.size(); ++rank) {
+    std::byte* const slice = address(rank) + mine.begin;
+    sources[static_cast<std::size_t>(rank)] = slice;
+    targets[static_cast<std::size_t>(rank)] = slice;
+  }
+  kernel(sources.data(), endpoint.size(), targets.data(), endpoint.size(), (mine.end - mine.begin) / item_bytes);
+}
+
+/// Through staging, in pieces: copy in the slices that others reduce, reduce one's own, copy out what others reduced.
+/// In shared memory as above.
 class SlicedAllReduce : public Collective {
  public:
   SlicedAllReduce(const Signature& signature, const Place& place, std::byte* data, std::size_t bytes,

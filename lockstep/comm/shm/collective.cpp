@@ -44,7 +44,7 @@ bool Collective::enter(Endpoint& endpoint) {
     stage(endpoint, 0);
     staged_ = 1;
   }
-  endpoint.enter(sequence_, signature_, hash_, place_, stage_now);
+  endpoint.enter(sequence_, signature_, hash_, place_, stage_now, note_);
   stage_ = Stage::entered;
   return true;
 }
@@ -134,9 +134,11 @@ std::vector<Lack> Collective::lacks(const Endpoint& endpoint) const {
 
 Error Collective::mismatch(const Endpoint& endpoint) const {
   // Ranks that say the same are named together, in the order of the first of them.
-  std::vector<std::pair<Signature, std::vector<int>>> groups;
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (int rank = 0; rank < endpoint.size(); ++rank) {
-    const Signature& theirs = endpoint.segment().header(rank, sequence_).signature;
+    const Header& header = endpoint.segment().header(rank, sequence_);
+    const bool refused = header.signature.kind == Kind::refused;
+    const std::string theirs = refused ? std::string(header.note.data()) : describe(header.signature);
     auto group = groups.begin();
     while (group != groups.end() && group->first != theirs) ++group;
     if (group == groups.end()) group = groups.insert(group, {theirs, {}});
@@ -144,11 +146,11 @@ Error Collective::mismatch(const Endpoint& endpoint) const {
   }
   std::vector<std::string> parts;
   for (const auto& [theirs, ranks] : groups) {
-    parts.push_back(
-        fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), describe(theirs)));
+    parts.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), theirs));
   }
   return Error(ErrorKind::mismatch, name(),
-               fmt::format("every rank must call the same collective with the same arguments, but the calls are {}",
+               fmt::format("the ranks do not make the same call. {}. All of them must call the same collectives in the "
+                           "same order, with equal shapes and dtypes",
                            fmt::join(parts, "; ")));
 }
 

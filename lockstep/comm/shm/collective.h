@@ -3,6 +3,8 @@
 
 #include <lockstep/comm/shm/operation.h>
 
+#include <string>
+
 namespace lockstep::shm {
 
 /// Life of a collective on one rank:
@@ -14,6 +16,9 @@ namespace lockstep::shm {
 class Collective : public Operation {
  public:
   Collective(const Signature& signature, const Place& place);
+
+  /// For Kind::refused: what the others are told. To be called before `start`.
+  void set_note(std::string note) { note_ = std::move(note); }
 
   /// To be called once, in the order in which all ranks call the group's collectives.
   void start(Endpoint& endpoint);
@@ -62,6 +67,7 @@ class Collective : public Operation {
   Signature signature_;
   std::uint64_t hash_;
   Place place_;
+  std::string note_;
   Stage stage_ = Stage::waits;
   bool agrees_ = true;
   bool in_one_block_;

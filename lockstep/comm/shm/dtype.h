@@ -18,7 +18,9 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,
-  other,  ///< can be moved, not reduced
+  complex64,  ///< from here on: moved, not reduced
+  complex128,
+  other,
 };
 
 constexpr std::string_view name(DType dtype) {
@@ -33,6 +35,8 @@ constexpr std::string_view name(DType dtype) {
     case DType::int32: return "int32";
     case DType::int64: return "int64";
     case DType::boolean: return "bool";
+    case DType::complex64: return "complex64";
+    case DType::complex128: return "complex128";
     case DType::other: return "other";
   }
   return "?";

@@ -39,7 +39,7 @@ bool Endpoint::may_enter(std::uint64_t sequence) {
 }
 
 void Endpoint::enter(std::uint64_t sequence, const Signature& signature, std::uint64_t hash, const Place& place,
-                     bool holds_chunk) {
+                     bool holds_chunk, std::string_view note) {
   Header& header = segment_.header(rank_, sequence);
   header.hash = hash;
   header.consumed = consumed_;
@@ -48,6 +48,10 @@ void Endpoint::enter(std::uint64_t sequence, const Signature& signature, std::ui
   header.block = place.block;
   header.holds_chunk = holds_chunk ? 1 : 0;
   header.signature = signature;
+  if (signature.kind == Kind::refused) {
+    header.note = {};
+    note.copy(header.note.data(), header.note.size() - 1);
+  }
   entered_ = sequence;
   publish(header.sequence, sequence);
   flush();

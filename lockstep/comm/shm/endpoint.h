@@ -4,6 +4,7 @@
 #include <lockstep/comm/shm/segment.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::shm {
@@ -36,7 +37,7 @@ class Endpoint {
   /// Whether `sequence` is next to be entered and its header may be overwritten.
   bool may_enter(std::uint64_t sequence);
   void enter(std::uint64_t sequence, const Signature& signature, std::uint64_t hash, const Place& place,
-             bool holds_chunk);
+             bool holds_chunk, std::string_view note);
   /// The header of another rank (or this one), nullptr as long as that rank has not entered `sequence`.
   const Header* entered(int rank, std::uint64_t sequence);
 

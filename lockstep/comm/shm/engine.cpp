@@ -33,7 +33,7 @@ Engine::Engine(const Segment& segment, std::shared_ptr<void> memory, EngineOptio
     : segment_(segment),
       memory_(std::move(memory)),
       options_(std::move(options)),
-      patience_(patience_for(segment.ranks(), options_.cpus)),
+      patience_(segment.ranks(), options_.cpus),
       endpoint_(segment, options_.rank),
       mail_(segment, options_.rank) {}
 
@@ -82,8 +82,8 @@ void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   for (;;) {
     const std::uint64_t before = endpoint_.activity() + mail_moved_;
     advance();
-    if (operation.done()) return operation.rethrow();
     if (endpoint_.activity() + mail_moved_ != before) waiting.restart();
+    if (operation.done()) return operation.rethrow();
     switch (waiting.next()) {
       case Waiting::Step::spin: relax_cpu(); break;
       case Waiting::Step::yield:
@@ -247,7 +247,7 @@ Error Engine::describe_failure() const {
       return Error(ErrorKind::peer_lost, "shm",
                    fmt::format("{} left the group while others waited for it{}", culprit, reporter));
     case Failure::wrong_size:
-      return Error(ErrorKind::mismatch, "shm",
+      return Error(ErrorKind::peer_lost, "shm",
                    fmt::format("{} got a message of another size than it receives", culprit));
     default: return Error(ErrorKind::peer_lost, "shm", fmt::format("{} gave the group up", culprit));
   }

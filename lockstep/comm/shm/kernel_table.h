@@ -16,7 +16,7 @@ using ReduceKernel = void (*)(const std::byte* const* sources, int n_sources, st
 
 /// All kernels compiled for one instruction set, by [DType][ReduceOp]; nullptr where the pair has no meaning.
 struct KernelTable {
-  static constexpr int kDTypes = 10;  ///< all but DType::other
+  static constexpr int kDTypes = 10;  ///< those before DType::complex64
   static constexpr int kOps = 5;
   ReduceKernel at[kDTypes][kOps];
 };

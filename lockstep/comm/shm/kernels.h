@@ -10,8 +10,8 @@
 
 namespace lockstep::shm {
 
-/// The fastest kernel this machine runs; nullptr when the pair has no meaning: mean of integers or bool, anything of
-/// DType::other.
+/// The fastest kernel this machine runs; nullptr when the pair has no meaning: mean of integers or bool, anything of a
+/// dtype that can only be moved.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
 /// One table for each instruction set that both this build and this machine have, slowest first.

@@ -1,5 +1,7 @@
 #include <lockstep/comm/shm/segment.h>
 
+#include <limits>
+
 namespace lockstep::shm {
 namespace {
 
@@ -17,6 +19,15 @@ std::size_t channel_stride(const Geometry& g) {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
               "atomics with hidden locks do not work between processes");
+
+Geometry geometry_for(int ranks) {
+  Geometry geometry{.ranks = ranks};
+  if (ranks <= 2) {
+    geometry.whole_bytes = std::numeric_limits<std::int64_t>::max();
+    geometry.direct_bytes = 4 << 10;
+  }
+  return geometry;
+}
 
 Segment::Layout::Layout(const Geometry& geometry)
     : rank_stride(round_up(sizeof(RankBlock) + static_cast<std::size_t>(geometry.headers) * sizeof(Header), kPage)) {

@@ -23,8 +23,13 @@ struct Geometry {
   std::int64_t chunk_bytes = 256 << 10;   ///< staging happens in pieces of this size; a multiple of 64
   std::int64_t chunks = 4;                ///< pieces that each rank can have on the way
   std::int64_t channel_bytes = 64 << 10;  ///< between each pair, for send and receive; a power of two
-  std::int64_t small_bytes = 32 << 10;    ///< up to here all goes through staging, and all_reduce in one step
+  std::int64_t whole_bytes = 8 << 10;  ///< all_reduce through staging up to here: each rank reduces everything, at once
+  std::int64_t direct_bytes = 8 << 10;  ///< from here on memory of `allocate` is used where it lies
 };
+
+/// The sizes that are fastest, by measurement. Two ranks exchange no fewer bytes when each reduces only half, but wait
+/// for each other twice.
+Geometry geometry_for(int ranks);
 
 /// One collective as one rank entered it. `sequence` is stored last, so the rest may be read once it is there, until
 /// this rank enters sequence + Geometry::headers, which it does only when all ranks have completed this one.
@@ -37,6 +42,7 @@ struct alignas(kLine) Header {
   std::uint32_t block;        ///< the shared block the input lies in, 0: ordinary memory
   std::uint32_t holds_chunk;  ///< 1: the first chunk of the input is already staged
   alignas(kLine) Signature signature;
+  std::array<char, 176> note;  ///< why the call was refused, with Kind::refused; ends with 0
 };
 
 /// What a rank has made available. Chunks are counted over all collectives: chunk c lies in staging buffer c modulo

@@ -42,6 +42,8 @@ DType dtype_of(const at::Tensor& tensor) {
     case at::kInt: return DType::int32;
     case at::kLong: return DType::int64;
     case at::kBool: return DType::boolean;
+    case at::kComplexFloat: return DType::complex64;
+    case at::kComplexDouble: return DType::complex128;
     default: return DType::other;
   }
 }
@@ -79,7 +81,7 @@ class ShmState : public WorkState {
 shm::Gathering meet(const BackendContext& context) {
   const auto deadline = std::chrono::steady_clock::now() + context.start_timeout;
   if (context.rank == 0) {
-    shm::Host host({.ranks = context.size});
+    shm::Host host(shm::geometry_for(context.size));
     const std::string text = host.invitation();
     context.store->set(kInvitationKey, std::vector<std::uint8_t>(text.begin(), text.end()));
     return host.gather(deadline);
@@ -107,10 +109,12 @@ class ShmBackend : public Backend {
 
   Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
     const auto signature = describe(Kind::all_reduce, tensor, op);
-    if (tensor.nbytes() <= small_bytes()) return transfer(signature, tensor, tensor, tensor.nbytes());
+    if (tensor.nbytes() <= static_cast<std::size_t>(geometry().whole_bytes)) {
+      return transfer(signature, tensor, tensor, tensor.nbytes());
+    }
     return start(std::make_shared<Holding<shm::SlicedAllReduce>>(
-        tensor, at::Tensor(), signature, registry_->find(bytes_of(tensor), tensor.nbytes()), bytes_of(tensor),
-        tensor.nbytes(), item_bytes(tensor), kernel(signature)));
+        tensor, at::Tensor(), signature, place(Kind::all_reduce, tensor, tensor), bytes_of(tensor), tensor.nbytes(),
+        item_bytes(tensor), kernel(signature)));
   }
   Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
     return transfer(describe(Kind::reduce, tensor, op, root), tensor, tensor, tensor.nbytes());
@@ -143,6 +147,16 @@ class ShmBackend : public Backend {
     return start(
         std::make_shared<Holding<shm::Receive>>(tensor, at::Tensor(), source, tag, bytes_of(tensor), tensor.nbytes()));
   }
+  bool compares_calls() const override { return true; }
+  bool holds_tensors() const override { return true; }
+
+  void refuse(const std::string& description) override {
+    const auto operation =
+        std::make_shared<shm::Transfer>(Signature{.kind = Kind::refused}, shm::Place{}, Buffers{}, nullptr);
+    operation->set_note(description);
+    engine_->submit(operation);
+  }
+
   Pending barrier(const Call&) override {
     return start(std::make_shared<shm::Transfer>(Signature{}, shm::Place{}, Buffers{}, nullptr));
   }
@@ -197,7 +211,7 @@ class ShmBackend : public Backend {
 
   int rank() const { return engine_->rank(); }
   std::size_t size() const { return static_cast<std::size_t>(engine_->segment().ranks()); }
-  std::size_t small_bytes() const { return static_cast<std::size_t>(engine_->segment().geometry().small_bytes); }
+  const shm::Geometry& geometry() const { return engine_->segment().geometry(); }
 
   template <typename Op>
   Pending start(std::shared_ptr<Op> operation) {
@@ -207,7 +221,7 @@ class ShmBackend : public Backend {
 
   static Signature describe(Kind kind, const at::Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = -1) {
     Signature signature{.kind = kind, .dtype = dtype_of(tensor), .op = static_cast<std::uint8_t>(op), .root = root};
-    // What cannot be reduced needs no operation; its number tells such types apart.
+    // Nothing that names a type; its number tells such types apart.
     if (signature.dtype == DType::other) signature.op = static_cast<std::uint8_t>(tensor.scalar_type());
     signature.set_sizes({tensor.sizes().data(), tensor.sizes().size()});
     return signature;
@@ -241,8 +255,8 @@ class ShmBackend : public Backend {
 
   // Where others may read this rank's input while it writes its output.
   shm::Place place(Kind kind, const at::Tensor& input, const at::Tensor& output) const {
-    if (!input.defined() || input.nbytes() <= small_bytes() || kind == Kind::all_reduce) return {};
-    const bool in_place = kind == Kind::broadcast || kind == Kind::reduce;
+    if (!input.defined() || input.nbytes() < static_cast<std::size_t>(geometry().direct_bytes)) return {};
+    const bool in_place = kind == Kind::all_reduce || kind == Kind::broadcast || kind == Kind::reduce;
     if (!in_place && output.defined() && overlap(input, output)) {
       const std::byte* const own_slice = bytes_of(output) + static_cast<std::size_t>(rank()) * input.nbytes();
       if (kind != Kind::all_gather || own_slice != bytes_of(input)) return {};

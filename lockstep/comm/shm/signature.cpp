@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -21,6 +22,7 @@ std::string_view name(Kind kind) {
     case Kind::all_to_all: return "all_to_all";
     case Kind::gather: return "gather";
     case Kind::scatter: return "scatter";
+    case Kind::refused: return "refused";
   }
   return "?";
 }
@@ -44,28 +46,40 @@ void Signature::set_sizes(std::span<const std::int64_t> all) {
 
 std::uint64_t hash(const Signature& signature) {
   static_assert(std::has_unique_object_representations_v<Signature>, "holes would be compared too");
-  static_assert(sizeof(Signature) % sizeof(std::uint64_t) == 0);
+  constexpr std::size_t kFixedWords = offsetof(Signature, sizes) / sizeof(std::uint64_t);
+  static_assert(offsetof(Signature, sizes) % sizeof(std::uint64_t) == 0);
   std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)> words{};
   std::memcpy(words.data(), &signature, sizeof(Signature));
-  // Multiplication by an odd constant and the shift are one-to-one, so a change in one word always shows.
+  // Multiplication by an odd constant and the shift are one-to-one, so a change in one word always shows. The first
+  // words tell how many dimensions follow; the others are 0.
   std::uint64_t h = 0;
-  for (const auto word : words) {
-    h = (h ^ word) * 0x9e3779b97f4a7c15U;
+  for (std::size_t i = 0; i < kFixedWords + signature.dims; ++i) {
+    h = (h ^ words[i]) * 0x9e3779b97f4a7c15U;
     h ^= h >> 32;
   }
   return h;
 }
 
 std::string describe(const Signature& signature) {
-  const auto kind = signature.kind;
-  if (kind == Kind::barrier) return "barrier()";
+  const Kind kind = signature.kind;
+  const std::string_view reduction = name_of(static_cast<ReduceOp>(signature.op));
   const std::span<const std::int64_t> sizes(signature.sizes.data(), signature.dims);
-  std::string text = fmt::format("{}({} [{}]", name(kind), name(signature.dtype), fmt::join(sizes, ", "));
-  if (kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter) {
-    text += fmt::format(", {}", name_of(static_cast<ReduceOp>(signature.op)));
+  const std::string tensor = fmt::format("{}[{}]", name(signature.dtype), fmt::join(sizes, ", "));
+  switch (kind) {
+    case Kind::barrier:
+    case Kind::refused: return std::string(name(kind));
+    case Kind::exchange:
+    case Kind::allocate: return fmt::format("{} {}", name(kind), tensor);
+    case Kind::all_reduce:
+    case Kind::reduce_scatter: return fmt::format("{} {} of {}", name(kind), reduction, tensor);
+    case Kind::reduce: return fmt::format("reduce {} of {} to {}", reduction, tensor, signature.root);
+    case Kind::broadcast: return fmt::format("broadcast of {} from {}", tensor, signature.root);
+    case Kind::gather: return fmt::format("gather of {} to {}", tensor, signature.root);
+    case Kind::scatter: return fmt::format("scatter of slices {} from {}", tensor, signature.root);
+    case Kind::all_gather:
+    case Kind::all_to_all: break;
   }
-  if (signature.root >= 0) text += fmt::format(", root {}", signature.root);
-  return text + ")";
+  return fmt::format("{} of {}", name(kind), tensor);
 }
 
 }  // namespace lockstep::shm

@@ -24,6 +24,7 @@ enum class Kind : std::uint8_t {
   all_to_all,
   gather,
   scatter,
+  refused,  ///< what a rank enters in place of a call with arguments that break a rule
 };
 
 std::string_view name(Kind kind);
@@ -47,7 +48,7 @@ struct Signature {
 /// Two different signatures share a hash with a chance of about 2^-64.
 std::uint64_t hash(const Signature& signature);
 
-/// "all_reduce(float32 [2, 3], sum)", "broadcast(int64 [4], root 1)", "barrier()".
+/// "all_reduce sum of float32[2, 3]", "broadcast of int64[4] from 1", "barrier".
 std::string describe(const Signature& signature);
 
 }  // namespace lockstep::shm

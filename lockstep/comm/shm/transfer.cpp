@@ -1,3 +1,4 @@
+#include <lockstep/comm/shm/all_reduce.h>
 #include <lockstep/comm/shm/transfer.h>
 
 #include <algorithm>
@@ -8,7 +9,8 @@ namespace lockstep::shm {
 
 Pattern pattern_of(Kind kind) {
   switch (kind) {
-    case Kind::barrier: return {};
+    case Kind::barrier:
+    case Kind::refused: return {};
     case Kind::exchange:
     case Kind::allocate:
     case Kind::all_gather: return {.blocks_out = true};
@@ -113,6 +115,11 @@ bool Transfer::advance_staged(Endpoint& endpoint) {
 
 void Transfer::share_in_place(Endpoint& endpoint) {
   const int me = endpoint.rank();
+  if (signature().kind == Kind::all_reduce) {
+    // Its output is what the others read.
+    return reduce_slice_in_place(endpoint, buffers_.block_bytes, buffers_.item_bytes, kernel_,
+                                 [&](int rank) { return shared_address(endpoint, rank); });
+  }
   if (!takes(me)) return;
   const std::size_t mine = pattern_.blocks_in ? static_cast<std::size_t>(me) * buffers_.block_bytes : 0;
   take(endpoint, {0, buffers_.block_bytes}, [&](int rank) { return shared_address(endpoint, rank) + mine; });

@@ -1,5 +1,5 @@
-// Every collective in which a rank stages its input once and each receiver reads what it needs: all but barrier and
-// large all_reduce.
+// Every collective in which a rank stages its input once and each receiver reads what it needs: all but all_reduce of
+// more than a little.
 #pragma once
 
 #include <lockstep/comm/shm/collective.h>

@@ -109,7 +109,13 @@ void check_case(ThreadRank& self, Kind kind, int root, std::size_t count) {
 
 // One header ring, chunk and channel are a few lines long, so that a few KB wrap around all of them.
 Geometry tiny() {
-  return {.ranks = 0, .headers = 4, .chunk_bytes = 512, .chunks = 2, .channel_bytes = 256, .small_bytes = 128};
+  return {.ranks = 0,
+          .headers = 4,
+          .chunk_bytes = 512,
+          .chunks = 2,
+          .channel_bytes = 256,
+          .whole_bytes = 200,
+          .direct_bytes = 128};
 }
 
 // In elements of 4 bytes: around cache lines, the limit of small messages, chunks, and all buffers of a rank together.

@@ -43,6 +43,19 @@ std::string Invitations::receive() const {
   return text.data();
 }
 
+void Tokens::give(int count) const {
+  for (; count > 0; --count) {
+    if (::write(pipe_.write_end.get(), "t", 1) != 1) fail(ErrorKind::io, "test", "cannot give a token");
+  }
+}
+
+void Tokens::take(int count) const {
+  char token = 0;
+  for (; count > 0; --count) {
+    if (::read(pipe_.read_end.get(), &token, 1) != 1) fail(ErrorKind::io, "test", "cannot take a token");
+  }
+}
+
 ProcessRank::ProcessRank(const Invitations& invitations, const Geometry& geometry, int rank)
     : rank_(rank), size_(geometry.ranks), blocks_(std::make_shared<SharedBlocks>(rank)) {
   Gathering met = meet(invitations, geometry, rank);

@@ -28,6 +28,17 @@ class Invitations {
   Pipe pipe_;
 };
 
+/// Lets processes wait for each other without the group under test; made before they are forked.
+class Tokens {
+ public:
+  Tokens() : pipe_(make_pipe()) {}
+  void give(int count = 1) const;
+  void take(int count = 1) const;
+
+ private:
+  Pipe pipe_;
+};
+
 /// What a rank has of its group.
 class ProcessRank {
  public:

@@ -38,13 +38,14 @@ std::shared_ptr<Collective> ThreadRank::start(Kind kind, DType dtype, ReduceOp o
   const std::int64_t elements = static_cast<std::int64_t>(block_elements);
   signature.set_sizes(std::span(&elements, 1));
   const std::size_t bytes = block_elements * item_bytes(dtype);
-  const bool small = bytes <= static_cast<std::size_t>(engine.segment().geometry().small_bytes);
+  const Geometry& geometry = engine.segment().geometry();
   const Pattern pattern = pattern_of(kind);
   const std::size_t input_bytes = bytes * (pattern.blocks_in ? static_cast<std::size_t>(size) : 1);
-  const Place place = small || input == nullptr ? Place{} : blocks.find(input, input_bytes);
+  const bool direct = input != nullptr && input_bytes >= static_cast<std::size_t>(geometry.direct_bytes);
+  const Place place = direct ? blocks.find(input, input_bytes) : Place{};
   const ReduceKernel kernel = pattern.reduces ? reduce_kernel(dtype, op) : nullptr;
   std::shared_ptr<Collective> collective;
-  if (kind == Kind::all_reduce && !small) {
+  if (kind == Kind::all_reduce && bytes > static_cast<std::size_t>(geometry.whole_bytes)) {
     collective = std::make_shared<SlicedAllReduce>(signature, place, output, bytes, item_bytes(dtype), kernel);
   } else {
     const Buffers buffers{input, output, bytes, item_bytes(dtype)};
