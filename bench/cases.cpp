@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/models/registry.h>
+#include <lockstep/train/autocast.h>
 
 namespace lockstep::bench {
 namespace {
@@ -16,7 +17,7 @@ Case make_toy() {
 }
 
 Case make_classification(const std::string& model, std::int64_t batch, std::vector<std::int64_t> picture,
-                         bool bfloat16) {
+                         const Precision& precision) {
   models::ModelSpec spec;
   spec.name = model;
   spec.num_classes = 10;
@@ -24,27 +25,32 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
   picture.insert(picture.begin(), batch);
   auto inputs = torch::randn(picture);
   const auto targets = torch::randint(10, {batch}, torch::kLong);
-  if (bfloat16) {
+  if (precision.channels_last) {
     inputs = inputs.contiguous(at::MemoryFormat::ChannelsLast);
     for (auto& parameter : classifier.module->parameters()) {
       if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
     }
   }
   Case result{classifier.module, {}, batch, 0.01, 0.9};
-  result.loss = [classifier, inputs, targets] {
-    return torch::nn::functional::cross_entropy(classifier.forward(inputs), targets);
+  result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16] {
+    at::Tensor logits;
+    {
+      const train::Bfloat16Autocast autocast(bfloat16, /*on_cuda=*/false);
+      logits = classifier.forward(inputs);
+    }
+    return torch::nn::functional::cross_entropy(logits.to(at::kFloat), targets);
   };
   return result;
 }
 
 }  // namespace
 
-Case make_case(const std::string& name, bool bfloat16) {
+Case make_case(const std::string& name, const Precision& precision) {
   if (name == "toy") return make_toy();
-  if (name == "mlp") return make_classification("mlp", 100, {1, 28, 28}, bfloat16);
-  if (name == "resnet18_32") return make_classification("resnet18", 64, {3, 32, 32}, bfloat16);
-  if (name == "resnet50_32") return make_classification("resnet50", 32, {3, 32, 32}, bfloat16);
-  if (name == "resnet50_224") return make_classification("resnet50", 8, {3, 224, 224}, bfloat16);
+  if (name == "mlp") return make_classification("mlp", 100, {1, 28, 28}, precision);
+  if (name == "resnet18_32") return make_classification("resnet18", 64, {3, 32, 32}, precision);
+  if (name == "resnet50_32") return make_classification("resnet50", 32, {3, 32, 32}, precision);
+  if (name == "resnet50_224") return make_classification("resnet50", 8, {3, 224, 224}, precision);
   fail(ErrorKind::invalid_argument, "bench", "unknown case \"{}\"", name);
 }
 

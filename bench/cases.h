@@ -18,7 +18,12 @@ struct Case {
   double momentum = 0.9;
 };
 
+struct Precision {
+  bool bfloat16 = false;       ///< forward under autocast
+  bool channels_last = false;  ///< convolution weights and pictures
+};
+
 /// Error(invalid_argument) for a name that is not one of resnet50_32, resnet18_32, mlp, toy, resnet50_224.
-Case make_case(const std::string& name, bool bfloat16);
+Case make_case(const std::string& name, const Precision& precision);
 
 }  // namespace lockstep::bench

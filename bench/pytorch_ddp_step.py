@@ -6,7 +6,6 @@ Rank 0 prints one JSON object.
 """
 import argparse
 import json
-import resource
 import time
 
 import torch
@@ -42,11 +41,24 @@ CASES = {
 }
 
 
+def kilobytes(file, key):
+    with open(file) as lines:
+        return next((float(line.split()[1]) for line in lines if line.startswith(key + ":")), 0.0)
+
+
+def peak_memory_mb():
+    """As bench/memory.h."""
+    status = "/proc/self/status"
+    return (kilobytes(status, "VmHWM") - kilobytes(status, "RssShmem")
+            + kilobytes("/proc/self/smaps_rollup", "Pss_Shmem")) / 1024
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=sorted(CASES), default="mlp")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--set-to-none", action="store_true", help="remove gradients instead of zeroing them")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -57,7 +69,7 @@ def main():
     optimizer = torch.optim.SGD(ddp.parameters(), **options)
 
     def step():
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=args.set_to_none)
         criterion(ddp(inputs), targets).backward()
         optimizer.step()
 
@@ -78,7 +90,7 @@ def main():
             "steps": args.steps,
             "seconds": seconds,
             "samples_per_s": len(inputs) * world * args.steps / seconds,
-            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "peak_memory_mb": peak_memory_mb(),
         }))
     dist.destroy_process_group()
 

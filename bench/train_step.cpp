@@ -5,15 +5,17 @@
 //
 // Rank 0 prints one JSON object.
 #include <lockstep/lockstep.h>
-#include <sys/resource.h>
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <functional>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cases.h"
+#include "memory.h"
 
 int main(int argc, char** argv) try {
   CLI::App app("Times data-parallel training steps");
@@ -24,21 +26,34 @@ int main(int argc, char** argv) try {
       ->capture_default_str();
   app.add_option("--warmup", warmup, "steps before the clock starts")->capture_default_str();
   app.add_option("--steps", steps, "steps timed")->capture_default_str();
-  bool bfloat16 = false;
-  app.add_flag("--bfloat16", bfloat16, "bfloat16 autocast and channels_last");
+  lockstep::bench::Precision precision;
+  app.add_flag("--bfloat16", precision.bfloat16, "forward under bfloat16 autocast");
+  app.add_flag("--channels-last", precision.channels_last, "pictures and weights in channels_last");
+  bool sharded = false;
+  app.add_flag("--sharded-optimizer", sharded, "each rank updates its share of the parameters");
   CLI11_PARSE(app, argc, argv);
 
   at::set_num_threads(1);
   torch::manual_seed(1);
   auto group = lockstep::init();
-  auto bench = lockstep::bench::make_case(case_name, bfloat16);
+  auto bench = lockstep::bench::make_case(case_name, precision);
   lockstep::DataParallel parallel(bench.module, group);
-  torch::optim::SGD optimizer(bench.module->parameters(), torch::optim::SGDOptions(bench.lr).momentum(bench.momentum));
+  const auto options = torch::optim::SGDOptions(bench.lr).momentum(bench.momentum);
+  std::function<void()> update;
+  if (sharded) {
+    update = [optimizer = std::make_shared<lockstep::ShardedOptimizer<torch::optim::SGD>>(parallel, options)] {
+      optimizer->step();
+    };
+  } else {
+    update = [optimizer = std::make_shared<torch::optim::SGD>(bench.module->parameters(), options)] {
+      optimizer->step();
+    };
+  }
 
   const auto step = [&] {
-    optimizer.zero_grad();
+    bench.module->zero_grad(/*set_to_none=*/true);
     bench.loss().backward();
-    optimizer.step();
+    update();
   };
   for (int i = 0; i < warmup; ++i) step();
   lockstep::barrier(group);
@@ -48,15 +63,13 @@ int main(int argc, char** argv) try {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   if (group.rank() == 0) {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
     std::cout << nlohmann::json{{"case", case_name},
                                 {"world", group.size()},
                                 {"backend", group.backend()},
                                 {"steps", steps},
                                 {"seconds", seconds},
                                 {"samples_per_s", static_cast<double>(bench.batch * group.size() * steps) / seconds},
-                                {"peak_rss_mb", static_cast<double>(usage.ru_maxrss) / 1024.0}}
+                                {"peak_memory_mb", lockstep::bench::peak_memory_mb()}}
                      .dump()
               << std::endl;
   }

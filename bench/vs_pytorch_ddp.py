@@ -2,8 +2,10 @@
 """Training steps a second: Lockstep against PyTorch DDP, in turn on this machine.
 
     bench/vs_pytorch_ddp.py --cases resnet50_32,resnet18_32,mlp,toy --json ratios.json
+    bench/vs_pytorch_ddp.py --cases resnet50_224 --bfloat16
+    bench/vs_pytorch_ddp.py --cases resnet50_32 --efficiency
 
-Each round runs Lockstep, then PyTorch, and takes the ratio of that pair, so that a machine whose speed drifts does not
+Each round runs Lockstep, then the other, and takes the ratio of that pair, so that a machine whose speed drifts does not
 favour either. Ranks have one thread each. Needs the release build and a Python with torch (Debian: python3-torch).
 """
 import argparse
@@ -17,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # case: (warm-up steps, timed steps)
-STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "mlp": (10, 100), "toy": (100, 2000), "resnet50_224": (1, 3)}
+STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "mlp": (10, 200), "toy": (200, 4000), "resnet50_224": (1, 3)}
 
 
 def parse_result(output, who):
@@ -28,28 +30,34 @@ def parse_result(output, who):
     raise RuntimeError(f"{who} printed no result:\n{output}")
 
 
-def run_lockstep(build, case, world, extra):
+def step_arguments(case):
     warmup, steps = STEPS[case]
-    command = [build / "lockstep", "run", "--nproc-per-node", str(world), build / "bench" / "train_step",
-               "--case", case, "--warmup", str(warmup), "--steps", str(steps), *extra]
+    return ["--case", case, "--warmup", str(warmup), "--steps", str(steps)]
+
+
+def run_lockstep(args, case, world):
+    # The toy's parameters fit in two cache lines: there is nothing to divide.
+    extra = [] if case == "toy" else ["--sharded-optimizer"]
+    extra += ["--bfloat16", "--channels-last"] if args.bfloat16 else []
+    command = [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
+               *step_arguments(case), *extra]
     result = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     if result.returncode:
         raise RuntimeError(f"Lockstep failed on {case}:\n{result.stdout}{result.stderr}")
     return parse_result(result.stdout, "Lockstep")
 
 
-def run_pytorch(python, case, world):
-    warmup, steps = STEPS[case]
+def run_pytorch(args, case, world):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    extra = ["--set-to-none"] if args.peer_set_to_none else []
     ranks = []
     for rank in range(world):
         env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
                    MASTER_PORT=str(port), OMP_NUM_THREADS="1")
-        ranks.append(subprocess.Popen(
-            [python, HERE / "pytorch_ddp_step.py", "--case", case, "--warmup", str(warmup), "--steps", str(steps)],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        ranks.append(subprocess.Popen([args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra],
+                                      env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     try:
         outputs = [process.communicate(timeout=1800)[0] for process in ranks]
     finally:
@@ -61,6 +69,48 @@ def run_pytorch(python, case, world):
     return parse_result(outputs[0], "PyTorch")
 
 
+def spread(ratios):
+    return {"ratio_median": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
+
+
+def compare(args, case):
+    ours, theirs = [], []
+    for _ in range(args.rounds):
+        ours.append(run_lockstep(args, case, args.world))
+        theirs.append(run_pytorch(args, case, args.world))
+    result = {
+        "case": case,
+        **spread([a["samples_per_s"] / b["samples_per_s"] for a, b in zip(ours, theirs)]),
+        "lockstep_samples_per_s": statistics.median(r["samples_per_s"] for r in ours),
+        "pytorch_samples_per_s": statistics.median(r["samples_per_s"] for r in theirs),
+        "lockstep_peak_memory_mb": statistics.median(r["peak_memory_mb"] for r in ours),
+        "pytorch_peak_memory_mb": statistics.median(r["peak_memory_mb"] for r in theirs),
+        "lockstep_backend": ours[0]["backend"],
+        "world": args.world,
+        "rounds": args.rounds,
+    }
+    print(f"{case:13} ratio {result['ratio_median']:6.2f} ({result['ratio_min']:.2f}..{result['ratio_max']:.2f})   "
+          f"Lockstep {result['lockstep_samples_per_s']:10.1f}  PyTorch {result['pytorch_samples_per_s']:10.1f} samples/s   "
+          f"peak {result['lockstep_peak_memory_mb']:.0f} / {result['pytorch_peak_memory_mb']:.0f} MB a rank", flush=True)
+    return result
+
+
+def weak_scaling(args, case):
+    pairs = [(run_lockstep(args, case, args.world), run_lockstep(args, case, 1)) for _ in range(args.rounds)]
+    result = {
+        "case": case,
+        **spread([many["samples_per_s"] / (args.world * one["samples_per_s"]) for many, one in pairs]),
+        "samples_per_s": statistics.median(many["samples_per_s"] for many, _ in pairs),
+        "one_rank_samples_per_s": statistics.median(one["samples_per_s"] for _, one in pairs),
+        "world": args.world,
+        "rounds": args.rounds,
+    }
+    print(f"{case:13} efficiency {100 * result['ratio_median']:.1f} % ({100 * result['ratio_min']:.1f}.."
+          f"{100 * result['ratio_max']:.1f})   {args.world} ranks {result['samples_per_s']:.1f}  1 rank "
+          f"{result['one_rank_samples_per_s']:.1f} samples/s", flush=True)
+    return result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default="resnet50_32,resnet18_32,mlp,toy", help=f"of {', '.join(STEPS)}")
@@ -70,35 +120,17 @@ def main():
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
     parser.add_argument("--bfloat16", action="store_true",
                         help="Lockstep with bfloat16 autocast and channels_last, PyTorch with its float32 default")
+    parser.add_argument("--peer-set-to-none", action="store_true",
+                        help="PyTorch with zero_grad(set_to_none=True), which is not the default of 1.13")
+    parser.add_argument("--efficiency", action="store_true", help="compare with Lockstep on 1 rank instead")
     parser.add_argument("--json", type=Path, help="write the results here")
     args = parser.parse_args()
 
-    results = []
-    for case in args.cases.split(","):
+    cases = args.cases.split(",")
+    for case in cases:
         if case not in STEPS:
             parser.error(f"unknown case {case!r}; there are {', '.join(STEPS)}")
-        ours, theirs = [], []
-        for _ in range(args.rounds):
-            ours.append(run_lockstep(args.build, case, args.world, ["--bfloat16"] if args.bfloat16 else []))
-            theirs.append(run_pytorch(args.python, case, args.world))
-        ratios = [a["samples_per_s"] / b["samples_per_s"] for a, b in zip(ours, theirs)]
-        result = {
-            "case": case,
-            "ratio_median": statistics.median(ratios),
-            "ratio_min": min(ratios),
-            "ratio_max": max(ratios),
-            "lockstep_samples_per_s": statistics.median(r["samples_per_s"] for r in ours),
-            "pytorch_samples_per_s": statistics.median(r["samples_per_s"] for r in theirs),
-            "lockstep_peak_rss_mb": statistics.median(r["peak_rss_mb"] for r in ours),
-            "pytorch_peak_rss_mb": statistics.median(r["peak_rss_mb"] for r in theirs),
-            "lockstep_backend": ours[0]["backend"],
-            "world": args.world,
-            "rounds": args.rounds,
-        }
-        results.append(result)
-        print(f"{case:13} ratio {result['ratio_median']:6.2f} ({result['ratio_min']:.2f}..{result['ratio_max']:.2f})   "
-              f"Lockstep {result['lockstep_samples_per_s']:10.1f}  PyTorch {result['pytorch_samples_per_s']:10.1f} "
-              f"samples/s   peak {result['lockstep_peak_rss_mb']:.0f} / {result['pytorch_peak_rss_mb']:.0f} MB", flush=True)
+    results = [(weak_scaling if args.efficiency else compare)(args, case) for case in cases]
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -43,7 +43,8 @@ Work broadcast_async(at::Tensor& tensor, const Group& group, int root = 0);
 
 /// Concatenation along dimension 0 in rank order: [n, ...] on each rank -> [size * n, ...].
 at::Tensor all_gather(const at::Tensor& tensor, const Group& group);
-/// The same into a caller's contiguous tensor of size * numel elements.
+/// The same into a caller's contiguous tensor of size * numel elements. `tensor` may be this rank's own slice of
+/// `output`.
 Work all_gather_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
 
 /// Reduction of all ranks' [size * n, ...], of which rank i gets rows [i * n, (i + 1) * n).

@@ -1,4 +1,5 @@
 #include <lockstep/mirrored/bucket_plan.h>
+#include <lockstep/mirrored/cache_line.h>
 
 #include <algorithm>
 #include <iterator>
@@ -6,15 +7,6 @@
 
 namespace lockstep::mirrored {
 namespace {
-
-constexpr std::int64_t kCacheLine = 64;
-
-std::int64_t line_elements(std::int64_t element_bytes) { return std::max<std::int64_t>(1, kCacheLine / element_bytes); }
-
-std::int64_t round_up(std::int64_t elements, std::int64_t element_bytes) {
-  const std::int64_t line = line_elements(element_bytes);
-  return (elements + line - 1) / line * line;
-}
 
 /// A bucket that is being filled.
 struct OpenBucket {
@@ -27,14 +19,14 @@ struct OpenBucket {
 
 void add(OpenBucket& bucket, std::size_t parameter, const GradientSize& size, std::size_t position) {
   bucket.plan.members.push_back({parameter, bucket.plan.elements});
-  bucket.plan.elements += round_up(size.elements, size.element_bytes);
+  bucket.plan.elements += round_up_to_line(size.elements, size.element_bytes);
   bucket.last_position = position;
 }
 
 void append_tail(OpenBucket& bucket) {
   bucket.plan.tail = bucket.plan.elements;
   const auto length = 1 + static_cast<std::int64_t>(bucket.plan.members.size());
-  bucket.plan.elements += round_up(length, bucket.element_bytes);
+  bucket.plan.elements += round_up_to_line(length, bucket.element_bytes);
 }
 
 /// Gives each bucket its place in the arena of its dtype.
@@ -64,7 +56,7 @@ std::vector<BucketPlan> plan_buckets(const std::vector<GradientSize>& sizes, con
     auto bucket = std::find_if(open.begin(), open.end(), [&](auto& each) { return each.plan.dtype == size.dtype; });
     if (bucket != open.end()) {
       const std::int64_t limit = closed.empty() ? limits.first_bytes : limits.bytes;
-      if (bucket->bytes() + round_up(size.elements, size.element_bytes) * size.element_bytes > limit) {
+      if (bucket->bytes() + round_up_to_line(size.elements, size.element_bytes) * size.element_bytes > limit) {
         closed.push_back(std::move(*bucket));
         open.erase(bucket);
         bucket = open.end();
@@ -90,7 +82,7 @@ std::vector<ArenaSize> arena_sizes(const std::vector<GradientSize>& sizes, const
   for (const auto& size : sizes) {
     auto total = std::find_if(totals.begin(), totals.end(), [&](auto& each) { return each.arena.dtype == size.dtype; });
     if (total == totals.end()) total = totals.insert(totals.end(), {{size.dtype, 0}, size.element_bytes, 0});
-    total->arena.elements += round_up(size.elements, size.element_bytes);
+    total->arena.elements += round_up_to_line(size.elements, size.element_bytes);
     ++total->count;
   }
   std::vector<ArenaSize> arenas;

@@ -1,6 +1,7 @@
+#include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/gradient_buckets.h>
+#include <lockstep/mirrored/small_tensors.h>
 
-#include <c10/util/strides.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -8,21 +9,6 @@
 #include <utility>
 
 namespace lockstep::mirrored {
-namespace {
-
-/// A tensor of its own over a part of `flat`. Not a view in autograd's eyes, because optimizers detach gradients in
-/// place, which views refuse.
-at::Tensor tensor_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& like) {
-  at::Tensor tensor = at::empty({0}, flat.options());
-  if (like.is_non_overlapping_and_dense()) {
-    // The layout that autograd wants for gradients: the parameter's own.
-    return tensor.set_(flat.storage(), flat.storage_offset() + offset, like.sizes(), like.strides());
-  }
-  return tensor.set_(flat.storage(), flat.storage_offset() + offset, like.sizes(),
-                     c10::contiguous_strides(like.sizes()));
-}
-
-}  // namespace
 
 GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, const BucketLimits& limits, ReduceOp op,
                                  const Group& group)
@@ -59,20 +45,20 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
 
 void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, bool gave_up) {
   Bucket& bucket = buckets_[index];
-  bucket.gave_up.fill_(gave_up ? 1 : 0);
-  bucket.used.fill_(1);
-  for (const std::size_t position : unused) bucket.used[static_cast<std::int64_t>(position)].zero_();
+  set_all(bucket.gave_up, gave_up ? 1 : 0);
+  set_all(bucket.used, 1);
+  for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
   // Sizes and dtypes were compared when the module was. That all ranks are in a backward at all is asked once a round,
   // by the first bucket, because ranks with more batches than others are a common mistake.
   bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 
 bool GradientBuckets::used_on_any_rank(std::size_t index, std::size_t position) const {
-  return buckets_[index].used[static_cast<std::int64_t>(position)].item<double>() > 0;
+  return value_at(buckets_[index].used, static_cast<std::int64_t>(position)) > 0;
 }
 
 int GradientBuckets::ranks_that_gave_up(std::size_t index) const {
-  const auto reduced = buckets_[index].gave_up.item<double>();
+  const double reduced = value_at(buckets_[index].gave_up, 0);
   return static_cast<int>(std::lround(op_ == ReduceOp::mean ? reduced * group_.size() : reduced));
 }
 

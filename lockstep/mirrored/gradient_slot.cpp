@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/mirrored/gradient_slot.h>
+#include <lockstep/mirrored/small_tensors.h>
 
 #include <torch/torch.h>
 
@@ -45,7 +46,7 @@ void settle(GradientSlot& slot, const at::Tensor& place, int shares) {
          slot.name);
   }
   const bool in_place = lies_in(place, gradient);
-  if (!in_place) place.copy_(gradient);
+  if (!in_place) copy_into(place, gradient);
   if (slot.contributes) {
     if (!in_place) gradient = place;
     return;

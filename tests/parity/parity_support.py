@@ -108,13 +108,13 @@ def run_ddp_peer(world, job_files, folder):
     run_together([([sys.executable, HERE / "ddp_peer.py", world, *job_files], {})], folder)
 
 
-def relative_difference(actual, expected):
-    """Largest difference, relative to the largest expected value."""
+def relative_difference(actual, expected, floor=0.0):
+    """Largest difference, relative to the largest expected value, or to `floor` if that is larger."""
     if actual.shape != expected.shape:
         raise AssertionError(f"shape {list(actual.shape)} instead of {list(expected.shape)}")
     if expected.numel() == 0:
         return 0.0
-    scale = expected.abs().max().item()
+    scale = max(expected.abs().max().item(), floor)
     difference = (actual.double() - expected.double()).abs().max().item()
     if difference == 0:
         return 0.0
@@ -134,13 +134,13 @@ class ParityTest(unittest.TestCase):
         path.write_text(json.dumps({**MODEL_DEFAULTS, **job}))
         return path
 
-    def assert_same_tensors(self, actual, expected, tolerance):
+    def assert_same_tensors(self, actual, expected, tolerance, floor=0.0):
         """Compares two dicts of tensors; returns the largest relative difference of any tensor."""
         self.assertEqual(sorted(actual), sorted(expected))
         worst = 0.0
         for name in expected:
             self.assertEqual(actual[name].dtype, expected[name].dtype, name)
-            difference = relative_difference(actual[name], expected[name])
+            difference = relative_difference(actual[name], expected[name], floor)
             self.assertLessEqual(difference, tolerance, name)
             worst = max(worst, difference)
         return worst

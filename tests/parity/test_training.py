@@ -27,8 +27,8 @@ RESNET18 = {"model": "resnet18", "shape": [3, 32, 32]}
 
 # Rounding on 4 ranks depends on the order of summation, and ResNet-18 at 32x32 (BatchNorm over 8 values in the last
 # stage) makes 1e-2 of 1e-7 within 5 steps, in Python alone. On 1 and 2 ranks there is only one order. So on 4 ranks the
-# full training is compared in float64, and in float32 one with larger pictures and smaller steps (which leave biases
-# so near to their start at 0 that most of their digits are rounding).
+# full training is compared in float64, and in float32 one with larger pictures and smaller steps. Those leave biases
+# so near to their start at 0 that most of their digits are rounding, so weights below 0.1 are compared as if 0.1.
 CASES = {
     "resnet18": {**RESNET18, "learning_rate": 0.01, "worlds": [1, 2]},
     "resnet18_float64": {
@@ -36,7 +36,7 @@ CASES = {
     },
     "resnet18_48x48": {
         **RESNET18, "shape": [3, 48, 48], "learning_rate": 1e-5, "worlds": [4], "backends": ["gloo"],
-        "weight_tolerance": 0.02,
+        "weight_floor": 0.1,
     },
     "mlp": MLP,
     "accumulation": {**MLP, "micro_batches": 2},
@@ -50,7 +50,7 @@ CASES = {
 }
 
 LOSS_TOLERANCE = {"float32": 1e-4, "float64": 1e-8}
-WEIGHT_TOLERANCE = {"float32": 1e-4, "float64": 1e-8}  # of the largest value of each tensor, unless a case says more
+WEIGHT_TOLERANCE = {"float32": 1e-4, "float64": 1e-8}  # of the largest value of each tensor
 
 
 def read_results(out, world):
@@ -112,7 +112,8 @@ class LikePythonsDdp(TrainingTest):
         weights = self.assert_same_tensors(
             safetensors_io.read(f"{ours}.safetensors")[0],
             safetensors_io.read(f"{peer}.safetensors")[0],
-            job.get("weight_tolerance", WEIGHT_TOLERANCE[job["dtype"]]),
+            WEIGHT_TOLERANCE[job["dtype"]],
+            job.get("weight_floor", 0),
         )
         return f"{worst:.1e} of losses, {weights:.1e} of weights"
 

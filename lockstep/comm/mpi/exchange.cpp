@@ -13,7 +13,7 @@ namespace lockstep::detail::mpi {
 namespace {
 
 void finish(Requests& requests, std::chrono::milliseconds timeout) {
-  if (poll([&] { return requests.complete(); }, timeout)) return;
+  if (poll([&] { return requests.complete(); }, requests.bytes(), timeout)) return;
   never_finalize();
   fail(ErrorKind::timeout, "connect",
        "not all ranks of the MPI job called connect within {:.1f} s; look into the logs of the others, or raise "

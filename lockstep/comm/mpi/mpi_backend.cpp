@@ -78,8 +78,10 @@ class MpiBackend : public Backend {
   Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
     const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{output, input});
     const Block block(bytes_of(input));
-    check(MPI_Iallgather(input.data_ptr(), block.count(), block.type(), output.data_ptr(), block.count(), block.type(),
-                         comm_.get(), requests->add()),
+    const auto* const own_slice = static_cast<const std::byte*>(output.data_ptr()) + rank_ * bytes_of(input);
+    const bool in_place = input.data_ptr() == own_slice;
+    check(MPI_Iallgather(in_place ? MPI_IN_PLACE : input.data_ptr(), block.count(), block.type(), output.data_ptr(),
+                         block.count(), block.type(), comm_.get(), requests->add()),
           "MPI_Iallgather");
     return collective(requests);
   }

@@ -11,8 +11,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-bool poll(const std::function<bool()>& step, milliseconds timeout, const std::function<void()>& look_around) {
-  constexpr auto kWithoutPause = milliseconds(2);
+bool poll(const std::function<bool()>& step, std::int64_t bytes, milliseconds timeout,
+          const std::function<void()>& look_around) {
+  constexpr std::int64_t kSlowestBytesPerMicrosecond = 200;
+  const auto without_pause = milliseconds(2) + microseconds(bytes / kSlowestBytesPerMicrosecond);
   constexpr auto kLookAround = milliseconds(50);
   const auto start = Clock::now();
   auto next_look = start + kLookAround;
@@ -24,7 +26,7 @@ bool poll(const std::function<bool()>& step, milliseconds timeout, const std::fu
       look_around();
       next_look = now + kLookAround;
     }
-    if (now - start < kWithoutPause) {
+    if (now - start < without_pause) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(pause);
@@ -49,6 +51,12 @@ bool Requests::complete() {
   int flag = 0;
   check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
   return flag != 0;
+}
+
+std::int64_t Requests::bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& tensor : tensors_) sum += static_cast<std::int64_t>(tensor.nbytes());
+  return sum;
 }
 
 }  // namespace lockstep::detail::mpi

@@ -5,14 +5,16 @@
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 namespace lockstep::detail::mpi {
 
-/// Calls `step` until it returns true: in turn at once for a while, then with pauses that grow to 0.2 ms. `look_around`
-/// is called about every 50 ms and may throw. False when `timeout` passed.
-bool poll(const std::function<bool()>& step, std::chrono::milliseconds timeout,
+/// Calls `step` until it returns true: without pauses for as long as moving `bytes` may well take, then with pauses
+/// that grow to 0.2 ms. (MPI moves data only while it is called, so pauses would stretch a transfer.) `look_around` is
+/// called about every 50 ms and may throw. False when `timeout` passed.
+bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::milliseconds timeout,
           const std::function<void()>& look_around = nullptr);
 
 /// Operations under way with the tensors they use. MPI cannot take a collective back, so when this is dropped before
@@ -29,6 +31,8 @@ class Requests {
 
   /// Makes progress; true once all are complete.
   bool complete();
+
+  std::int64_t bytes() const;
 
  private:
   std::vector<MPI_Request> requests_;

@@ -16,7 +16,7 @@ class RequestsState : public WorkState {
       : requests_(std::move(requests)), look_around_(std::move(look_around)) {}
 
   void wait(milliseconds timeout) override {
-    if (poll([&] { return requests_->complete(); }, timeout, look_around_)) return;
+    if (poll([&] { return requests_->complete(); }, requests_->bytes(), timeout, look_around_)) return;
     throw Error(ErrorKind::timeout, "mpi", "not complete");
   }
 
@@ -52,7 +52,7 @@ class Inbox::Receive : public WorkState {
         look_around_(std::move(look_around)) {}
 
   void wait(milliseconds timeout) override {
-    if (!poll([this] { return advance(); }, timeout, look_around_)) {
+    if (!poll([this] { return advance(); }, bytes_.numel(), timeout, look_around_)) {
       throw Error(ErrorKind::timeout, "mpi", "not complete");
     }
   }

@@ -1,0 +1,19 @@
+#include <lockstep/mirrored/flat_memory.h>
+
+#include <c10/util/strides.h>
+#include <torch/torch.h>
+
+namespace lockstep::mirrored {
+
+at::Tensor tensor_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& like) {
+  at::Tensor tensor = at::empty({0}, flat.options());
+  return tensor.set_(flat.storage(), flat.storage_offset() + offset, like.sizes(),
+                     like.is_non_overlapping_and_dense() ? like.strides() : c10::contiguous_strides(like.sizes()));
+}
+
+at::Tensor stretch_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t elements) {
+  at::Tensor stretch = at::empty({0}, tensor.options());
+  return stretch.set_(tensor.storage(), tensor.storage_offset() + begin, {elements}, {1});
+}
+
+}  // namespace lockstep::mirrored

@@ -1,0 +1,188 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/mirrored/flat_memory.h>
+#include <lockstep/mirrored/parameter_shards.h>
+#include <lockstep/mirrored/replica.h>
+#include <lockstep/mirrored/shard_plan.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace lockstep {
+
+using mirrored::ShardPlan;
+
+struct ParameterShards::State {
+  Group group;
+  std::vector<std::string> names{};      ///< by parameter
+  std::vector<at::Tensor> parameters{};  ///< in the module's order
+  ShardPlan plan{};
+  std::vector<at::Tensor> arenas{};  ///< the memory of the parameters
+  std::vector<at::Tensor> pieces{};
+};
+
+namespace {
+
+constexpr std::string_view kWhere = "parameter_shards";
+
+std::vector<mirrored::GradientSize> sizes_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<mirrored::GradientSize> sizes;
+  for (const auto& each : parameters) {
+    sizes.push_back(
+        {each.numel(), static_cast<std::int64_t>(each.element_size()), static_cast<int>(each.scalar_type())});
+  }
+  return sizes;
+}
+
+/// The tensor with the layout in memory that `like` has.
+at::Tensor laid_out_as(const at::Tensor& tensor, const at::Tensor& like) {
+  if (tensor.strides() == like.strides()) return tensor;
+  return at::empty_strided(like.sizes(), like.strides(), tensor.options()).copy_(tensor);
+}
+
+at::Tensor shard_of(const at::Tensor& arena, const Group& group) {
+  const std::int64_t elements = arena.numel() / group.size();
+  return arena.narrow(0, group.rank() * elements, elements);
+}
+
+void share_arena(at::Tensor& arena, const Group& group) {
+  if (group.size() > 1) all_gather_async(arena, shard_of(arena, group), group).wait();
+}
+
+/// Puts parameters into memory of the group, where the other ranks can read them without a copy.
+void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::Tensor>& parameters,
+                     std::vector<at::Tensor>& arenas) {
+  for (const auto& arena : plan.arenas) {
+    arenas.push_back(allocate(group, arena.shard_elements * group.size(), arena.dtype));
+    arenas.back().zero_();
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [arena, offset] = plan.places[i];
+    const at::Tensor moved = mirrored::tensor_in(arenas[arena], offset, parameters[i]);
+    moved.copy_(parameters[i]);
+    parameters[i].set_data(moved);
+  }
+}
+
+}  // namespace
+
+ParameterShards::ParameterShards(const DataParallel& parallel)
+    : state_(std::make_unique<State>(State{parallel.group()})) {
+  torch::NoGradGuard no_grad;
+  State& s = *state_;
+  for (auto& each : mirrored::replica_of(parallel.module()).parameters) {
+    if (!each.tensor.requires_grad()) continue;
+    s.names.push_back(std::move(each.name));
+    s.parameters.push_back(std::move(each.tensor));
+  }
+  s.plan = mirrored::plan_shards(sizes_of(s.parameters), s.group.rank(), s.group.size());
+  move_parameters(s.plan, s.group, s.parameters, s.arenas);
+  for (const auto& piece : s.plan.pieces) {
+    s.pieces.push_back(mirrored::stretch_of(s.parameters[piece.parameter], piece.begin, piece.elements));
+  }
+}
+
+ParameterShards::~ParameterShards() = default;
+ParameterShards::ParameterShards(ParameterShards&&) noexcept = default;
+ParameterShards& ParameterShards::operator=(ParameterShards&&) noexcept = default;
+
+const std::vector<at::Tensor>& ParameterShards::pieces() const { return state_->pieces; }
+const std::vector<at::Tensor>& ParameterShards::parameters() const { return state_->parameters; }
+std::size_t ParameterShards::owner(std::size_t piece) const { return state_->plan.pieces.at(piece).parameter; }
+const Group& ParameterShards::group() const { return state_->group; }
+
+std::vector<at::Tensor> ParameterShards::pieces_of(const std::vector<at::Tensor>& parameters) const {
+  std::vector<at::Tensor> found;
+  for (std::size_t i = 0; i < state_->pieces.size(); ++i) {
+    const at::Tensor& owner = state_->parameters[state_->plan.pieces[i].parameter];
+    if (std::any_of(parameters.begin(), parameters.end(), [&](auto& each) { return each.is_same(owner); })) {
+      found.push_back(state_->pieces[i]);
+    }
+  }
+  return found;
+}
+
+void ParameterShards::zero_gradients(bool set_to_none) {
+  for (auto& parameter : state_->parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (set_to_none) {
+      gradient.reset();
+    } else {
+      gradient.detach_().zero_();
+    }
+  }
+}
+
+void ParameterShards::take_gradients() {
+  torch::NoGradGuard no_grad;
+  const State& s = *state_;
+  at::Tensor gradient;
+  for (std::size_t i = 0; i < s.pieces.size(); ++i) {
+    const auto& piece = s.plan.pieces[i];
+    if (piece.begin == 0 || i == 0 || s.plan.pieces[i - 1].parameter != piece.parameter) {
+      gradient = s.parameters[piece.parameter].grad();
+      if (gradient.defined()) {
+        if (gradient.layout() != at::kStrided) {
+          fail(ErrorKind::unsupported, kWhere, "parameter \"{}\" has a sparse gradient; use its dense form",
+               s.names[piece.parameter]);
+        }
+        gradient = laid_out_as(gradient, s.parameters[piece.parameter]);
+      }
+    }
+    at::Tensor part;
+    if (gradient.defined()) part = mirrored::stretch_of(gradient, piece.begin, piece.elements);
+    s.pieces[i].mutable_grad() = std::move(part);
+  }
+}
+
+void ParameterShards::share() {
+  torch::NoGradGuard no_grad;
+  // The program may now remove gradients to free their memory.
+  for (const auto& piece : state_->pieces) piece.mutable_grad().reset();
+  for (auto& arena : state_->arenas) share_arena(arena, state_->group);
+}
+
+std::vector<at::Tensor> ParameterShards::whole(const std::vector<at::Tensor>& of_pieces) const {
+  torch::NoGradGuard no_grad;
+  const State& s = *state_;
+  const auto count = static_cast<std::int64_t>(s.parameters.size());
+  at::Tensor has = torch::zeros({count}, torch::kInt);
+  std::vector<at::Tensor> arenas;
+  for (const auto& arena : s.arenas) arenas.push_back(at::zeros_like(arena));
+  for (std::size_t i = 0; i < of_pieces.size(); ++i) {
+    if (!of_pieces[i].defined()) continue;
+    const auto& piece = s.plan.pieces[i];
+    const auto& [arena, offset] = s.plan.places[piece.parameter];
+    arenas[arena].narrow(0, offset + piece.begin, piece.elements).copy_(of_pieces[i]);
+    has[static_cast<std::int64_t>(piece.parameter)].fill_(1);
+  }
+  if (s.group.size() > 1) all_reduce(has, s.group, ReduceOp::max);
+  for (auto& arena : arenas) share_arena(arena, s.group);
+  std::vector<at::Tensor> out(s.parameters.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (has[static_cast<std::int64_t>(i)].item<int>() == 0) continue;
+    out[i] = mirrored::tensor_in(arenas[s.plan.places[i].arena], s.plan.places[i].offset, s.parameters[i]);
+  }
+  return out;
+}
+
+std::vector<at::Tensor> ParameterShards::parts(const std::vector<at::Tensor>& of_parameters) const {
+  torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> out;
+  for (const auto& piece : state_->plan.pieces) {
+    const at::Tensor& whole = of_parameters.at(piece.parameter);
+    at::Tensor part;
+    if (whole.defined()) {
+      const auto ordered = laid_out_as(whole, state_->parameters[piece.parameter]);
+      part = mirrored::stretch_of(ordered, piece.begin, piece.elements).clone();
+    }
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+}  // namespace lockstep

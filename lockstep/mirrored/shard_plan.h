@@ -1,0 +1,46 @@
+// Which rank updates which part of the parameters: arithmetic only, the same on every rank.
+//
+// All parameters of one dtype lie one after the other in one piece of memory, the arena, each starting on a cache line.
+// The arena is divided evenly, whatever the boundaries of parameters; rank r owns its r-th shard:
+//
+//     | weight          | pad | bias | pad | weight              | pad |
+//     | shard of rank 0       | shard of rank 1       | shard of rank 2       |
+//
+// What a rank owns of one parameter is cut into pieces that fit a core's cache, because optimizers go over a tensor
+// several times.
+#pragma once
+
+#include <lockstep/mirrored/bucket_plan.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::mirrored {
+
+struct ShardPlan {
+  struct Arena {
+    int dtype = 0;
+    std::int64_t shard_elements = 0;  ///< of each rank; the arena has ranks times as many
+  };
+  struct Place {
+    std::size_t arena = 0;
+    std::int64_t offset = 0;  ///< in the arena, in elements
+  };
+  struct Piece {
+    std::size_t parameter = 0;
+    std::int64_t begin = 0;  ///< in the parameter's memory, in elements
+    std::int64_t elements = 0;
+  };
+  std::vector<Arena> arenas;  ///< in the order of the dtypes' first appearance
+  std::vector<Place> places;  ///< by parameter
+  std::vector<Piece> pieces;  ///< of this rank, by parameter and begin
+};
+
+/// Pieces that go through an optimizer in one core's second-level cache, together with gradient and momentum.
+inline constexpr std::int64_t kPieceBytes = 128 << 10;
+
+ShardPlan plan_shards(const std::vector<GradientSize>& sizes, int rank, int ranks,
+                      std::int64_t piece_bytes = kPieceBytes);
+
+}  // namespace lockstep::mirrored
