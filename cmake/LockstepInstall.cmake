@@ -10,7 +10,7 @@ set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
   base/process.h base/unique_fd.h
-  world/world.h
+  world/start.h world/world.h
   comm/collectives.h comm/group.h comm/work.h
   mirrored/data_parallel.h
   data/aligned.h data/axis_map.h data/batch.h data/check.h data/dataset.h data/fused_plan.h data/loader.h

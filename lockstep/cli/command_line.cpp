@@ -60,6 +60,7 @@ int parse_and_act(int argc, char** argv) {
   add_train(app, chosen);
   add_run(app, program, chosen);
   add_data(app, chosen);
+  add_rank_table(app, chosen);
   add_bench(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);

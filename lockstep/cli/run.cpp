@@ -1,17 +1,16 @@
-// `lockstep run`: starts the ranks of a job on this machine.
+// `lockstep run`: starts the ranks of a job on this machine, or this node's part of one on several.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cluster/launch.h>
+#include <lockstep/cli/node_flags.h>
+#include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/process_count.h>
 #include <lockstep/cluster/store_host.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +30,9 @@ constexpr const char* kFooter =
     "from\n"
     "the terminal.\n"
     "\n"
+    "On several nodes give the command on each: the same with --nodes and --ctrl_port, or its own --node_rank with\n"
+    "--nnodes and the address of node 0. Rank 0 then hosts the store.\n"
+    "\n"
     "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first "
     "failing\n"
     "rank's reason is printed. Ctrl-C is passed on to the ranks; a second one kills them. No process is left behind.\n"
@@ -40,7 +42,9 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep train --config configs/mlp_mnist.yaml\n"
     "  lockstep run --nproc-per-node cpu ./my_program --verbose\n"
-    "  lockstep run --nproc-per-node 4 python3 train.py --epochs 3";
+    "  lockstep run --nproc-per-node 4 python3 train.py --epochs 3\n"
+    "  lockstep run --nodes 10.0.0.1,10.0.0.2 --ctrl_port 9988 --nproc-per-node 2 ./my_program\n"
+    "  lockstep run --nnodes 2 --node_rank 1 --master_addr 10.0.0.1 --master_port 6060 --nproc_per_node 2 ./my_program";
 
 /// CLI11 does not know that what it leaves over is the program.
 class ProgramUsage final : public CLI::Formatter {
@@ -53,6 +57,8 @@ struct RunArguments {
   std::string processes = "1";
   std::string grace = "10";
   bool no_prefix = false;
+  bool use_env = false;
+  NodeFlags nodes;
 };
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -77,7 +83,7 @@ std::size_t length_of_option(const CLI::App& command, const std::string& argumen
 
 /// `lockstep run lockstep train ...` starts this very program, whatever PATH holds.
 void use_this_program(std::string& program) {
-  if (program == "lockstep") program = std::filesystem::read_symlink("/proc/self/exe");
+  if (program == "lockstep") program = this_program();
 }
 
 std::chrono::milliseconds grace_of(const std::string& text) {
@@ -96,11 +102,11 @@ int run(const RunArguments& arguments, std::vector<std::string> program) {
   options.command = std::move(program);
   options.processes =
       cluster::parse_process_count(arguments.processes, {cluster::usable_cpus(), cluster::usable_gpus()});
+  options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
+  options.run_id = arguments.nodes.rdzv_id;
   options.prefix = !arguments.no_prefix;
   options.ending.grace = grace_of(arguments.grace);
-  const cluster::LaunchResult result = cluster::launch(options);
-  std::fputs(result.report.c_str(), stderr);
-  return result.exit_code;
+  return start_ranks(options);
 }
 
 }  // namespace
@@ -129,6 +135,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, Action& cho
                    "How many ranks: a number, cpu (one per CPU), gpu (one per GPU) or auto (per GPU, else per CPU)")
       ->type_name("N")
       ->capture_default_str();
+  add_node_flags(*command, arguments->nodes);
+  command->add_flag("--use-env,--use_env", arguments->use_env, "Always so: ranks read LOCAL_RANK from the environment");
   command->add_flag("--no-prefix,--no_prefix", arguments->no_prefix,
                     "Do not put '[rank N] ' before each line of output");
   command->add_option("--grace", arguments->grace, "Seconds from asking ranks to end to killing them")

@@ -2,10 +2,11 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/start_ranks.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_model.h>
-#include <lockstep/world/world.h>
+#include <lockstep/world/start.h>
 
 #include <fmt/format.h>
 
@@ -19,9 +20,9 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kFooter =
-    "The same command works alone, under 'lockstep run', under mpirun, and with torchrun's variables set by hand. "
-    "Its first\n"
-    "line says which rank it is and from which variables it knows.\n"
+    "The same command works alone, under 'lockstep run', mpirun and srun, with torchrun's variables set by hand, from\n"
+    "a rank table, on each node of parallel.nodes, and in a cloud's containers. Its first line says which rank it is\n"
+    "and from which variables it knows.\n"
     "\n"
     "Results go to system.work_dir: result.json, metrics.jsonl, loss.svg, log/rank.N, checkpoints/, model.safetensors. "
     "A run\n"
@@ -40,6 +41,7 @@ struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
   std::string launcher = "auto";
+  InitArguments init;
   bool dry_run = false;
   bool help_keys = false;
 };
@@ -57,6 +59,29 @@ void print_keys() {
   }
 }
 
+StartOptions start_options(const TrainArguments& arguments, const train::RunConfig& config) {
+  StartOptions options;
+  options.launcher = arguments.launcher;
+  options.nodes = train::node_list_of(config.parallel);
+  options.arguments = arguments.init;
+  options.devices_per_node = options.nodes.devices_per_node;
+  return options;
+}
+
+std::string conclusion(const Start& start) { return start.ranks > 1 ? describe(start) : describe(start.world); }
+
+/// Each rank is this command again, and finds in its environment which one it is.
+int start_this_node(const Start& start, const TrainArguments& arguments) {
+  fmt::print("{}\n", conclusion(start));
+  std::fflush(stdout);
+  cluster::LaunchOptions options;
+  options.command = {this_program(), "train", "--config", arguments.config, "--launcher", "pytorch"};
+  options.command.insert(options.command.end(), arguments.overrides.begin(), arguments.overrides.end());
+  options.processes = start.ranks;
+  options.first_rank = start.world;
+  return start_ranks(options);
+}
+
 int train_or_describe(const TrainArguments& arguments) {
   if (arguments.help_keys) {
     print_keys();
@@ -66,12 +91,13 @@ int train_or_describe(const TrainArguments& arguments) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
   const train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
-  const World world = detect_world(arguments.launcher);
-  if (!arguments.dry_run) {
-    train::run_training(config, world);
-  } else if (world.rank == 0) {
-    fmt::print("{}\n\n{}\n", describe(world), train::describe_run(config));
+  const Start start = detect_start(start_options(arguments, config));
+  if (arguments.dry_run) {
+    if (start.world.rank == 0) fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
+    return kOk;
   }
+  if (start.ranks > 1) return start_this_node(start, arguments);
+  train::run_training(config, start.world);
   return kOk;
 }
 
@@ -87,9 +113,17 @@ void add_train(CLI::App& app, Action& chosen) {
       ->type_name("");
   command
       ->add_option("--launcher", arguments->launcher,
-                   fmt::format("How this process was started: {}", fmt::join(launcher_names(), ", ")))
+                   fmt::format("Its launcher: {}", fmt::join(launcher_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
+  command
+      ->add_option("--init-method,--init_method", arguments->init.init_method,
+                   "Where ranks meet: tcp://HOST:PORT of node 0, file:///PATH or env://")
+      ->type_name("URL");
+  command->add_option("--rank", arguments->init.rank, "The number of this node (not of a rank), with --world_size")
+      ->type_name("N");
+  command->add_option("--world-size,--world_size", arguments->init.world_size, "How many nodes there are")
+      ->type_name("N");
   command->add_flag("--dry-run,--dry_run", arguments->dry_run, "Only print the whole configuration and the model");
   command->add_flag("--help-keys", arguments->help_keys,
                     "List every key of the configuration with type, range and default");

@@ -1,3 +1,4 @@
+#include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_environment.h>
@@ -24,19 +25,49 @@ std::string make_run_id() {
 int columns_for_ranks(const LaunchOptions& options) {
   winsize size{};
   if (::isatty(options.out) != 1 || ::ioctl(options.out, TIOCGWINSZ, &size) != 0) return 0;
-  const auto prefix = options.prefix ? prefix_of(options.processes - 1).size() : 0;
+  const int last = (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
+  const auto prefix = options.prefix ? prefix_of(last).size() : 0;
   return std::max(0, static_cast<int>(size.ws_col) - static_cast<int>(prefix));
+}
+
+/// Whether the ranks know where to meet without a store of the launcher.
+bool has_place_to_meet(const World& world) {
+  return world.meeting == Meeting::file || (world.meeting == Meeting::tcp && world.master_port != 0);
+}
+
+/// The ranks of other nodes could not know the port of a store that is opened here.
+void require_all_here(const World& first, int processes) {
+  if (first.size == processes) return;
+  fail(ErrorKind::invalid_argument, "launch",
+       "{} of {} ranks are to be started here, but it is not said where all of them meet; give the address and port of "
+       "rank 0",
+       processes, first.size);
+}
+
+void meet_at_given_place(const World& first, Job& job) {
+  job.first_rank = first.rank;
+  job.world_size = first.size;
+  job.hosts_store = false;
+  job.store_path = first.store_path;
+  if (first.meeting != Meeting::tcp) return;
+  job.master_addr = first.master_addr;
+  job.master_port = first.master_port;
 }
 
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
-  const StoreHost store;
+  std::optional<StoreHost> store;
   const TemporaryFolder folder("lockstep-run");
   Job job;
   job.ranks = options.processes;
-  job.master_port = store.port();
-  job.run_id = make_run_id();
+  if (options.first_rank && has_place_to_meet(*options.first_rank)) {
+    meet_at_given_place(*options.first_rank, job);
+  } else {
+    if (options.first_rank) require_all_here(*options.first_rank, options.processes);
+    job.master_port = store.emplace().port();
+  }
+  job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options);
   job.folder = folder.path();
   return supervise(options, job);

@@ -4,6 +4,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/cluster/ending.h>
 #include <lockstep/cluster/report.h>
+#include <lockstep/world/world.h>
 
 #include <optional>
 #include <string>
@@ -16,7 +17,12 @@ struct LaunchOptions {
   /// executable is given to python3 (or to what PYTHON_EXEC names).
   std::vector<std::string> command;
   int processes = 1;
-  bool prefix = true;  ///< "[rank 1] " before each line of output
+  /// The world of the first rank started here, in a job that has ranks on other nodes too or a given place to meet
+  /// (tcp with a port, or file). nullopt, or tcp with port 0: the whole job is here and meets at a store of the
+  /// launcher.
+  std::optional<World> first_rank{};
+  std::string run_id{};  ///< name of the job, TORCHELASTIC_RUN_ID of the ranks; empty: a random one
+  bool prefix = true;    ///< "[rank 1] " before each line of output
   EndingPolicy ending;
   Environment environment = current_environment();  ///< what the ranks inherit
   int out = 1;                                      ///< descriptor that gets what ranks write to stdout
@@ -31,12 +37,12 @@ struct LaunchResult {
 };
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
-/// that jobs never collide), forwards output line by line and SIGINT, SIGTERM, SIGHUP and SIGQUIT to all ranks. When a
-/// rank fails the others get SIGTERM, and SIGKILL after the grace period. Returns once no process that came from the
-/// ranks is left.
+/// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and SIGINT,
+/// SIGTERM, SIGHUP and SIGQUIT to all ranks. When a rank fails the others get SIGTERM, and SIGKILL after the grace
+/// period. Returns once no process that came from the ranks is left.
 ///
 /// Call it from the main thread; meanwhile the program starts no other child processes. Error(io) when the program
-/// cannot be started, Error(invalid_argument) without one.
+/// cannot be started, Error(invalid_argument) without one, or when ranks are elsewhere and the place to meet is open.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

@@ -3,39 +3,52 @@
 #include <fmt/core.h>
 
 namespace lockstep::cluster {
+namespace {
+
+/// For glibc's malloc: keep freed memory for the next step instead of giving it back to the kernel and asking again,
+/// and back it with huge pages. A training step frees and allocates the same hundreds of megabytes again and again.
+constexpr const char* kKeepMemory =
+    "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1";
+
+}  // namespace
 
 std::filesystem::path error_file_of(const Job& job, int local_rank) {
   return job.folder / fmt::format("rank.{}.error.json", local_rank);
 }
+
+int world_size_of(const Job& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
 
 bool limits_threads(const Environment& inherited, int ranks) {
   return ranks > 1 && !inherited.contains("OMP_NUM_THREADS");
 }
 
 Environment environment_of_rank(Environment inherited, const Job& job, int local_rank) {
-  const std::string rank = std::to_string(local_rank);
-  const std::string size = std::to_string(job.ranks);
+  const std::string rank = std::to_string(job.first_rank + local_rank);
+  const std::string size = std::to_string(world_size_of(job));
   if (limits_threads(inherited, job.ranks)) inherited.try_emplace("OMP_NUM_THREADS", "1");
 
   const Environment of_rank = {
       {"RANK", rank},
-      {"LOCAL_RANK", rank},
-      {"GROUP_RANK", "0"},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"GROUP_RANK", std::to_string(job.first_rank / job.ranks)},
       {"ROLE_RANK", rank},
       {"ROLE_NAME", "default"},
       {"WORLD_SIZE", size},
-      {"LOCAL_WORLD_SIZE", size},
-      {"GROUP_WORLD_SIZE", "1"},
+      {"LOCAL_WORLD_SIZE", std::to_string(job.ranks)},
+      {"GROUP_WORLD_SIZE", std::to_string(world_size_of(job) / job.ranks)},
       {"ROLE_WORLD_SIZE", size},
       {"MASTER_ADDR", job.master_addr},
       {"MASTER_PORT", std::to_string(job.master_port)},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RUN_ID", job.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCHELASTIC_USE_AGENT_STORE", job.hosts_store ? "True" : "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
   };
   for (const auto& [name, value] : of_rank) inherited[name] = value;
+  // One that was set for the launcher is already in the job's place to meet.
+  if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
+  if (!job.store_path.empty()) inherited["LOCKSTEP_INIT_METHOD"] = "file://" + job.store_path;
 
   // Through the launcher's pipe a rank cannot see that there is a terminal to draw a progress bar on.
   if (job.columns > 0) inherited.try_emplace("LOCKSTEP_TERMINAL_COLUMNS", std::to_string(job.columns));
@@ -43,6 +56,7 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   // Defaults that a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
   inherited.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   inherited.try_emplace("PYTHONUNBUFFERED", "1");
+  inherited.try_emplace("GLIBC_TUNABLES", kKeepMemory);
   return inherited;
 }
 

@@ -12,13 +12,20 @@ namespace lockstep::cluster {
 
 /// What all ranks of one start share.
 struct Job {
-  int ranks = 1;  ///< local ranks, and as there is one node also the world's size
+  int ranks = 1;       ///< local ranks
+  int first_rank = 0;  ///< that of local rank 0 in the world
+  int world_size = 0;  ///< 0: the local ranks are all
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;  ///< where the launcher's store listens
+  std::uint16_t master_port = 0;  ///< where the launcher's store listens, or that of rank 0
+  std::string store_path;         ///< the file where ranks meet instead; empty: none
+  bool hosts_store = true;        ///< the launcher does; else rank 0
   std::string run_id;
   int columns = 0;               ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
   std::filesystem::path folder;  ///< private to this job; holds the ranks' error files
 };
+
+/// All ranks of the job, those of other nodes included.
+int world_size_of(const Job& job);
 
 /// Where a rank leaves word of why it failed.
 std::filesystem::path error_file_of(const Job& job, int local_rank);

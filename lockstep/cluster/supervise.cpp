@@ -83,8 +83,9 @@ void Supervisor::start_ranks() {
   ChildOptions child;
   child.arguments = runnable(options_.command, options_.environment);
   child.out = child.err = ChildStream::pipe;
-  for (int rank = 0; rank < job_.ranks; ++rank) {
-    child.environment = environment_of_rank(options_.environment, job_, rank);
+  for (int local_rank = 0; local_rank < job_.ranks; ++local_rank) {
+    const int rank = job_.first_rank + local_rank;
+    child.environment = environment_of_rank(options_.environment, job_, local_rank);
     const std::string prefix = options_.prefix ? prefix_of(rank) : "";
     const LocalRank& started = ranks_.emplace_back(rank, child, prefix, lifeline_, consoles_);
     strays_.except(started.child().pid());
@@ -176,7 +177,7 @@ LaunchResult Supervisor::result() const {
   LaunchResult result;
   for (const LocalRank& rank : ranks_) {
     result.ends.push_back(rank.end(start_));
-    result.ends.back().note = read_error_file(error_file_of(job_, rank.rank()));
+    result.ends.back().note = read_error_file(error_file_of(job_, rank.rank() - job_.first_rank));
   }
   const Outcome outcome = judge(result.ends, ending_.interrupted_by());
   result.exit_code = outcome.exit_code;

@@ -27,6 +27,13 @@ std::string address_of_this_host(const World& world, const Environment& environm
   return world.meeting == Meeting::tcp ? detail::address_towards(world.master_addr, world.master_port) : "";
 }
 
+// Of launchers that say the local rank but not how many there are.
+void count_local_ranks(World& world, const detail::Membership& everyone) {
+  if (world.local_size != 0) return;
+  world.local_size = everyone.local_size;
+  if (world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
+}
+
 }  // namespace
 
 Group connect(const World& world, const GroupOptions& options) {
@@ -37,10 +44,13 @@ Group connect(const World& world, const GroupOptions& options) {
   auto store = detail::open_store(world, settings.start_timeout);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
 
-  auto job = std::make_shared<detail::Job>(world, settings, std::move(store), std::move(roster), std::move(address));
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  auto members = detail::membership("world", std::move(everyone), world.rank, job->roster());
+  auto members = detail::membership("world", std::move(everyone), world.rank, roster);
+  World met = world;
+  count_local_ranks(met, members);
+  auto job =
+      std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(roster), std::move(address));
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
@@ -48,5 +58,7 @@ Group connect(const World& world, const GroupOptions& options) {
 }
 
 Group init(const GroupOptions& options) { return connect(detect_world(), options); }
+
+Group init(const NodeList& nodes, const GroupOptions& options) { return connect(detect_world(nodes), options); }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // A group of ranks that communicate: a value handle, cheap to copy.
 #pragma once
 
+#include <lockstep/world/start.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -86,5 +87,9 @@ Group connect(const World& world, const GroupOptions& options = {});
 
 /// The two calls most programs need: detect_world() and connect().
 Group init(const GroupOptions& options = {});
+
+/// The same for a program that is started once on each of `nodes`, with the same list everywhere, and nothing else.
+/// Errors: those of detect_world(NodeList) and connect().
+Group init(const NodeList& nodes, const GroupOptions& options = {});
 
 }  // namespace lockstep

@@ -1,8 +1,10 @@
 #include <lockstep/comm/open_store.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/mpi/exchange.h>
+#include <lockstep/world/await_listener.h>
 
 #include <algorithm>
 #include <exception>
@@ -31,15 +33,26 @@ StorePtr host_tcp_store(const std::string& where, const std::string& host, std::
   }
 }
 
-StorePtr reach_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,
+[[noreturn]] void fail_to_reach(const std::string& where, std::chrono::milliseconds timeout, const std::string& why) {
+  fail(ErrorKind::timeout, "connect",
+       "cannot reach the store at {} within {:.1f} s: {}. Rank 0 opens it; look into its log, and check that this "
+       "host can reach that address (MASTER_ADDR, MASTER_PORT)",
+       where, static_cast<double>(timeout.count()) / 1000, why);
+}
+
+// One rank of each host says what all of them wait for.
+StorePtr reach_tcp_store(const World& world, const std::string& where, const std::string& host, std::uint16_t port,
                          std::chrono::milliseconds timeout) {
+  const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
+    if (world.local_rank != 0) return;
+    log_warning("rank {} waits for the store at {}: {} s of at most {:.0f} s ({})", world.rank, where, waited.count(),
+                static_cast<double>(timeout.count()) / 1000, reason);
+  };
+  if (const auto why = await_listener(host, port, timeout, tell)) fail_to_reach(where, timeout, *why);
   try {
     return make_tcp_store(host, port, false, timeout);
   } catch (const std::exception& error) {
-    fail(ErrorKind::timeout, "connect",
-         "cannot reach the store at {} within {:.1f} s: {}. Rank 0 opens it; look into its log, and check that this "
-         "host can reach that address (MASTER_ADDR, MASTER_PORT)",
-         where, static_cast<double>(timeout.count()) / 1000, first_line(error));
+    fail_to_reach(where, timeout, first_line(error));
   }
 }
 
@@ -47,8 +60,8 @@ OpenedStore open_tcp(const World& world, std::chrono::milliseconds timeout) {
   OpenedStore opened;
   opened.where = fmt::format("{}:{}", world.master_addr, world.master_port);
   opened.held_here = world.rank == 0 && !world.store_is_external;
-  const auto open = opened.held_here ? host_tcp_store : reach_tcp_store;
-  opened.store = open(opened.where, world.master_addr, world.master_port, timeout);
+  opened.store = opened.held_here ? host_tcp_store(opened.where, world.master_addr, world.master_port, timeout)
+                                  : reach_tcp_store(world, opened.where, world.master_addr, world.master_port, timeout);
   return opened;
 }
 
@@ -78,7 +91,7 @@ OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeo
   }
   endpoint = mpi::broadcast_from_rank_0(endpoint, timeout);
   opened.where = fmt::format("{}:{}", endpoint.host, endpoint.port);
-  if (!opened.held_here) opened.store = reach_tcp_store(opened.where, endpoint.host, endpoint.port, timeout);
+  if (!opened.held_here) opened.store = reach_tcp_store(world, opened.where, endpoint.host, endpoint.port, timeout);
   return opened;
 }
 

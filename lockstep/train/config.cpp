@@ -33,6 +33,11 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap");
   fields.field("timeout_s", c.timeout_s, between(0.001, kMostSeconds), "seconds one collective may take");
   fields.field("start_timeout_s", c.start_timeout_s, between(0.001, kMostSeconds), "seconds to wait for all ranks");
+  fields.field("nodes", c.nodes, anything(),
+               "list of {addr: ADDRESS}, node 0 first: start the same command on each of them and nothing else");
+  fields.field("ctrl_port", c.ctrl_port, between(1, 65535), "port of node 0 where several nodes meet");
+  fields.field("devices_per_node", c.devices_per_node, between(1, 4096),
+               "ranks that one command starts on a node; null: 1, or what a cloud's variables say");
 }
 
 void describe(ConfigFields& fields, ModelConfig& c) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/world/start.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +34,9 @@ struct ParallelConfig {
   bool check_collectives = false;
   double timeout_s = 600;
   double start_timeout_s = 300;
+  ConfigNode nodes;
+  std::optional<std::int64_t> ctrl_port;
+  std::optional<std::int64_t> devices_per_node;
 };
 
 struct ModelConfig {
@@ -142,6 +146,10 @@ RunConfig read_run_config(const ConfigSource& source);
 /// The rules between keys (each key's own range is checked on reading): Error(config) naming the keys, their values and
 /// the mend. Reads no file.
 void check_run_config(const RunConfig& config);
+
+/// parallel.nodes, ctrl_port and devices_per_node: no addresses when there are neither nodes nor several devices of
+/// this one. Error(config) for an entry that names no address.
+NodeList node_list_of(const ParallelConfig& config);
 
 /// What defaults of other keys stand for.
 double momentum_of(const OptimizerConfig& config);

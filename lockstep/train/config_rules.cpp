@@ -83,6 +83,7 @@ void check_run_config(const RunConfig& config) {
   check_optimizer(config.optimizer);
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
+  node_list_of(config.parallel);
 }
 
 RunConfig read_run_config(const ConfigSource& source) {

@@ -44,21 +44,25 @@ void use_agent_store(const Environment& environment, World& world) {
 
 // What follows without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h.
 void derive_local(const Environment& environment, World& world) {
+  const auto local_rank = find_integer(environment, kNames.local_rank, 0, std::numeric_limits<int>::max());
+  const auto local_size = find_integer(environment, kNames.local_size, 1, std::numeric_limits<int>::max());
   const bool on_this_host = world.size == 1 || (world.meeting == Meeting::tcp && is_loopback(world.master_addr));
+  if (!on_this_host && local_rank && *local_rank < world.size) {
+    world.local_rank = static_cast<int>(*local_rank);
+    world.local_size = 0;
+    return;
+  }
   if (on_this_host) {
     world.local_rank = world.rank;
     world.local_size = world.size;
   }
-  const auto local_rank = find_integer(environment, kNames.local_rank, 0, std::numeric_limits<int>::max());
-  const auto local_size = find_integer(environment, kNames.local_size, 1, std::numeric_limits<int>::max());
   const bool agrees = local_rank.value_or(world.local_rank) == world.local_rank &&
                       local_size.value_or(world.local_size) == world.local_size;
-  if (!agrees || (!on_this_host && (local_rank || local_size))) {
-    const auto given = local_rank ? kNames.local_rank : kNames.local_size;
-    fail(ErrorKind::environment, "world", "{}={} is set but {} is not, and {} does not tell it; set both, or neither",
-         given, local_rank ? *local_rank : *local_size, local_rank ? kNames.local_size : kNames.local_rank,
-         world.evidence);
-  }
+  if (agrees && (on_this_host || !local_size)) return;
+  const auto given = local_rank ? kNames.local_rank : kNames.local_size;
+  fail(ErrorKind::environment, "world", "{}={} is set but {} is not, and {} does not tell it; set both, or neither",
+       given, local_rank ? *local_rank : *local_size, local_rank ? kNames.local_size : kNames.local_rank,
+       world.evidence);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <lockstep/base/environment.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +20,14 @@ enum class Meeting {
 };
 
 /// The outcome of every way in. A plain value: nothing above world/ knows which way it was.
-/// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size.
+/// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size; a local_size of 0 is
+/// unknown, for launchers that do not say it, until `connect` has counted the ranks on this host.
 struct World {
   int rank = 0;
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
+  std::optional<int> device;      ///< physical index on this host, where the way in assigns one
   std::string host;               ///< this machine's name, for messages only
   std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
   std::string evidence;           ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
@@ -41,7 +44,8 @@ std::vector<std::string> launcher_names();
 
 /// Decides from the environment. `launcher` is "auto" or one of `launcher_names()`; a named launcher whose variables
 /// are missing, a half-set environment, or values that contradict each other is an Error(environment) naming them.
-/// Pure: reads nothing but `environment` (host is left empty; `detect_world()` fills it in).
+/// Reads nothing but `environment` and the file that RANK_TABLE_FILE names (host is left empty; `detect_world()` fills
+/// it in).
 World detect_world(const Environment& environment, std::string_view launcher = "auto");
 
 /// The same for this process's environment.

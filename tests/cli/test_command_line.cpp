@@ -21,7 +21,7 @@ TEST(CommandLine, HelpShowsHowToBegin) {
 }
 
 TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
-  const std::vector<Words> commands = {{"train"}, {"run"}, {"data", "synthesize"}};
+  const std::vector<Words> commands = {{"train"}, {"run"}, {"rank-table"}, {"data", "synthesize"}};
   for (Words command : commands) {
     command.emplace_back("--help");
     const auto ran = lockstep(command);
@@ -55,6 +55,17 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({"run", "--nproc-per-nod", "2", "true"}, "did you mean '--nproc-per-node'");
   expect_usage_error({"run", "--nproc-per-node", "two", "true"}, "'two'");
   expect_usage_error({"run", "--grace", "-1", "true"}, "'-1'");
+  expect_usage_error({"run", "--nnodes", "two", "true"}, "--nnodes 'two'");
+  expect_usage_error({"run", "--nnodes", "2", "true"}, "--nnodes 2 needs --node_rank");
+  expect_usage_error({"run", "--nnodes=2", "--node_rank=2", "true"}, "--node_rank 2 must be from 0 to 1");
+  expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "true"}, "needs --master_addr");
+  expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "--rdzv_conf=is_host=1", "true"}, "contradicts");
+  expect_usage_error({"run", "--rdzv_conf=last=1", "true"}, "'last=1'");
+  expect_usage_error({"run", "--rdzv_endpoint=:5", "true"}, "HOST:PORT");
+  expect_usage_error({"run", "--master_port=0", "true"}, "--master_port 0");
+  expect_usage_error({"run", "--master_port=5", "--rdzv_endpoint=h:5", "true"}, "one of them");
+  expect_usage_error({"run", "--nodes", "127.0.0.2,192.0.2.1", "true"}, "need ctrl_port");
+  expect_usage_error({"run", "--nodes", "127.0.0.2", "--node_rank", "0", "true"}, "leave out --nnodes, --node_rank");
   expect_usage_error({"data"}, "see 'lockstep data --help'");
   expect_usage_error({"data", "synthesize", "cifar11", "--out", "/tmp/x"}, "cifar10");
   expect_usage_error({"data", "synthesize", "cifar10", "--out", "/tmp/x", "--train", "1e3"}, "'1e3'");

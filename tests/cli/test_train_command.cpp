@@ -1,12 +1,9 @@
 // `lockstep train` from the outside: every way of starting it, and every way a user gets it wrong.
-#include <lockstep/base/unique_fd.h>
-
+#include "cli/port.h"
 #include "cli/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <chrono>
@@ -24,28 +21,6 @@ using testing::StartsWith;
 nlohmann::json result_of(const std::filesystem::path& work_dir) {
   return nlohmann::json::parse(read_file(work_dir / "result.json"));
 }
-
-/// A socket on a port of its own; listening, it keeps everybody else from it.
-class Port {
- public:
-  Port() : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_any;
-    socklen_t length = sizeof address;
-    auto* raw = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(socket_.get(), raw, length), 0);
-    EXPECT_EQ(::listen(socket_.get(), 1), 0);
-    EXPECT_EQ(::getsockname(socket_.get(), raw, &length), 0);
-    number_ = std::to_string(ntohs(address.sin6_port));
-  }
-  const std::string& number() const { return number_; }
-  void free() { socket_.reset(); }
-
- private:
-  UniqueFd socket_;
-  std::string number_;
-};
 
 Environment by_hand(int rank, int size, const std::string& port) {
   return {{"RANK", std::to_string(rank)},

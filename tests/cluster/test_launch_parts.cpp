@@ -257,6 +257,8 @@ TEST(RankEnvironment, IsTorchruns) {
   job.folder = "/folder";
   const Environment environment = environment_of_rank({{"HOME", "/h"}, {"RANK", "7"}}, job, 1);
   const Environment expected = {
+      {"GLIBC_TUNABLES",
+       "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1"},
       {"GROUP_RANK", "0"},
       {"GROUP_WORLD_SIZE", "1"},
       {"HOME", "/h"},
@@ -279,6 +281,32 @@ TEST(RankEnvironment, IsTorchruns) {
       {"WORLD_SIZE", "2"},
   };
   EXPECT_EQ(environment, expected);
+}
+
+TEST(RankEnvironment, OfOneNodeOfSeveral) {
+  Job job;
+  job.ranks = 2;
+  job.first_rank = 4;
+  job.world_size = 6;
+  job.hosts_store = false;
+  job.master_addr = "10.0.0.1";
+  job.master_port = 9988;
+  const Environment inherited = {{"LOCKSTEP_INIT_METHOD", "tcp://elsewhere:1"}};
+  const Environment environment = environment_of_rank(inherited, job, 1);
+  for (const auto& [name, value] : Environment{{"RANK", "5"},
+                                               {"WORLD_SIZE", "6"},
+                                               {"LOCAL_RANK", "1"},
+                                               {"LOCAL_WORLD_SIZE", "2"},
+                                               {"GROUP_RANK", "2"},
+                                               {"GROUP_WORLD_SIZE", "3"},
+                                               {"MASTER_ADDR", "10.0.0.1"},
+                                               {"MASTER_PORT", "9988"},
+                                               {"TORCHELASTIC_USE_AGENT_STORE", "False"}}) {
+    EXPECT_EQ(environment.at(name), value) << name;
+  }
+  EXPECT_FALSE(environment.contains("LOCKSTEP_INIT_METHOD"));
+  job.store_path = "/shared/store";
+  EXPECT_EQ(environment_of_rank(inherited, job, 1).at("LOCKSTEP_INIT_METHOD"), "file:///shared/store");
 }
 
 TEST(RankEnvironment, TellsOfATerminal) {

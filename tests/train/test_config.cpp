@@ -51,6 +51,28 @@ TEST(RunConfig, DefaultsThatDependOnOtherKeys) {
   EXPECT_EQ(checkpoint_folder_of(read({"checkpoint.folder=elsewhere"})), "elsewhere");
 }
 
+TEST(RunConfig, ListsNodesWithAddressesOrPlainly) {
+  const auto none = node_list_of(read().parallel);
+  EXPECT_TRUE(none.addresses.empty());
+  EXPECT_EQ(none.devices_per_node, 1);
+  const auto list =
+      node_list_of(read({"parallel.nodes=[{addr: 192.168.1.12}, node-b]", "parallel.ctrl_port=9988"}).parallel);
+  EXPECT_EQ(list.addresses, (std::vector<std::string>{"192.168.1.12", "node-b"}));
+  EXPECT_EQ(list.ctrl_port, 9988);
+  const auto here = node_list_of(read({"parallel.devices_per_node=2"}).parallel);
+  EXPECT_EQ(here.addresses, (std::vector<std::string>{"127.0.0.1"}));
+  EXPECT_EQ(here.devices_per_node, 2);
+  EXPECT_EQ(node_list_of(
+                read_run_config(parse_config(print_config(read({"parallel.nodes=[{addr: a}]"})), "printed")).parallel)
+                .addresses,
+            (std::vector<std::string>{"a"}));
+  expect_refused({"parallel.nodes=10.0.0.1"}, {"parallel.nodes: expected a list", "'10.0.0.1'"});
+  expect_refused({"parallel.nodes=[{addr: a}, {address: b}]"}, {"parallel.nodes[1]", "{addr: ADDRESS}"});
+  expect_refused({"parallel.nodes=[{addr: a, port: 5}]"}, {"parallel.nodes[0]"});
+  expect_refused({"parallel.ctrl_port=70000"}, {"parallel.ctrl_port", "65535"});
+  expect_refused({"parallel.devices_per_node=0"}, {"parallel.devices_per_node"});
+}
+
 TEST(RunConfig, UnknownKeyNamesTheNearestOne) {
   expect_refused({"optimizer.momentun=0.9"}, {"optimizer.momentun", "momentum"});
 }

@@ -33,16 +33,18 @@ TEST(WorldPytorch, DerivesLocalNumbersOnlyWhereTheyAreCertain) {
       {"RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp 127.0.0.1:5"},
       {"RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5",
        "pytorch 1/4 local 1/4 tcp localhost:5"},
+      // From another host how many ranks this one has is told when they meet.
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=node0 MASTER_PORT=5", "pytorch 3/4 local 1/0 tcp node0:5"},
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCKSTEP_INIT_METHOD=file:///m", "pytorch 3/4 local 1/0 file /m"},
       // Two agents on one host, as in tests.
       {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=5",
        "pytorch 3/4 local 1/2 tcp 127.0.0.1:5"},
   });
   expect_refusals({
-      {"RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=node0 MASTER_PORT=5",
-       {"LOCAL_RANK=1", "LOCAL_WORLD_SIZE", "both"}},
       {"RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=5",
        {"LOCAL_WORLD_SIZE=2", "LOCAL_RANK is not"}},
       {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", {"LOCAL_RANK=1", "LOCAL_WORLD_SIZE"}},
+      {"RANK=3 WORLD_SIZE=4 LOCAL_RANK=4 MASTER_ADDR=node0 MASTER_PORT=5", {"LOCAL_RANK=4"}},
   });
 }
 

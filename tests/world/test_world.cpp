@@ -58,7 +58,8 @@ TEST(World, ANamedLauncherMustBeThere) {
 
 TEST(World, AnUnknownNameGetsTheNearest) {
   test::expect_error(ErrorKind::invalid_argument,
-                     {"'openmpi'", "did you mean 'open_mpi'?", "auto, none, pytorch, mpi, open_mpi, mpich, slurm"},
+                     {"'openmpi'", "did you mean 'open_mpi'?",
+                      "auto, none, pytorch, mpi, open_mpi, mpich, slurm, rank_table, cloud, nodes"},
                      [] { detect_world(Environment{}, "openmpi"); });
   EXPECT_EQ(launcher_names().front(), "auto");
   for (const auto& name : launcher_names()) {

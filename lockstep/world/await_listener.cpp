@@ -1,0 +1,76 @@
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/world/await_listener.h>
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string words_for(int error) { return std::generic_category().message(error); }
+
+// 0, or why it failed.
+int try_connect(const addrinfo& address, milliseconds limit) {
+  const UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno;
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd ready{socket.get(), POLLOUT, 0};
+  if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
+  return error;
+}
+
+// One attempt at each address behind the name.
+std::optional<std::string> attempt(const std::string& host, std::uint16_t port, milliseconds limit) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* raw = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw); error != 0) {
+    return std::string("the name does not resolve: ") + ::gai_strerror(error);
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  int error = 0;
+  for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    error = try_connect(*entry, limit);
+    if (error == 0) return std::nullopt;
+  }
+  return words_for(error);
+}
+
+}  // namespace
+
+std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, milliseconds limit,
+                                          const TellWaiting& tell) {
+  constexpr milliseconds kLongestAttempt(2000);
+  constexpr milliseconds kLongestPause(250);
+  const auto begin = Clock::now();
+  const auto deadline = begin + limit;
+  auto next_word = begin + seconds(2);
+  for (milliseconds pause(5);; pause = std::min(pause * 2, kLongestPause)) {
+    const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
+    const auto reason = attempt(host, port, std::min(left, kLongestAttempt));
+    const auto now = Clock::now();
+    if (!reason || now >= deadline) return reason;
+    if (now >= next_word) {
+      tell(std::chrono::round<seconds>(now - begin), *reason);
+      next_word = now + seconds(10);
+    }
+    std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
+  }
+}
+
+}  // namespace lockstep

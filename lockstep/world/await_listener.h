@@ -1,0 +1,21 @@
+// Waiting for a program on another host to open its port.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+/// What the caller says while it waits: for how long it has, and why the last attempt failed.
+using TellWaiting = std::function<void(std::chrono::seconds waited, const std::string& reason)>;
+
+/// Connects to host:port, and again until that succeeds (nullopt) or `limit` has passed (the reason of the last
+/// failure, in words). Sends nothing. Calls `tell` after 2 s and then every 10 s; names are resolved anew for each
+/// attempt.
+std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit,
+                                          const TellWaiting& tell);
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#include <lockstep/world/host_addresses.h>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+namespace lockstep {
+namespace {
+
+std::string numeric(const sockaddr* address, socklen_t length) {
+  std::array<char, NI_MAXHOST> text{};
+  if (::getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  return text.data();
+}
+
+}  // namespace
+
+std::vector<std::string> resolve(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;  // one entry an address
+  addrinfo* raw = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &raw) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  std::vector<std::string> found;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+      if (entry->ai_family == family) found.push_back(numeric(entry->ai_addr, entry->ai_addrlen));
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* raw = nullptr;
+  if (::getifaddrs(&raw) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(raw, &::freeifaddrs);
+  std::vector<std::string> found;
+  for (const auto* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    found.push_back(numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)));
+  }
+  return found;
+}
+
+bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std::string>& own) {
+  return std::any_of(addresses.begin(), addresses.end(), [&](const std::string& address) {
+    return address.starts_with("127.") || std::find(own.begin(), own.end(), address) != own.end();
+  });
+}
+
+std::string address_of_host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "127.0.0.1";
+  const auto addresses = resolve(name.data());
+  if (addresses.empty() || addresses.front().starts_with("127.") || addresses.front() == "::1") return "127.0.0.1";
+  return addresses.front();
+}
+
+}  // namespace lockstep

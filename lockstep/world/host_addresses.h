@@ -1,0 +1,21 @@
+// The addresses of this machine, and those behind a name. They ask the system: not pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Numeric addresses that `name` (a host name or an address) stands for, IPv4 first; empty when it does not resolve.
+std::vector<std::string> resolve(const std::string& name);
+
+/// Numeric addresses of this machine's interfaces that are up.
+std::vector<std::string> own_addresses();
+
+/// Whether one of `addresses` is one of `own`; every address in 127.0.0.0/8 is each machine's own.
+bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std::string>& own);
+
+/// The address that this machine's name stands for; "127.0.0.1" when that is a loopback one or there is none.
+std::string address_of_host_name();
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// --init_method, --rank and --world_size of programs written for mp.spawn: one process a node, which has several ranks.
+#include <lockstep/base/error.h>
+#include <lockstep/world/meeting_point.h>
+#include <lockstep/world/rank_variables.h>
+#include <lockstep/world/start.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::int64_t kMostNodes = 65536;
+
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::invalid_argument, "world", format, std::forward<Args>(args)...);
+}
+
+void check(const InitArguments& arguments) {
+  if (!arguments.rank || !arguments.world_size) {
+    refuse("--{} is given but --{} is not; give both: the number of this node, and how many nodes there are",
+           arguments.rank ? "rank" : "world_size", arguments.rank ? "world_size" : "rank");
+  }
+  if (*arguments.world_size < 1 || *arguments.world_size > kMostNodes) {
+    refuse("--world_size {} must be from 1 to {}; it is the number of nodes", *arguments.world_size, kMostNodes);
+  }
+  if (*arguments.rank < 0 || *arguments.rank >= *arguments.world_size) {
+    refuse("--rank {} must be from 0 to {}; it is the number of this node, of which --world_size {} are there",
+           *arguments.rank, *arguments.world_size - 1, *arguments.world_size);
+  }
+}
+
+void agree(std::string_view flag, std::int64_t given, const Environment& environment, std::string_view variable) {
+  const auto value = find_integer(environment, variable, 0, std::numeric_limits<std::int64_t>::max());
+  if (!value || *value == given) return;
+  fail(ErrorKind::environment, "world", "{} {} contradicts {}={}; leave the argument out, or unset {}", flag, given,
+       variable, *value, variable);
+}
+
+void meet(const Environment& environment, int nodes, World& world) {
+  if (world.size == 1) return;
+  if (has_init_method(environment)) {
+    meet_by_init_method(environment, world);
+    return;
+  }
+  const auto address = find_master_addr(environment);
+  const auto port = find_master_port(environment);
+  world.meeting = Meeting::tcp;
+  if (nodes > 1 && (!address || !port)) {
+    refuse(
+        "--world_size {} needs --init_method tcp://HOST:PORT with the address of node 0, or MASTER_ADDR and "
+        "MASTER_PORT",
+        nodes);
+  }
+  world.master_addr = address.value_or("127.0.0.1");
+  world.master_port = port.value_or(0);
+}
+
+}  // namespace
+
+std::optional<Start> start_of_arguments(const StartOptions& options, const Environment& environment) {
+  const InitArguments& arguments = options.arguments;
+  if (!arguments.rank && !arguments.world_size) return std::nullopt;
+  check(arguments);
+  agree("--rank", *arguments.rank, environment, "VC_TASK_INDEX");
+  agree("--world_size", *arguments.world_size, environment, "MA_NUM_HOSTS");
+  // A flavour without GPUs has 0 of them.
+  const auto devices = find_integer(environment, "MA_NUM_GPUS", 0, 4096);
+  Start start;
+  start.ranks = std::max(1, devices ? static_cast<int>(*devices) : options.devices_per_node.value_or(1));
+  start.world.launcher = "arguments";
+  start.world.rank = static_cast<int>(*arguments.rank) * start.ranks;
+  start.world.size = static_cast<int>(*arguments.world_size) * start.ranks;
+  start.world.local_size = start.ranks;
+  start.world.evidence = fmt::format("--rank {} --world_size {}", *arguments.rank, *arguments.world_size);
+  if (devices) add_evidence(start.world, "MA_NUM_GPUS", fmt::to_string(*devices));
+  meet(environment, static_cast<int>(*arguments.world_size), start.world);
+  return start;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,200 @@
+// The order of the ways in, and what is left of it when several are there at once.
+#include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/world/detect.h>
+#include <lockstep/world/start.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+namespace lockstep {
+namespace {
+
+using Detect = std::optional<World> (*)(const Environment&);
+
+struct Launcher {
+  std::string_view name;
+  Detect detect;
+  std::string_view mend;  ///< what makes its variables appear
+};
+
+// Those that start one process a rank, in the order in which `auto` asks them.
+constexpr std::array<Launcher, 5> kLaunchers = {{
+    {"pytorch", detail::detect_pytorch, "set RANK and WORLD_SIZE, or start with 'lockstep run' or torchrun"},
+    {"open_mpi", detail::detect_open_mpi, "start with Open MPI's mpirun (OMPI_COMM_WORLD_RANK is not set)"},
+    {"mpich", detail::detect_mpich, "start with MPICH's mpiexec (PMI_RANK is not set)"},
+    {"slurm", detail::detect_slurm, "start with srun (SLURM_PROCID or SLURM_STEP_ID is not set)"},
+    {"rank_table", detail::detect_rank_table, "set RANK_TABLE_FILE and RANK_ID"},
+}};
+
+// A launcher around the one that decided started `processes`, and each of them is or started at least one rank. Fewer
+// ranks than that: processes that take themselves for the same rank.
+void check_against_outer(const World& world, const World& outer, int processes) {
+  if (world.size >= processes) return;
+  fail(ErrorKind::environment, "world",
+       "{} ({}) contradicts {} ({}): {} processes cannot be {} rank{}; unset the variables that are left over, or name "
+       "one with --launcher",
+       world.launcher, world.evidence, outer.launcher, outer.evidence, processes, world.size,
+       world.size == 1 ? "" : "s");
+}
+
+// What the launchers that `auto` did not choose say; half-set variables of theirs do not matter.
+template <typename Ask>
+auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(environment)) {
+  try {
+    return ask(environment);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void note_victory(World& world, std::string_view over) { world.evidence += fmt::format(", which wins over {}", over); }
+
+// The innermost launcher wins, whose processes the outer ones started.
+void compare_with_outer(World& world, const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (launcher.name == world.launcher) continue;
+    const auto outer = ask_quietly(launcher.detect, environment);
+    if (!outer) continue;
+    check_against_outer(world, *outer, outer->size);
+    note_victory(world, outer->launcher);
+  }
+  if (world.launcher == "cloud") return;
+  if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
+    check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
+    note_victory(world, "cloud");
+  }
+}
+
+std::optional<World> find_rank(const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    auto world = launcher.detect(environment);
+    // srun of one task is how clusters hand out a shell.
+    if (world && !(world->launcher == "slurm" && world->size == 1)) return world;
+  }
+  return std::nullopt;
+}
+
+// Arguments that count nodes and a launcher that started this process as one of its ranks cannot both be right.
+void refuse_launcher_beside_arguments(const Start& start, const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    const auto world = ask_quietly(launcher.detect, environment);
+    if (!world || world->size == 1) continue;
+    fail(
+        ErrorKind::environment, "world",
+        "{} count nodes with one process each, but {} ({}) started this process as one of {}; leave the arguments out, "
+        "or unset the variables",
+        start.world.evidence, world->launcher, world->evidence, world->size);
+  }
+}
+
+Start detect_auto(const Environment& environment, const StartOptions& options) {
+  if (auto start = detail::start_of_arguments(options, environment)) {
+    refuse_launcher_beside_arguments(*start, environment);
+    return *start;
+  }
+  const bool has_nodes = !options.nodes.addresses.empty();
+  if (auto world = find_rank(environment)) {
+    compare_with_outer(*world, environment);
+    if (has_nodes) note_victory(*world, "the list of nodes");
+    return {*world};
+  }
+  if (auto start = detail::detect_cloud(environment)) {
+    if (has_nodes) note_victory(start->world, "the list of nodes");
+    return *start;
+  }
+  if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
+  return {detail::detect_none(environment)};
+}
+
+World detect_mpi(const Environment& environment) {
+  if (auto world = detail::detect_open_mpi(environment)) return *world;
+  if (auto world = detail::detect_mpich(environment)) return *world;
+  fail(ErrorKind::environment, "world",
+       "launcher mpi was asked for, but neither OMPI_COMM_WORLD_RANK nor PMI_RANK is set; start with mpirun, or use "
+       "--launcher auto");
+}
+
+Start detect_alone() {
+  Start alone;
+  alone.world.evidence = "launcher none was asked for";
+  return alone;
+}
+
+[[noreturn]] void fail_missing(std::string_view launcher, std::string_view mend) {
+  fail(ErrorKind::environment, "world", "launcher {} was asked for, but its variables are missing: {}, or use {}",
+       launcher, mend, "--launcher auto");
+}
+
+Start detect_cloud_or_fail(const Environment& environment) {
+  if (auto start = detail::detect_cloud(environment)) return *start;
+  fail_missing("cloud", "set VC_TASK_INDEX and MA_NUM_HOSTS");
+}
+
+Start detect_nodes_or_fail(const Environment& environment, const NodeList& nodes) {
+  if (nodes.addresses.empty()) {
+    fail(ErrorKind::environment, "world",
+         "launcher nodes was asked for, but there is no list of nodes: give parallel.nodes, or use --launcher auto");
+  }
+  return detail::start_of_node_list(nodes, detail::find_own_nodes(nodes), environment);
+}
+
+World detect_named(const Environment& environment, std::string_view name) {
+  const auto launcher =
+      std::find_if(kLaunchers.begin(), kLaunchers.end(), [&](const Launcher& l) { return l.name == name; });
+  if (launcher == kLaunchers.end()) {
+    const auto names = launcher_names();
+    fail(ErrorKind::invalid_argument, "world", "there is no launcher '{}'{} (launchers: {})", name,
+         did_you_mean(name, names), fmt::join(names, ", "));
+  }
+  if (auto world = launcher->detect(environment)) return *world;
+  fail_missing(name, launcher->mend);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) {
+    fail(ErrorKind::io, "world", "cannot read the host name: {}", std::generic_category().message(errno));
+  }
+  return name.data();
+}
+
+}  // namespace
+
+std::vector<std::string> launcher_names() {
+  return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes"};
+}
+
+Start detect_start(const Environment& environment, const StartOptions& options) {
+  // --init_method is LOCKSTEP_INIT_METHOD, given later.
+  Environment given = environment;
+  if (options.arguments.init_method) given.insert_or_assign("LOCKSTEP_INIT_METHOD", *options.arguments.init_method);
+  const std::string& launcher = options.launcher;
+  if (launcher == "auto") return detect_auto(given, options);
+  if (launcher == "none") return detect_alone();
+  if (launcher == "mpi") return {detect_mpi(given)};
+  if (launcher == "cloud") return detect_cloud_or_fail(given);
+  if (launcher == "nodes") return detect_nodes_or_fail(given, options.nodes);
+  return {detect_named(given, launcher)};
+}
+
+Start detect_start(const StartOptions& options) {
+  Start start = detect_start(current_environment(), options);
+  start.world.host = host_name();
+  return start;
+}
+
+std::string describe(const Start& start) {
+  const World& world = start.world;
+  const std::string host = world.host.empty() ? "" : " on host " + world.host;
+  return fmt::format("node {} of {}{}, started by {} ({}): ranks {} to {} of {}", world.rank / start.ranks,
+                     world.size / start.ranks, host, world.launcher, world.evidence, world.rank,
+                     world.rank + start.ranks - 1, world.size);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+// How this process was started, whether as one rank or as the only process of a node that stands for all its ranks.
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Nodes that all start the same command; the order counts. Node 0 is the master.
+struct NodeList {
+  std::vector<std::string> addresses;      ///< names or numeric addresses
+  std::optional<std::uint16_t> ctrl_port;  ///< where node 0 listens; needed for more than one node
+  int devices_per_node = 1;                ///< ranks on each node
+};
+
+/// The arguments of programs that start their ranks with mp.spawn: rank and world size count nodes.
+struct InitArguments {
+  std::optional<std::string> init_method;
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> world_size;
+};
+
+struct StartOptions {
+  std::string launcher = "auto";          ///< one of launcher_names()
+  NodeList nodes{};                       ///< no addresses: none
+  InitArguments arguments{};              ///< of the command line
+  std::optional<int> devices_per_node{};  ///< ranks a node where the environment does not say
+};
+
+/// The world of the first rank of this process, and how many ranks it stands for. With more than one it has to start
+/// them: local rank i of `ranks` is rank world.rank + i. master_port 0 (all ranks on this node) leaves the port to
+/// whoever starts them.
+struct Start {
+  World world;
+  int ranks = 1;
+};
+
+/// As detect_world, also for the ways that start one process a node ("cloud", "nodes") and for arguments of the command
+/// line. Asks the system which of the nodes this is, and reads the file RANK_TABLE_FILE names.
+Start detect_start(const Environment& environment, const StartOptions& options);
+
+/// The same for this process's environment and host.
+Start detect_start(const StartOptions& options);
+
+/// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": what a process that stands for several ranks
+/// says.
+std::string describe(const Start& start);
+
+/// The world of this process in a program that is started once on each node, unless its environment says otherwise
+/// (a launcher wins over the list). Error(environment) when the node has several ranks, which one process cannot be.
+World detect_world(const NodeList& nodes);
+
+namespace detail {
+
+/// Which entries of the list are addresses of this machine. Asks the system.
+std::vector<int> find_own_nodes(const NodeList& list);
+
+/// The start of a node of the list. LOCKSTEP_NODE_ADDR names it, else it is the one that is this machine's (`own`, from
+/// find_own_nodes). Error(config) for a list that breaks a rule, Error(environment) when the node is unknown or not the
+/// only one.
+Start start_of_node_list(const NodeList& list, const std::vector<int>& own, const Environment& environment);
+
+/// VC_WORKER_HOSTS, VC_TASK_INDEX, MA_NUM_HOSTS, MA_NUM_GPUS; nullopt when neither VC_TASK_INDEX nor MA_NUM_HOSTS is
+/// set. Error(environment) when they are half set or contradict each other.
+std::optional<Start> detect_cloud(const Environment& environment);
+
+/// --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) for half of them, and
+/// Error(environment) where they contradict the cloud's variables.
+std::optional<Start> start_of_arguments(const StartOptions& options, const Environment& environment);
+
+}  // namespace detail
+}  // namespace lockstep
