@@ -165,9 +165,11 @@ void add_bench(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("bench", "Time a collective and check its values");
   const auto arguments = std::make_shared<BenchArguments>();
   command->add_option("op", arguments->op, "The collective")->required()->check(CLI::IsMember(bench_ops()));
-  command->add_option("--backend", arguments->backends, "shm, gloo, mpi: one or several, with commas between them")
+  command
+      ->add_option("--backend", arguments->backends,
+                   "shm, gloo, mpi, hierarchy: one or several, with commas between them")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "gloo", "mpi"}))
+      ->check(CLI::IsMember({"shm", "gloo", "mpi", "hierarchy"}))
       ->capture_default_str();
   command->add_option("--world", arguments->world, "How many ranks")->check(CLI::Range(1, 512))->capture_default_str();
   command->add_option("--sizes", arguments->sizes, "Bytes of the tensor on each rank; K, M and G are powers of 1024")

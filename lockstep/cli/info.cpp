@@ -20,6 +20,7 @@ std::vector<std::string> backends() {
   std::vector<std::string> names = {"self", "shm"};
   if (LOCKSTEP_HAS_GLOO) names.emplace_back("gloo");
   if (LOCKSTEP_HAS_MPI) names.emplace_back("mpi");
+  if (LOCKSTEP_HAS_GLOO || LOCKSTEP_HAS_MPI) names.emplace_back("hierarchy");
   return names;
 }
 

@@ -35,6 +35,9 @@ class WorkState {
   virtual void wait(std::chrono::milliseconds timeout) = 0;
   /// Whether `wait` would not block; never throws.
   virtual bool test() = 0;
+  /// For callers that poll `test` instead of waiting: throws Error(peer_lost) when a rank whose part is missing has
+  /// ended. May take as long as a question to the store, so call it every 50 ms or so. By default `test` tells.
+  virtual void check_peers() {}
 };
 
 /// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause, which ends the group;

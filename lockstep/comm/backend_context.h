@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail {
@@ -22,17 +23,27 @@ struct BackendContext {
   std::string name;              ///< of the group, unique in the job
   std::chrono::milliseconds start_timeout{};
   std::chrono::milliseconds timeout{};
-  bool one_host = true;      ///< all ranks of the group share a machine and its namespaces
-  std::string bind_address;  ///< the address of this host that the others reach; empty: not known
+  bool one_host = true;    ///< all ranks of the group share a machine and its network
+  std::vector<int> hosts;  ///< by group rank: which host it is on, counted from 0 in the order of their first ranks
+  std::string network = "gloo";  ///< for hierarchy: the backend between hosts
+  std::string bind_address;      ///< the address of this host that the others reach; empty: not known
   /// For backends that wait by polling: throws Error(peer_lost) when one of the group ranks `waited_for` has ended or
   /// any rank of the job has given up. Costs about a round trip to the store, so call it every 50 ms of waiting or so.
   /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
   std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
+  /// Only the latter: throws Error(peer_lost) with the reason of the rank that has given up. For waits in which ranks
+  /// are found missing by other means.
+  std::function<void()> throw_if_failed;
 };
 
 std::unique_ptr<Backend> make_self_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_gloo_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_shm_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_hierarchy_backend(const BackendContext& context);
+
+/// Two of the same ranks, each with an order of collectives of its own. Only the first allocates; both use that memory
+/// in place.
+std::pair<std::unique_ptr<Backend>, std::unique_ptr<Backend>> make_shm_pair(const BackendContext& context);
 
 }  // namespace lockstep::detail

@@ -18,7 +18,8 @@ class GroupImpl;
 }
 
 struct GroupOptions {
-  /// "auto": self alone, shm when all ranks share a host, else gloo. Or self, gloo, mpi, shm.
+  /// "auto": self alone, shm when all ranks share a host, hierarchy (shm inside hosts, gloo or, where mpirun started
+  /// the ranks, mpi between them) when some do, gloo when none do. Or self, shm, gloo, mpi, hierarchy.
   std::string backend = "auto";
   /// How long ranks wait for each other to appear. Overridden by LOCKSTEP_START_TIMEOUT_S.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);

@@ -15,6 +15,7 @@ std::unique_ptr<Backend> make_named_backend(std::string_view name, const Backend
   if (name == "self") return make_self_backend(context);
   if (name == "gloo") return make_gloo_backend(context);
   if (name == "mpi") return make_mpi_backend(context);
+  if (name == "hierarchy") return make_hierarchy_backend(context);
   return make_shm_backend(context);
 }
 
@@ -52,12 +53,17 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
   members.world_ranks = std::move(world_ranks);
   members.local_size = 0;
   const auto& host = roster.at(static_cast<std::size_t>(self)).host_identity;
+  std::vector<std::string> identities;  // in the order of their first ranks
   for (std::size_t i = 0; i < members.world_ranks.size(); ++i) {
+    const auto& theirs = roster.at(static_cast<std::size_t>(members.world_ranks[i])).host_identity;
     if (members.world_ranks[i] == self) {
       members.rank = static_cast<int>(i);
       members.local_rank = members.local_size;
     }
-    if (roster.at(static_cast<std::size_t>(members.world_ranks[i])).host_identity == host) ++members.local_size;
+    if (theirs == host) ++members.local_size;
+    const auto known = std::find(identities.begin(), identities.end(), theirs) - identities.begin();
+    if (static_cast<std::size_t>(known) == identities.size()) identities.push_back(theirs);
+    members.hosts.push_back(static_cast<int>(known));
   }
   return members;
 }
@@ -73,8 +79,7 @@ std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, Membership 
 
 // A rank that fails here says so, because the others wait for it until their start_timeout.
 std::unique_ptr<Backend> GroupImpl::make_backend() {
-  const bool one_host = members_.local_size == members_.size();
-  const auto name = choose_backend(requested_, members_.size(), one_host);
+  const auto name = choose_backend(requested_, members_.hosts);
   try {
     return make_named_backend(name, backend_context());
   } catch (...) {
@@ -103,6 +108,9 @@ BackendContext GroupImpl::backend_context() {
   context.start_timeout = job_->options().start_timeout;
   context.timeout = job_->options().timeout;
   context.one_host = members_.local_size == members_.size();
+  context.hosts = members_.hosts;
+  // Ranks that met through MPI were started by it: it knows the network better.
+  context.network = job_->world().meeting == Meeting::mpi ? "mpi" : "gloo";
   context.bind_address = job_->bind_address();
   // The job by value: a backend's thread may still wait while the group goes.
   context.throw_if_lost = [job = job_, ranks = members_.world_ranks](const std::vector<int>& waited_for) {
@@ -110,6 +118,9 @@ BackendContext GroupImpl::backend_context() {
     for (const int rank : waited_for) in_world.push_back(ranks.at(static_cast<std::size_t>(rank)));
     const auto cause = job->find_cause(in_world, std::chrono::milliseconds(0));
     if (cause) throw Error(ErrorKind::peer_lost, "group", *cause);
+  };
+  context.throw_if_failed = [job = job_] {
+    if (const auto fault = job->find_fault()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };
   return context;
 }

@@ -24,6 +24,7 @@ struct Membership {
   int rank = 0;
   int local_rank = 0;
   int local_size = 1;
+  std::vector<int> hosts;  ///< by group rank, counted from 0 in the order of their first ranks
 
   int size() const { return static_cast<int>(world_ranks.size()); }
 };

@@ -94,10 +94,24 @@ Fault Job::publish(const Fault& fault) noexcept {
   }
 }
 
+std::optional<std::string> Job::fault_elsewhere() {
+  const auto fault = read_fault();
+  if (!fault || fault->rank == world_.rank) return std::nullopt;
+  const auto* did = fault->aborted ? "gave up" : "failed first";
+  return fmt::format("{} {}: {}", describe(rank_info(fault->rank)), did, fault->reason);
+}
+
+std::optional<std::string> Job::find_fault() noexcept {
+  try {
+    return store_answers() ? fault_elsewhere() : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bool store_answers) {
-  if (const auto fault = store_answers ? read_fault() : std::nullopt; fault && fault->rank != world_.rank) {
-    const auto* did = fault->aborted ? "gave up" : "failed first";
-    return fmt::format("{} {}: {}", describe(rank_info(fault->rank)), did, fault->reason);
+  if (store_answers) {
+    if (auto fault = fault_elsewhere()) return fault;
   }
   std::vector<std::string> ended;
   for (const int rank : peers_.ended()) {
@@ -112,12 +126,18 @@ std::string Job::store_is_gone() const {
   return fmt::format("the store at {}, held by {}, is gone", store_.where, holder);
 }
 
+// Whoever holds the store may have ended first, and the one that was seen to end have done so because of that.
+std::string Job::with_store_gone(const std::string& cause) const {
+  const bool said = !world_.store_is_external && cause.find(describe(rank_info(0))) != std::string::npos;
+  return said ? cause : fmt::format("{}; and {}", cause, store_is_gone());
+}
+
 std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, milliseconds patience) noexcept {
   try {
     const auto deadline = Clock::now() + patience;
     const bool answers = store_answers();
     for (;;) {
-      if (auto cause = cause_now(waited_for, answers)) return cause;
+      if (auto cause = cause_now(waited_for, answers)) return answers ? cause : with_store_gone(*cause);
       if (Clock::now() >= deadline) break;
       std::this_thread::sleep_for(kPoll);
     }

@@ -57,6 +57,10 @@ class Job {
   std::optional<std::string> find_cause(const std::vector<int>& waited_for,
                                         std::chrono::milliseconds patience) noexcept;
 
+  /// The reason of another rank that has failed or given up, in words; nullopt when there is none or the store is gone,
+  /// as it may be when its holder has ended in good order.
+  std::optional<std::string> find_fault() noexcept;
+
   /// Those of `among` whose host's address stands in an engine's message; more than one where they share a host.
   std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
 
@@ -66,8 +70,10 @@ class Job {
 
  private:
   std::optional<Fault> read_fault();
+  std::optional<std::string> fault_elsewhere();
   std::optional<std::string> cause_now(const std::vector<int>& waited_for, bool store_answers);
   std::string store_is_gone() const;
+  std::string with_store_gone(const std::string& cause) const;
   bool store_answers() noexcept;
   void acknowledge() noexcept;
   void linger() noexcept;

@@ -143,7 +143,7 @@ std::uint64_t started_ticks(std::int64_t pid) {
 
 std::string host_identity() {
   if (auto given = given_host_id(); !given.empty()) return given;
-  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/ipc");
+  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/user");
 }
 
 RankInfo this_rank(const World& world, const std::string& address) {

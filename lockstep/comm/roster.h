@@ -15,7 +15,7 @@ namespace lockstep::detail {
 struct RankInfo {
   int rank = 0;
   std::string host;           ///< name, for people
-  std::string host_identity;  ///< equal for ranks that share a machine and its network and IPC namespaces
+  std::string host_identity;  ///< equal for ranks that can share memory: one machine, one network namespace
   std::int64_t pid = 0;
   std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
   std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
@@ -25,7 +25,9 @@ struct RankInfo {
 /// "rank 2 (pid 4711 on node-b)"
 std::string describe(const RankInfo& info);
 
-/// Of the machine and the network and IPC namespaces this process is in; LOCKSTEP_HOST_ID where it is set.
+/// Of the machine (its boot id) and of the network and user namespaces this process is in; LOCKSTEP_HOST_ID where it is
+/// set. Memory files go to the other ranks over a local socket whose name belongs to the network namespace, and whose
+/// ends must be of one user; containers that differ only in their IPC, mount or PID namespaces share memory just so.
 std::string host_identity();
 
 /// This process.

@@ -12,13 +12,13 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::array<std::string_view, 5> kBackends = {"auto", "self", "shm", "gloo", "mpi"};
+constexpr std::array<std::string_view, 6> kBackends = {"auto", "self", "shm", "gloo", "mpi", "hierarchy"};
 
 std::string_view known_backend(std::string_view name, ErrorKind kind, std::string_view where) {
   const auto* found = std::find(kBackends.begin(), kBackends.end(), name);
   if (found != kBackends.end()) return *found;
   const std::vector<std::string> valid(kBackends.begin(), kBackends.end());
-  fail(kind, where, "no backend is called \"{}\"{}; there are auto, self, shm, gloo and mpi", name,
+  fail(kind, where, "no backend is called \"{}\"{}; there are auto, self, shm, gloo, mpi and hierarchy", name,
        did_you_mean(name, valid));
 }
 
@@ -55,13 +55,17 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
   return options;
 }
 
-std::string_view choose_backend(std::string_view requested, int size, bool one_host) {
-  if (size == 1) return "self";
+std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts) {
+  if (hosts.size() == 1) return "self";
   if (requested == "self") {
-    fail(ErrorKind::invalid_argument, "connect", "backend \"self\" is for one rank, this group has {}; use auto", size);
+    fail(ErrorKind::invalid_argument, "connect", "backend \"self\" is for one rank, this group has {}; use auto",
+         hosts.size());
   }
-  if (requested == "auto") return one_host ? "shm" : "gloo";
-  return requested;
+  const auto count = static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1;
+  if (requested == "hierarchy") return count == 1 ? "shm" : "hierarchy";
+  if (requested != "auto") return requested;
+  if (count == 1) return "shm";
+  return count < hosts.size() ? "hierarchy" : "gloo";
 }
 
 }  // namespace lockstep::detail

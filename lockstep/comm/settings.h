@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::detail {
 
@@ -14,8 +15,10 @@ namespace lockstep::detail {
 /// backend or a timeout that is not positive.
 GroupOptions with_environment(GroupOptions options, const Environment& environment);
 
-/// The backend for a group: self for one rank, else what was asked for, where "auto" means shm when all ranks share a
-/// host and gloo otherwise. Error(invalid_argument) for "self" with several ranks.
-std::string_view choose_backend(std::string_view requested, int size, bool one_host);
+/// The backend for a group, given the number of each rank's host (BackendContext::hosts): self for one rank, else what
+/// was asked for, where "auto" means shm when all ranks share a host, hierarchy when some do, and gloo when none do.
+/// For hierarchy on a single host it is shm, which is all that is left of it. Error(invalid_argument) for "self" with
+/// several ranks.
+std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts);
 
 }  // namespace lockstep::detail

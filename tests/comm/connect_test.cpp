@@ -178,7 +178,7 @@ TEST(Connect, RanksWithOtherHostIdentitiesAreOnOtherHosts) {
     // Ranks 0 and 3 on one host, 1 and 2 on another.
     const bool first = rank.rank() == 0 || rank.rank() == 3;
     ::setenv("LOCKSTEP_HOST_ID", first ? "alpha" : "beta", 1);
-    EXPECT_EQ(rank.group().backend(), "gloo");
+    EXPECT_EQ(rank.group().backend(), "hierarchy");
     EXPECT_EQ(rank.group().local_size(), 2);
     EXPECT_EQ(rank.group().local_rank(), rank.rank() >= 2 ? 1 : 0);
     auto tensor = at::ones({1});

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 // Each rank a process that may die: not under mpirun, which ends the whole job then.
 std::vector<Case> fatal_cases() {
   if (mpirun_size()) return {};
-  return {{"gloo", 3}, {"shm", 3}};
+  return {{"gloo", 3}, {"shm", 3}, {"hierarchy", 3}};
 }
 
 class Failures : public testing::TestWithParam<Case> {
@@ -27,7 +27,9 @@ class Failures : public testing::TestWithParam<Case> {
   static RankOptions options(Meeting meeting = Meeting::file) {
     RankOptions options;
     options.group.backend = GetParam().first;
-    options.meeting = meeting;
+    options.hosts = hosts_of(GetParam());
+    // Ranks are known by their addresses across hosts, and those come with this meeting only.
+    options.meeting = options.hosts.empty() ? meeting : Meeting::tcp;
     return options;
   }
 

@@ -36,12 +36,13 @@ void wait_for_file(const std::filesystem::path& path) {
 }
 
 TEST_P(Groups, WorldGroupKnowsItself) {
-  run([](Rank& rank) {
+  run([hosts = hosts_of(GetParam())](Rank& rank) {
     const auto& group = rank.group();
     EXPECT_EQ(group.rank(), rank.rank());
     EXPECT_EQ(group.size(), rank.size());
-    EXPECT_EQ(group.local_rank(), rank.rank());
-    EXPECT_EQ(group.local_size(), rank.size());
+    const auto local = neighbours(hosts, group.ranks(), rank.rank());
+    EXPECT_EQ(group.local_size(), static_cast<int>(local.size()));
+    EXPECT_EQ(local[static_cast<std::size_t>(group.local_rank())], rank.rank());
     EXPECT_EQ(group.name(), "world");
     EXPECT_EQ(group.backend(), rank.size() == 1 ? "self" : rank.options().backend);
     std::vector<int> everyone(static_cast<std::size_t>(rank.size()));
@@ -55,7 +56,7 @@ TEST_P(Groups, WorldGroupKnowsItself) {
 }
 
 TEST_P(Groups, SubgroupsTranslateRanksAndReduceAmongThemselves) {
-  run([](Rank& rank) {
+  run([hosts = hosts_of(GetParam())](Rank& rank) {
     const int n = rank.size();
     // All ranks in reverse order; the even and the odd ones; each alone.
     std::vector<int> reversed(static_cast<std::size_t>(n));
@@ -77,8 +78,9 @@ TEST_P(Groups, SubgroupsTranslateRanksAndReduceAmongThemselves) {
       if (!group) continue;
       EXPECT_EQ(group->ranks(), members);
       EXPECT_FALSE(group->contains(1 - half));
-      EXPECT_EQ(group->local_size(), static_cast<int>(members.size()));
-      EXPECT_EQ(group->local_rank(), group->rank());
+      const auto local = neighbours(hosts, members, rank.rank());
+      EXPECT_EQ(group->local_size(), static_cast<int>(local.size()));
+      EXPECT_EQ(local[static_cast<std::size_t>(group->local_rank())], rank.rank());
       auto sum = at::full({3}, rank.rank() + 1, at::kLong);
       all_reduce(sum, *group);
       const auto expected = std::accumulate(members.begin(), members.end(), static_cast<int>(members.size()));

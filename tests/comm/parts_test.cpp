@@ -54,12 +54,15 @@ TEST(Split, CoversTheWholeInOrder) {
 
 TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
   using detail::choose_backend;
-  EXPECT_EQ(choose_backend("auto", 1, true), "self");
-  EXPECT_EQ(choose_backend("gloo", 1, true), "self");
-  EXPECT_EQ(choose_backend("auto", 2, true), "shm");
-  EXPECT_EQ(choose_backend("auto", 2, false), "gloo");
-  EXPECT_EQ(choose_backend("mpi", 2, false), "mpi");
-  expect_words(error_of([] { choose_backend("self", 3, true); }), {"self", "3"});
+  EXPECT_EQ(choose_backend("auto", {0}), "self");
+  EXPECT_EQ(choose_backend("gloo", {0}), "self");
+  EXPECT_EQ(choose_backend("auto", {0, 0}), "shm");
+  EXPECT_EQ(choose_backend("auto", {0, 1}), "gloo");
+  EXPECT_EQ(choose_backend("auto", {0, 1, 0}), "hierarchy");
+  EXPECT_EQ(choose_backend("hierarchy", {0, 1}), "hierarchy");
+  EXPECT_EQ(choose_backend("hierarchy", {0, 0}), "shm");
+  EXPECT_EQ(choose_backend("mpi", {0, 1}), "mpi");
+  expect_words(error_of([] { choose_backend("self", {0, 0, 0}); }), {"self", "3"});
 }
 
 TEST(RankInfo, SurvivesTheStore) {

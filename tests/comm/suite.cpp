@@ -5,12 +5,29 @@
 namespace lockstep::test {
 
 std::vector<Case> cases() {
-  if (const auto size = mpirun_size()) return {{"mpi", *size}};
+  if (const auto size = mpirun_size()) return {{"mpi", *size}, {"hierarchy", *size}};
   std::vector<Case> all;
-  for (const auto* backend : {"gloo", "shm"}) {
+  for (const auto* backend : {"gloo", "shm", "hierarchy"}) {
     for (int size = 1; size <= 4; ++size) all.emplace_back(backend, size);
   }
   return all;
+}
+
+std::vector<std::string> hosts_of(const Case& one) {
+  if (one.first != "hierarchy") return {};
+  switch (one.second) {
+    case 2: return {"alpha", "beta"};
+    case 3: return {"alpha", "beta", "alpha"};
+    case 4: return {"alpha", "alpha", "beta", "beta"};
+    default: return std::vector<std::string>(static_cast<std::size_t>(one.second), "alpha");
+  }
+}
+
+std::vector<int> neighbours(const std::vector<std::string>& hosts, std::vector<int> members, int rank) {
+  if (hosts.empty()) return members;
+  const auto host_of = [&](int one) { return hosts.at(static_cast<std::size_t>(one)); };
+  std::erase_if(members, [&](int one) { return host_of(one) != host_of(rank); });
+  return members;
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
@@ -20,6 +37,7 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 void CommSuite::run(const RankBody& body, const std::function<void(RankOptions&)>& change) const {
   RankOptions options;
   options.group.backend = GetParam().first;
+  options.hosts = hosts_of(GetParam());
   if (change) change(options);
   run_ranks(size(), options, body);
 }

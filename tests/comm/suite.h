@@ -20,8 +20,14 @@ namespace lockstep::test {
 /// Backend and number of ranks.
 using Case = std::pair<std::string, int>;
 
-/// Every backend with 1 to 4 ranks; under mpirun the mpi backend with the ranks there are.
+/// Every backend with 1 to 4 ranks; under mpirun the mpi backend, and hierarchy over it, with the ranks there are.
 std::vector<Case> cases();
+
+/// The hosts that the ranks of a case are on: several for hierarchy, one (none are named) for the others.
+std::vector<std::string> hosts_of(const Case& one);
+
+/// Those of `members` that are on the host of `rank`, in their order, where `hosts` are RankOptions::hosts.
+std::vector<int> neighbours(const std::vector<std::string>& hosts, std::vector<int> members, int rank);
 
 /// "gloo_3"
 std::string case_name(const testing::TestParamInfo<Case>& info);

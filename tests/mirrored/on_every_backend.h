@@ -19,6 +19,7 @@ class OnEveryBackend : public testing::TestWithParam<std::tuple<const char*, int
   static RankOptions rank_options() {
     RankOptions options;
     options.group = RankOptions::test_group_options(std::get<0>(GetParam()));
+    if (options.group.backend == "hierarchy") options.hosts = {"alpha", "alpha", "beta", "beta"};
     return options;
   }
 
@@ -51,13 +52,15 @@ inline std::string case_name(const testing::TestParamInfo<OnEveryBackend::ParamT
   return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
 }
 
-/// Every backend with 1 to 4 ranks; under mpirun the mpi backend with the ranks there are.
+/// Every backend with 1 to 4 ranks, hierarchy with 4 on two hosts; under mpirun the mpi backend with the ranks there
+/// are.
 inline std::vector<OnEveryBackend::ParamType> every_backend() {
   if (const auto size = mpirun_size()) return {{"mpi", *size}};
   std::vector<OnEveryBackend::ParamType> cases;
   for (const char* backend : {"gloo", "shm"}) {
     for (int size = 1; size <= 4; ++size) cases.emplace_back(backend, size);
   }
+  cases.emplace_back("hierarchy", 4);
   return cases;
 }
 

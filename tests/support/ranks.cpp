@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
@@ -64,6 +65,16 @@ std::optional<int> first_integer(std::initializer_list<const char*> names) {
   return std::nullopt;
 }
 
+// In the rank's own process; under mpirun another test ran there before.
+void be_on_host(const RankOptions& options, int rank) {
+  constexpr auto kVariable = "LOCKSTEP_HOST_ID";
+  if (!options.hosts.empty()) {
+    ::setenv(kVariable, options.hosts.at(static_cast<std::size_t>(rank)).c_str(), 1);
+  } else if (mpirun_size()) {
+    ::unsetenv(kVariable);
+  }
+}
+
 World mpirun_world() {
   const auto rank = first_integer({"OMPI_COMM_WORLD_RANK", "PMI_RANK"});
   if (!rank) fail(ErrorKind::environment, "run_ranks", "mpirun told the size of the world, but not this rank");
@@ -103,6 +114,7 @@ std::vector<Outcome> rank_outcomes(int n, const RankOptions& options, const Rank
   return fork_outcomes(n, {options.deadline, options.environment}, [&](int number) {
     world.rank = number;
     world.local_rank = number;
+    be_on_host(options, number);
     Rank rank(world, options.group);
     body(rank);
   });
@@ -111,7 +123,9 @@ std::vector<Outcome> rank_outcomes(int n, const RankOptions& options, const Rank
 void run_ranks(int n, const RankOptions& options, const RankBody& body) {
   if (!mpirun_size()) return expect_all_ok(rank_outcomes(n, options, body));
   ASSERT_EQ(n, *mpirun_size()) << "this test was started by an mpirun of another size";
-  Rank rank(mpirun_world(), options.group);
+  const World world = mpirun_world();
+  be_on_host(options, world.rank);
+  Rank rank(world, options.group);
   body(rank);
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::test {
@@ -18,6 +19,8 @@ struct RankOptions {
   GroupOptions group = test_group_options("gloo");
   Meeting meeting = Meeting::file;  ///< file, or tcp on a free port of this host
   Environment environment = {};     ///< set in every rank
+  /// LOCKSTEP_HOST_ID of each rank: those with equal ones count as being on one host. Empty: all are on this one.
+  std::vector<std::string> hosts = {};
 
   /// `backend` with time limits that suit a test.
   static GroupOptions test_group_options(std::string_view backend);

@@ -108,6 +108,13 @@ void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   }
 }
 
+void Engine::check(Operation& operation) {
+  const Lock lock(mutex_);
+  advance();
+  if (!operation.done()) check_peers(operation);
+  if (operation.done()) operation.rethrow();
+}
+
 void Engine::sleep(Operation& operation, Clock::time_point until, Lock& lock) {
   // One rank of each lack: who comes last is found by and by, and nobody wakes for the others in between.
   std::vector<int> publishers;

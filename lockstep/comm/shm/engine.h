@@ -54,6 +54,10 @@ class Engine {
   /// may be waited for again.
   void wait(Operation& operation, std::chrono::milliseconds timeout);
 
+  /// For callers that test instead of waiting: throws what the operation failed with, also when that is only found now
+  /// because a rank that is waited for has gone.
+  void check(Operation& operation);
+
   /// This rank gives up: whoever waits, here or on other ranks, gets Error(peer_lost).
   void abort() noexcept;
 

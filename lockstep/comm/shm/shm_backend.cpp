@@ -1,6 +1,7 @@
 // The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/c10d_compat.h>
 #include <lockstep/comm/shm/all_reduce.h>
 #include <lockstep/comm/shm/arena.h>
 #include <lockstep/comm/shm/available_memory.h>
@@ -71,6 +72,7 @@ class ShmState : public WorkState {
       : engine_(std::move(engine)), operation_(std::move(operation)) {}
   void wait(std::chrono::milliseconds timeout) override { engine_->wait(*operation_, timeout); }
   bool test() override { return engine_->test(*operation_); }
+  void check_peers() override { engine_->check(*operation_); }
 
  private:
   std::shared_ptr<shm::Engine> engine_;
@@ -103,7 +105,10 @@ shm::Gathering meet(const BackendContext& context) {
 
 class ShmBackend : public Backend {
  public:
-  explicit ShmBackend(const BackendContext& context) : ShmBackend(context, meet(context)) {}
+  /// `registry` of what collectives may use in place: this backend's own allocations and those of backends with the
+  /// same registry.
+  ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry)
+      : ShmBackend(context, std::move(registry), meet(context)) {}
 
   std::string_view name() const override { return "shm"; }
 
@@ -194,11 +199,11 @@ class ShmBackend : public Backend {
   void abort() noexcept override { engine_->abort(); }
 
  private:
-  ShmBackend(const BackendContext& context, shm::Gathering meeting)
+  ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry, shm::Gathering meeting)
       : held_(std::move(meeting.held)),
         timeout_(context.timeout),
         world_ranks_(context.world_ranks),
-        registry_(std::make_shared<shm::SharedBlocks>(context.rank)),
+        registry_(std::move(registry)),
         arena_(std::move(meeting.arena), context.rank, context.size, registry_) {
     const auto mapping = std::make_shared<shm::Mapping>(std::move(meeting.segment));
     engine_ = std::make_shared<shm::Engine>(shm::Segment(mapping->data(), meeting.geometry), mapping,
@@ -307,7 +312,17 @@ class ShmBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_shm_backend(const BackendContext& context) {
-  return std::make_unique<ShmBackend>(context);
+  return std::make_unique<ShmBackend>(context, std::make_shared<shm::SharedBlocks>(context.rank));
+}
+
+std::pair<std::unique_ptr<Backend>, std::unique_ptr<Backend>> make_shm_pair(const BackendContext& context) {
+  const auto registry = std::make_shared<shm::SharedBlocks>(context.rank);
+  auto other = context;
+  other.store = c10::make_intrusive<c10d::PrefixStore>("second", context.store);
+  // In this order on all ranks: each meets the others.
+  auto first = std::make_unique<ShmBackend>(context, registry);
+  auto second = std::make_unique<ShmBackend>(other, registry);
+  return {std::move(first), std::move(second)};
 }
 
 }  // namespace lockstep::detail

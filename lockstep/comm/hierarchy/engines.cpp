@@ -1,0 +1,62 @@
+#include <lockstep/comm/hierarchy/engines.h>
+
+#include <lockstep/comm/c10d_compat.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace lockstep::detail::hierarchy {
+namespace {
+
+// For a backend of some of the ranks, given by their ranks in the group.
+BackendContext part_of(const BackendContext& whole, const std::vector<int>& ranks, const std::string& name) {
+  BackendContext part = whole;
+  part.store = c10::make_intrusive<c10d::PrefixStore>(name, whole.store);
+  part.name = whole.name + "/" + name;
+  part.rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), whole.rank) - ranks.begin());
+  part.size = static_cast<int>(ranks.size());
+  part.world_ranks.clear();
+  part.hosts.clear();
+  for (const int rank : ranks) {
+    part.world_ranks.push_back(whole.world_ranks[static_cast<std::size_t>(rank)]);
+    part.hosts.push_back(whole.hosts[static_cast<std::size_t>(rank)]);
+  }
+  // A rank of another host may have done its part and left, and the store with it. Who is missed, the engines see.
+  part.throw_if_lost = [ask = whole.throw_if_failed](const std::vector<int>&) { ask(); };
+  return part;
+}
+
+std::unique_ptr<Backend> make_network(const BackendContext& context) {
+  return context.network == "mpi" ? make_mpi_backend(context) : make_gloo_backend(context);
+}
+
+}  // namespace
+
+Engines meet(const BackendContext& context) {
+  Engines engines;
+  engines.hosts = hosts_of(context.hosts, context.rank);
+  const Hosts& hosts = engines.hosts;
+
+  auto inside = part_of(context, hosts.neighbours(), fmt::format("host_{}", hosts.self.host));
+  inside.one_host = true;
+  if (inside.size > 1) {
+    std::tie(engines.up, engines.down) = make_shm_pair(inside);
+  } else {
+    engines.up = make_self_backend(inside);
+    engines.down = make_self_backend(inside);
+  }
+
+  std::vector<int> everyone;
+  for (int rank = 0; rank < hosts.size(); ++rank) everyone.push_back(rank);
+  engines.direct = make_network(part_of(context, everyone, "direct"));
+  if (hosts.in_column()) {
+    const int local = hosts.self.local;
+    engines.across = make_network(part_of(context, hosts.column(local), fmt::format("column_{}", local)));
+  }
+  return engines;
+}
+
+}  // namespace lockstep::detail::hierarchy

@@ -1,0 +1,56 @@
+// Keeps the plans of all operations going.
+//
+// Each engine is a lane, on which operations take their turn in the order in which they were called: that order is the
+// same on all ranks, and so all ranks of an engine see the same sequence, whenever each of them gets to it. While one
+// operation is on the network, the next is reduced inside the host and the one before handed out there.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/hierarchy/plan.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace lockstep::detail::hierarchy {
+
+/// There is no thread: plans advance inside calls of this class, and every call advances all of them as far as they
+/// can go. Thread-safe.
+///
+/// What fails in one plan fails all, as Error(peer_lost) or Error(timeout); a message fails itself with its own kind.
+class Pipeline {
+ public:
+  /// `throw_if_failed` is asked every 50 ms of waiting whether some rank of the job has given up.
+  explicit Pipeline(std::function<void()> throw_if_failed) : throw_if_failed_(std::move(throw_if_failed)) {}
+
+  /// The state it returns refers to the pipeline.
+  Backend::Pending start(Plan plan);
+
+ private:
+  struct Operation;
+  class State;
+  using Lock = std::unique_lock<std::mutex>;
+  using Clock = std::chrono::steady_clock;
+  using Line = std::deque<const Operation*>;
+
+  void wait(const Operation& operation, std::chrono::milliseconds timeout);
+  bool test(const Operation& operation);
+  bool advance();
+  bool advance(Operation& operation);
+  Line* line_of(Lane lane);
+  void check_peers(const Operation& operation);
+  void fail_all(const Error& error);
+
+  std::function<void()> throw_if_failed_;
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Operation>> operations_;  ///< that are not done, in the order of their calls
+  std::array<Line, 4> lines_;                          ///< by Lane: whose step on it has not started, in order
+  std::optional<Error> failure_;
+};
+
+}  // namespace lockstep::detail::hierarchy
