@@ -16,6 +16,8 @@
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/transform.h>
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/mirrored/parameter_shards.h>
+#include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>

@@ -27,6 +27,8 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
   fields.field("bucket_mb", c.bucket_mb, above(0), "MiB of gradients that travel together");
   fields.field("first_bucket_mb", c.first_bucket_mb, above(0), "MiB of the first bucket, so that sending starts early");
+  fields.field("shard_optimizer", c.shard_optimizer, anything(),
+               "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
                "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
   fields.field("check_collectives", c.check_collectives, anything(),

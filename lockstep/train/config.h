@@ -30,6 +30,7 @@ struct ParallelConfig {
   bool gradients_mean = true;
   double bucket_mb = 25;
   double first_bucket_mb = 1;
+  bool shard_optimizer = false;
   std::string buffers = "broadcast";
   bool check_collectives = false;
   double timeout_s = 600;

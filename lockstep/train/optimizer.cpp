@@ -3,19 +3,12 @@
 #include <torch/torch.h>
 
 #include <tuple>
+#include <unordered_set>
 
 namespace lockstep::train {
 namespace {
 
 namespace optim = torch::optim;
-
-std::vector<at::Tensor> trainable(const torch::nn::Module& module) {
-  std::vector<at::Tensor> parameters;
-  for (const auto& parameter : module.parameters()) {
-    if (parameter.requires_grad()) parameters.push_back(parameter);
-  }
-  return parameters;
-}
 
 optim::SGDOptions sgd_options(const OptimizerConfig& config) {
   return optim::SGDOptions(config.lr)
@@ -35,8 +28,18 @@ Options adam_options(const OptimizerConfig& config) {
 
 }  // namespace
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config, const torch::nn::Module& module) {
-  const auto parameters = trainable(module);
+NamedParameters trainable_parameters(const torch::nn::Module& module) {
+  NamedParameters parameters;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (!item.value().requires_grad() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    parameters.emplace_back(item.key(), item.value());
+  }
+  return parameters;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config,
+                                                 const std::vector<at::Tensor>& parameters) {
   if (config.name == "adam") return std::make_unique<optim::Adam>(parameters, adam_options<optim::AdamOptions>(config));
   if (config.name == "adamw") {
     return std::make_unique<optim::AdamW>(parameters, adam_options<optim::AdamWOptions>(config));

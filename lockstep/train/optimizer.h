@@ -4,7 +4,12 @@
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace torch::nn {
 class Module;
@@ -15,20 +20,30 @@ class Optimizer;
 
 namespace lockstep::train {
 
-/// One parameter group with all parameters of `module` that require gradients. `momentum` is SGD with momentum:
-/// v = m v + (1 - dampening) g, p -= lr v (v = g in the first step), the same as MindSpore's Momentum for dampening 0.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config, const torch::nn::Module& module);
+using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// The parameters of a module that require gradients, each once, under its first name.
+NamedParameters trainable_parameters(const torch::nn::Module& module);
+
+/// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
+/// v (v = g in the first step), the same as MindSpore's Momentum for dampening 0.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
+                                                        const std::vector<at::Tensor>& parameters);
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// What the optimizer remembers of each parameter, named "<parameter>.<field>" with the fields momentum_buffer (sgd,
-/// momentum), exp_avg, exp_avg_sq and step (adam, adamw; step is an int64 scalar). Parameters that were never updated
-/// have none. Tensors share memory with the optimizer, `step` excepted.
-NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module);
+/// What such an optimizer remembers of each parameter: momentum_buffer (sgd, momentum), exp_avg, exp_avg_sq and step
+/// (adam, adamw). The tensors among them:
+std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
+inline constexpr const char* kRememberedStep = "step";
+
+/// All that as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never updated have
+/// none. Tensors share memory with the optimizer, `step` excepted.
+NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
 /// Puts such a state into a new optimizer of the same kind. Error(data) naming a tensor that no parameter has, or of
 /// another shape.
-void load_optimizer_state(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+void load_optimizer_state(torch::optim::Optimizer& optimizer, const NamedParameters& parameters,
                           const NamedTensors& state);
 
 }  // namespace lockstep::train

@@ -41,7 +41,7 @@ template <typename State>
 void append_moments(NamedTensors& out, const std::string& parameter, const State& state) {
   append(out, parameter, "exp_avg", state.exp_avg());
   append(out, parameter, "exp_avg_sq", state.exp_avg_sq());
-  append(out, parameter, "step", torch::scalar_tensor(state.step(), torch::kLong));
+  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
 }
 
 // The tensors of a saved state by name; each is taken once.
@@ -89,7 +89,7 @@ template <typename State>
 std::unique_ptr<optim::OptimizerParamState> take_moments(Saved& saved, const std::string& name, const at::Tensor& p) {
   const auto average = saved.take(name, "exp_avg", p.sizes());
   const auto square = saved.take(name, "exp_avg_sq", p.sizes());
-  const auto step = saved.take(name, "step", {});
+  const auto step = saved.take(name, kRememberedStep, {});
   if (!average.defined() || !square.defined() || !step.defined()) return nullptr;
   auto state = std::make_unique<State>();
   state->exp_avg(like(average, p));
@@ -100,33 +100,37 @@ std::unique_ptr<optim::OptimizerParamState> take_moments(Saved& saved, const std
 
 }  // namespace
 
-NamedTensors optimizer_state(const optim::Optimizer& optimizer, const torch::nn::Module& module) {
+std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
+  if (dynamic_cast<const optim::SGD*>(&optimizer) != nullptr) return {"momentum_buffer"};
+  return {"exp_avg", "exp_avg_sq"};
+}
+
+NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParameters& parameters) {
   NamedTensors out;
-  for (const auto& item : module.named_parameters()) {
-    const auto* state = find_state(optimizer.state(), item.value());
+  for (const auto& [name, parameter] : parameters) {
+    const auto* state = find_state(optimizer.state(), parameter);
     if (const auto* sgd = dynamic_cast<const optim::SGDParamState*>(state)) {
-      append(out, item.key(), "momentum_buffer", sgd->momentum_buffer());
+      append(out, name, "momentum_buffer", sgd->momentum_buffer());
     } else if (const auto* adam = dynamic_cast<const optim::AdamParamState*>(state)) {
-      append_moments(out, item.key(), *adam);
+      append_moments(out, name, *adam);
     } else if (const auto* adamw = dynamic_cast<const optim::AdamWParamState*>(state)) {
-      append_moments(out, item.key(), *adamw);
+      append_moments(out, name, *adamw);
     }
   }
   return out;
 }
 
-void load_optimizer_state(optim::Optimizer& optimizer, const torch::nn::Module& module, const NamedTensors& state) {
+void load_optimizer_state(optim::Optimizer& optimizer, const NamedParameters& parameters, const NamedTensors& state) {
   torch::NoGradGuard no_grad;
   Saved saved(state);
-  for (const auto& item : module.named_parameters()) {
-    const auto& parameter = item.value();
+  for (const auto& [name, parameter] : parameters) {
     std::unique_ptr<optim::OptimizerParamState> loaded;
     if (dynamic_cast<optim::SGD*>(&optimizer) != nullptr) {
-      loaded = take_sgd(saved, item.key(), parameter);
+      loaded = take_sgd(saved, name, parameter);
     } else if (dynamic_cast<optim::Adam*>(&optimizer) != nullptr) {
-      loaded = take_moments<optim::AdamParamState>(saved, item.key(), parameter);
+      loaded = take_moments<optim::AdamParamState>(saved, name, parameter);
     } else {
-      loaded = take_moments<optim::AdamWParamState>(saved, item.key(), parameter);
+      loaded = take_moments<optim::AdamWParamState>(saved, name, parameter);
     }
     if (loaded) put_state(optimizer.state(), parameter, std::move(loaded));
   }

@@ -1,7 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/checkpoint_folder.h>
-#include <lockstep/train/optimizer.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/share_checkpoint.h>
@@ -56,20 +55,15 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
   return ResumePoint{std::move(*shared), own ? std::move(own->remarks) : std::vector<std::string>()};
 }
 
-Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module,
-                           const torch::optim::Optimizer& optimizer, const Group& group) {
+Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module, const NamedTensors& optimizer_state,
+                           const Group& group) {
   const auto generators = gather(generator_state().unsqueeze(0), group, 0);
   Checkpoint checkpoint{state, {}};
   if (group.rank() != 0) return checkpoint;
   add_part(checkpoint.tensors, "model", module_state(module));
-  add_part(checkpoint.tensors, "optimizer", optimizer_state(optimizer, module));
+  add_part(checkpoint.tensors, "optimizer", optimizer_state);
   checkpoint.tensors.emplace(kGenerators, generators);
   return checkpoint;
-}
-
-void restore_optimizer(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
-                       const Checkpoint& checkpoint) {
-  load_optimizer_state(optimizer, module, part_of(checkpoint.tensors, "optimizer"));
 }
 
 void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed) {

@@ -12,9 +12,6 @@
 namespace torch::nn {
 class Module;
 }
-namespace torch::optim {
-class Optimizer;
-}
 
 namespace lockstep::train {
 
@@ -30,13 +27,11 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
 
 /// Everything a checkpoint holds, of the run as it stands. Gathers the ranks' generators: a collective. Only rank 0
 /// gets tensors; they share memory with model and optimizer.
-Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module,
-                           const torch::optim::Optimizer& optimizer, const Group& group);
+Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module, const NamedTensors& optimizer_state,
+                           const Group& group);
 
-/// The reverse, for the optimizer and this rank's generator (weights come first, see load_module_state). With more
-/// ranks than the checkpoint's run had, the generators of those beyond are seeded from (seed, rank, step).
-void restore_optimizer(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
-                       const Checkpoint& checkpoint);
+/// Puts this rank's generator back. With more ranks than the checkpoint's run had, the generators of those beyond are
+/// seeded from (seed, rank, step).
 void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed);
 
 }  // namespace lockstep::train

@@ -4,8 +4,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <malloc.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <mutex>
 
 namespace lockstep::train {
@@ -28,7 +30,21 @@ c10::Device choose_device(const SystemConfig& config, int world_size) {
   return torch::kCUDA;
 }
 
+namespace {
+
+// As `lockstep run` asks of malloc through GLIBC_TUNABLES, as far as a running process can: a step frees and allocates
+// the same memory again and again, and should not ask the kernel for it each time.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
+}
+
+}  // namespace
+
 void apply_runtime(const SystemConfig& config) {
+  keep_freed_memory();
   at::set_num_threads(static_cast<int>(config.threads));
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(config.deterministic, /*warn_only=*/true);

@@ -1,7 +1,6 @@
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/evaluate.h>
 #include <lockstep/train/metrics.h>
-#include <lockstep/train/optimizer.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
@@ -43,15 +42,15 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
       resumed_(find_resume_point(config, group)) {
   restore_weights();
   parallel_.emplace(model_.module, group_, parallel_options(config.parallel));
-  optimizer_ = make_optimizer(config.optimizer, *model_.module);
+  updater_.emplace(config.optimizer, *parallel_, config.parallel.shard_optimizer);
   if (resumed_) {
-    restore_optimizer(*optimizer_, *model_.module, resumed_->checkpoint);
+    updater_->load(part_of(resumed_->checkpoint.tensors, "optimizer"));
     restore_generator(resumed_->checkpoint, group_, config.system.seed);
   } else {
     seed_rank(config.system.seed, group_.rank(), 0);
   }
   resumed_.reset();
-  step_.emplace(model_, *parallel_, *optimizer_, options_, config.train.clip_norm);
+  step_.emplace(model_, *parallel_, *updater_, options_, config.train.clip_norm);
   loader_ = train_data_.make_loader();
 }
 
@@ -153,7 +152,7 @@ void Session::save_now() {
   const auto& checkpoint = config_.checkpoint;
   if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
   parallel_->synchronize_buffers();
-  const auto content = take_checkpoint(state_, *model_.module, *optimizer_, group_);
+  const auto content = take_checkpoint(state_, *model_.module, updater_->state(), group_);
   if (group_.rank() == 0) save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
   saved_step_ = state_.step;
 }

@@ -55,7 +55,7 @@ class Session {
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
   std::optional<DataParallel> parallel_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<Updater> updater_;
   std::optional<TrainingStep> step_;
   std::unique_ptr<data::Loader> loader_;
   std::optional<Fault> fault_ = find_fault(current_environment());

@@ -1,6 +1,5 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/train/optimizer.h>
 #include <lockstep/train/training_step.h>
 
 #include <torch/torch.h>
@@ -27,19 +26,11 @@ class LossSum {
   Work work_;
 };
 
-std::vector<at::Tensor> parameters_of(const torch::optim::Optimizer& optimizer) {
-  std::vector<at::Tensor> out;
-  for (const auto& group : optimizer.param_groups()) {
-    out.insert(out.end(), group.params().begin(), group.params().end());
-  }
-  return out;
-}
-
 }  // namespace
 
-TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parallel, torch::optim::Optimizer& optimizer,
+TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater,
                            const ForwardOptions& options, double clip_norm)
-    : model_(model), parallel_(parallel), optimizer_(optimizer), options_(options), clip_norm_(clip_norm) {}
+    : model_(model), parallel_(parallel), updater_(updater), options_(options), clip_norm_(clip_norm) {}
 
 at::Tensor TrainingStep::forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const {
   if (batch->count == 0) return {};
@@ -81,14 +72,8 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
   StepLosses losses;
   if (own_pictures > 0) losses.local = own_loss / own_pictures;
   if (all_loss) losses.global = all_loss->wait() / pictures;
-  update(request.lr);
+  updater_.step(request.lr, clip_norm_);
   return losses;
-}
-
-void TrainingStep::update(double lr) {
-  if (clip_norm_ > 0) torch::nn::utils::clip_grad_norm_(parameters_of(optimizer_), clip_norm_);
-  set_learning_rate(optimizer_, lr);
-  optimizer_.step();
 }
 
 }  // namespace lockstep::train

@@ -4,14 +4,11 @@
 #include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/forward.h>
+#include <lockstep/train/updater.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-
-namespace torch::optim {
-class Optimizer;
-}
 
 namespace lockstep::train {
 
@@ -35,8 +32,8 @@ struct StepLosses {
 class TrainingStep {
  public:
   /// All references outlive this object. `clip_norm` 0 leaves the gradients as they are.
-  TrainingStep(const models::Classifier& model, DataParallel& parallel, torch::optim::Optimizer& optimizer,
-               const ForwardOptions& options, double clip_norm);
+  TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater, const ForwardOptions& options,
+               double clip_norm);
 
   /// Takes the step's batches from `loader`, some perhaps empty. Error(numeric) naming epoch, step and rank when a loss
   /// is NaN or infinite, before anything is updated.
@@ -45,11 +42,10 @@ class TrainingStep {
  private:
   /// The mean loss; undefined for an empty batch.
   at::Tensor forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const;
-  void update(double lr);
 
   const models::Classifier& model_;
   DataParallel& parallel_;
-  torch::optim::Optimizer& optimizer_;
+  Updater& updater_;
   ForwardOptions options_;
   double clip_norm_;
 };

@@ -72,6 +72,30 @@ TEST_P(Stopped, WithinAnEpochGoesOnBitForBit) {
                {"going on from", "step_00000003", "3 of 8 steps are done", "8 of 12 steps are done"});
 }
 
+TEST_P(Stopped, GoesOnWithOrWithoutShards) {
+  const std::string optimizer = GetParam();
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"optimizer.name=" + optimizer, "optimizer.lr=0.01"});
+    return more;
+  };
+  const auto sharded = [&](std::vector<std::string> more) {
+    more.emplace_back("parallel.shard_optimizer=true");
+    return with(more);
+  };
+  mnist().run(2, mnist().config(optimizer + "_sharded", sharded({})));
+  mnist().run(2, mnist().config(optimizer + "_sharded_parts", sharded({"train.steps=3"})));
+  mnist().run(2, mnist().config(optimizer + "_sharded_parts", sharded({})));
+  EXPECT_EQ(mnist().hash(optimizer + "_sharded"), mnist().hash(optimizer + "_sharded_parts"));
+
+  mnist().run(2, mnist().config(optimizer + "_mixed", sharded({"train.steps=3"})));
+  mnist().run(2, mnist().config(optimizer + "_mixed", with({"train.steps=8"})));
+  mnist().run(2, mnist().config(optimizer + "_mixed", sharded({})));
+  const auto expected = losses(optimizer + "_sharded");
+  const auto actual = losses(optimizer + "_mixed");
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i].second, expected[i].second, 1e-5) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw"),
                          [](const auto& each) { return std::string(each.param); });
 
@@ -160,10 +184,9 @@ TEST(Resume, AFullDiskEndsTheRunNamingItAndLosesNothing) {
 TEST(Resume, EachRankGetsItsRandomNumbersBack) {
   test::run_ranks(3, SmallRun::small_rank_options(), [](test::Rank& rank) {
     torch::nn::Linear model(2, 2);
-    torch::optim::SGD optimizer(model->parameters(), 0.1);
     seed_rank(1, rank.rank(), 0);
     torch::rand({5});
-    auto saved = take_checkpoint({}, *model, optimizer, rank.group());
+    auto saved = take_checkpoint({}, *model, {}, rank.group());
     const auto numbers = torch::rand({4});
     auto shared = share_checkpoint(std::move(saved), rank.group());
     ASSERT_TRUE(shared);

@@ -55,7 +55,9 @@ bool Requests::complete() {
 
 std::int64_t Requests::bytes() const {
   std::int64_t sum = 0;
-  for (const auto& tensor : tensors_) sum += static_cast<std::int64_t>(tensor.nbytes());
+  for (const auto& tensor : tensors_) {
+    if (tensor.defined()) sum += static_cast<std::int64_t>(tensor.nbytes());
+  }
   return sum;
 }
 

@@ -32,6 +32,7 @@ class Requests {
   /// Makes progress; true once all are complete.
   bool complete();
 
+  /// Of all tensors; some may be undefined, such as gather's output on other ranks than root.
   std::int64_t bytes() const;
 
  private:
