@@ -12,7 +12,7 @@ set(public_headers
   base/process.h base/unique_fd.h
   world/start.h world/world.h
   comm/collectives.h comm/group.h comm/work.h
-  mirrored/data_parallel.h
+  mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
   data/aligned.h data/axis_map.h data/batch.h data/check.h data/dataset.h data/fused_plan.h data/loader.h
   data/pipeline.h data/problem.h data/random.h data/resize_axis.h data/sample_key.h data/sampler.h data/synthesize.h
   data/transform.h data/transform_spec.h

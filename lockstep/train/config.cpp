@@ -22,8 +22,8 @@ void describe(ConfigFields& fields, SystemConfig& c) {
 
 void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("mode", c.mode, one_of({"data_parallel", "stand_alone"}), "stand_alone: one process, no communication");
-  fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi"}),
-               "auto: self alone, shm when all ranks share a host, else gloo");
+  fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
+               "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
   fields.field("bucket_mb", c.bucket_mb, above(0), "MiB of gradients that travel together");
   fields.field("first_bucket_mb", c.first_bucket_mb, above(0), "MiB of the first bucket, so that sending starts early");

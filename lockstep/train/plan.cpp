@@ -1,4 +1,3 @@
-#include <lockstep/base/error.h>
 #include <lockstep/train/plan.h>
 
 #include <algorithm>
@@ -48,12 +47,6 @@ RunPlan make_plan(const RunConfig& config, std::int64_t batches_per_epoch) {
   plan.total_steps = std::min(by_epochs, config.train.steps.value_or(kNoLimit));
   plan.epochs = divide_up(plan.total_steps, plan.steps_per_epoch);
   plan.schedule = make_schedule(config, plan.steps_per_epoch, plan.total_steps);
-  if (plan.schedule.warmup_steps > 0 && plan.schedule.warmup_steps >= plan.total_steps) {
-    fail(ErrorKind::config, "config",
-         "the warm-up takes {} steps (scheduler.warmup_epochs {}, scheduler.warmup_steps {}), "
-         "the whole run {}; shorten it, or train longer (train.epochs, train.steps)",
-         plan.schedule.warmup_steps, config.scheduler.warmup_epochs, config.scheduler.warmup_steps, plan.total_steps);
-  }
   return plan;
 }
 

@@ -16,7 +16,12 @@ struct RunPlan {
   Schedule schedule;
 };
 
-/// Pure. A warm-up as long as the run or longer is Error(config).
+/// Pure.
 RunPlan make_plan(const RunConfig& config, std::int64_t batches_per_epoch);
+
+/// The warm-up is as long as the run, or longer.
+inline bool ends_in_warm_up(const RunPlan& plan) {
+  return plan.schedule.warmup_steps > 0 && plan.schedule.warmup_steps >= plan.total_steps;
+}
 
 }  // namespace lockstep::train

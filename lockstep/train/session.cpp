@@ -40,6 +40,10 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
       options_(forward_options(config, choose_device(config.system, group.size()))),
       model_(make_model(config, options_.device)),
       resumed_(find_resume_point(config, group)) {
+  if (ends_in_warm_up(plan_)) {
+    tell(console_, fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
+                               plan_.schedule.warmup_steps, plan_.total_steps));
+  }
   restore_weights();
   parallel_.emplace(model_.module, group_, parallel_options(config.parallel));
   updater_.emplace(config.optimizer, *parallel_, config.parallel.shard_optimizer);

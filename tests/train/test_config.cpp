@@ -165,9 +165,13 @@ TEST(RunPlan, ScheduleInSteps) {
   EXPECT_EQ(steps.schedule.warmup_steps, 3);
 }
 
-TEST(RunPlan, WarmUpAsLongAsTheRunIsRefused) {
-  expect_error(ErrorKind::config, {"warm-up", "20", "scheduler.warmup_epochs"},
-               [] { make_plan(read({"scheduler.warmup_epochs=2"}), 10); });
+TEST(RunPlan, RunsMayEndInTheirWarmUp) {
+  const auto plan = make_plan(read({"scheduler.warmup_epochs=2", "scheduler.name=cosine"}), 10);
+  EXPECT_TRUE(ends_in_warm_up(plan));
+  EXPECT_DOUBLE_EQ(learning_rate(plan.schedule, 0), plan.schedule.base_lr / 20);
+  EXPECT_DOUBLE_EQ(learning_rate(plan.schedule, 19), plan.schedule.base_lr);
+  EXPECT_FALSE(ends_in_warm_up(make_plan(read({"scheduler.warmup_epochs=0.5"}), 10)));
+  EXPECT_FALSE(ends_in_warm_up(make_plan(read({}), 10)));
 }
 
 }  // namespace
