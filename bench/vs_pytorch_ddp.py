@@ -3,7 +3,7 @@
 
     bench/vs_pytorch_ddp.py --cases resnet50_32,resnet18_32,mlp,toy --json ratios.json
     bench/vs_pytorch_ddp.py --cases resnet50_224 --bfloat16
-    bench/vs_pytorch_ddp.py --cases resnet50_32 --efficiency
+    bench/vs_pytorch_ddp.py --cases resnet50_32 --efficiency        (weak scaling, against Lockstep on 1 rank)
 
 Each round runs Lockstep, then the other, and takes the ratio of that pair, so that a machine whose speed drifts does not
 favour either. Ranks have one thread each. Needs the release build and a Python with torch (Debian: python3-torch).
@@ -35,16 +35,25 @@ def step_arguments(case):
     return ["--case", case, "--warmup", str(warmup), "--steps", str(steps)]
 
 
-def run_lockstep(args, case, world):
+def lockstep_command(args, case, world):
     # The toy's parameters fit in two cache lines: there is nothing to divide.
     extra = [] if case == "toy" else ["--sharded-optimizer"]
     extra += ["--bfloat16", "--channels-last"] if args.bfloat16 else []
-    command = [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
-               *step_arguments(case), *extra]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    if result.returncode:
-        raise RuntimeError(f"Lockstep failed on {case}:\n{result.stdout}{result.stderr}")
-    return parse_result(result.stdout, "Lockstep")
+    return [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
+            *step_arguments(case), *extra]
+
+
+def run_lockstep(args, case, world, copies=1):
+    """With several copies, that many jobs which know nothing of each other run at once; returns the first's result with
+    the sum of their samples a second."""
+    env = {"OMP_NUM_THREADS": "1", **os.environ}
+    jobs = [subprocess.Popen(lockstep_command(args, case, world), env=env, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True) for _ in range(copies)]
+    outputs = [job.communicate(timeout=1800)[0] for job in jobs]
+    if any(job.returncode for job in jobs):
+        raise RuntimeError(f"Lockstep failed on {case}:\n" + "\n".join(outputs))
+    results = [parse_result(output, "Lockstep") for output in outputs]
+    return {**results[0], "samples_per_s": sum(result["samples_per_s"] for result in results)}
 
 
 def run_pytorch(args, case, world):
@@ -96,18 +105,25 @@ def compare(args, case):
 
 
 def weak_scaling(args, case):
-    pairs = [(run_lockstep(args, case, args.world), run_lockstep(args, case, 1)) for _ in range(args.rounds)]
+    """Against 1 rank alone, and against as many jobs of 1 rank at once, which is what the machine's memory and clock
+    leave when nobody communicates."""
+    rounds = [(run_lockstep(args, case, args.world), run_lockstep(args, case, 1),
+               run_lockstep(args, case, 1, copies=args.world)) for _ in range(args.rounds)]
+    of_copies = statistics.median(many["samples_per_s"] / copies["samples_per_s"] for many, _, copies in rounds)
     result = {
         "case": case,
-        **spread([many["samples_per_s"] / (args.world * one["samples_per_s"]) for many, one in pairs]),
-        "samples_per_s": statistics.median(many["samples_per_s"] for many, _ in pairs),
-        "one_rank_samples_per_s": statistics.median(one["samples_per_s"] for _, one in pairs),
+        **spread([many["samples_per_s"] / (args.world * one["samples_per_s"]) for many, one, _ in rounds]),
+        "ratio_of_copies_median": of_copies,
+        "samples_per_s": statistics.median(many["samples_per_s"] for many, _, _ in rounds),
+        "one_rank_samples_per_s": statistics.median(one["samples_per_s"] for _, one, _ in rounds),
+        "copies_samples_per_s": statistics.median(copies["samples_per_s"] for _, _, copies in rounds),
         "world": args.world,
         "rounds": args.rounds,
     }
     print(f"{case:13} efficiency {100 * result['ratio_median']:.1f} % ({100 * result['ratio_min']:.1f}.."
-          f"{100 * result['ratio_max']:.1f})   {args.world} ranks {result['samples_per_s']:.1f}  1 rank "
-          f"{result['one_rank_samples_per_s']:.1f} samples/s", flush=True)
+          f"{100 * result['ratio_max']:.1f}) of 1 rank alone, {100 * of_copies:.1f} % of {args.world} jobs at once   "
+          f"{args.world} ranks {result['samples_per_s']:.1f}  1 rank {result['one_rank_samples_per_s']:.1f}  "
+          f"{args.world} jobs {result['copies_samples_per_s']:.1f} samples/s", flush=True)
     return result
 
 

@@ -32,7 +32,7 @@ std::byte* at_element(const at::Tensor& tensor, std::int64_t element) {
 class MpiBackend : public Backend {
  public:
   explicit MpiBackend(const BackendContext& context)
-      : comm_(context),
+      : comm_(std::make_shared<mpi::Communicator>(context)),
         rank_(context.rank),
         size_(context.size),
         timeout_(context.timeout),
@@ -46,10 +46,10 @@ class MpiBackend : public Backend {
 
   Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
     const Reduction run(tensor, op);
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried});
+    const auto requests = requests_with({run.carried});
     for (const auto& part : split(run.carried.numel(), kMostElements)) {
       check(MPI_Iallreduce(MPI_IN_PLACE, at_element(run.carried, part.begin), static_cast<int>(part.count), run.type,
-                           run.op, comm_.get(), requests->add()),
+                           run.op, comm_->get(), requests->add()),
             "MPI_Iallreduce");
     }
     return delivered(collective(requests), tensor, run.carried, op);
@@ -57,11 +57,11 @@ class MpiBackend : public Backend {
 
   Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
     const Reduction run(tensor, op);
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried});
+    const auto requests = requests_with({run.carried});
     for (const auto& part : split(run.carried.numel(), kMostElements)) {
       void* data = at_element(run.carried, part.begin);
       check(MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : data, data, static_cast<int>(part.count), run.type, run.op, root,
-                        comm_.get(), requests->add()),
+                        comm_->get(), requests->add()),
             "MPI_Ireduce");
     }
     auto pending = collective(requests);
@@ -69,19 +69,20 @@ class MpiBackend : public Backend {
   }
 
   Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{tensor});
+    const auto requests = requests_with({tensor});
     const Block block(bytes_of(tensor));
-    check(MPI_Ibcast(tensor.data_ptr(), block.count(), block.type(), root, comm_.get(), requests->add()), "MPI_Ibcast");
+    check(MPI_Ibcast(tensor.data_ptr(), block.count(), block.type(), root, comm_->get(), requests->add()),
+          "MPI_Ibcast");
     return collective(requests);
   }
 
   Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{output, input});
+    const auto requests = requests_with({output, input});
     const Block block(bytes_of(input));
     const auto* const own_slice = static_cast<const std::byte*>(output.data_ptr()) + rank_ * bytes_of(input);
     const bool in_place = input.data_ptr() == own_slice;
     check(MPI_Iallgather(in_place ? MPI_IN_PLACE : input.data_ptr(), block.count(), block.type(), output.data_ptr(),
-                         block.count(), block.type(), comm_.get(), requests->add()),
+                         block.count(), block.type(), comm_->get(), requests->add()),
           "MPI_Iallgather");
     return collective(requests);
   }
@@ -89,10 +90,10 @@ class MpiBackend : public Backend {
   Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call&) override {
     const Reduction run(input, op);
     auto carried = output.to(run.carried.scalar_type());
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{run.carried, carried});
+    const auto requests = requests_with({run.carried, carried});
     if (carried.numel() <= kMostElements) {
       check(MPI_Ireduce_scatter_block(run.carried.data_ptr(), carried.data_ptr(), static_cast<int>(carried.numel()),
-                                      run.type, run.op, comm_.get(), requests->add()),
+                                      run.type, run.op, comm_->get(), requests->add()),
             "MPI_Ireduce_scatter_block");
     } else {
       reduce_slices(run, carried, *requests);
@@ -101,51 +102,51 @@ class MpiBackend : public Backend {
   }
 
   Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{output, input});
+    const auto requests = requests_with({output, input});
     const Block block(bytes_of(input) / size_);
     check(MPI_Ialltoall(input.data_ptr(), block.count(), block.type(), output.data_ptr(), block.count(), block.type(),
-                        comm_.get(), requests->add()),
+                        comm_->get(), requests->add()),
           "MPI_Ialltoall");
     return collective(requests);
   }
 
   Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call&) override {
     const auto whole = output != nullptr ? *output : at::Tensor();
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{whole, input});
+    const auto requests = requests_with({whole, input});
     const Block block(bytes_of(input));
     check(MPI_Igather(input.data_ptr(), block.count(), block.type(), whole.defined() ? whole.data_ptr() : nullptr,
-                      block.count(), block.type(), root, comm_.get(), requests->add()),
+                      block.count(), block.type(), root, comm_->get(), requests->add()),
           "MPI_Igather");
     return collective(requests);
   }
 
   Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call&) override {
     const auto whole = input != nullptr ? *input : at::Tensor();
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{whole, output});
+    const auto requests = requests_with({whole, output});
     const Block block(bytes_of(output));
     check(MPI_Iscatter(whole.defined() ? whole.data_ptr() : nullptr, block.count(), block.type(), output.data_ptr(),
-                       block.count(), block.type(), root, comm_.get(), requests->add()),
+                       block.count(), block.type(), root, comm_->get(), requests->add()),
           "MPI_Iscatter");
     return collective(requests);
   }
 
   Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
     check_tag(tag);
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{tensor});
+    const auto requests = requests_with({tensor});
     const Block block(bytes_of(tensor));
-    check(MPI_Isend(tensor.data_ptr(), block.count(), block.type(), destination, tag, comm_.get(), requests->add()),
+    check(MPI_Isend(tensor.data_ptr(), block.count(), block.type(), destination, tag, comm_->get(), requests->add()),
           "MPI_Isend");
     return mpi::pending(requests, look_for({destination}));
   }
 
   Pending receive(at::Tensor& tensor, int source, int tag, const Call&) override {
     check_tag(tag);
-    return inbox_.receive(comm_.get(), as_bytes(tensor), source, tag, look_for({source}));
+    return inbox_.receive(comm_->get(), as_bytes(tensor), source, tag, look_for({source}));
   }
 
   Pending barrier(const Call&) override {
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{});
-    check(MPI_Ibarrier(comm_.get(), requests->add()), "MPI_Ibarrier");
+    const auto requests = requests_with({});
+    check(MPI_Ibarrier(comm_->get(), requests->add()), "MPI_Ibarrier");
     return collective(requests);
   }
 
@@ -155,11 +156,11 @@ class MpiBackend : public Backend {
     const auto mine = at::empty({length}, options);
     const auto all = at::empty({size_ * length}, options);
     fingerprint.copy(static_cast<char*>(mine.data_ptr()), fingerprint.size());
-    const auto requests = std::make_shared<Requests>(std::vector<at::Tensor>{mine, all});
+    const auto requests = requests_with({mine, all});
     const auto count = static_cast<int>(length);
-    check(
-        MPI_Iallgather(mine.data_ptr(), count, MPI_BYTE, all.data_ptr(), count, MPI_BYTE, comm_.get(), requests->add()),
-        "MPI_Iallgather");
+    check(MPI_Iallgather(mine.data_ptr(), count, MPI_BYTE, all.data_ptr(), count, MPI_BYTE, comm_->get(),
+                         requests->add()),
+          "MPI_Iallgather");
     collective(requests)->wait(timeout_);
 
     std::vector<std::string> texts;
@@ -191,6 +192,10 @@ class MpiBackend : public Backend {
     return [look = throw_if_lost_, ranks = std::move(ranks)] { look(ranks); };
   }
 
+  std::shared_ptr<Requests> requests_with(std::vector<at::Tensor> tensors) const {
+    return std::make_shared<Requests>(std::move(tensors), comm_);
+  }
+
   Pending collective(std::shared_ptr<Requests> requests) const {
     return mpi::pending(std::move(requests), look_for(others_));
   }
@@ -204,18 +209,18 @@ class MpiBackend : public Backend {
     for (int root = 0; root < size_; ++root) {
       for (const auto& part : split(mine.numel(), kMostElements)) {
         check(MPI_Ireduce(at_element(run.carried, root * mine.numel() + part.begin), at_element(mine, part.begin),
-                          static_cast<int>(part.count), run.type, run.op, root, comm_.get(), requests.add()),
+                          static_cast<int>(part.count), run.type, run.op, root, comm_->get(), requests.add()),
               "MPI_Ireduce");
       }
     }
   }
 
   void check_tag(int tag) const {
-    if (tag <= comm_.tag_limit()) return;
-    fail(ErrorKind::unsupported, "mpi", "this MPI has no tag {}; its largest is {}", tag, comm_.tag_limit());
+    if (tag <= comm_->tag_limit()) return;
+    fail(ErrorKind::unsupported, "mpi", "this MPI has no tag {}; its largest is {}", tag, comm_->tag_limit());
   }
 
-  mpi::Communicator comm_;
+  std::shared_ptr<const mpi::Communicator> comm_;
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <lockstep/comm/backend.h>
+#include <lockstep/comm/mpi/communicator.h>
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace lockstep::detail::mpi {
@@ -17,11 +20,14 @@ namespace lockstep::detail::mpi {
 bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::milliseconds timeout,
           const std::function<void()>& look_around = nullptr);
 
-/// Operations under way with the tensors they use. MPI cannot take a collective back, so when this is dropped before
-/// they are complete, the tensors are kept until the process ends.
+/// Operations under way with the tensors and the communicator they use. MPI cannot take a collective back, so when this
+/// is dropped before they are complete, all that is kept until the process ends. (A communicator may be freed under way
+/// by the standard, but Open MPI's collectives go on using it.)
 class Requests {
  public:
-  explicit Requests(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
+  /// Without a communicator for operations on MPI's own, which is never freed.
+  explicit Requests(std::vector<at::Tensor> tensors, std::shared_ptr<const Communicator> communicator = nullptr)
+      : used_{std::move(tensors), std::move(communicator)} {}
   ~Requests();
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
@@ -37,7 +43,10 @@ class Requests {
 
  private:
   std::vector<MPI_Request> requests_;
-  std::vector<at::Tensor> tensors_;
+  struct Used {
+    std::vector<at::Tensor> tensors;
+    std::shared_ptr<const Communicator> communicator;
+  } used_;
 };
 
 }  // namespace lockstep::detail::mpi
