@@ -16,7 +16,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::uint16_t kDefaultPort = 29500;  // torchrun's
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
 struct Variable {
   std::string_view name;
@@ -65,6 +65,33 @@ void read_local_of_step(const Environment& environment, World& world) {
   world.local_size = local_size;
 }
 
+std::optional<std::int64_t> find_step(const Environment& environment) {
+  for (const auto* name : {"SLURM_STEP_ID", "SLURM_STEPID"}) {
+    if (const auto id = find_integer(environment, name, 0, kHighest)) return id;
+  }
+  return std::nullopt;
+}
+
+std::int64_t job_of(const Environment& environment, const World& world) {
+  for (const auto* name : {"SLURM_JOB_ID", "SLURM_JOBID"}) {
+    if (const auto id = find_integer(environment, name, 0, kHighest)) return *id;
+  }
+  fail(ErrorKind::environment, "world", "{}, but SLURM_JOB_ID is not set; start the program with srun", world.evidence);
+}
+
+// Only --distribution=arbitrary puts rank 0 elsewhere: the list of hosts is sorted, whatever order was asked for.
+// SLURM_GTIDS are the ranks of this node; ranks on the other nodes cannot tell.
+void check_rank_0_is_on_first_host(const Environment& environment, const World& world) {
+  const bool on_first = find_integer(environment, "SLURM_NODEID", 0, kHighest).value_or(0) == 0;
+  const auto ranks = find(environment, "SLURM_GTIDS");
+  const bool with_rank_0 = world.rank == 0 || (ranks ? *ranks == "0" || ranks->starts_with("0,") : on_first);
+  if (with_rank_0 == on_first) return;
+  fail(ErrorKind::environment, "world",
+       "{}: ranks meet on the first host of the step's node list, but rank 0 is {}; set MASTER_ADDR to the host of "
+       "rank 0, or leave --distribution=arbitrary out",
+       world.evidence, with_rank_0 ? "on this other one" : "on another one");
+}
+
 std::string first_host(const Environment& environment, const World& world) {
   constexpr std::array<std::string_view, 3> kNames = {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"};
   const auto variable = find_first(environment, kNames);
@@ -78,6 +105,7 @@ std::string first_host(const Environment& environment, const World& world) {
          "{}='{}' is no list of hosts such as n[1-3,7]; set MASTER_ADDR to the host of rank 0", variable->name,
          variable->value);
   }
+  check_rank_0_is_on_first_host(environment, world);
   return hosts->front();
 }
 
@@ -88,9 +116,15 @@ void meet_at_first_host(const Environment& environment, World& world) {
     return;
   }
   const auto address = find_master_addr(environment);
+  const auto port = find_master_port(environment);
+  const auto job = job_of(environment, world);
+  const auto step = find_step(environment).value_or(0);
   world.meeting = Meeting::tcp;
   world.master_addr = address ? *address : first_host(environment, world);
-  world.master_port = find_master_port(environment).value_or(kDefaultPort);
+  world.master_port = port ? *port : port_of_slurm_step(job, step);
+  // Whoever comes to the port of another job, because both were told the same one, does not count as a rank of it.
+  world.store_prefix = fmt::format("/slurm/{}.{}", job, step);
+  add_evidence(world, "step", fmt::format("{}.{}", job, step));
   add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
 }
 
@@ -99,12 +133,14 @@ void meet_at_first_host(const Environment& environment, World& world) {
 bool is_slurm_step(const Environment& environment) {
   // From here upwards numbers stand for the shells of sbatch and salloc and the like.
   constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
-  constexpr std::array<std::string_view, 2> kNames = {"SLURM_STEP_ID", "SLURM_STEPID"};
-  for (const auto name : kNames) {
-    const auto id = find_integer(environment, name, 0, std::numeric_limits<std::int64_t>::max());
-    if (id) return *id < kFirstSpecialStep;
-  }
-  return false;
+  return find_step(environment).value_or(kFirstSpecialStep) < kFirstSpecialStep;
+}
+
+std::uint16_t port_of_slurm_step(std::int64_t job, std::int64_t step) {
+  constexpr std::int64_t kLowest = 20480;
+  constexpr std::int64_t kPorts = 8192;
+  constexpr std::int64_t kJobs = 512;
+  return static_cast<std::uint16_t>(kLowest + (job % kPorts + step % kPorts * kJobs) % kPorts);
 }
 
 std::optional<World> detect_slurm(const Environment& environment) {

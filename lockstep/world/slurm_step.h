@@ -1,11 +1,21 @@
-// Telling a step of srun from the shell of salloc or sbatch. Internal to world/.
+// The steps of Slurm's srun. Internal to world/.
 #pragma once
 
 #include <lockstep/base/environment.h>
 
+#include <cstdint>
+
 namespace lockstep::detail {
 
-/// Whether this process is a task of a numbered srun step.
+/// Whether this process is a task of a numbered srun step, not the shell of salloc or sbatch.
 bool is_slurm_step(const Environment& environment);
+
+/// Where the ranks of a step meet when nobody says: a port from 20480 to 28671, below those that Linux hands out by
+/// itself (from 32768 on). Steps have different ports when their jobs' numbers differ by less than 512 and their own by
+/// less than 16.
+///
+/// Why a port follows from the numbers, and rank 0 does not choose one and tell the others: nothing carries it to them
+/// under every srun. Slurm's own exchange, PMI, needs a plugin that the site chose and a library of the same kind.
+std::uint16_t port_of_slurm_step(std::int64_t job, std::int64_t step);
 
 }  // namespace lockstep::detail

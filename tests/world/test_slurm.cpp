@@ -1,4 +1,7 @@
+#include <lockstep/world/slurm_step.h>
 #include <lockstep/world/slurm_syntax.h>
+
+#include <set>
 
 #include "world/world_cases.h"
 
@@ -44,7 +47,8 @@ TEST(SlurmSyntax, ExpandsTasksPerNode) {
 
 // What srun -N2 -n4 --ntasks-per-node=2 sets for its last task but one.
 constexpr std::string_view kStep =
-    "SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1 SLURM_STEP_ID=0 "
+    "SLURM_JOB_ID=20 SLURM_PROCID=2 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1 "
+    "SLURM_STEP_ID=0 "
     "SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_STEP_NODELIST=n[1-2]";
 
 std::string with(std::string_view more) { return std::string(kStep) + " " + std::string(more); }
@@ -67,18 +71,43 @@ std::string without(std::string_view name) {
 
 TEST(WorldSlurm, ReadsAStepOfSrun) {
   expect_readings({
-      {kStep, "slurm 2/4 local 0/2 tcp n1:29500"},
-      {with("MASTER_ADDR=h"), "slurm 2/4 local 0/2 tcp h:29500"},
+      {kStep, "slurm 2/4 local 0/2 tcp n1:20500"},
+      {with("MASTER_ADDR=h"), "slurm 2/4 local 0/2 tcp h:20500"},
       {with("MASTER_PORT=5"), "slurm 2/4 local 0/2 tcp n1:5"},
       {with("LOCKSTEP_INIT_METHOD=file:///m"), "slurm 2/4 local 0/2 file /m"},
-      {with("SLURM_TASKS_PER_NODE=9 SLURM_NODELIST=other"), "slurm 2/4 local 0/2 tcp n1:29500"},
-      {without("SLURM_STEP_NUM_TASKS"), "slurm 2/4 local 0/2 tcp n1:29500"},
-      {without("SLURM_STEP_NODELIST") + " SLURM_NODELIST=m[7-8]", "slurm 2/4 local 0/2 tcp m7:29500"},
-      {without("SLURM_STEP_TASKS_PER_NODE") + " SLURM_TASKS_PER_NODE=2,2", "slurm 2/4 local 0/2 tcp n1:29500"},
-      {with_changed("SLURM_NTASKS", "16"), "slurm 2/4 local 0/2 tcp n1:29500"},
+      {with("SLURM_TASKS_PER_NODE=9 SLURM_NODELIST=other"), "slurm 2/4 local 0/2 tcp n1:20500"},
+      {without("SLURM_STEP_NUM_TASKS"), "slurm 2/4 local 0/2 tcp n1:20500"},
+      {without("SLURM_STEP_NODELIST") + " SLURM_NODELIST=m[7-8]", "slurm 2/4 local 0/2 tcp m7:20500"},
+      {without("SLURM_STEP_TASKS_PER_NODE") + " SLURM_TASKS_PER_NODE=2,2", "slurm 2/4 local 0/2 tcp n1:20500"},
+      {with_changed("SLURM_NTASKS", "16"), "slurm 2/4 local 0/2 tcp n1:20500"},
+      {with_changed("SLURM_STEP_ID", "3"), "slurm 2/4 local 0/2 tcp n1:22036"},
+      {with_changed("SLURM_JOB_ID", "8212"), "slurm 2/4 local 0/2 tcp n1:20500"},
+      {without("SLURM_JOB_ID") + " SLURM_JOBID=21", "slurm 2/4 local 0/2 tcp n1:20501"},
+      {with("SLURM_GTIDS=2,3"), "slurm 2/4 local 0/2 tcp n1:20500"},
+      {with("SLURM_GTIDS=0,2 MASTER_ADDR=n2"), "slurm 2/4 local 0/2 tcp n2:20500"},
       // srun --mpi=pmi2 speaks PMI as well.
-      {with("PMI_RANK=2 PMI_SIZE=4"), "slurm 2/4 local 0/2 tcp n1:29500"},
+      {with("PMI_RANK=2 PMI_SIZE=4"), "slurm 2/4 local 0/2 tcp n1:20500"},
   });
+}
+
+TEST(WorldSlurm, StepsNearEachOtherHavePortsOfTheirOwn) {
+  std::set<std::uint16_t> ports;
+  for (int job = 123000; job < 123512; ++job) {
+    for (int step = 7; step < 23; ++step) ports.insert(detail::port_of_slurm_step(job, step));
+  }
+  EXPECT_EQ(ports.size(), 512U * 16U);
+  EXPECT_EQ(*ports.begin(), 20480);
+  EXPECT_EQ(*ports.rbegin(), 28671);
+  constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_GE(detail::port_of_slurm_step(kHighest, kHighest), 20480);
+}
+
+TEST(WorldSlurm, StepsShareNoKeys) {
+  const auto prefix = [](std::string_view step) {
+    return detect_world(test::environment_of(with_changed("SLURM_STEP_ID", step)), "slurm").store_prefix;
+  };
+  EXPECT_EQ(prefix("0"), "/slurm/20.0");
+  EXPECT_EQ(prefix("1"), "/slurm/20.1");
 }
 
 TEST(WorldSlurm, ShellsOfAnAllocationAreNotSteps) {
@@ -106,6 +135,11 @@ TEST(WorldSlurm, RefusesHalfAndImpossibleSettings) {
       {with_changed("SLURM_STEP_TASKS_PER_NODE", "3(x2)"), {"SLURM_STEP_TASKS_PER_NODE='3(x2)'", "8(x2),4"}},
       {with_changed("SLURM_STEP_TASKS_PER_NODE", "4"), {"SLURM_NODEID=1"}},
       {with_changed("SLURM_STEP_TASKS_PER_NODE", "two"), {"SLURM_STEP_TASKS_PER_NODE='two'"}},
+      {without("SLURM_JOB_ID"), {"SLURM_JOB_ID is not set", "srun"}},
+      {with_changed("SLURM_JOB_ID", "x"), {"SLURM_JOB_ID='x'"}},
+      {with("SLURM_GTIDS=0,2"), {"on the first host", "MASTER_ADDR", "arbitrary"}},
+      {with_changed("SLURM_PROCID", "0"), {"on the first host", "MASTER_ADDR"}},
+      {with_changed("SLURM_NODEID", "0") + " SLURM_GTIDS=1,2", {"on the first host"}},
       {with_changed("SLURM_STEP_NODELIST", "n[1-"), {"SLURM_STEP_NODELIST='n[1-'", "MASTER_ADDR"}},
       {with_changed("SLURM_LOCALID", "2"), {"SLURM_LOCALID=2", "2 tasks"}},
       {with_changed("SLURM_PROCID", "4"), {"SLURM_PROCID=4", "SLURM_STEP_NUM_TASKS=4"}},
