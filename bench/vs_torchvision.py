@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Input pipeline of CIFAR-10 (random crop, flip, normalize) on one core: Lockstep against torchvision's transforms.
 
     bench/vs_torchvision.py DIR        DIR holds CIFAR-10 in its binary layout

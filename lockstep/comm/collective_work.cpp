@@ -75,10 +75,19 @@ class CollectiveWork : public WorkState {
 
 }  // namespace
 
-Work start_work(GroupImpl& group, const Call& call, const std::function<Backend::Pending()>& start) {
+Work start_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
   const auto begun = Clock::now();
   try {
     return Work(std::make_shared<CollectiveWork>(group.shared_from_this(), call, start()));
+  } catch (...) {
+    group.rethrow(call, std::current_exception(), since(begun));
+  }
+}
+
+void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
+  const auto begun = Clock::now();
+  try {
+    start()->wait(group.job()->options().timeout);
   } catch (...) {
     group.rethrow(call, std::current_exception(), since(begun));
   }

@@ -39,10 +39,16 @@ struct Request {
   bool empty = false;  ///< nothing to move
 };
 
+enum class Then {
+  wait,  ///< for the result; the Work is empty
+  go_on
+};
+
 /// Checks the request with the other ranks, then lets the backend `start` it. `signature` writes down op and arguments:
 /// the same on all ranks. It is called only where somebody reads it, because that takes longer than a small collective.
 template <typename Signature, typename Start>
-Work run(const Group& group, const Request& request, const Signature& signature, const Start& start) {
+Work run(const Group& group, const Request& request, const Signature& signature, const Start& start,
+         Then then = Then::go_on) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   const Call call = impl.begin(request.op);
@@ -52,7 +58,10 @@ Work run(const Group& group, const Request& request, const Signature& signature,
   if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), request.problem);
   if (request.problem) throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
   if (request.empty && !compared_there) return Work();
-  return detail::start_work(impl, call, [&] { return start(backend, call); });
+  const auto start_it = [&] { return start(backend, call); };
+  if (then == Then::go_on) return detail::start_work(impl, call, start_it);
+  detail::finish_work(impl, call, start_it);
+  return Work();
 }
 
 // Works on a contiguous stand-in for `tensor`, and copies it back at the end where that is another one.
@@ -90,6 +99,48 @@ Work run_message(const Group& group, const Request& request, Start start) {
   return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
 }
 
+Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then then) {
+  const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
+                        elements(tensor) == 0};
+  const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
+  return run(
+      group, request, signature,
+      [&](Backend& backend, const Call& call) {
+        return in_place(tensor,
+                        [&](Tensor& staged) { return keep(backend, backend.all_reduce(staged, op, call), staged); });
+      },
+      then);
+}
+
+Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, Then then) {
+  const Request request{"reduce",
+                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
+                                 check_rank(root, group.size(), "root")),
+                        elements(tensor) == 0};
+  const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
+  return run(
+      group, request, signature,
+      [&](Backend& backend, const Call& call) {
+        return in_place(tensor,
+                        [&](Tensor& staged) { return keep(backend, backend.reduce(staged, root, op, call), staged); });
+      },
+      then);
+}
+
+Work broadcast_in_place(Tensor& tensor, const Group& group, int root, Then then) {
+  const Request request{"broadcast",
+                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+                        elements(tensor) == 0};
+  const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
+  return run(
+      group, request, signature,
+      [&](Backend& backend, const Call& call) {
+        return in_place(tensor,
+                        [&](Tensor& staged) { return keep(backend, backend.broadcast(staged, root, call), staged); });
+      },
+      then);
+}
+
 }  // namespace
 
 std::string_view name(ReduceOp op) {
@@ -104,43 +155,24 @@ std::string_view name(ReduceOp op) {
 }
 
 Work all_reduce_async(Tensor& tensor, const Group& group, ReduceOp op) {
-  const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
-                        elements(tensor) == 0};
-  const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
-  return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    return in_place(tensor,
-                    [&](Tensor& staged) { return keep(backend, backend.all_reduce(staged, op, call), staged); });
-  });
+  return all_reduce_in_place(tensor, group, op, Then::go_on);
 }
 
-void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) { all_reduce_async(tensor, group, op).wait(); }
+void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) { all_reduce_in_place(tensor, group, op, Then::wait); }
 
 Work reduce_async(Tensor& tensor, const Group& group, int root, ReduceOp op) {
-  const Request request{"reduce",
-                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
-                                 check_rank(root, group.size(), "root")),
-                        elements(tensor) == 0};
-  const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
-  return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    return in_place(tensor,
-                    [&](Tensor& staged) { return keep(backend, backend.reduce(staged, root, op, call), staged); });
-  });
+  return reduce_in_place(tensor, group, root, op, Then::go_on);
 }
 
-void reduce(Tensor& tensor, const Group& group, int root, ReduceOp op) { reduce_async(tensor, group, root, op).wait(); }
+void reduce(Tensor& tensor, const Group& group, int root, ReduceOp op) {
+  reduce_in_place(tensor, group, root, op, Then::wait);
+}
 
 Work broadcast_async(Tensor& tensor, const Group& group, int root) {
-  const Request request{"broadcast",
-                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
-                        elements(tensor) == 0};
-  const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
-  return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    return in_place(tensor,
-                    [&](Tensor& staged) { return keep(backend, backend.broadcast(staged, root, call), staged); });
-  });
+  return broadcast_in_place(tensor, group, root, Then::go_on);
 }
 
-void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_async(tensor, group, root).wait(); }
+void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_in_place(tensor, group, root, Then::wait); }
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
   Request request{"all_gather", check_tensor(tensor, "the tensor"), elements(tensor) == 0};

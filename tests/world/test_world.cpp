@@ -17,7 +17,8 @@ constexpr std::string_view kOpenMpi =
     "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2";
 constexpr std::string_view kMpich = "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2";
 constexpr std::string_view kSlurm =
-    "SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
+    "SLURM_JOB_ID=3 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=0 "
+    "SLURM_NODEID=0 "
     "SLURM_STEP_TASKS_PER_NODE=2 SLURM_STEP_NODELIST=n1";
 
 std::string both(std::string_view a, std::string_view b) { return std::string(a) + " " + std::string(b); }
@@ -99,7 +100,8 @@ TEST(World, DescribesItselfInOneLine) {
       "rank 1 of 2 (local 1 of 2) on host box, started by pytorch (RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5)");
   EXPECT_EQ(describe(detect_world(Environment{})),
             "rank 0 of 1 (local 0 of 1), started without a launcher (no launcher's variables are set)");
-  EXPECT_EQ(detect_world(environment_of(kSlurm)).evidence, "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 master=n1:29500");
+  EXPECT_EQ(detect_world(environment_of(kSlurm)).evidence,
+            "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 step=3.0 master=n1:20483");
   EXPECT_EQ(detect_world(environment_of(kOpenMpi)).evidence, "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
