@@ -34,7 +34,7 @@ TEST(World, AutoPrefersTheInnermostLauncher) {
       {all, "pytorch 1/2 local 1/2 tcp h:5"},
       {both(kOpenMpi, both(kMpich, kSlurm)), "open_mpi 0/2 local 0/2 mpi"},
       {both(kMpich, kSlurm), "mpich 0/2 local 0/2 mpi"},
-      {kSlurm, "slurm 0/2 local 0/2 tcp n1:29500"},
+      {kSlurm, "slurm 0/2 local 0/2 tcp n1:20483"},
   });
   EXPECT_EQ(detect_world(environment_of(both(kTorch, kOpenMpi))).evidence,
             "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5, which wins over open_mpi");
