@@ -57,10 +57,7 @@ std::string first_host(const Environment& environment, const CloudHosts& hosts) 
 
 void meet(const Environment& environment, const CloudHosts& hosts, World& world) {
   if (world.size == 1) return;
-  if (has_init_method(environment)) {
-    meet_by_init_method(environment, world);
-    return;
-  }
+  if (meet_by_init_method(environment, world)) return;
   world.meeting = Meeting::tcp;
   const auto address = find_master_addr(environment);
   if (hosts.count == 1) {

@@ -42,10 +42,7 @@ void agree(std::string_view flag, std::int64_t given, const Environment& environ
 
 void meet(const Environment& environment, int nodes, World& world) {
   if (world.size == 1) return;
-  if (has_init_method(environment)) {
-    meet_by_init_method(environment, world);
-    return;
-  }
+  if (meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto port = find_master_port(environment);
   world.meeting = Meeting::tcp;

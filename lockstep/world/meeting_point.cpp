@@ -63,7 +63,8 @@ bool has_init_method(const Environment& environment) {
   return find(environment, kVariable).value_or("env://") != "env://";
 }
 
-void meet_by_init_method(const Environment& environment, World& world) {
+bool meet_by_init_method(const Environment& environment, World& world) {
+  if (!has_init_method(environment)) return false;
   const std::string method = find(environment, kVariable).value_or("");
   if (method.starts_with(kTcp)) {
     meet_by_tcp(method, world);
@@ -73,6 +74,7 @@ void meet_by_init_method(const Environment& environment, World& world) {
     fail_method(method, "has an unknown scheme");
   }
   add_evidence(world, kVariable, method);
+  return true;
 }
 
 bool is_loopback(std::string_view address) {

@@ -18,8 +18,9 @@ std::optional<std::uint16_t> find_master_port(const Environment& environment);
 /// Whether LOCKSTEP_INIT_METHOD names a place itself, i.e. is set to anything but "env://".
 bool has_init_method(const Environment& environment);
 
-/// Fills in meeting, address or path as LOCKSTEP_INIT_METHOD says ("tcp://host:port" or "file:///path").
-void meet_by_init_method(const Environment& environment, World& world);
+/// Fills in meeting, address or path as LOCKSTEP_INIT_METHOD says ("tcp://host:port" or "file:///path"). False, and
+/// `world` as it was, when it names no place.
+bool meet_by_init_method(const Environment& environment, World& world);
 
 /// Whether `address` always means this host: localhost, 127.x.x.x, ::1.
 bool is_loopback(std::string_view address);

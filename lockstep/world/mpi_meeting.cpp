@@ -9,10 +9,7 @@ namespace lockstep::detail {
 
 void meet_under_mpi(const Environment& environment, World& world) {
   if (world.size == 1) return;
-  if (has_init_method(environment)) {
-    meet_by_init_method(environment, world);
-    return;
-  }
+  if (meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto port = find_master_port(environment);
   if (address.has_value() != port.has_value()) {

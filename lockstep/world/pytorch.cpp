@@ -71,9 +71,7 @@ std::optional<World> detect_pytorch(const Environment& environment) {
   auto world = read_rank_and_size(environment, kNames);
   if (!world) return std::nullopt;
   world->launcher = "pytorch";
-  if (world->size > 1 && has_init_method(environment)) {
-    meet_by_init_method(environment, *world);
-  } else {
+  if (world->size == 1 || !meet_by_init_method(environment, *world)) {
     meet_at_master(environment, *world);
     use_agent_store(environment, *world);
   }

@@ -86,10 +86,7 @@ void place_on_server(const Environment& environment, const RankTable& table, Wor
 }
 
 void meet_at_first_rank(const Environment& environment, const RankTable& table, World& world) {
-  if (has_init_method(environment)) {
-    meet_by_init_method(environment, world);
-    return;
-  }
+  if (meet_by_init_method(environment, world)) return;
   const RankTableDevice& first = table.devices.front();
   world.meeting = Meeting::tcp;
   world.master_addr = find_master_addr(environment).value_or(first.address);

@@ -111,10 +111,7 @@ std::string first_host(const Environment& environment, const World& world) {
 
 void meet_at_first_host(const Environment& environment, World& world) {
   if (world.size == 1) return;
-  if (has_init_method(environment)) {
-    meet_by_init_method(environment, world);
-    return;
-  }
+  if (meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto port = find_master_port(environment);
   const auto job = job_of(environment, world);
