@@ -5,9 +5,10 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
-  # pch_defines and time_macros: what ccache needs to serve sources that use a precompiled header.
+  # pch_defines and time_macros: what ccache needs to serve sources that use a precompiled header. The base directory
+  # lets one checkout be served by what another one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-                                  ${CCACHE_PROGRAM})
+                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${CCACHE_PROGRAM})
 endif()
 
 find_package(Threads REQUIRED)
