@@ -1,0 +1,51 @@
+// What the agents of a job need of a store to agree through it: a few keys, and compare and set.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster::elastic {
+
+/// A store that all agents of a job reach. Keys are plain text without blanks; values are any bytes, but never empty.
+/// Nothing waits for a key to appear, and every call has a deadline of the store's own: Error(timeout) when it passes,
+/// Error(peer_lost) when whoever holds the store has gone, Error(io) for everything else. Each of them names the store.
+/// After one of these errors the store may be of no more use. All calls are thread-safe.
+class KeyValueStore {
+ public:
+  KeyValueStore() = default;
+  KeyValueStore(const KeyValueStore&) = delete;
+  KeyValueStore& operator=(const KeyValueStore&) = delete;
+  virtual ~KeyValueStore() = default;
+
+  /// nullopt when there is no such key.
+  virtual std::optional<std::string> get(const std::string& key) = 0;
+
+  /// The same for several keys at once, in their order; a store that can does it in one request.
+  virtual std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) {
+    std::vector<std::optional<std::string>> values;
+    values.reserve(keys.size());
+    for (const std::string& key : keys) values.push_back(get(key));
+    return values;
+  }
+
+  virtual void set(const std::string& key, const std::string& value) = 0;
+
+  /// Adds to the integer under `key`, which counts as 0 where there is none, and returns the sum. No two calls return
+  /// the same sum (for delta 1). Such a key is only used with `add`.
+  virtual std::int64_t add(const std::string& key, std::int64_t delta) = 0;
+
+  /// Sets the key if it holds `expected` (nullopt: if there is no such key). True when the key holds `value` now.
+  /// `expected` and `value` differ.
+  virtual bool replace(const std::string& key, const std::optional<std::string>& expected,
+                       const std::string& value) = 0;
+
+  /// For messages: "the c10d store at 10.0.0.1:29400".
+  virtual std::string describe() const = 0;
+};
+
+using KeyValueStorePtr = std::shared_ptr<KeyValueStore>;
+
+}  // namespace lockstep::cluster::elastic
