@@ -16,6 +16,10 @@ std::filesystem::path error_file_of(const Job& job, int local_rank) {
   return job.folder / fmt::format("rank.{}.error.json", local_rank);
 }
 
+std::filesystem::path status_file_of(const Job& job, int local_rank) {
+  return job.folder / fmt::format("rank.{}.status", local_rank);
+}
+
 int world_size_of(const Job& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
 
 bool limits_threads(const Environment& inherited, int ranks) {
@@ -44,6 +48,7 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
       {"TORCHELASTIC_RUN_ID", job.run_id},
       {"TORCHELASTIC_USE_AGENT_STORE", job.hosts_store ? "True" : "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
+      {"LOCKSTEP_STATUS_FILE", status_file_of(job, local_rank).string()},
   };
   for (const auto& [name, value] : of_rank) inherited[name] = value;
   // One that was set for the launcher is already in the job's place to meet.

@@ -21,7 +21,7 @@ struct Job {
   bool hosts_store = true;        ///< the launcher does; else rank 0
   std::string run_id;
   int columns = 0;               ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
-  std::filesystem::path folder;  ///< private to this job; holds the ranks' error files
+  std::filesystem::path folder;  ///< private to this job; holds the ranks' error files and status pages
 };
 
 /// All ranks of the job, those of other nodes included.
@@ -29,6 +29,9 @@ int world_size_of(const Job& job);
 
 /// Where a rank leaves word of why it failed.
 std::filesystem::path error_file_of(const Job& job, int local_rank);
+
+/// Where a rank keeps its status page.
+std::filesystem::path status_file_of(const Job& job, int local_rank);
 
 /// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
 bool limits_threads(const Environment& inherited, int ranks);

@@ -1,3 +1,4 @@
+#include <lockstep/cluster/progress_text.h>
 #include <lockstep/cluster/report.h>
 
 #include <fmt/core.h>
@@ -35,25 +36,36 @@ std::string describe_reason(const RankEnd& end) {
   return text;
 }
 
-std::string describe_other(const RankEnd& end) {
-  std::string text = fmt::format("  rank {} (pid {}): {}", end.rank, end.pid, describe(end.status));
+std::string identity_of(const RankEnd& end) {
+  return end.host.empty() ? fmt::format("pid {}", end.pid) : fmt::format("pid {} on {}", end.pid, end.host);
+}
+
+std::string progress_of(const RankEnd& end) { return end.progress ? describe(*end.progress) : ""; }
+
+/// Says how far it had come only where the first had not come just as far.
+std::string describe_other(const RankEnd& end, const RankEnd* first) {
+  std::string text = fmt::format("  rank {} ({}): {}", end.rank, identity_of(end), describe(end.status));
   if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
   if (end.note && end.note->is_consequence()) {
     text += ", because it lost another rank";
   } else if (end.note) {
     text += fmt::format(", {}", indented(end.note->message, "    "));
   }
+  const bool as_far =
+      first != nullptr && first->progress && end.progress && same_place(*first->progress, *end.progress);
+  if (const auto progress = progress_of(end); !progress.empty() && !as_far) text += fmt::format("; it {}", progress);
   return text + "\n";
 }
 
 std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first) {
   const RankEnd& end = ends[first];
   std::string text =
-      fmt::format("lockstep run: rank {} (pid {}) failed first, {:.1f} s after the start: {}\n", end.rank, end.pid,
+      fmt::format("lockstep run: rank {} ({}) failed first, {:.1f} s after the start: {}\n", end.rank, identity_of(end),
                   static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
+  if (const auto progress = progress_of(end); !progress.empty()) text += fmt::format("  it {}\n", progress);
   text += describe_reason(end);
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (i != first) text += describe_other(ends[i]);
+    if (i != first) text += describe_other(ends[i], &end);
   }
   return text;
 }
@@ -61,7 +73,7 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
 std::string describe_interrupted_job(std::span<const RankEnd> ends, int signal) {
   std::string text = fmt::format("lockstep run: ended by {}; {} rank{} ended:\n", signal_name(signal), ends.size(),
                                  ends.size() == 1 ? "" : "s");
-  for (const RankEnd& end : ends) text += describe_other(end);
+  for (const RankEnd& end : ends) text += describe_other(end, nullptr);
   return text;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/process.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/cluster/error_file.h>
 
 #include <sys/types.h>
@@ -18,11 +19,13 @@ namespace lockstep::cluster {
 struct RankEnd {
   int rank = 0;
   pid_t pid = 0;
+  std::string host;  ///< the name of the machine it ran on; empty: not known
   ExitStatus status;
   std::chrono::system_clock::time_point when;  ///< the launcher saw it
   std::chrono::milliseconds after{0};          ///< since the job's start
   int asked = 0;                               ///< the last signal the launcher had sent it by then; 0: none
   std::optional<FailureNote> note;             ///< from its error file
+  std::optional<RankProgress> progress;        ///< from its status page; `since_begun` counts to its end
   std::vector<std::string> last_lines;         ///< of its stderr
 };
 

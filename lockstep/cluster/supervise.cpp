@@ -177,7 +177,10 @@ LaunchResult Supervisor::result() const {
   LaunchResult result;
   for (const LocalRank& rank : ranks_) {
     result.ends.push_back(rank.end(start_));
-    result.ends.back().note = read_error_file(error_file_of(job_, rank.rank() - job_.first_rank));
+    RankEnd& end = result.ends.back();
+    const int local_rank = rank.rank() - job_.first_rank;
+    end.note = read_error_file(error_file_of(job_, local_rank));
+    end.progress = read_status_page(status_file_of(job_, local_rank), start_ + end.after);
   }
   const Outcome outcome = judge(result.ends, ending_.interrupted_by());
   result.exit_code = outcome.exit_code;

@@ -210,6 +210,10 @@ TEST(Judge, ASignalIsReportedAsTheShellDoes) {
   const Outcome outcome = judge(ends, std::nullopt);
   EXPECT_EQ(outcome.exit_code, 137);
   EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL)\n  reason: it left none"));
+
+  RankEnd elsewhere = ends.front();
+  elsewhere.host = "node7";
+  EXPECT_THAT(judge(std::vector{elsewhere}, std::nullopt).report, HasSubstr("rank 0 (pid 100 on node7) failed first"));
 }
 
 TEST(Judge, ALostPeerIsAConsequenceEvenWhenItEndsFirst) {
@@ -226,6 +230,25 @@ TEST(Judge, TheTimeInTheNoteCountsNotTheOrderOfEnds) {
   const std::vector<RankEnd> ends = {with_note(end_of(0, {1, 0}, 500), "second", "io", 499),
                                      with_note(end_of(1, {1, 0}, 510), "first", "io", 498)};
   EXPECT_EQ(judge(ends, std::nullopt).first_failed, 1);
+}
+
+TEST(Judge, TellsHowFarTheFirstHadComeAndWhoWasElsewhere) {
+  const CollectiveMark reduce{"all_reduce", 1312, "world"};
+  const RankProgress stuck{811, 811, reduce, CollectiveMark{"broadcast", 1311, "world"}, 4230ms};
+  std::vector<RankEnd> ends = {end_of(0, {1, 0}, 600), end_of(1, {0, SIGKILL}, 500), end_of(2, {1, 0}, 600),
+                               end_of(3, {1, 0}, 600)};
+  ends[0].progress = RankProgress{std::nullopt, 812, reduce, reduce, 100ms};
+  ends[1].progress = ends[2].progress = stuck;
+  ends[2].progress->since_begun = 4100ms;
+  ends[3].progress = RankProgress{};
+  const auto report = judge(ends, std::nullopt).report;
+  EXPECT_THAT(report, HasSubstr("signal 9 (SIGKILL)\n  it had completed step 811 and was in all_reduce 1312 of group "
+                                "\"world\", which it began 4.2 s before (the last that ended: broadcast 1311 of group "
+                                "\"world\")\n  reason: "));
+  EXPECT_THAT(report, HasSubstr("rank 0 (pid 100): exit code 1; it had completed 812 backward passes and had finished "
+                                "all_reduce 1312 of group \"world\"\n"));
+  EXPECT_THAT(report, HasSubstr("rank 2 (pid 102): exit code 1\n")) << "it was where the first was";
+  EXPECT_THAT(report, HasSubstr("rank 3 (pid 103): exit code 1\n")) << "it had no group yet";
 }
 
 TEST(Judge, ARankThatLeftItsReasonAndWasCutShortIsStillTheFirst) {
@@ -264,6 +287,7 @@ TEST(RankEnvironment, IsTorchruns) {
       {"HOME", "/h"},
       {"LOCAL_RANK", "1"},
       {"LOCAL_WORLD_SIZE", "2"},
+      {"LOCKSTEP_STATUS_FILE", "/folder/rank.1.status"},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", "4242"},
       {"OMP_NUM_THREADS", "1"},

@@ -1,0 +1,90 @@
+#include <lockstep/base/log.h>
+#include <lockstep/base/status_page.h>
+#include <lockstep/base/unique_fd.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lockstep {
+namespace {
+
+/// The memory of a file of `bytes`; null when it cannot be had. Room on the disk is taken first: a page that finds none
+/// when it is written to would end the process.
+void* map_file(const std::filesystem::path& path, std::size_t bytes) noexcept {
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)) != 0) return nullptr;
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace
+
+void StatusPage::Unmap::operator()(Page* page) const noexcept { ::munmap(page, sizeof(Page)); }
+
+StatusPage StatusPage::open(const Environment& environment) noexcept {
+  StatusPage status;
+  try {
+    const auto path = find(environment, "LOCKSTEP_STATUS_FILE");
+    if (!path || path->empty()) return status;
+    void* const memory = map_file(*path, sizeof(Page));
+    if (memory == nullptr) {
+      log_debug("no status page: cannot make {}: {}", *path, std::strerror(errno));
+      return status;
+    }
+    status.page_.reset(std::construct_at(static_cast<Page*>(memory)));
+    status.page_->magic.store(kMagic, std::memory_order_release);
+  } catch (const std::exception&) {
+    // As the header says.
+  }
+  return status;
+}
+
+std::uint8_t StatusPage::name_group(std::string_view name) noexcept {
+  if (!page_) return 0;
+  const auto index = page_->groups.load(std::memory_order_relaxed);
+  if (index >= kNamedGroups) return 0;
+  auto& room = page_->names.at(index);
+  std::copy_n(name.begin(), std::min(name.size(), kNameBytes - 1), room.begin());
+  page_->groups.store(index + 1, std::memory_order_release);
+  return static_cast<std::uint8_t>(index + 1);
+}
+
+std::optional<CollectiveMark> StatusPage::unpack(std::uint64_t packed, const Page& page) {
+  const auto op = static_cast<std::size_t>(packed >> 56);
+  const auto group = static_cast<std::size_t>((packed >> 48) & 0xff);
+  if (op == 0 || op >= kCollectiveNames.size()) return std::nullopt;
+  CollectiveMark mark{std::string(kCollectiveNames.at(op)), packed & ((std::uint64_t{1} << 48) - 1), ""};
+  if (group > 0 && group <= kNamedGroups) {
+    const auto& name = page.names.at(group - 1);
+    mark.group.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
+  }
+  return mark;
+}
+
+std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until) {
+  // Read, not mapped: a file that is too short is then no page instead of a signal.
+  const UniqueFd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  StatusPage::Page page;
+  if (!in || ::read(in.get(), static_cast<void*>(&page), sizeof page) != static_cast<ssize_t>(sizeof page)) {
+    return std::nullopt;
+  }
+  if (page.magic.load() != StatusPage::kMagic) return std::nullopt;
+  RankProgress progress;
+  if (page.has_step.load() != 0) progress.step = page.step.load();
+  progress.backwards = page.backwards.load();
+  progress.begun = StatusPage::unpack(page.begun.load(), page);
+  progress.ended = StatusPage::unpack(page.ended.load(), page);
+  if (progress.begun) {
+    const StatusPage::Time begun_at{StatusPage::Time::duration(page.begun_at.load())};
+    progress.since_begun =
+        std::max(std::chrono::duration_cast<std::chrono::milliseconds>(until - begun_at), std::chrono::milliseconds(0));
+  }
+  return progress;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,123 @@
+// How far a rank has come, for whoever asks after its death: one page of a file that the rank keeps mapped.
+//
+// Whatever ends the process, the kernel keeps what it wrote there last. Writing is a few plain stores: no system call,
+// no lock. An operation is one number (which collective, in which group, how many of them), so it is never half a name.
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// By number; 0 is none. The order is part of the page's layout: add at the end.
+inline constexpr std::array<std::string_view, 15> kCollectiveNames = {
+    "",        "all_reduce", "reduce",   "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather",
+    "scatter", "barrier",    "allocate", "subgroup",  "send",       "receive",        "connect"};
+
+/// 0 when it is none of them.
+constexpr std::uint8_t number_of_collective(std::string_view name) {
+  for (std::size_t i = 1; i < kCollectiveNames.size(); ++i) {
+    if (kCollectiveNames.at(i) == name) return static_cast<std::uint8_t>(i);
+  }
+  return 0;
+}
+
+struct CollectiveMark {
+  std::string op;            ///< "all_reduce"
+  std::uint64_t number = 0;  ///< counts those of the group from 1; messages (send, receive) by themselves
+  std::string group;         ///< its name; empty when it could not be noted
+
+  bool operator==(const CollectiveMark&) const = default;
+};
+
+/// What a page says.
+struct RankProgress {
+  std::optional<std::int64_t> step;     ///< the last that the program called complete
+  std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
+  std::optional<CollectiveMark> begun;  ///< the last
+  std::optional<CollectiveMark> ended;  ///< likewise; the same as `begun` unless something was under way
+  std::chrono::milliseconds since_begun{0};
+
+  bool operator==(const RankProgress&) const = default;
+};
+
+/// The writer's side. Thread-safe, but for open and name_group. Moves freely.
+class StatusPage {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// Goes nowhere.
+  StatusPage() = default;
+
+  /// The page in the file that LOCKSTEP_STATUS_FILE names, begun anew. Without the variable, or when the file cannot be
+  /// had, one that goes nowhere: a rank has better things to do than to fail for it.
+  static StatusPage open(const Environment& environment) noexcept;
+
+  /// A number for a group, to be used below. There is room for the names of a few; the others share 0.
+  std::uint8_t name_group(std::string_view name) noexcept;
+
+  void begin(std::uint8_t collective, std::uint8_t group, std::uint64_t number, Time now) noexcept {
+    if (!page_) return;
+    page_->begun_at.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+    page_->begun.store(pack(collective, group, number), std::memory_order_relaxed);
+  }
+  void end(std::uint8_t collective, std::uint8_t group, std::uint64_t number) noexcept {
+    if (page_) page_->ended.store(pack(collective, group, number), std::memory_order_relaxed);
+  }
+  void complete_step(std::int64_t step) noexcept {
+    if (!page_) return;
+    page_->step.store(step, std::memory_order_relaxed);
+    page_->has_step.store(1, std::memory_order_relaxed);
+  }
+  void complete_backward() noexcept {
+    if (page_) page_->backwards.fetch_add(1, std::memory_order_relaxed);
+  }
+
+ private:
+  friend std::optional<RankProgress> read_status_page(const std::filesystem::path& file, Time until);
+
+  static constexpr std::uint64_t kMagic = 0x3130'4547'4150'534c;  // "LSPAGE01" in the bytes of a little-endian machine
+  static constexpr std::size_t kNamedGroups = 15;
+  static constexpr std::size_t kNameBytes = 64;
+  using Number = std::atomic<std::uint64_t>;
+  static_assert(Number::is_always_lock_free);
+
+  /// The file's whole content.
+  struct Page {
+    Number magic{0};                        ///< kMagic once the rest is in order
+    Number begun{0};                        ///< packed, see below
+    std::atomic<std::int64_t> begun_at{0};  ///< ticks of steady_clock, which all processes of a machine share
+    Number ended{0};
+    Number has_step{0};
+    std::atomic<std::int64_t> step{0};
+    std::atomic<std::int64_t> backwards{0};
+    Number groups{0};  ///< how many have names
+    std::array<std::array<char, kNameBytes>, kNamedGroups> names{};
+  };
+  struct Unmap {
+    void operator()(Page* page) const noexcept;
+  };
+
+  /// 8 bits collective, 8 bits group, 48 bits number.
+  static constexpr std::uint64_t pack(std::uint8_t collective, std::uint8_t group, std::uint64_t number) {
+    return (std::uint64_t{collective} << 56) | (std::uint64_t{group} << 48) | (number & ((std::uint64_t{1} << 48) - 1));
+  }
+  static std::optional<CollectiveMark> unpack(std::uint64_t packed, const Page& page);
+
+  std::unique_ptr<Page, Unmap> page_;
+};
+
+/// What the page in `file` says; nullopt when there is none. `since_begun` is what passed until `until`.
+std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
+
+}  // namespace lockstep
