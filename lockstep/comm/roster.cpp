@@ -1,17 +1,15 @@
 #include <lockstep/comm/roster.h>
 
-#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 namespace lockstep::detail {
@@ -21,27 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kRosterKey = "roster";
 constexpr auto kReadersKey = "roster_readers";
-
-std::string boot_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
-}
-
-// The inode of a namespace file is the namespace's identity.
-std::string namespace_id(const char* file) {
-  struct stat info {};
-  return ::stat(file, &info) == 0 ? std::to_string(info.st_ino) : "none";
-}
-
-std::string given_host_id() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
-
-std::string host_name() {
-  std::string name(256, '\0');
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  name.resize(name.find('\0'));
-  return name;
-}
+constexpr std::string_view kMissing = "missing ";
 
 std::string presence_key(int rank) { return fmt::format("presence/{}", rank); }
 
@@ -72,38 +50,35 @@ std::vector<int> find_missing(c10d::Store& store, int size) {
        missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
 }
 
-nlohmann::json to_json(const RankInfo& info) {
-  return {{"rank", info.rank},      {"host", info.host},          {"host_identity", info.host_identity},
-          {"pid", info.pid},        {"pids", info.pid_namespace}, {"ticks", info.started_ticks},
-          {"address", info.address}};
+// In place of the roster. Told apart by its first letter: thousands of ranks need not parse a roster twice.
+std::string encode_missing(const std::vector<int>& missing) {
+  return fmt::format("{}{}", kMissing, fmt::join(missing, ","));
 }
 
-RankInfo from_json(const nlohmann::json& json) {
-  RankInfo info;
-  info.rank = json.at("rank").get<int>();
-  info.host = json.at("host").get<std::string>();
-  info.host_identity = json.at("host_identity").get<std::string>();
-  info.pid = json.at("pid").get<std::int64_t>();
-  info.pid_namespace = json.at("pids").get<std::string>();
-  info.started_ticks = json.at("ticks").get<std::uint64_t>();
-  info.address = json.at("address").get<std::string>();
-  return info;
+std::optional<std::vector<int>> decode_missing(std::string_view text) {
+  if (!text.starts_with(kMissing)) return std::nullopt;
+  std::vector<int> ranks;
+  std::istringstream list{std::string(text.substr(kMissing.size()))};
+  for (std::string rank; std::getline(list, rank, ',');) {
+    ranks.push_back(static_cast<int>(parse_integer(rank).value_or(-1)));
+  }
+  return ranks;
 }
 
 // Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
 // publishes who is missing, and stays a moment for the others to read it, as the store may live in its process.
 void publish_roster(c10d::Store& store, int size, Clock::time_point deadline) {
-  auto all = nlohmann::json::array();
+  std::vector<RankInfo> all;
   for (int rank = 0; rank < size; ++rank) {
     if (!appears(store, presence_key(rank), deadline)) break;
-    all.push_back(nlohmann::json::parse(to_text(store.get(presence_key(rank)))));
+    all.push_back(decode_rank_info(to_text(store.get(presence_key(rank)))));
   }
   if (all.size() == static_cast<std::size_t>(size)) {
-    store.set(kRosterKey, to_bytes(all.dump()));
+    store.set(kRosterKey, to_bytes(encode(all)));
     return;
   }
   const auto missing = find_missing(store, size);
-  store.set(kRosterKey, to_bytes(nlohmann::json{{"missing", missing}}.dump()));
+  store.set(kRosterKey, to_bytes(encode_missing(missing)));
   const auto readers = size - static_cast<std::int64_t>(missing.size()) - 1;
   const auto patience = Clock::now() + std::chrono::seconds(2);
   while (store.add(kReadersKey, 0) < readers && Clock::now() < patience) {
@@ -113,55 +88,15 @@ void publish_roster(c10d::Store& store, int size, Clock::time_point deadline) {
 
 std::vector<RankInfo> read_roster(c10d::Store& store, const RankInfo& self, int size,
                                   std::chrono::milliseconds timeout) {
-  const auto json = nlohmann::json::parse(to_text(store.get(kRosterKey)));
-  if (json.is_object()) {
+  const auto text = to_text(store.get(kRosterKey));
+  if (const auto missing = decode_missing(text)) {
     if (self.rank != 0) store.add(kReadersKey, 1);
-    fail_missing(json.at("missing").get<std::vector<int>>(), size, timeout);
+    fail_missing(*missing, size, timeout);
   }
-  std::vector<RankInfo> all;
-  for (const auto& one : json) all.push_back(from_json(one));
-  return all;
+  return decode_ranks(text);
 }
 
 }  // namespace
-
-std::string describe(const RankInfo& info) {
-  return fmt::format("rank {} (pid {} on {})", info.rank, info.pid, info.host);
-}
-
-std::uint64_t started_ticks(std::int64_t pid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
-  // The second field is the program's name in parentheses and may itself hold any character; the 22nd is the start.
-  const auto name_end = line.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return std::strtoull(field.c_str(), nullptr, 10);
-}
-
-std::string host_identity() {
-  if (auto given = given_host_id(); !given.empty()) return given;
-  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/user");
-}
-
-RankInfo this_rank(const World& world, const std::string& address) {
-  RankInfo info;
-  info.rank = world.rank;
-  info.host = world.host.empty() ? host_name() : world.host;
-  info.host_identity = host_identity();
-  info.pid = ::getpid();
-  // Behind a given identity this is to look like another machine in everything.
-  info.pid_namespace = boot_id() + "/" + namespace_id("/proc/self/ns/pid") + "/" + given_host_id();
-  info.started_ticks = started_ticks(info.pid);
-  info.address = address;
-  return info;
-}
-
-std::string encode(const RankInfo& info) { return to_json(info).dump(); }
-
-RankInfo decode_rank_info(const std::string& text) { return from_json(nlohmann::json::parse(text)); }
 
 std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;

@@ -82,5 +82,23 @@ TEST(RankInfo, SurvivesTheStore) {
   EXPECT_EQ(detail::started_ticks(-1), 0u);
 }
 
+TEST(RankInfo, OfAllRanksSurvivesTheStore) {
+  std::vector<detail::RankInfo> ranks(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    auto& info = ranks[static_cast<std::size_t>(rank)];
+    info.rank = rank;
+    info.host = rank == 1 ? "b" : "a";
+    info.host_identity = "boot/" + info.host;
+    info.pid = 100 + rank;
+    info.started_ticks = 1000 + static_cast<std::uint64_t>(rank);
+    info.address = "10.0.0." + std::to_string(rank % 2);
+  }
+  const auto again = detail::decode_ranks(detail::encode(ranks));
+  ASSERT_EQ(again.size(), ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(detail::encode(again[i]), detail::encode(ranks[i]));
+  expect_words(error_of([] { detail::decode_ranks("[]"); }), {"list of ranks"});
+  expect_words(error_of([] { detail::decode_ranks("{\"places\": [], \"people\": [[7, 1, 1]]}"); }), {"list of ranks"});
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -1,0 +1,45 @@
+// Who a rank is, as it presents itself to the others, and how that is written down.
+#pragma once
+
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// One rank as it presents itself to the others.
+struct RankInfo {
+  int rank = 0;
+  std::string host;           ///< name, for people
+  std::string host_identity;  ///< equal for ranks that can share memory: one machine, one network namespace
+  std::int64_t pid = 0;
+  std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
+  std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
+  std::string address;              ///< of the interface that reaches the others; may be empty
+};
+
+/// "rank 2 (pid 4711 on node-b)"
+std::string describe(const RankInfo& info);
+
+/// Of the machine (its boot id) and of the network and user namespaces this process is in; LOCKSTEP_HOST_ID where it is
+/// set. Memory files go to the other ranks over a local socket whose name belongs to the network namespace, and whose
+/// ends must be of one user; containers that differ only in their IPC, mount or PID namespaces share memory just so.
+std::string host_identity();
+
+/// This process.
+RankInfo this_rank(const World& world, const std::string& address);
+
+/// When process `pid` started, in clock ticks since boot; 0 when there is no such process.
+std::uint64_t started_ticks(std::int64_t pid);
+
+/// For the store: one rank alone, and all ranks in order. What ranks of one host have in common is written once, as
+/// each of thousands of ranks reads the whole.
+std::string encode(const RankInfo& info);
+std::string encode(const std::vector<RankInfo>& ranks);
+/// Error(invalid_argument) for a text that `encode` did not write.
+RankInfo decode_rank_info(const std::string& text);
+std::vector<RankInfo> decode_ranks(const std::string& text);
+
+}  // namespace lockstep::detail
