@@ -30,6 +30,7 @@ function(lockstep_use_torch target)
   # Not the property POSITION_INDEPENDENT_CODE: it means -fPIE for a program, and the header is built with -fPIC.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE lockstep_torch)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_precompile_headers(${target} REUSE_FROM lockstep_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
 endfunction()

@@ -10,7 +10,7 @@ namespace lockstep::mirrored {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kPieceBytes = 32 << 20;
+constexpr std::int64_t kBroadcastBytes = 32 << 20;
 
 std::int64_t padded_bytes(const at::Tensor& tensor) {
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
@@ -63,7 +63,7 @@ void broadcast_all(const std::vector<at::Tensor>& tensors, const Group& group) {
   };
   std::int64_t bytes = 0;
   for (const auto& tensor : tensors) {
-    if (bytes + padded_bytes(tensor) > kPieceBytes) {
+    if (bytes + padded_bytes(tensor) > kBroadcastBytes) {
       send();
       bytes = 0;
     }
