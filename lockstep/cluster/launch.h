@@ -27,13 +27,16 @@ struct LaunchOptions {
   Environment environment = current_environment();  ///< what the ranks inherit
   int out = 1;                                      ///< descriptor that gets what ranks write to stdout
   int err = 2;                                      ///< the same for stderr
+  int stop_fd = -1;                                 ///< once it is readable the ranks are asked to end; -1: never
 };
 
 struct LaunchResult {
-  int exit_code = 0;                ///< see judge() in report.h
-  std::optional<int> first_failed;  ///< the rank whose failure ended the job
-  std::string report;               ///< for people; empty when all ranks ended well
-  std::vector<RankEnd> ends;        ///< by rank
+  int exit_code = 0;                  ///< see judge() in report.h
+  std::optional<int> first_failed;    ///< the rank whose failure ended the job
+  std::string report;                 ///< for people; empty when all ranks ended well
+  std::vector<RankEnd> ends;          ///< by rank
+  bool stopped = false;               ///< the ranks were asked to end because of LaunchOptions::stop_fd
+  std::optional<int> interrupted_by;  ///< a signal of the user, before anything had failed
 };
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
