@@ -72,6 +72,7 @@ class Supervisor {
   Consoles consoles_;
   Ending ending_;
   bool stopped_ = false;  ///< stop_fd became readable
+  std::optional<int> user_signal_;
   bool killed_ = false;   ///< all ranks were sent SIGKILL
   bool hurried_ = false;  ///< the user sent a signal, after which nothing waits for a slow console
   std::deque<LocalRank> ranks_;
@@ -166,6 +167,7 @@ void Supervisor::look_for_end(LocalRank& rank) {
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
     hurried_ = true;
+    user_signal_ = *signal;
     tell_ranks(ending_.user_signal(*signal, Clock::now()));
   }
 }
@@ -198,7 +200,7 @@ LaunchResult Supervisor::result() const {
   result.first_failed = outcome.first_failed;
   result.report = outcome.report;
   result.stopped = stopped_;
-  result.interrupted_by = ending_.interrupted_by();
+  result.user_signal = user_signal_;
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -96,8 +97,9 @@ Decider::Nodes Decider::candidates() const {
   }
   const auto order = [this](const NodeView* node) {
     const auto place = place_.find(node->ticket);
-    return std::tuple(node->description.given_rank.value_or(0), place == place_.end() ? place_.size() : place->second,
-                      !node->description.holds_store, node->ticket);
+    return std::tuple(node->description.given_rank.value_or(std::numeric_limits<int>::max()),
+                      place == place_.end() ? place_.size() : place->second, !node->description.holds_store,
+                      node->ticket);
   };
   std::sort(found.begin(), found.end(), [&](const auto* a, const auto* b) { return order(a) < order(b); });
   return found;
@@ -136,7 +138,7 @@ Decision Decider::form(const Nodes& candidates, bool uses_restart) const {
   for (const NodeView* node : candidates) {
     const auto rank = node->description.given_rank;
     // An agent that was started again is there with the one that it replaces, until that one is found lost.
-    if (rank && !given.insert(*rank).second) {
+    if (policy_.ranks_given && rank && !given.insert(*rank).second) {
       if (waited_.gathering < policy_.join_timeout) return {.enough = true};
       return close_failed(
           fmt::format("several nodes were started with --node_rank {}, {} among them", *rank, node->description.host));

@@ -14,6 +14,7 @@ struct Policy {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;                                               ///< of the whole job
+  bool ranks_given = false;                                           ///< every node was told its number
   std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< for min_nodes to be there
   std::chrono::milliseconds last_call = std::chrono::seconds(30);     ///< for more than those, before round 1
   std::chrono::milliseconds silence = std::chrono::seconds(5);        ///< after which an agent counts as lost
@@ -42,7 +43,7 @@ struct Decision {
     close,
   };
   Kind kind = Kind::wait;
-  std::string why{};                ///< of end_round and close
+  std::string why{};              ///< of end_round and close
   std::vector<Ticket> members{};  ///< of form: in the order of their node numbers
   bool uses_restart = false;      ///< of form
   bool failed = false;            ///< of close

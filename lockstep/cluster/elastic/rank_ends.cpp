@@ -34,6 +34,31 @@ FailureNote note_of(const json& value) {
   return note;
 }
 
+json json_of(const CollectiveMark& mark) { return {{"op", mark.op}, {"number", mark.number}, {"group", mark.group}}; }
+
+CollectiveMark mark_of(const json& value) {
+  return {value.at("op").get<std::string>(), value.at("number").get<std::uint64_t>(),
+          value.at("group").get<std::string>()};
+}
+
+json json_of(const RankProgress& progress) {
+  json value = {{"backwards", progress.backwards}, {"since_begun_ms", progress.since_begun.count()}};
+  if (progress.step) value["step"] = *progress.step;
+  if (progress.begun) value["begun"] = json_of(*progress.begun);
+  if (progress.ended) value["ended"] = json_of(*progress.ended);
+  return value;
+}
+
+RankProgress progress_of(const json& value) {
+  RankProgress progress;
+  value.at("backwards").get_to(progress.backwards);
+  progress.since_begun = milliseconds(value.at("since_begun_ms").get<std::int64_t>());
+  if (value.contains("step")) progress.step = value["step"].get<std::int64_t>();
+  if (value.contains("begun")) progress.begun = mark_of(value["begun"]);
+  if (value.contains("ended")) progress.ended = mark_of(value["ended"]);
+  return progress;
+}
+
 json json_of(const RankEnd& end) {
   json value = {{"rank", end.rank},
                 {"pid", end.pid},
@@ -44,6 +69,7 @@ json json_of(const RankEnd& end) {
                 {"asked", end.asked},
                 {"last_lines", end.last_lines}};
   if (end.note) value["note"] = json_of(*end.note);
+  if (end.progress) value["progress"] = json_of(*end.progress);
   return value;
 }
 
@@ -58,6 +84,7 @@ RankEnd end_of(const json& value) {
   value.at("asked").get_to(end.asked);
   value.at("last_lines").get_to(end.last_lines);
   if (value.contains("note")) end.note = note_of(value["note"]);
+  if (value.contains("progress")) end.progress = progress_of(value["progress"]);
   return end;
 }
 
