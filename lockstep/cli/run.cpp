@@ -3,6 +3,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/elastic_start.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/process_count.h>
@@ -102,10 +103,11 @@ int run(const RunArguments& arguments, std::vector<std::string> program) {
   options.command = std::move(program);
   options.processes =
       cluster::parse_process_count(arguments.processes, {cluster::usable_cpus(), cluster::usable_gpus()});
-  options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
   options.run_id = arguments.nodes.rdzv_id;
   options.prefix = !arguments.no_prefix;
   options.ending.grace = grace_of(arguments.grace);
+  if (needs_agent(arguments.nodes)) return start_agent(arguments.nodes, options);
+  options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
   return start_ranks(options);
 }
 

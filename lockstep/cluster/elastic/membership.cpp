@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/elastic/store_users.h>
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +8,13 @@
 namespace lockstep::cluster::elastic {
 
 Membership::Membership(KeyValueStorePtr store, const std::string& job, NodeDescription node, const Policy& policy,
-                       Pace pace)
-    : store_(std::move(store)), keys_(job), node_(std::move(node)), policy_(policy), pace_(pace) {}
+                       Pace pace, bool store_has_holder)
+    : store_(std::move(store)),
+      keys_(job),
+      node_(std::move(node)),
+      policy_(policy),
+      pace_(pace),
+      store_has_holder_(store_has_holder) {}
 
 void Membership::join(Time now) {
   read_state();
@@ -17,6 +23,7 @@ void Membership::join(Time now) {
          "the job of this --rdzv_id has already ended at {} ({}); give a new job an --rdzv_id of its own",
          store_->describe(), state_.why);
   }
+  if (store_has_holder_) enter_store(*store_);
   ticket_ = store_->add(keys_.arrivals(), 1);
   joined_ = now;
   store_->set(keys_.node(ticket_), to_text(node_));
@@ -48,7 +55,8 @@ void Membership::tick(Time now) {
 
 std::chrono::milliseconds Membership::interval() const {
   constexpr int kManyNodes = 200;  // a store answers some ten thousand requests a second
-  return state_.nodes > kManyNodes ? std::max(pace_.look, pace_.look * state_.nodes / kManyNodes) : pace_.look;
+  const int crowd = std::max(1, state_.nodes / kManyNodes);
+  return std::min(pace_.look * crowd, pace_.heartbeat);
 }
 
 void Membership::read_state() {
@@ -64,6 +72,7 @@ void Membership::read_state() {
 void Membership::send_beat(Time now) {
   ++report_.beat;
   store_->set(keys_.beat(ticket_), to_text(report_));
+  if (store_has_holder_) show_life(*store_);
   changed_ = false;
   sent_ = now;
 }

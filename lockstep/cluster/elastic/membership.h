@@ -22,7 +22,9 @@ class Membership {
  public:
   using Time = RollCall::Time;
 
-  Membership(KeyValueStorePtr store, const std::string& job, NodeDescription node, const Policy& policy, Pace pace);
+  /// `store_has_holder`: one of the agents holds it, and wants to know when nobody needs it any more.
+  Membership(KeyValueStorePtr store, const std::string& job, NodeDescription node, const Policy& policy, Pace pace,
+             bool store_has_holder);
 
   /// Takes a ticket and shows up; once, before everything else. Error(invalid_argument) when the job has ended before.
   void join(Time now);
@@ -36,7 +38,7 @@ class Membership {
   /// Heartbeat, look, and the coordinator's work if that is this agent's. Call it every `interval()`.
   void tick(Time now);
 
-  /// Longer than asked for where many agents look at one store.
+  /// Longer than asked for where many agents look at one store, but never longer than from heartbeat to heartbeat.
   std::chrono::milliseconds interval() const;
 
   /// As of the last tick. Until somebody has begun the job it is gathering, without a coordinator.
@@ -54,6 +56,7 @@ class Membership {
   const NodeDescription node_;
   const Policy policy_;
   const Pace pace_;
+  const bool store_has_holder_;
   Ticket ticket_ = 0;
 
   NodeReport report_;

@@ -34,7 +34,7 @@ struct NodeReport {
   bool failed = false;  ///< one of its ranks failed in that round
   bool fatal = false;   ///< and would again
   Ticket heard = 0;     ///< the coordinator that it knows
-  std::string note;     ///< why it leaves
+  std::string note{};   ///< why it leaves
 };
 
 std::string to_text(const NodeDescription& node);

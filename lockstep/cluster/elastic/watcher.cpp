@@ -34,13 +34,15 @@ Watcher::Watcher(Membership membership)
   thread_ = std::thread([this] { run(); });
 }
 
-Watcher::~Watcher() {
+Watcher::~Watcher() { stop(); }
+
+void Watcher::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Watcher::say(const NodeReport& report) {

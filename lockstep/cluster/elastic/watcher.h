@@ -39,6 +39,9 @@ class Watcher {
   /// Goes out at once.
   void say(const NodeReport& report);
 
+  /// Ends the thread; nothing goes out any more.
+  void stop();
+
   /// Waits until what was said last is out, or the thread has ended; no longer than `limit`.
   void wait_told(std::chrono::milliseconds limit);
 
