@@ -103,8 +103,9 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
   while (true) {
     const JobState state = watcher_.state();
     if (condition(state)) return state;
-    const bool gathers = state.phase == Phase::gathering && state.round == said_.round;
-    if (gathers && said_.stage == Stage::ended) say({.round = said_.round});
+    // Nothing of this node runs here. It may have been too slow to see that the round had begun.
+    const bool is_news = said_.stage == Stage::ended || said_.round < state.round;
+    if (state.phase == Phase::gathering && is_news && said_.stage != Stage::left) say({.round = state.round});
     tell_waiting(state, since);
     Poller poller;
     if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [&] { signal_ = inbox.take(); });
@@ -127,11 +128,12 @@ void Agent::take_part(const JobState& state, const Seat& seat) {
   }
   std::optional<std::string> place;
   const auto over_or_known = [&](const JobState& now) {
+    if (now.phase != Phase::running || now.round != state.round) return true;
     place = store_->get(watcher_.keys().meeting(state));
-    return place || now.phase != Phase::running || now.round != state.round;
+    return place.has_value();
   };
   if (!wait_for(over_or_known, kMeetingLook)) return;
-  if (!place) return say({.round = state.round});
+  if (!place) return;  // the round is over
   tell_of_round(state, seat);
   run_ranks(state, seat, parse_place(*place));
 }
@@ -152,6 +154,8 @@ void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& plac
   job.folder = folder.path();
   LaunchOptions launch = launch_;
   job.columns = columns_for_ranks(launch, seat.first_rank + job.ranks - 1);
+  const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job.ranks);
+  if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";
   launch.stop_fd = watcher_.over_fd(state.round);
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}};
@@ -206,8 +210,11 @@ void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
 
 void Agent::tell_of_round(const JobState& state, const Seat& seat) const {
   if (options_.policy.max_nodes == 1) return;
-  tell(fmt::format("round {}: this is node {} of {}, with ranks {} to {} of {}", state.round, seat.node, state.nodes,
-                   seat.first_rank, seat.first_rank + options_.node.ranks - 1, state.ranks));
+  const int last = seat.first_rank + options_.node.ranks - 1;
+  const auto ranks =
+      last == seat.first_rank ? fmt::format("rank {}", last) : fmt::format("ranks {} to {}", seat.first_rank, last);
+  tell(fmt::format("round {}: this is node {} of {}, with {} of {}", state.round, seat.node, state.nodes, ranks,
+                   state.ranks));
 }
 
 void Agent::tell_of_restart(const JobState& state) {

@@ -143,7 +143,7 @@ TEST(Decide, WhatEndsARound) {
   for (const auto& [name, second, why] : cases) {
     const auto decision = running({1, 2}, {node(1, Stage::running, 3), second}, policy(1, 2));
     EXPECT_EQ(decision.kind, why == nullptr ? Kind::wait : Kind::end_round) << name;
-    if (why != nullptr) EXPECT_EQ(decision.why, why) << name;
+    EXPECT_EQ(decision.why, why == nullptr ? "" : why) << name;
   }
 }
 
