@@ -1,6 +1,7 @@
 #include "cli/elastic_nodes.h"
 
 #include "cli/port.h"
+#include "cli/two_nodes.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -70,6 +71,10 @@ Agent::Agent(Words flags, const Words& actions)
 
 Agent Agent::of_program(const Meeting& meeting, Words flags, Words program) {
   return Agent(command_of(meeting.flags() + flags, program));
+}
+
+Agent Agent::on_host(int host, Words flags, const Words& actions) {
+  return Agent(TwoHosts::on(host, command_of(std::move(flags), Words{LOCKSTEP_RANK_PROGRAM} + actions)));
 }
 
 bool Agent::read_some(milliseconds limit) {

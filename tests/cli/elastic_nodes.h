@@ -28,6 +28,8 @@ class Agent {
   Agent(const Meeting& meeting, Words flags, const Words& actions, const std::string& program = LOCKSTEP_RANK_PROGRAM);
   Agent(Words flags, const Words& actions);
   static Agent of_program(const Meeting& meeting, Words flags, Words program);
+  /// On one of two hosts (TwoHosts).
+  static Agent on_host(int host, Words flags, const Words& actions);
 
   /// Waits until it has said these words so often. False when it ends first, or says nothing for long.
   bool says(const std::string& words, int times = 1);

@@ -1,8 +1,10 @@
 // `lockstep run` on several nodes that come, fail and go: real launchers on this machine, meeting at one endpoint.
 #include "cli/elastic_nodes.h"
 #include "cli/port.h"
+#include "cli/two_nodes.h"
 #include "cluster/probe.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -146,9 +148,11 @@ TEST(Elastic, TheOthersHearThatTheStoreGoes) {
 TEST(Elastic, TwoJobsAtOneEndpoint) {
   const Meeting meeting("is_host=1");
   const auto guest = Meeting::at(meeting.port(), "is_host=0");
-  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE"});
-  Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, {"env=WORLD_SIZE", "sleep_ms=2500", "print=done"});
-  Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, {"env=WORLD_SIZE", "sleep_ms=2500", "print=done"});
+  const Words ranks = {"env=WORLD_SIZE", "sleep_ms=2500", "print=done"};
+  Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
+  Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
+  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the c10d store")) << agent->said();
+  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "sleep_ms=1500"});
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
     EXPECT_THAT(agent->said(), AllOf(HasSubstr("WORLD_SIZE=2"), HasSubstr("done")));
@@ -190,6 +194,36 @@ TEST(Elastic, PythonAndLockstepRanksMeetAcrossNodes) {
     EXPECT_THAT(first.said() + second.said(),
                 testing::AnyOf(HasSubstr("mean gradient 1.5"), HasSubstr("replicas on 2 rank(s) are equal")));
   }
+}
+
+TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  const Words flags = {
+      "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0) + ":29400",
+      "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=4,read_timeout=3"};
+  const Words ranks = {"env=WORLD_SIZE", "env=MASTER_ADDR", "sleep_ms=60000"};
+  Agent second = Agent::on_host(1, flags, ranks);
+  Agent first = Agent::on_host(0, flags, ranks);
+  ASSERT_TRUE(first.says("WORLD_SIZE=2")) << first.said();
+  ASSERT_TRUE(second.says("MASTER_ADDR=" + TwoHosts::address(0))) << second.said();
+  ASSERT_TRUE(TwoHosts::unplug());
+  EXPECT_TRUE(first.says("(" + TwoHosts::address(1) + ") was lost")) << first.said();
+  EXPECT_TRUE(first.says("WORLD_SIZE=1")) << first.said();
+  EXPECT_EQ(second.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(second.said(), HasSubstr("the c10d store at 10.77.0.1:29400"));
+  first.kill(SIGTERM);
+  EXPECT_EQ(first.wait(), (ExitStatus{143, 0}));
+}
+
+TEST(Elastic, TheExampleStartsAJobOnEachNode) {
+  const TemporaryFolder folder;
+  const Words words = {"bash", LOCKSTEP_SOURCE_DIR "/examples/launch/elastic.sh", LOCKSTEP_EXAMPLES "/toy_ddp"};
+  const Environment variables = {
+      {"ENDPOINT", "127.0.0.1:" + free_port()}, {"NNODES", "2:3"}, {"NPROC_PER_NODE", "1"}, {"LAST_CALL", "0.2"}};
+  const auto ran = on_two_nodes(folder.path(), words, {variables, variables});
+  for (const auto& node : ran) EXPECT_TRUE(node.status.ok()) << node.err;
+  EXPECT_THAT(ran[0].out + ran[1].out, HasSubstr("replicas on 2 rank(s) are equal"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/elastic/agent.h>
+#include <lockstep/cluster/elastic/agent_log.h>
 #include <lockstep/cluster/elastic/meeting.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
@@ -11,12 +12,10 @@
 #include <lockstep/cluster/supervise.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <functional>
-#include <string_view>
 
 namespace lockstep::cluster::elastic {
 namespace {
@@ -29,8 +28,6 @@ constexpr milliseconds kIdleLook(1000);
 constexpr milliseconds kMeetingLook(20);
 /// For the last word to get out, when there is nothing that could be done if it does not.
 constexpr milliseconds kFarewell(3000);
-/// From one line about waiting to the next.
-constexpr std::chrono::seconds kTellWaiting(10);
 
 class Agent {
  public:
@@ -38,8 +35,8 @@ class Agent {
       : launch_(launch),
         options_(options),
         store_(store),
-        watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)) {
-  }
+        watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
+        log_(launch.err) {}
 
   LaunchResult run();
 
@@ -51,14 +48,12 @@ class Agent {
   std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
                                    std::optional<Clock::time_point> deadline = {});
   void take_part(const JobState& state, const Seat& seat);
+  Job job_of(const JobState& state, const Seat& seat, const Place& place) const;
   void run_ranks(const JobState& state, const Seat& seat, const Place& place);
   void tell_of_end(int round, const NodeEnds& ends);
   void say(const NodeReport& report);
 
-  void write_text(const std::string& text) const;
-  void tell(std::string_view line) const;
   void tell_waiting(const JobState& state, Clock::time_point since);
-  void tell_of_round(const JobState& state, const Seat& seat) const;
   void tell_of_restart(const JobState& state);
 
   LaunchResult leave();
@@ -70,12 +65,13 @@ class Agent {
   const AgentOptions& options_;
   const KeyValueStorePtr store_;
   Watcher watcher_;
+  AgentLog log_;
   NodeReport said_;
-  int looked_at_ = 0;          ///< the last round that this node took part in, or for which it was not needed
-  int restarts_ = 0;           ///< that were told of
-  std::optional<int> signal_;  ///< of the user
-  Clock::time_point told_waiting_{};
-  LaunchResult last_;  ///< of the last round
+  int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
+  int restarts_ = 0;             ///< that were told of
+  milliseconds clock_ahead_{0};  ///< of the coordinator's, as of the last round's begin
+  std::optional<int> signal_;    ///< of the user
+  LaunchResult last_;            ///< of the last round
 };
 
 LaunchResult Agent::run() {
@@ -86,11 +82,12 @@ LaunchResult Agent::run() {
     if (!state) return leave();
     if (state->phase == Phase::closed) return close(*state);
     looked_at_ = state->round;
+    clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
     tell_of_restart(*state);
     if (const auto seat = store_->get(watcher_.keys().seat(*state, watcher_.ticket()))) {
       take_part(*state, parse_seat(*seat));
     } else {
-      tell(fmt::format("round {} runs on its {} nodes; this node is a spare", state->round, state->nodes));
+      log_.tell(fmt::format("round {} runs on its {} nodes; this node is a spare", state->round, state->nodes));
     }
     if (signal_) return leave();
   }
@@ -134,12 +131,11 @@ void Agent::take_part(const JobState& state, const Seat& seat) {
   };
   if (!wait_for(over_or_known, kMeetingLook)) return;
   if (!place) return;  // the round is over
-  tell_of_round(state, seat);
+  if (options_.policy.max_nodes > 1) log_.tell_place(state, seat, options_.node.ranks);
   run_ranks(state, seat, parse_place(*place));
 }
 
-void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
-  const TemporaryFolder folder("lockstep-run");
+Job Agent::job_of(const JobState& state, const Seat& seat, const Place& place) const {
   Job job;
   job.ranks = options_.node.ranks;
   job.first_rank = seat.first_rank;
@@ -151,14 +147,20 @@ void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& plac
   job.restarts = state.restarts;
   job.max_restarts = options_.policy.max_restarts;
   job.run_id = options_.job;
+  job.columns = columns_for_ranks(launch_, seat.first_rank + job.ranks - 1);
+  return job;
+}
+
+void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
+  const TemporaryFolder folder("lockstep-run");
+  Job job = job_of(state, seat, place);
   job.folder = folder.path();
   LaunchOptions launch = launch_;
-  job.columns = columns_for_ranks(launch, seat.first_rank + job.ranks - 1);
   const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job.ranks);
   if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";
   launch.stop_fd = watcher_.over_fd(state.round);
   say({.stage = Stage::running, .round = state.round});
-  NodeEnds ends{options_.node.host, "", {}};
+  NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
   last_ = {};
   try {
     last_ = supervise(launch, job);
@@ -183,38 +185,22 @@ void Agent::tell_of_end(int round, const NodeEnds& ends) {
   try {
     const auto state = watcher_.state();
     if (!all_well) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
-    if (last_.stopped && state.phase != Phase::closed) tell(fmt::format("the ranks were stopped: {}", state.why));
+    if (last_.stopped && state.phase != Phase::closed) log_.tell(fmt::format("the ranks were stopped: {}", state.why));
   } catch (const Error&) {
-    if (report.failed) write_text(last_.report);  // nobody else will tell
+    if (report.failed) log_.write(last_.report);  // nobody else will tell
     throw;
   }
   say(report);
 }
 
-void Agent::write_text(const std::string& text) const {
-  static_cast<void>(!::write(launch_.err, text.data(), text.size()));  // who reads it may be gone
-}
-
-void Agent::tell(std::string_view line) const { write_text(fmt::format("lockstep run: {}\n", line)); }
-
 void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
   const auto now = Clock::now();
   const bool waits = state.phase == Phase::gathering && said_.stage == Stage::waiting;
-  if (!waits || now - since < kTellWaiting || now - told_waiting_ < kTellWaiting) return;
-  told_waiting_ = now;
-  tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
-                   store_->describe(), options_.policy.min_nodes, options_.job,
-                   std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
-                   std::chrono::duration<double>(options_.policy.join_timeout).count()));
-}
-
-void Agent::tell_of_round(const JobState& state, const Seat& seat) const {
-  if (options_.policy.max_nodes == 1) return;
-  const int last = seat.first_rank + options_.node.ranks - 1;
-  const auto ranks =
-      last == seat.first_rank ? fmt::format("rank {}", last) : fmt::format("ranks {} to {}", seat.first_rank, last);
-  tell(fmt::format("round {}: this is node {} of {}, with {} of {}", state.round, seat.node, state.nodes, ranks,
-                   state.ranks));
+  if (!waits || !log_.time_to_tell(since, now)) return;
+  log_.tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
+                        store_->describe(), options_.policy.min_nodes, options_.job,
+                        std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
+                        std::chrono::duration<double>(options_.policy.join_timeout).count()));
 }
 
 void Agent::tell_of_restart(const JobState& state) {
@@ -222,7 +208,7 @@ void Agent::tell_of_restart(const JobState& state) {
   restarts_ = state.restarts;
   if (said_.round == 0) return;  // it came later
   const auto report = store_->get(watcher_.keys().report(state.round - 1));
-  if (report) write_text(*report);
+  if (report) log_.write(*report);
 }
 
 // Whoever holds the store ends the job with it, and tells the others so before it goes.
@@ -236,7 +222,7 @@ LaunchResult Agent::leave() {
              Clock::now() + options_.close_timeout);
   }
   depart();
-  if (last_.ends.empty()) {
+  if (!last_.user_signal) {  // no ranks were running
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
   }
@@ -251,7 +237,7 @@ LaunchResult Agent::close(const JobState& state) {
     result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
     if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
   } else if (said_.stage == Stage::waiting) {
-    tell("the job has ended well without this node, which was a spare");
+    log_.tell("the job has ended well without this node, which was a spare");
   }
   say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
   depart();
@@ -271,20 +257,11 @@ void Agent::depart() {
 }
 
 void Agent::stay_for_others() {
-  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
-  StoreUsers users(*store_, options_.policy.silence, Clock::now());
-  const auto since = Clock::now();
-  bool told = false;
-  while (!inbox.take() && users.any(Clock::now())) {
-    if (!told && Clock::now() - since > kTellWaiting) {
-      tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
-                       store_->describe()));
-      told = true;
-    }
-    Poller poller;
-    if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [] {});
-    poller.wait(milliseconds(50));
-  }
+  const auto tell = [this] {
+    log_.tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
+                          store_->describe()));
+  };
+  stay_while_used(*store_, options_.policy.silence, tell);
 }
 
 }  // namespace

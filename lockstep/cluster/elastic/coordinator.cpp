@@ -80,6 +80,7 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   JobState next = state;
   next.phase = Phase::running;
   next.formed_by = self_;
+  next.formed_at = wall_clock_milliseconds();
   next.nodes = static_cast<int>(decision.members.size());
   next.ranks = 0;
   ++next.round;

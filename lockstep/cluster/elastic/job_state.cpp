@@ -16,6 +16,7 @@ std::string to_text(const JobState& state) {
                        {"exit_code", state.exit_code},
                        {"coordinator", state.coordinator},
                        {"formed_by", state.formed_by},
+                       {"formed_at", state.formed_at},
                        {"why", state.why}});
 }
 
@@ -35,6 +36,7 @@ JobState parse_state(std::string_view text) {
     json.at("exit_code").get_to(state.exit_code);
     json.at("coordinator").get_to(state.coordinator);
     json.at("formed_by").get_to(state.formed_by);
+    json.at("formed_at").get_to(state.formed_at);
     json.at("why").get_to(state.why);
     return state;
   });

@@ -88,12 +88,24 @@ RankEnd end_of(const json& value) {
   return end;
 }
 
+/// Less than that is the time it took to hear of the round.
+constexpr milliseconds kClocksAgree(1000);
+
+RankEnd put_right(RankEnd end, milliseconds ahead) {
+  if (std::chrono::abs(ahead) < kClocksAgree) return end;
+  end.when -= ahead;
+  if (end.note && end.note->when) *end.note->when -= ahead;
+  return end;
+}
+
 }  // namespace
+
+std::int64_t wall_clock_milliseconds() { return milliseconds_of(system_clock::now()); }
 
 std::string to_text(const NodeEnds& node) {
   json ends = json::array();
   for (const RankEnd& end : node.ends) ends.push_back(json_of(end));
-  return to_json_text({{"host", node.host}, {"error", node.error}, {"ends", ends}});
+  return to_json_text({{"host", node.host}, {"error", node.error}, {"ends", ends}, {"ahead_ms", node.ahead.count()}});
 }
 
 NodeEnds parse_ends(std::string_view text) {
@@ -101,6 +113,7 @@ NodeEnds parse_ends(std::string_view text) {
     NodeEnds node;
     value.at("host").get_to(node.host);
     value.at("error").get_to(node.error);
+    node.ahead = milliseconds(value.at("ahead_ms").get<std::int64_t>());
     for (const json& end : value.at("ends")) {
       node.ends.push_back(end_of(end));
       node.ends.back().host = node.host;
@@ -113,7 +126,7 @@ Outcome judge_all(std::span<const NodeEnds> nodes) {
   std::vector<RankEnd> ends;
   std::string errors;
   for (const NodeEnds& node : nodes) {
-    ends.insert(ends.end(), node.ends.begin(), node.ends.end());
+    for (const RankEnd& end : node.ends) ends.push_back(put_right(end, node.ahead));
     if (!node.error.empty()) errors += fmt::format("lockstep run: {}: {}\n", node.host, node.error);
   }
   if (!errors.empty()) return {1, std::nullopt, errors};

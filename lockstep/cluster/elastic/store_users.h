@@ -4,6 +4,7 @@
 #include <lockstep/cluster/elastic/key_value_store.h>
 
 #include <chrono>
+#include <functional>
 
 namespace lockstep::cluster::elastic {
 
@@ -29,5 +30,8 @@ class StoreUsers {
   std::int64_t signs_ = -1;
   Time changed_;
 };
+
+/// Returns when nobody uses the store any more, or the user sends a signal; calls `tell` once if that takes long.
+void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell);
 
 }  // namespace lockstep::cluster::elastic

@@ -151,7 +151,7 @@ NodeEnds ends_of(const std::string& host, int rank, ExitStatus status, int asked
   end.status = status;
   end.asked = asked;
   end.last_lines = {"its last \xff words"};
-  return {host, "", {end}};
+  return {host, "", {end}, 0ms};
 }
 
 TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {

@@ -90,10 +90,11 @@ RankEnd full_end() {
 }
 
 TEST(RankEnds, CrossTheStoreWhole) {
-  const auto read = parse_ends(to_text(NodeEnds{"b", "", {full_end(), RankEnd{}}}));
+  const auto read = parse_ends(to_text(NodeEnds{"b", "", {full_end(), RankEnd{}}, -70ms}));
   ASSERT_EQ(read.ends.size(), 2u);
   const RankEnd& end = read.ends[0];
   const RankEnd expected = full_end();
+  EXPECT_EQ(read.ahead, -70ms);
   EXPECT_EQ(end.rank, expected.rank);
   EXPECT_EQ(end.pid, expected.pid);
   EXPECT_EQ(end.host, "b");
@@ -115,15 +116,31 @@ TEST(RankEnds, AreJudgedOverAllNodes) {
   RankEnd told;
   told.status = {0, 15};
   told.asked = 15;
-  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "", {told}}}).report, "");
+  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "", {told}, 0ms}}).report, "");
   RankEnd failed;
   failed.rank = 1;
   failed.status = {4, 0};
-  const auto outcome = judge_all(std::vector{NodeEnds{"a", "", {told}}, NodeEnds{"b", "", {failed}}});
+  const auto outcome = judge_all(std::vector{NodeEnds{"a", "", {told}, 0ms}, NodeEnds{"b", "", {failed}, 0ms}});
   EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_EQ(outcome.first_failed, 1);
-  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "cannot run", {}}, NodeEnds{"b", "", {failed}}}).report,
+  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "cannot run", {}, 0ms}, NodeEnds{"b", "", {failed}, 0ms}}).report,
             "lockstep run: a: cannot run\n");
+}
+
+TEST(RankEnds, OfHostsWhoseClocksDiffer) {
+  RankEnd early;
+  early.status = {3, 0};
+  early.when = std::chrono::system_clock::time_point(100'000ms);
+  RankEnd late = early;
+  late.rank = 1;
+  late.when += 500ms;
+  const auto first = [&](std::chrono::milliseconds ahead) {
+    return judge_all(std::vector{NodeEnds{"a", "", {early}, 40ms}, NodeEnds{"b", "", {late}, ahead}}).first_failed;
+  };
+  EXPECT_EQ(first(60ms), 0);
+  EXPECT_EQ(first(900ms), 0);
+  EXPECT_EQ(first(5000ms), 1);
+  EXPECT_EQ(first(-5000ms), 0);
 }
 
 }  // namespace
