@@ -23,14 +23,36 @@ struct NodeFlags {
   std::string rdzv_endpoint;
   std::string rdzv_id;
   std::string rdzv_conf;
+  bool standalone = false;
+  std::int64_t max_restarts = 0;
+  std::string monitor_interval = "0.1";
+  std::string local_addr;
   std::string nodes;  ///< addresses separated by commas, instead of all the above
   std::optional<std::int64_t> ctrl_port;
 };
 
 void add_node_flags(CLI::App& command, NodeFlags& flags);
 
+struct NodeCount {
+  int least = 1;
+  int most = 1;
+};
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// These read a few of the flags; Error(invalid_argument) when they break a rule.
+NodeCount node_count_of(const NodeFlags& flags);
+int given_node_rank(const NodeFlags& flags);
+/// --rdzv_endpoint, or else --master_addr and --master_port; nullopt when no place is given that other nodes could
+/// know.
+std::optional<Endpoint> endpoint_of(const NodeFlags& flags, std::uint16_t default_port);
+
 /// The world of the first of `processes` ranks on this node; nullopt when the whole job is here and no place to meet is
-/// given. Error(invalid_argument) for flags that are half given, contradict each other, or are of a later version.
+/// given. For jobs without an agent (see elastic_start.h). Error(invalid_argument) for flags that are half given or
+/// contradict each other.
 std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const Environment& environment);
 
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/elastic_start.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/process_count.h>
@@ -30,20 +31,23 @@ constexpr const char* kFooter =
     "from\n"
     "the terminal.\n"
     "\n"
-    "On several nodes give the command on each: the same with --nodes and --ctrl_port, or its own --node_rank with\n"
-    "--nnodes and the address of node 0. Rank 0 then hosts the store.\n"
+    "On several nodes give the command on each: the same with --rdzv_backend c10d and --rdzv_endpoint (nodes may come\n"
+    "and go with --nnodes MIN:MAX), its own --node_rank with --nnodes and the address of node 0, or the same with\n"
+    "--nodes and --ctrl_port. With --max_restarts all ranks of all nodes are started anew when one has failed.\n"
     "\n"
     "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first "
     "failing\n"
     "rank's reason is printed. Ctrl-C is passed on to the ranks; a second one kills them. No process is left behind.\n"
     "\n"
-    "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N).\n"
+    "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N), on all\n"
+    "nodes.\n"
     "\n"
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep train --config configs/mlp_mnist.yaml\n"
     "  lockstep run --nproc-per-node cpu ./my_program --verbose\n"
     "  lockstep run --nproc-per-node 4 python3 train.py --epochs 3\n"
     "  lockstep run --nodes 10.0.0.1,10.0.0.2 --ctrl_port 9988 --nproc-per-node 2 ./my_program\n"
+    "  lockstep run --nnodes 2:4 --rdzv_backend c10d --rdzv_endpoint host0:29400 --max_restarts 3 ./my_program\n"
     "  lockstep run --nnodes 2 --node_rank 1 --master_addr 10.0.0.1 --master_port 6060 --nproc_per_node 2 ./my_program";
 
 /// CLI11 does not know that what it leaves over is the program.
@@ -102,10 +106,11 @@ int run(const RunArguments& arguments, std::vector<std::string> program) {
   options.command = std::move(program);
   options.processes =
       cluster::parse_process_count(arguments.processes, {cluster::usable_cpus(), cluster::usable_gpus()});
-  options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
   options.run_id = arguments.nodes.rdzv_id;
   options.prefix = !arguments.no_prefix;
   options.ending.grace = grace_of(arguments.grace);
+  if (needs_agent(arguments.nodes)) return start_agent(arguments.nodes, options);
+  options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
   return start_ranks(options);
 }
 

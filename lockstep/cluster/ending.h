@@ -29,6 +29,8 @@ class Ending {
   std::optional<int> user_signal(int signal, Time now);
   /// All ranks have ended by themselves; what they left running is asked to end.
   std::optional<int> ranks_ended(Time now);
+  /// The ranks are to end, through no fault of theirs.
+  std::optional<int> stop(Time now) { return ranks_ended(now); }
   std::optional<int> tick(Time now);
 
   /// When `tick` is next due; nullopt: nothing is planned.

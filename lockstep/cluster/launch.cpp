@@ -2,15 +2,11 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/cluster/supervise.h>
 
 #include <fmt/core.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <random>
 
 namespace lockstep::cluster {
@@ -19,15 +15,6 @@ namespace {
 std::string make_run_id() {
   std::random_device random;
   return fmt::format("lockstep-{:08x}{:08x}", random(), random());
-}
-
-/// The width of the terminal that shows the ranks' lines, without the prefix; 0 when there is none.
-int columns_for_ranks(const LaunchOptions& options) {
-  winsize size{};
-  if (::isatty(options.out) != 1 || ::ioctl(options.out, TIOCGWINSZ, &size) != 0) return 0;
-  const int last = (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
-  const auto prefix = options.prefix ? prefix_of(last).size() : 0;
-  return std::max(0, static_cast<int>(size.ws_col) - static_cast<int>(prefix));
 }
 
 /// Whether the ranks know where to meet without a store of the launcher.
@@ -54,6 +41,10 @@ void meet_at_given_place(const World& first, Job& job) {
   job.master_port = first.master_port;
 }
 
+int last_rank_of(const LaunchOptions& options) {
+  return (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
+}
+
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
@@ -68,7 +59,7 @@ LaunchResult launch(const LaunchOptions& options) {
     job.master_port = store.emplace().port();
   }
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
-  job.columns = columns_for_ranks(options);
+  job.columns = columns_for_ranks(options, last_rank_of(options));
   job.folder = folder.path();
   return supervise(options, job);
 }

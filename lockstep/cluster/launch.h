@@ -27,13 +27,20 @@ struct LaunchOptions {
   Environment environment = current_environment();  ///< what the ranks inherit
   int out = 1;                                      ///< descriptor that gets what ranks write to stdout
   int err = 2;                                      ///< the same for stderr
+  int stop_fd = -1;                                 ///< once it is readable the ranks are asked to end; -1: never
 };
+
+/// The width of the terminal that shows the ranks' lines, without the prefix, which is widest for `last_rank`; 0 when
+/// there is none.
+int columns_for_ranks(const LaunchOptions& options, int last_rank);
 
 struct LaunchResult {
   int exit_code = 0;                ///< see judge() in report.h
   std::optional<int> first_failed;  ///< the rank whose failure ended the job
   std::string report;               ///< for people; empty when all ranks ended well
   std::vector<RankEnd> ends;        ///< by rank
+  bool stopped = false;             ///< the ranks were asked to end because of LaunchOptions::stop_fd
+  std::optional<int> user_signal;   ///< the last that the user sent
 };
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so

@@ -19,6 +19,10 @@ struct Job {
   std::uint16_t master_port = 0;  ///< where the launcher's store listens, or that of rank 0
   std::string store_path;         ///< the file where ranks meet instead; empty: none
   bool hosts_store = true;        ///< the launcher does; else rank 0
+  int node = 0;                   ///< of this launcher, if `nodes` is given
+  int nodes = 0;                  ///< 0: as many as follow from equally many ranks on each
+  int restarts = 0;               ///< that came before this start
+  int max_restarts = 0;
   std::string run_id;
   int columns = 0;               ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
   std::filesystem::path folder;  ///< private to this job; holds the ranks' error files and status pages

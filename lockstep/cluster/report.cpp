@@ -11,6 +11,9 @@
 namespace lockstep::cluster {
 namespace {
 
+/// Besides the first that failed, so many are told of: a screen is small.
+constexpr std::size_t kMostOthers = 64;
+
 auto order_of_blame(const RankEnd& end) {
   const bool obeyed = end.asked != 0 && !end.note;
   const bool consequence = end.note && end.note->is_consequence();
@@ -64,9 +67,13 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
                   static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
   if (const auto progress = progress_of(end); !progress.empty()) text += fmt::format("  it {}\n", progress);
   text += describe_reason(end);
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    if (i != first) text += describe_other(ends[i], &end);
+  std::size_t told = 1;
+  for (std::size_t i = 0; i < ends.size() && told <= kMostOthers; ++i) {
+    if (i == first) continue;
+    text += describe_other(ends[i], &end);
+    ++told;
   }
+  if (told < ends.size()) text += fmt::format("  and {} more ranks\n", ends.size() - told);
   return text;
 }
 

@@ -59,6 +59,7 @@ class Supervisor {
   void watch_console(Poller& poller, ConsoleSink& console, std::string_view name);
   void look_for_end(LocalRank& rank);
   void take_signals();
+  void watch_stop(Poller& poller);
   void tell_ranks(std::optional<int> signal);
 
   const LaunchOptions& options_;
@@ -70,6 +71,8 @@ class Supervisor {
   Lifeline lifeline_;
   Consoles consoles_;
   Ending ending_;
+  bool stopped_ = false;  ///< stop_fd became readable
+  std::optional<int> user_signal_;
   bool killed_ = false;   ///< all ranks were sent SIGKILL
   bool hurried_ = false;  ///< the user sent a signal, after which nothing waits for a slow console
   std::deque<LocalRank> ranks_;
@@ -124,6 +127,7 @@ bool Supervisor::output_left() {
 void Supervisor::wait_for_events(milliseconds limit) {
   Poller poller;
   if (signals_.fd() >= 0) poller.add(signals_.fd(), POLLIN, [this] { take_signals(); });
+  watch_stop(poller);
   // Output before ends: what a rank wrote last is then known when its end is looked at.
   for (LocalRank& rank : ranks_) {
     watch_output(poller, rank.out());
@@ -163,8 +167,17 @@ void Supervisor::look_for_end(LocalRank& rank) {
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
     hurried_ = true;
+    user_signal_ = *signal;
     tell_ranks(ending_.user_signal(*signal, Clock::now()));
   }
+}
+
+void Supervisor::watch_stop(Poller& poller) {
+  if (options_.stop_fd < 0 || stopped_ || !any_running()) return;
+  poller.add(options_.stop_fd, POLLIN, [this] {
+    stopped_ = true;
+    tell_ranks(ending_.stop(Clock::now()));
+  });
 }
 
 void Supervisor::tell_ranks(std::optional<int> signal) {
@@ -186,6 +199,8 @@ LaunchResult Supervisor::result() const {
   result.exit_code = outcome.exit_code;
   result.first_failed = outcome.first_failed;
   result.report = outcome.report;
+  result.stopped = stopped_;
+  result.user_signal = user_signal_;
   return result;
 }
 

@@ -85,4 +85,6 @@ Words TwoHosts::on(int host, Words words) {
   return words;
 }
 
+bool TwoHosts::unplug() { return ip({"-n", name_of(1), "link", "set", name_of(1), "down"}); }
+
 }  // namespace lockstep::test

@@ -39,6 +39,9 @@ class TwoHosts {
   /// The words that run a program on that host.
   static Words on(int host, Words words);
 
+  /// Pulls the cable: from now on neither hears anything of the other. False when that is not possible.
+  static bool unplug();
+
  private:
   bool made_ = false;
 };

@@ -1,4 +1,5 @@
-// A program to be a rank in tests of the launcher. Its arguments are done in order; "2:exit=3" is for rank 2 only.
+// A program to be a rank in tests of the launcher. Its arguments are done in order; "2:exit=3" is for rank 2 only,
+// "2@1:exit=3" for rank 2 after one restart.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
@@ -74,10 +75,15 @@ const std::map<std::string, Action, std::less<>>& actions() {
   return table;
 }
 
+std::string restarts() {
+  return lockstep::find(lockstep::current_environment(), "TORCHELASTIC_RESTART_COUNT").value_or("0");
+}
+
 void act(const std::string& argument, const std::string& rank) {
   std::string_view rest = argument;
   if (const auto colon = rest.find(':'); colon != std::string_view::npos && colon < rest.find('=')) {
-    if (rest.substr(0, colon) != rank) return;
+    const std::string who(rest.substr(0, colon));
+    if (who != rank && who != rank + "@" + restarts()) return;
     rest.remove_prefix(colon + 1);
   }
   const auto equals = rest.find('=');

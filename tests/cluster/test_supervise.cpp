@@ -171,6 +171,21 @@ TEST(Supervise, ForwardsASignalToAllRanks) {
   EXPECT_EQ(run(2, {"0:sleep_ms=100", "0:kill_parent=2", "sleep_ms=60000"}).result.exit_code, 130);
 }
 
+TEST(Supervise, StopsItsRanksWhenAskedTo) {
+  test::Probe probe;
+  Pipe pipe = make_pipe();
+  LaunchOptions options = options_for(2, {"sleep_ms=60000"});
+  options.stop_fd = pipe.read_end.get();
+  pipe.write_end.reset();
+  const Ran ran = run(options);
+  EXPECT_TRUE(ran.result.stopped);
+  EXPECT_EQ(ran.result.user_signal, std::nullopt);
+  EXPECT_EQ(ran.result.ends[0].asked, SIGTERM);
+  EXPECT_EQ(ran.result.ends[1].status, (ExitStatus{0, SIGTERM}));
+  EXPECT_TRUE(probe.nobody_left());
+  EXPECT_FALSE(run(1, {"print=x"}).result.stopped);
+}
+
 TEST(Supervise, ASecondSignalKills) {
   const Ran ran =
       run(2, {"ignore=2", "0:sleep_ms=200", "0:kill_parent=2", "0:sleep_ms=200", "0:kill_parent=2", "sleep_ms=60000"});

@@ -1,11 +1,17 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/c10d_store.h>
 #include <lockstep/cluster/elastic/deadline_thread.h>
 #include <lockstep/comm/c10d_compat.h>
 #include <lockstep/world/await_listener.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -96,6 +102,25 @@ class C10dStore final : public KeyValueStore {
   DeadlineThread thread_;
 };
 
+[[noreturn]] void fail_to_open(const std::string& host, std::uint16_t port, const std::string& why) {
+  fail(ErrorKind::io, "rendezvous",
+       "cannot open port {} of this host for {}: {}. If another program uses the port, choose another one", port,
+       name_of(host, port), why);
+}
+
+/// c10d would find out too, but says so in many lines on stderr first.
+std::optional<std::string> why_not_listen(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  if (::bind(socket.get(), raw, sizeof address) == 0 && ::listen(socket.get(), 1) == 0) return std::nullopt;
+  return std::strerror(errno);
+}
+
 [[noreturn]] void fail_to_reach(const std::string& name, milliseconds limit, const std::string& why) {
   fail(ErrorKind::timeout, "rendezvous",
        "cannot reach {} within {:.1f} s: {}. The launcher on the host that --rdzv_endpoint (or --master_addr) names "
@@ -106,15 +131,13 @@ class C10dStore final : public KeyValueStore {
 }  // namespace
 
 HostedStore host_c10d_store(const std::string& host, std::uint16_t port, const StoreLimits& limits) {
+  if (const auto why = why_not_listen(port)) fail_to_open(host, port, *why);
   try {
     const auto store = detail::make_tcp_store("127.0.0.1", port, true, limits.connect);
     const auto chosen = dynamic_cast<const c10d::TCPStore&>(*store).getPort();
     return {std::make_shared<C10dStore>(store, name_of(host, chosen), limits.call), chosen};
   } catch (const std::exception& error) {
-    fail(ErrorKind::io, "rendezvous",
-         "cannot open port {} of this host for {}: {}. If another program uses the port, "
-         "choose another one",
-         port, name_of(host, port), first_line(error));
+    fail_to_open(host, port, first_line(error));
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace lockstep::cluster::elastic {
 
-/// A store that all agents of a job reach. Keys are plain text without blanks; values are any bytes, but never empty.
+/// A store that all agents of a job reach. Keys are any text; values are any bytes, but never empty.
 /// Nothing waits for a key to appear, and every call has a deadline of the store's own: Error(timeout) when it passes,
 /// Error(peer_lost) when whoever holds the store has gone, Error(io) for everything else. Each of them names the store.
 /// After one of these errors the store may be of no more use. All calls are thread-safe.

@@ -1,0 +1,128 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cli/elastic_start.h>
+#include <lockstep/cli/rdzv_conf.h>
+#include <lockstep/cluster/elastic/agent.h>
+#include <lockstep/cluster/elastic/memory_store.h>
+#include <lockstep/cluster/elastic/rendezvous.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+
+namespace lockstep::cli {
+namespace {
+
+namespace elastic = cluster::elastic;
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t kStaticPort = 29500;  // torch.distributed.launch's
+constexpr std::uint16_t kC10dPort = 29400;    // torch.distributed.run's
+
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
+}
+
+milliseconds parse_monitor_interval(const std::string& text) {
+  constexpr double kHour = 3600;
+  const auto seconds = parse_number(text);
+  if (!seconds || *seconds <= 0 || *seconds > kHour) {
+    refuse("--monitor_interval must be a number of seconds above 0, at most {}; got '{}'", kHour, text);
+  }
+  return milliseconds(std::max(1L, std::lround(*seconds * 1000)));
+}
+
+elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, int processes) {
+  const auto nodes = node_count_of(flags);
+  if (flags.max_restarts < 0 || flags.max_restarts > std::numeric_limits<int>::max()) {
+    refuse("--max_restarts {} must not be negative", flags.max_restarts);
+  }
+  elastic::AgentOptions options;
+  if (!flags.rdzv_id.empty()) options.job = flags.rdzv_id;
+  options.policy.min_nodes = nodes.least;
+  options.policy.max_nodes = nodes.most;
+  options.policy.max_restarts = static_cast<int>(flags.max_restarts);
+  options.policy.join_timeout = conf.join_timeout;
+  options.policy.last_call = conf.last_call_timeout;
+  options.policy.silence = conf.keep_alive_interval * conf.keep_alive_max_attempt;
+  options.pace.heartbeat = conf.keep_alive_interval;
+  options.pace.look = std::min(parse_monitor_interval(flags.monitor_interval), options.pace.heartbeat);
+  options.close_timeout = conf.close_timeout;
+  options.node.ranks = processes;
+  return options;
+}
+
+elastic::C10dEndpoint static_endpoint(const NodeFlags& flags, elastic::AgentOptions& options) {
+  const auto nodes = node_count_of(flags);
+  if (nodes.least != nodes.most) {
+    refuse("--nnodes {} is for --rdzv_backend c10d: static nodes have numbers, and none may be missing", flags.nnodes);
+  }
+  const int node = given_node_rank(flags);
+  const auto endpoint = endpoint_of(flags, kStaticPort);
+  if (!endpoint) {
+    refuse("--nnodes {} needs --master_addr, the address of node 0, or --rdzv_endpoint HOST:PORT", flags.nnodes);
+  }
+  options.node.given_rank = node;
+  options.policy.ranks_given = true;
+  return {endpoint->host, endpoint->port, node == 0};
+}
+
+elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  const auto endpoint = endpoint_of(flags, kC10dPort);
+  if (!endpoint) {
+    refuse("--rdzv_backend c10d needs --rdzv_endpoint HOST[:PORT], the host of one of the nodes, the same on all");
+  }
+  if (flags.node_rank) options.node.given_rank = given_node_rank(flags);
+  return {endpoint->host, endpoint->port, conf.is_host};
+}
+
+bool is_one_node(const NodeFlags& flags) {
+  return flags.standalone || (flags.rdzv_backend == "static" && node_count_of(flags).most == 1);
+}
+
+/// Opens the store of the job and says in `options` what follows from where it is.
+elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  if (is_one_node(flags)) {
+    options.node.host = elastic::name_of_host(options.address);
+    return std::make_shared<elastic::MemoryStore>();
+  }
+  const auto endpoint =
+      flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
+  const auto opened = elastic::open_c10d(endpoint, {conf.join_timeout, conf.read_timeout});
+  options.node.holds_store = opened.held_here;
+  options.store_has_holder = true;
+  options.address =
+      flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
+  options.node.host = elastic::name_of_host(options.address);
+  return opened.store;
+}
+
+void check(const NodeFlags& flags) {
+  const auto nodes = node_count_of(flags);
+  if (flags.standalone && nodes.most > 1) refuse("--standalone is one node, and --nnodes is {}", flags.nnodes);
+  if (flags.rdzv_backend == "static" || flags.rdzv_backend == "c10d") return;
+  fail(ErrorKind::unsupported, "run", "--rdzv_backend '{}' is not part of this version; there are static and c10d",
+       flags.rdzv_backend);
+}
+
+}  // namespace
+
+bool needs_agent(const NodeFlags& flags) {
+  if (!flags.nodes.empty()) return false;
+  check(flags);
+  return flags.max_restarts != 0 || !is_one_node(flags);
+}
+
+int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch) {
+  const auto conf = parse_rdzv_conf(flags.rdzv_conf);
+  auto options = options_of(flags, conf, launch.processes);
+  const auto store = open_store(flags, conf, options);
+  const auto result = elastic::run_agent(launch, options, store);
+  std::fputs(result.report.c_str(), stderr);
+  return result.exit_code;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,25 @@
+// --rdzv_conf of `lockstep run`: KEY=VALUE,KEY=VALUE.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace lockstep::cli {
+
+struct RdzvConf {
+  std::optional<bool> is_host;                                        ///< this node holds the store
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< for the least number of nodes to be there
+  std::chrono::milliseconds last_call_timeout = std::chrono::seconds(30);  ///< then, for more to come
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);      ///< for others to take note of the end
+  std::chrono::milliseconds read_timeout = std::chrono::seconds(10);       ///< for the store to answer
+  std::chrono::milliseconds keep_alive_interval = std::chrono::seconds(1);
+  int keep_alive_max_attempt = 5;                 ///< intervals without a heartbeat, after which a node is lost
+  std::map<std::string, std::string> of_backend;  ///< settings that only one backend knows
+};
+
+/// Error(invalid_argument) for what is not KEY=VALUE, a key that there is not, and a value that is none.
+RdzvConf parse_rdzv_conf(const std::string& text);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,273 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/cluster/elastic/agent.h>
+#include <lockstep/cluster/elastic/agent_log.h>
+#include <lockstep/cluster/elastic/meeting.h>
+#include <lockstep/cluster/elastic/rank_ends.h>
+#include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/elastic/watcher.h>
+#include <lockstep/cluster/poller.h>
+#include <lockstep/cluster/signal_inbox.h>
+#include <lockstep/cluster/store_host.h>
+#include <lockstep/cluster/supervise.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <functional>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// How soon to look again without an event: at the job, whose changes are events, and for where the ranks meet.
+constexpr milliseconds kIdleLook(1000);
+constexpr milliseconds kMeetingLook(20);
+/// For the last word to get out, when there is nothing that could be done if it does not.
+constexpr milliseconds kFarewell(3000);
+
+class Agent {
+ public:
+  Agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store)
+      : launch_(launch),
+        options_(options),
+        store_(store),
+        watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
+        log_(launch.err) {}
+
+  LaunchResult run();
+
+ private:
+  using Condition = std::function<bool(const JobState&)>;
+
+  /// The first state that meets the condition, looking at least so often; nullopt when the user sends a signal before
+  /// that, or at `deadline`.
+  std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
+                                   std::optional<Clock::time_point> deadline = {});
+  void take_part(const JobState& state, const Seat& seat);
+  Job job_of(const JobState& state, const Seat& seat, const Place& place) const;
+  void run_ranks(const JobState& state, const Seat& seat, const Place& place);
+  void tell_of_end(int round, const NodeEnds& ends);
+  void say(const NodeReport& report);
+
+  void tell_waiting(const JobState& state, Clock::time_point since);
+  void tell_of_restart(const JobState& state);
+
+  LaunchResult leave();
+  LaunchResult close(const JobState& state);
+  void depart();
+  void stay_for_others();
+
+  const LaunchOptions& launch_;
+  const AgentOptions& options_;
+  const KeyValueStorePtr store_;
+  Watcher watcher_;
+  AgentLog log_;
+  NodeReport said_;
+  int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
+  int restarts_ = 0;             ///< that were told of
+  milliseconds clock_ahead_{0};  ///< of the coordinator's, as of the last round's begin
+  std::optional<int> signal_;    ///< of the user
+  LaunchResult last_;            ///< of the last round
+};
+
+LaunchResult Agent::run() {
+  while (true) {
+    const auto state = wait_for([this](const JobState& now) {
+      return now.phase == Phase::closed || (now.phase == Phase::running && now.round > looked_at_);
+    });
+    if (!state) return leave();
+    if (state->phase == Phase::closed) return close(*state);
+    looked_at_ = state->round;
+    clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
+    tell_of_restart(*state);
+    if (const auto seat = store_->get(watcher_.keys().seat(*state, watcher_.ticket()))) {
+      take_part(*state, parse_seat(*seat));
+    } else {
+      log_.tell(fmt::format("round {} runs on its {} nodes; this node is a spare", state->round, state->nodes));
+    }
+    if (signal_) return leave();
+  }
+}
+
+std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds look,
+                                        std::optional<Clock::time_point> deadline) {
+  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+  const auto since = Clock::now();
+  while (true) {
+    const JobState state = watcher_.state();
+    if (condition(state)) return state;
+    // Nothing of this node runs here. It may have been too slow to see that the round had begun.
+    const bool is_news = said_.stage == Stage::ended || said_.round < state.round;
+    if (state.phase == Phase::gathering && is_news && said_.stage != Stage::left) say({.round = state.round});
+    tell_waiting(state, since);
+    Poller poller;
+    if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [&] { signal_ = inbox.take(); });
+    poller.add(watcher_.changed_fd(), POLLIN, [] {});
+    poller.wait(look);
+    if (signal_ || (deadline && Clock::now() >= *deadline)) return std::nullopt;
+  }
+}
+
+void Agent::say(const NodeReport& report) {
+  said_ = report;
+  watcher_.say(report);
+}
+
+void Agent::take_part(const JobState& state, const Seat& seat) {
+  std::optional<StoreHost> ranks_store;
+  if (seat.node == 0) {
+    const Place here{options_.address, ranks_store.emplace().port()};
+    store_->set(watcher_.keys().meeting(state), to_text(here));
+  }
+  std::optional<std::string> place;
+  const auto over_or_known = [&](const JobState& now) {
+    if (now.phase != Phase::running || now.round != state.round) return true;
+    place = store_->get(watcher_.keys().meeting(state));
+    return place.has_value();
+  };
+  if (!wait_for(over_or_known, kMeetingLook)) return;
+  if (!place) return;  // the round is over
+  if (options_.policy.max_nodes > 1) log_.tell_place(state, seat, options_.node.ranks);
+  run_ranks(state, seat, parse_place(*place));
+}
+
+Job Agent::job_of(const JobState& state, const Seat& seat, const Place& place) const {
+  Job job;
+  job.ranks = options_.node.ranks;
+  job.first_rank = seat.first_rank;
+  job.world_size = state.ranks;
+  job.master_addr = place.host;
+  job.master_port = place.port;
+  job.node = seat.node;
+  job.nodes = state.nodes;
+  job.restarts = state.restarts;
+  job.max_restarts = options_.policy.max_restarts;
+  job.run_id = options_.job;
+  job.columns = columns_for_ranks(launch_, seat.first_rank + job.ranks - 1);
+  return job;
+}
+
+void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
+  const TemporaryFolder folder("lockstep-run");
+  Job job = job_of(state, seat, place);
+  job.folder = folder.path();
+  LaunchOptions launch = launch_;
+  const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job.ranks);
+  if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";
+  launch.stop_fd = watcher_.over_fd(state.round);
+  say({.stage = Stage::running, .round = state.round});
+  NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
+  last_ = {};
+  try {
+    last_ = supervise(launch, job);
+    ends.ends = last_.ends;
+  } catch (const Error& error) {
+    ends.error = error.what();
+  }
+  signal_ = last_.user_signal;
+  if (signal_) return;
+  tell_of_end(state.round, ends);
+}
+
+// How its ranks ended must be in the store before this node says that they have.
+void Agent::tell_of_end(int round, const NodeEnds& ends) {
+  const auto ok = [](const RankEnd& end) { return end.status.ok(); };
+  const auto by_itself = [](const RankEnd& end) { return !end.status.ok() && end.asked == 0; };
+  NodeReport report{.round = round};
+  report.fatal = !ends.error.empty();
+  report.failed = report.fatal || std::any_of(ends.ends.begin(), ends.ends.end(), by_itself);
+  const bool all_well = !report.fatal && std::all_of(ends.ends.begin(), ends.ends.end(), ok);
+  if (all_well && !last_.stopped) report.stage = Stage::ended;
+  try {
+    const auto state = watcher_.state();
+    if (!all_well) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
+    if (last_.stopped && state.phase != Phase::closed) log_.tell(fmt::format("the ranks were stopped: {}", state.why));
+  } catch (const Error&) {
+    if (report.failed) log_.write(last_.report);  // nobody else will tell
+    throw;
+  }
+  say(report);
+}
+
+void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
+  const auto now = Clock::now();
+  const bool waits = state.phase == Phase::gathering && said_.stage == Stage::waiting;
+  if (!waits || !log_.time_to_tell(since, now)) return;
+  log_.tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
+                        store_->describe(), options_.policy.min_nodes, options_.job,
+                        std::chrono::duration_cast<std::chrono::seconds>(now - since).count(),
+                        std::chrono::duration<double>(options_.policy.join_timeout).count()));
+}
+
+void Agent::tell_of_restart(const JobState& state) {
+  if (state.restarts <= restarts_) return;
+  restarts_ = state.restarts;
+  if (said_.round == 0) return;  // it came later
+  const auto report = store_->get(watcher_.keys().report(state.round - 1));
+  if (report) log_.write(*report);
+}
+
+// Whoever holds the store ends the job with it, and tells the others so before it goes.
+LaunchResult Agent::leave() {
+  const int signal = *signal_;
+  say({.stage = Stage::left, .round = said_.round, .note = "ended by " + signal_name(signal)});
+  watcher_.wait_told(kFarewell);
+  if (options_.node.holds_store) {
+    signal_.reset();
+    wait_for([](const JobState& now) { return now.phase == Phase::closed; }, kIdleLook,
+             Clock::now() + options_.close_timeout);
+  }
+  depart();
+  if (!last_.user_signal) {  // no ranks were running
+    last_.exit_code = 128 + signal;
+    last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
+  }
+  return last_;
+}
+
+LaunchResult Agent::close(const JobState& state) {
+  LaunchResult result = last_;
+  result.exit_code = state.exit_code;
+  result.report.clear();
+  if (state.failed) {
+    result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
+    if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
+  } else if (said_.stage == Stage::waiting) {
+    log_.tell("the job has ended well without this node, which was a spare");
+  }
+  say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
+  depart();
+  return result;
+}
+
+void Agent::depart() {
+  if (!options_.store_has_holder) return;
+  try {
+    watcher_.wait_told(kFarewell);
+    watcher_.stop();
+    leave_store(*store_);
+    if (options_.node.holds_store) stay_for_others();
+  } catch (const Error&) {
+    // The store went before this agent, to whom nothing of it matters any more.
+  }
+}
+
+void Agent::stay_for_others() {
+  const auto tell = [this] {
+    log_.tell(fmt::format("this job has ended; {} is still in use and stays until it is not (a signal ends it)",
+                          store_->describe()));
+  };
+  stay_while_used(*store_, options_.policy.silence, tell);
+}
+
+}  // namespace
+
+LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store) {
+  return Agent(launch, options, store).run();
+}
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,31 @@
+// `lockstep run` on one of several nodes, or with restarts: starts the ranks of its node in round after round.
+#pragma once
+
+#include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/launch.h>
+
+#include <string>
+
+namespace lockstep::cluster::elastic {
+
+struct AgentOptions {
+  std::string job = "none";  ///< all agents of a job say the same
+  Policy policy{};           ///< likewise
+  Pace pace{};
+  NodeDescription node{};
+  std::string address = "127.0.0.1";                                   ///< at which the other nodes reach this one
+  bool store_has_holder = false;                                       ///< one of the agents holds the store
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);  ///< for the others to hear that it goes
+};
+
+/// Stays until the job has ended on all nodes, or this one leaves it: because of a signal of the user, after its ranks
+/// have ended. Ranks are started as `launch` does, which also says from where this is called; `first_rank` is not used.
+/// The result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed
+/// before this node's ranks ran, `ends` is empty.
+///
+/// The agent that holds the store stays until nobody uses it any more.
+///
+/// Throws what the store throws (its ranks have ended then), and Error(invalid_argument) when the job is over already.
+LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store);
+
+}  // namespace lockstep::cluster::elastic

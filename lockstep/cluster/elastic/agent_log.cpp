@@ -1,0 +1,32 @@
+#include <lockstep/cluster/elastic/agent_log.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+constexpr std::chrono::seconds kTellWaiting(10);
+
+}  // namespace
+
+void AgentLog::write(std::string_view text) const {
+  static_cast<void>(!::write(descriptor_, text.data(), text.size()));
+}
+
+void AgentLog::tell(std::string_view line) const { write(fmt::format("lockstep run: {}\n", line)); }
+
+void AgentLog::tell_place(const JobState& state, const Seat& seat, int ranks) const {
+  const int last = seat.first_rank + ranks - 1;
+  const auto which = ranks == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {} to {}", seat.first_rank, last);
+  tell(fmt::format("round {}: this is node {} of {}, with {} of {}", state.round, seat.node, state.nodes, which,
+                   state.ranks));
+}
+
+bool AgentLog::time_to_tell(Time since, Time now) {
+  if (now - since < kTellWaiting || now - told_ < kTellWaiting) return false;
+  told_ = now;
+  return true;
+}
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,43 @@
+// The agent that decides for all: reads what they say, decides, and publishes.
+#pragma once
+
+#include <lockstep/cluster/elastic/key_value_store.h>
+#include <lockstep/cluster/elastic/roll_call.h>
+
+#include <optional>
+
+namespace lockstep::cluster::elastic {
+
+/// Begins when its agent has become the coordinator. A round of n nodes costs it O(n) requests, and so does each look
+/// at the n nodes. Whatever it publishes is compared and set: after another agent has taken over, nothing of it counts.
+class Coordinator {
+ public:
+  using Time = RollCall::Time;
+
+  Coordinator(KeyValueStore& store, const Keys& keys, const Policy& policy, Ticket self);
+
+  /// `state` is what the store held just now, as `text`. Throws what the store does.
+  void tick(const JobState& state, const std::string& text, Time now);
+
+ private:
+  void look(Time now);
+  void learn_members(const JobState& state);
+  Waited waited(const JobState& state, bool enough, Time now);
+  JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
+  JobState close(const JobState& state, const Decision& decision);
+
+  /// Reads how the ranks of the last round ended, and publishes what is to be said of it; the exit code.
+  int report(const JobState& state, const std::string& after);
+
+  KeyValueStore& store_;
+  const Keys keys_;
+  const Policy policy_;
+  const Ticket self_;
+  RollCall roll_;
+  int members_of_ = 0;  ///< the round
+  std::vector<Ticket> members_;
+  std::optional<Time> gathering_since_;
+  std::optional<Time> enough_since_;
+};
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,168 @@
+#include <lockstep/cluster/elastic/decide.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using Kind = Decision::Kind;
+
+double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+bool has_left(const NodeView& node) { return node.report.stage == Stage::left; }
+bool is_lost(const NodeView& node) { return !node.alive && !has_left(node); }
+
+/// What the rules ask of the nodes, with the members of the last round apart.
+class Decider {
+ public:
+  Decider(const JobState& state, std::span<const Ticket> members, std::span<const NodeView> nodes, const Policy& policy,
+          const Waited& waited)
+      : state_(state), policy_(policy), waited_(waited) {
+    for (std::size_t i = 0; i < members.size(); ++i) place_[members[i]] = i;
+    for (const NodeView& node : nodes) (place_.contains(node.ticket) ? members_ : others_).push_back(&node);
+  }
+
+  Decision while_running() const;
+  Decision while_gathering() const;
+
+ private:
+  using Nodes = std::vector<const NodeView*>;
+
+  bool of_this_round(const NodeView& node) const { return node.report.round == state_.round; }
+  bool has_failed(const NodeView& node) const { return of_this_round(node) && node.report.failed; }
+  bool is_candidate(const NodeView& node) const {
+    return node.alive && node.current && node.report.stage == Stage::waiting;
+  }
+  bool is_settled(const NodeView& node) const {
+    return !node.alive || has_left(node) || (of_this_round(node) && node.report.stage == Stage::waiting);
+  }
+  const NodeView* first(const Nodes& nodes, auto condition) const {
+    const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const NodeView* node) { return condition(*node); });
+    return found == nodes.end() ? nullptr : *found;
+  }
+
+  Nodes candidates() const;
+  Decision close_failed(std::string why) const { return {.kind = Kind::close, .why = std::move(why), .failed = true}; }
+  Decision wait_or_give_up(const Nodes& candidates) const;
+  Decision form(const Nodes& candidates, bool uses_restart) const;
+
+  const JobState& state_;
+  const Policy& policy_;
+  const Waited& waited_;
+  std::map<Ticket, std::size_t> place_;  ///< of the last round's members
+  Nodes members_;
+  Nodes others_;
+};
+
+Decision Decider::while_running() const {
+  const auto end_round = [](std::string why) { return Decision{.kind = Kind::end_round, .why = std::move(why)}; };
+  if (const auto* node = first(members_, has_left)) {
+    return end_round(fmt::format("{} left ({})", node->description.host, node->report.note));
+  }
+  if (const auto* node = first(members_, is_lost)) {
+    return end_round(
+        fmt::format("{} was lost: no sign of life for {:.1f} s", node->description.host, seconds(policy_.silence)));
+  }
+  if (const auto* node = first(members_, [this](const NodeView& view) { return has_failed(view); })) {
+    return end_round(fmt::format("a rank on {} failed", node->description.host));
+  }
+  const auto ended = [this](const NodeView* node) {
+    return of_this_round(*node) && node->report.stage == Stage::ended;
+  };
+  if (std::all_of(members_.begin(), members_.end(), ended)) {
+    return {.kind = Kind::close, .why = "all ranks ended well"};
+  }
+  const bool room = static_cast<int>(members_.size()) < policy_.max_nodes;
+  if (!room || std::any_of(members_.begin(), members_.end(), ended)) return {};
+  if (const auto* node = first(others_, [this](const NodeView& view) { return is_candidate(view); })) {
+    return end_round(fmt::format("{} joins", node->description.host));
+  }
+  return {};
+}
+
+// Those of the last round keep their order, so that ranks stay where they are; then whoever holds the store.
+Decider::Nodes Decider::candidates() const {
+  Nodes found;
+  for (const Nodes* nodes : {&members_, &others_}) {
+    for (const NodeView* node : *nodes) {
+      if (is_candidate(*node)) found.push_back(node);
+    }
+  }
+  const auto order = [this](const NodeView* node) {
+    const auto place = place_.find(node->ticket);
+    return std::tuple(node->description.given_rank.value_or(std::numeric_limits<int>::max()),
+                      place == place_.end() ? place_.size() : place->second, !node->description.holds_store,
+                      node->ticket);
+  };
+  std::sort(found.begin(), found.end(), [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  return found;
+}
+
+Decision Decider::while_gathering() const {
+  const auto* unsettled = first(members_, [this](const NodeView& node) { return !is_settled(node); });
+  if (unsettled != nullptr) return {};
+  const auto gone = [](const NodeView& node) { return has_left(node) || is_lost(node); };
+  const auto* failed = first(members_, [this](const NodeView& node) { return has_failed(node); });
+  const auto* fatal = first(members_, [this](const NodeView& node) { return has_failed(node) && node.report.fatal; });
+  const bool uses_restart = failed != nullptr && (fatal != nullptr || first(members_, gone) == nullptr);
+  if (uses_restart && (fatal != nullptr || state_.restarts >= policy_.max_restarts)) return close_failed(state_.why);
+
+  const Nodes found = candidates();
+  const auto count = static_cast<int>(found.size());
+  if (count < policy_.min_nodes) return wait_or_give_up(found);
+  const bool called = count >= policy_.max_nodes || state_.round > 0 || waited_.enough >= policy_.last_call;
+  if (!called) return {.enough = true};
+  return form(found, uses_restart);
+}
+
+Decision Decider::wait_or_give_up(const Nodes& candidates) const {
+  if (waited_.gathering < policy_.join_timeout) return {};
+  std::string hosts;
+  for (const NodeView* node : candidates) hosts += (hosts.empty() ? "" : ", ") + node->description.host;
+  return close_failed(fmt::format(
+      "only {} of at least {} nodes {} within {:.1f} s (join_timeout): {}. Start the others, or lower --nnodes",
+      candidates.size(), policy_.min_nodes, state_.round == 0 ? "came" : "were there again",
+      seconds(policy_.join_timeout), hosts.empty() ? "none" : hosts));
+}
+
+Decision Decider::form(const Nodes& candidates, bool uses_restart) const {
+  Decision decision{.kind = Kind::form, .why = "", .uses_restart = uses_restart};
+  std::set<int> given;
+  for (const NodeView* node : candidates) {
+    const auto rank = node->description.given_rank;
+    // An agent that was started again is there with the one that it replaces, until that one is found lost.
+    if (policy_.ranks_given && rank && !given.insert(*rank).second) {
+      if (waited_.gathering < policy_.join_timeout) return {.enough = true};
+      return close_failed(
+          fmt::format("several nodes were started with --node_rank {}, {} among them", *rank, node->description.host));
+    }
+    if (static_cast<int>(decision.members.size()) < policy_.max_nodes) decision.members.push_back(node->ticket);
+  }
+  return decision;
+}
+
+}  // namespace
+
+Decision decide(const JobState& state, std::span<const Ticket> members, std::span<const NodeView> nodes,
+                const Policy& policy, const Waited& waited) {
+  if (state.phase == Phase::closed) return {};
+  for (const NodeView& node : nodes) {
+    if (!node.description.holds_store || !has_left(node)) continue;
+    return {.kind = Kind::close,
+            .why = fmt::format("{} left ({}), and with it the store of the job; a store of its own (--rdzv_backend "
+                               "etcd) outlives every launcher",
+                               node.description.host, node.report.note),
+            .failed = true};
+  }
+  const Decider decider(state, members, nodes, policy, waited);
+  return state.phase == Phase::running ? decider.while_running() : decider.while_gathering();
+}
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,78 @@
+// Where a job stands: the one value that all agents follow and only the coordinator changes. Values and their JSON.
+#pragma once
+
+#include <lockstep/cluster/elastic/node.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cluster::elastic {
+
+enum class Phase {
+  gathering,  ///< nobody's ranks are to run; the next round is being put together
+  running,    ///< round `round` runs
+  closed,     ///< the job has ended, for good
+};
+
+struct JobState {
+  Phase phase = Phase::gathering;
+  int round = 0;               ///< the last one that was formed; 0: none yet
+  int restarts = 0;            ///< used up, by the whole job
+  int nodes = 0;               ///< of that round
+  int ranks = 0;               ///< of that round
+  bool failed = false;         ///< closed: not all ranks ended well
+  int exit_code = 0;           ///< closed: of all agents
+  Ticket coordinator = 0;      ///< who decides
+  Ticket formed_by = 0;        ///< the coordinator that formed the round
+  std::int64_t formed_at = 0;  ///< by its wall clock, in milliseconds; tells only how other clocks differ
+  std::string why;             ///< what ended the round, or the job; for people
+};
+
+/// A node's place in a round.
+struct Seat {
+  int node = 0;        ///< its number
+  int first_rank = 0;  ///< of its ranks
+};
+
+std::string to_text(const JobState& state);
+std::string to_text(const Seat& seat);
+std::string to_text(const std::vector<Ticket>& members);
+
+/// Error(data) when the text is no such thing.
+JobState parse_state(std::string_view text);
+Seat parse_seat(std::string_view text);
+std::vector<Ticket> parse_members(std::string_view text);
+
+/// The names under which all this lies in the store. What belongs to a round carries the name of who formed it: a
+/// coordinator that was taken for dead may still write, but nobody reads it.
+class Keys {
+ public:
+  explicit Keys(const std::string& job) : prefix_("lockstep/" + job + "/") {}
+
+  std::string arrivals() const { return prefix_ + "arrivals"; }
+  std::string state() const { return prefix_ + "state"; }
+  std::string node(Ticket ticket) const { return prefix_ + "node/" + std::to_string(ticket); }
+  std::string beat(Ticket ticket) const { return prefix_ + "beat/" + std::to_string(ticket); }
+  std::string members(const JobState& state) const { return of_round(state) + "members"; }
+  std::string seat(const JobState& state, Ticket ticket) const {
+    return of_round(state) + "seat/" + std::to_string(ticket);
+  }
+  /// Where the ranks meet: what node 0 says.
+  std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }
+  /// How the ranks of a node ended.
+  std::string ends(int round, Ticket ticket) const {
+    return prefix_ + "ends/" + std::to_string(round) + "/" + std::to_string(ticket);
+  }
+  /// What is said about the failure in a round.
+  std::string report(int round) const { return prefix_ + "report/" + std::to_string(round); }
+
+ private:
+  std::string of_round(const JobState& state) const {
+    return prefix_ + "round/" + std::to_string(state.round) + "." + std::to_string(state.formed_by) + "/";
+  }
+
+  std::string prefix_;
+};
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,30 @@
+// JSON as it lies in a store: written compactly, read strictly.
+#pragma once
+
+#include <lockstep/base/error.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster::elastic {
+
+/// Bytes that are no UTF-8 (a rank may write any to stderr) are replaced.
+inline std::string to_json_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// What `read` makes of the text. Error(data), saying what it should have been, when the text does not hold it.
+template <typename Read>
+auto from_json_text(std::string_view text, std::string_view what, Read read) {
+  try {
+    return read(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::data, "rendezvous",
+         "the store holds '{}' where {} should be ({}); give this job another --rdzv_id, and start the same version of "
+         "lockstep on all nodes",
+         text.substr(0, 80), what, error.what());
+  }
+}
+
+}  // namespace lockstep::cluster::elastic

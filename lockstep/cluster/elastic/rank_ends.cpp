@@ -1,0 +1,139 @@
+#include <lockstep/cluster/elastic/json_text.h>
+#include <lockstep/cluster/elastic/rank_ends.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::system_clock;
+
+std::int64_t milliseconds_of(system_clock::time_point time) {
+  return std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
+}
+
+system_clock::time_point time_of(const json& value) {
+  return system_clock::time_point(milliseconds(value.get<std::int64_t>()));
+}
+
+json json_of(const FailureNote& note) {
+  json value = {{"message", note.message}, {"kind", note.kind}};
+  if (note.when) value["when_ms"] = milliseconds_of(*note.when);
+  return value;
+}
+
+FailureNote note_of(const json& value) {
+  FailureNote note;
+  value.at("message").get_to(note.message);
+  value.at("kind").get_to(note.kind);
+  if (value.contains("when_ms")) note.when = time_of(value["when_ms"]);
+  return note;
+}
+
+json json_of(const CollectiveMark& mark) { return {{"op", mark.op}, {"number", mark.number}, {"group", mark.group}}; }
+
+CollectiveMark mark_of(const json& value) {
+  return {value.at("op").get<std::string>(), value.at("number").get<std::uint64_t>(),
+          value.at("group").get<std::string>()};
+}
+
+json json_of(const RankProgress& progress) {
+  json value = {{"backwards", progress.backwards}, {"since_begun_ms", progress.since_begun.count()}};
+  if (progress.step) value["step"] = *progress.step;
+  if (progress.begun) value["begun"] = json_of(*progress.begun);
+  if (progress.ended) value["ended"] = json_of(*progress.ended);
+  return value;
+}
+
+RankProgress progress_of(const json& value) {
+  RankProgress progress;
+  value.at("backwards").get_to(progress.backwards);
+  progress.since_begun = milliseconds(value.at("since_begun_ms").get<std::int64_t>());
+  if (value.contains("step")) progress.step = value["step"].get<std::int64_t>();
+  if (value.contains("begun")) progress.begun = mark_of(value["begun"]);
+  if (value.contains("ended")) progress.ended = mark_of(value["ended"]);
+  return progress;
+}
+
+json json_of(const RankEnd& end) {
+  json value = {{"rank", end.rank},
+                {"pid", end.pid},
+                {"code", end.status.code},
+                {"signal", end.status.signal},
+                {"when_ms", milliseconds_of(end.when)},
+                {"after_ms", end.after.count()},
+                {"asked", end.asked},
+                {"last_lines", end.last_lines}};
+  if (end.note) value["note"] = json_of(*end.note);
+  if (end.progress) value["progress"] = json_of(*end.progress);
+  return value;
+}
+
+RankEnd end_of(const json& value) {
+  RankEnd end;
+  value.at("rank").get_to(end.rank);
+  value.at("pid").get_to(end.pid);
+  value.at("code").get_to(end.status.code);
+  value.at("signal").get_to(end.status.signal);
+  end.when = time_of(value.at("when_ms"));
+  end.after = milliseconds(value.at("after_ms").get<std::int64_t>());
+  value.at("asked").get_to(end.asked);
+  value.at("last_lines").get_to(end.last_lines);
+  if (value.contains("note")) end.note = note_of(value["note"]);
+  if (value.contains("progress")) end.progress = progress_of(value["progress"]);
+  return end;
+}
+
+/// Less than that is the time it took to hear of the round.
+constexpr milliseconds kClocksAgree(1000);
+
+RankEnd put_right(RankEnd end, milliseconds ahead) {
+  if (std::chrono::abs(ahead) < kClocksAgree) return end;
+  end.when -= ahead;
+  if (end.note && end.note->when) *end.note->when -= ahead;
+  return end;
+}
+
+}  // namespace
+
+std::int64_t wall_clock_milliseconds() { return milliseconds_of(system_clock::now()); }
+
+std::string to_text(const NodeEnds& node) {
+  json ends = json::array();
+  for (const RankEnd& end : node.ends) ends.push_back(json_of(end));
+  return to_json_text({{"host", node.host}, {"error", node.error}, {"ends", ends}, {"ahead_ms", node.ahead.count()}});
+}
+
+NodeEnds parse_ends(std::string_view text) {
+  return from_json_text(text, "the end of a node's ranks", [](const json& value) {
+    NodeEnds node;
+    value.at("host").get_to(node.host);
+    value.at("error").get_to(node.error);
+    node.ahead = milliseconds(value.at("ahead_ms").get<std::int64_t>());
+    for (const json& end : value.at("ends")) {
+      node.ends.push_back(end_of(end));
+      node.ends.back().host = node.host;
+    }
+    return node;
+  });
+}
+
+Outcome judge_all(std::span<const NodeEnds> nodes) {
+  std::vector<RankEnd> ends;
+  std::string errors;
+  for (const NodeEnds& node : nodes) {
+    for (const RankEnd& end : node.ends) ends.push_back(put_right(end, node.ahead));
+    if (!node.error.empty()) errors += fmt::format("lockstep run: {}: {}\n", node.host, node.error);
+  }
+  if (!errors.empty()) return {1, std::nullopt, errors};
+  const auto by_itself = [](const RankEnd& end) { return !end.status.ok() && (end.asked == 0 || end.note); };
+  if (std::none_of(ends.begin(), ends.end(), by_itself)) return {};
+  std::sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
+  return judge(ends, std::nullopt);
+}
+
+}  // namespace lockstep::cluster::elastic

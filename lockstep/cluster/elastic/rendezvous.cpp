@@ -1,0 +1,53 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/elastic/rendezvous.h>
+#include <lockstep/comm/bind_address.h>
+#include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+bool is_this_host(const std::string& host) {
+  return host == "localhost" || host == host_name() || any_is_own(resolve(host), own_addresses());
+}
+
+}  // namespace
+
+OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limits) {
+  const auto host = [&] { return OpenedRendezvous{host_c10d_store(endpoint.host, endpoint.port, limits).store, true}; };
+  const auto join = [&] { return OpenedRendezvous{join_c10d_store(endpoint.host, endpoint.port, limits), false}; };
+  if (endpoint.is_host) return *endpoint.is_host ? host() : join();
+  if (!is_this_host(endpoint.host)) return join();
+  try {
+    return host();
+  } catch (const Error&) {
+    return join();  // another agent on this host was faster
+  }
+}
+
+std::string address_for_others(const std::string& endpoint_host, std::uint16_t endpoint_port) {
+  if (auto named = lockstep::detail::named_interface_address(current_environment())) return *named;
+  const auto address = lockstep::detail::address_towards(endpoint_host, endpoint_port);
+  const bool meant = is_loopback(endpoint_host) || endpoint_host == "localhost";
+  // Debian's hosts call themselves 127.0.1.1, where nobody else finds them.
+  if (address.empty() || (is_loopback(address) && !meant)) return lockstep::detail::outward_address();
+  return address;
+}
+
+std::string name_of_host(const std::string& address) {
+  return is_loopback(address) ? host_name() : fmt::format("{} ({})", host_name(), address);
+}
+
+}  // namespace lockstep::cluster::elastic

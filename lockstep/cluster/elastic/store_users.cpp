@@ -1,0 +1,47 @@
+#include <lockstep/cluster/elastic/store_users.h>
+#include <lockstep/cluster/poller.h>
+#include <lockstep/cluster/signal_inbox.h>
+
+#include <csignal>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+constexpr const char* kUsers = "lockstep/users";
+constexpr const char* kSigns = "lockstep/signs_of_life";
+
+constexpr std::chrono::milliseconds kLook(50);
+constexpr std::chrono::seconds kTellStaying(10);
+
+}  // namespace
+
+void enter_store(KeyValueStore& store) { store.add(kUsers, 1); }
+void show_life(KeyValueStore& store) { store.add(kSigns, 1); }
+void leave_store(KeyValueStore& store) { store.add(kUsers, -1); }
+
+bool StoreUsers::any(Time now) {
+  if (store_.add(kUsers, 0) <= 0) return false;
+  const auto signs = store_.add(kSigns, 0);
+  if (signs != signs_) changed_ = now;
+  signs_ = signs;
+  return now - changed_ < silence_;
+}
+
+void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell) {
+  using Clock = std::chrono::steady_clock;
+  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+  const auto since = Clock::now();
+  StoreUsers users(store, silence, since);
+  bool told = false;
+  while (!inbox.take() && users.any(Clock::now())) {
+    if (!told && Clock::now() - since > kTellStaying) {
+      tell();
+      told = true;
+    }
+    Poller poller;
+    if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [] {});
+    poller.wait(kLook);
+  }
+}
+
+}  // namespace lockstep::cluster::elastic

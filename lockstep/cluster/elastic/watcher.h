@@ -1,0 +1,77 @@
+// The thread of an agent that keeps up its membership while the agent waits for its ranks.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/cluster/elastic/membership.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace lockstep::cluster::elastic {
+
+/// An eventfd: readable between `raise` and `lower`.
+class Flag {
+ public:
+  /// Error(io) when the process has no descriptors left.
+  Flag();
+  void raise() noexcept;
+  void lower() noexcept;
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+/// Ticks a membership, from the construction (which joins) on. What goes wrong on the thread is kept for `state`. The
+/// functions are for the one thread that made it.
+class Watcher {
+ public:
+  explicit Watcher(Membership membership);
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher();
+
+  Ticket ticket() const { return ticket_; }
+  const Keys& keys() const { return keys_; }
+
+  /// Goes out at once.
+  void say(const NodeReport& report);
+
+  /// Ends the thread; nothing goes out any more.
+  void stop();
+
+  /// Waits until what was said last is out, or the thread has ended; no longer than `limit`.
+  void wait_told(std::chrono::milliseconds limit);
+
+  /// Readable when `state` has something new.
+  int changed_fd() const { return changed_.fd(); }
+
+  /// As of the last look; throws what ended the thread.
+  JobState state();
+
+  /// Readable once this round is over, or the thread has ended; for one round at a time.
+  int over_fd(int round);
+
+ private:
+  void run();
+  void publish_locked();
+
+  Membership membership_;
+  const Ticket ticket_;
+  const Keys keys_;
+  Flag changed_;
+  Flag over_;
+  std::mutex mutex_;  ///< guards what follows
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::optional<NodeReport> to_say_;
+  bool told_ = true;
+  int round_ = 0;  ///< that over_ is about
+  JobState state_;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,230 @@
+// `lockstep run` on several nodes that come, fail and go: real launchers on this machine, meeting at one endpoint.
+#include "cli/elastic_nodes.h"
+#include "cli/port.h"
+#include "cli/two_nodes.h"
+#include "cluster/probe.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const ExitStatus kWell{0, 0};
+
+TEST(Elastic, TwoNodesMeetAndEndWell) {
+  const Meeting meeting;
+  Agent first(meeting, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
+  Agent second(meeting, {"--nnodes=2", "--nproc_per_node=2"}, {"env=RANK", "env=GROUP_RANK", "env=WORLD_SIZE"});
+  EXPECT_EQ(first.wait(), kWell) << first.said();
+  EXPECT_EQ(second.wait(), kWell) << second.said();
+  const std::string both = first.said() + second.said();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_THAT(both, HasSubstr(fmt::format("[rank {0}] RANK={0}\n", rank)));
+    EXPECT_THAT(both, HasSubstr(fmt::format("[rank {}] GROUP_RANK={}\n", rank, rank / 2)));
+  }
+  EXPECT_THAT(both, AllOf(HasSubstr("WORLD_SIZE=4"), HasSubstr("this is node 1 of 2, with ranks 2 to 3 of 4")));
+}
+
+TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
+  const std::string pace = ",last_call_timeout=0.5,keep_alive_interval=0.5,keep_alive_max_attempt=4";
+  const Meeting meeting("is_host=1" + pace);
+  const auto guest = Meeting::at(meeting.port(), "is_host=0" + pace);
+  const Words flags = {"--nnodes=2:3", "--max_restarts=0"};
+  const Words ranks = {"env=WORLD_SIZE", "env=TORCHELASTIC_RESTART_COUNT", "sleep_ms=60000"};
+  Agent first(meeting, flags, ranks);
+  Agent second(guest, flags, ranks);
+  ASSERT_TRUE(first.says("WORLD_SIZE=2"));
+  ASSERT_TRUE(second.says("WORLD_SIZE=2"));
+  Agent third(guest, flags, ranks);
+  for (auto* agent : {&first, &second, &third}) ASSERT_TRUE(agent->says("WORLD_SIZE=3")) << agent->said();
+  EXPECT_THAT(first.said(), HasSubstr("the ranks were stopped: "));
+  third.kill(SIGKILL);
+  for (auto* agent : {&first, &second}) {
+    ASSERT_TRUE(agent->says("was lost: no sign of life for 2.0 s")) << agent->said();
+    ASSERT_TRUE(agent->says("WORLD_SIZE=2", 2)) << agent->said();
+    EXPECT_THAT(agent->said(), Not(HasSubstr("TORCHELASTIC_RESTART_COUNT=1")));
+  }
+  // Below the least number, with nobody to come.
+  second.kill(SIGTERM);
+  EXPECT_EQ(second.wait(), (ExitStatus{143, 0})) << second.said();
+  ASSERT_TRUE(first.says("left (ended by SIGTERM)")) << first.said();
+  first.kill(SIGTERM);
+  EXPECT_EQ(first.wait(), (ExitStatus{143, 0})) << first.said();
+}
+
+TEST(Elastic, TooFewNodesAreAClearEnd) {
+  const Meeting meeting("join_timeout=1,keep_alive_interval=0.5");
+  Agent alone(meeting, {"--nnodes=2"}, {"print=never"});
+  EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(alone.said(), AllOf(HasSubstr("only 1 of at least 2 nodes came within 1.0 s"), Not(HasSubstr("never"))));
+}
+
+TEST(Elastic, AWrongEndpointIsAClearEnd) {
+  Meeting meeting("join_timeout=1,is_host=0");
+  Agent alone(meeting, {"--nnodes=2"}, {"print=never"});
+  EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the c10d store at 127.0.0.1:" + meeting.port()),
+                                  HasSubstr("Connection refused")));
+}
+
+TEST(Elastic, RestartsAreCountedOnceForTheJob) {
+  const Meeting meeting;
+  const Words flags = {"--nnodes=2", "--max_restarts=2"};
+  // Rank 1 fails in the first attempt, rank 0 in the second, on another node.
+  const Words ranks = {"env=TORCHELASTIC_RESTART_COUNT",
+                       "0@0:sleep_ms=60000",
+                       "1@0:sleep_ms=100",
+                       "1@0:exit=4",
+                       "1@1:sleep_ms=60000",
+                       "0@1:sleep_ms=100",
+                       "0@1:kill_self=9",
+                       "print=third attempt"};
+  Agent first(meeting, flags, ranks);
+  Agent second(meeting, flags, ranks);
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), kWell) << agent->said();
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("TORCHELASTIC_RESTART_COUNT=2"), HasSubstr("third attempt")));
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("failed first"), HasSubstr("exit code 4"), HasSubstr("restart 1 of 2")));
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("signal 9 (SIGKILL)"), HasSubstr("restart 2 of 2")));
+  }
+}
+
+TEST(Elastic, TheReportIsOnEveryScreen) {
+  const Meeting meeting;
+  const Words ranks = {"0:sleep_ms=60000", "1:error=it broke", "1:exit=3"};
+  Agent first(meeting, {"--nnodes=2"}, ranks);
+  Agent second(meeting, {"--nnodes=2"}, ranks);
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), (ExitStatus{3, 0}));
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("lockstep run: rank 1 (pid "), HasSubstr("failed first"),
+                                     HasSubstr("exit code 3"), HasSubstr("    it broke\n"), HasSubstr("rank 0 (pid ")));
+  }
+}
+
+TEST(Elastic, AProgramThatIsNotThereEndsTheJob) {
+  const Meeting meeting;
+  Agent first(meeting, {"--nnodes=2", "--max_restarts=5"}, {"sleep_ms=60000"});
+  Agent second(meeting, {"--nnodes=2", "--max_restarts=5"}, {}, "no-such-program");
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), (ExitStatus{1, 0}));
+    EXPECT_THAT(agent->said(), HasSubstr("'no-such-program'"));
+  }
+}
+
+TEST(Elastic, TheJobEndsWithItsStore) {
+  const Meeting meeting("is_host=1");
+  const Words flags = {"--nnodes=2"};
+  Probe probe;
+  Agent host(meeting, flags, {"print=ready", "sleep_ms=60000"});
+  Agent other(Meeting::at(meeting.port(), "is_host=0,read_timeout=2"), flags, {"print=ready", "sleep_ms=60000"});
+  ASSERT_TRUE(host.says("ready"));
+  ASSERT_TRUE(other.says("ready"));
+  host.kill(SIGKILL);
+  EXPECT_EQ(other.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(other.said(), HasSubstr("the c10d store at 127.0.0.1:" + meeting.port() + " is lost"));
+  EXPECT_EQ(host.wait(), (ExitStatus{0, SIGKILL}));
+  EXPECT_TRUE(probe.nobody_left());
+}
+
+TEST(Elastic, TheOthersHearThatTheStoreGoes) {
+  const Meeting meeting("is_host=1");
+  Agent host(meeting, {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
+  Agent other(Meeting::at(meeting.port(), "is_host=0"), {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
+  ASSERT_TRUE(other.says("ready"));
+  host.kill(SIGINT);
+  EXPECT_EQ(host.wait(), (ExitStatus{130, 0})) << host.said();
+  EXPECT_EQ(other.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(other.said(), HasSubstr("left (ended by SIGINT), and with it the store"));
+}
+
+TEST(Elastic, TwoJobsAtOneEndpoint) {
+  const Meeting meeting("is_host=1");
+  const auto guest = Meeting::at(meeting.port(), "is_host=0");
+  const Words ranks = {"env=WORLD_SIZE", "sleep_ms=2500", "print=done"};
+  Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
+  Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
+  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the c10d store")) << agent->said();
+  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "sleep_ms=1500"});
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), kWell) << agent->said();
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("WORLD_SIZE=2"), HasSubstr("done")));
+  }
+  EXPECT_EQ(host.wait(), kWell) << host.said();
+  EXPECT_THAT(host.said(), HasSubstr("WORLD_SIZE=1"));
+}
+
+TEST(Elastic, StaticNodesHaveTheirNumbers) {
+  const std::string port = free_port();
+  const auto flags = [&](int node) {
+    return Words{"--nnodes=2", "--node_rank=" + std::to_string(node), "--master_addr=127.0.0.1",
+                 "--master_port=" + port};
+  };
+  Agent second(flags(1), {"env=RANK"});
+  Agent first(flags(0), {"env=RANK"});
+  EXPECT_EQ(first.wait(), kWell) << first.said();
+  EXPECT_EQ(second.wait(), kWell) << second.said();
+  EXPECT_THAT(first.said(), HasSubstr("[rank 0] RANK=0\n"));
+  EXPECT_THAT(second.said(), HasSubstr("[rank 1] RANK=1\n"));
+}
+
+TEST(Elastic, OneNodeRestartsToo) {
+  Agent agent(Words{"--standalone", "--nproc_per_node=2", "--max_restarts=1"},
+              {"env=TORCHELASTIC_MAX_RESTARTS", "1@0:exit=4", "0@0:sleep_ms=60000", "env=TORCHELASTIC_RESTART_COUNT"});
+  EXPECT_EQ(agent.wait(), kWell) << agent.said();
+  EXPECT_THAT(agent.said(), AllOf(HasSubstr("restart 1 of 1"), HasSubstr("[rank 0] TORCHELASTIC_RESTART_COUNT=1")));
+}
+
+TEST(Elastic, PythonAndLockstepRanksMeetAcrossNodes) {
+  for (const Words& program :
+       {Words{LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_ranks.py"}, Words{LOCKSTEP_EXAMPLES "/toy_ddp"}}) {
+    const Meeting meeting;
+    const auto start = [&] { return Agent::of_program(meeting, {"--nnodes=2"}, program); };
+    Agent first = start();
+    Agent second = start();
+    EXPECT_EQ(first.wait(), kWell) << first.said();
+    EXPECT_EQ(second.wait(), kWell) << second.said();
+    EXPECT_THAT(first.said() + second.said(),
+                testing::AnyOf(HasSubstr("mean gradient 1.5"), HasSubstr("replicas on 2 rank(s) are equal")));
+  }
+}
+
+TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  const Words flags = {
+      "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0) + ":29400",
+      "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=4,read_timeout=3"};
+  const Words ranks = {"env=WORLD_SIZE", "env=MASTER_ADDR", "sleep_ms=60000"};
+  Agent second = Agent::on_host(1, flags, ranks);
+  Agent first = Agent::on_host(0, flags, ranks);
+  ASSERT_TRUE(first.says("WORLD_SIZE=2")) << first.said();
+  ASSERT_TRUE(second.says("MASTER_ADDR=" + TwoHosts::address(0))) << second.said();
+  ASSERT_TRUE(TwoHosts::unplug());
+  EXPECT_TRUE(first.says("(" + TwoHosts::address(1) + ") was lost")) << first.said();
+  EXPECT_TRUE(first.says("WORLD_SIZE=1")) << first.said();
+  EXPECT_EQ(second.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(second.said(), HasSubstr("the c10d store at 10.77.0.1:29400"));
+  first.kill(SIGTERM);
+  EXPECT_EQ(first.wait(), (ExitStatus{143, 0}));
+}
+
+TEST(Elastic, TheExampleStartsAJobOnEachNode) {
+  const TemporaryFolder folder;
+  const Words words = {"bash", LOCKSTEP_SOURCE_DIR "/examples/launch/elastic.sh", LOCKSTEP_EXAMPLES "/toy_ddp"};
+  const Environment variables = {
+      {"ENDPOINT", "127.0.0.1:" + free_port()}, {"NNODES", "2:3"}, {"NPROC_PER_NODE", "1"}, {"LAST_CALL", "0.2"}};
+  const auto ran = on_two_nodes(folder.path(), words, {variables, variables});
+  for (const auto& node : ran) EXPECT_TRUE(node.status.ok()) << node.err;
+  EXPECT_THAT(ran[0].out + ran[1].out, HasSubstr("replicas on 2 rank(s) are equal"));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,219 @@
+// Several agents on one store, ticked by hand: who coordinates, and what they come to agree on.
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/elastic/memory_store.h>
+#include <lockstep/cluster/elastic/rank_ends.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+/// Counts what is asked of it.
+class CountingStore final : public KeyValueStore {
+ public:
+  std::optional<std::string> get(const std::string& key) override { return count(), store_.get(key); }
+  void set(const std::string& key, const std::string& value) override { count(), store_.set(key, value); }
+  std::int64_t add(const std::string& key, std::int64_t delta) override { return count(), store_.add(key, delta); }
+  bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override {
+    return count(), store_.replace(key, expected, value);
+  }
+  std::string describe() const override { return store_.describe(); }
+  int operations() const { return operations_; }
+
+ private:
+  void count() { ++operations_; }
+  MemoryStore store_;
+  int operations_ = 0;
+};
+
+/// Agents without ranks, and their clock.
+class Job {
+ public:
+  explicit Job(const Policy& policy) : policy_(policy) {}
+
+  Membership& arrive(int ranks = 1) {
+    NodeDescription node;
+    node.host = "host" + std::to_string(agents_.size() + 1);
+    node.ranks = ranks;
+    agents_.emplace_back(store_, "job", node, policy_, Pace{}, true).join(now_);
+    return agents_.back();
+  }
+
+  /// Time goes on by `time`, in steps of 100 ms; `except` is suspended.
+  void pass(std::chrono::milliseconds time, const Membership* except = nullptr) {
+    for (auto passed = 0ms; passed < time; passed += 100ms) {
+      for (auto& agent : agents_) {
+        if (&agent != except) agent.tick(now_);
+      }
+      now_ += 100ms;
+    }
+  }
+
+  Seat seat(const Membership& agent) const {
+    return parse_seat(store_->get(agent.keys().seat(agent.state(), agent.ticket())).value());
+  }
+  CountingStore& store() { return *store_; }
+
+ private:
+  std::shared_ptr<CountingStore> store_ = std::make_shared<CountingStore>();
+  Policy policy_;
+  RollCall::Time now_{};
+  std::deque<Membership> agents_;
+};
+
+Policy policy(int least, int most, int restarts = 0) {
+  Policy policy;
+  policy.min_nodes = least;
+  policy.max_nodes = most;
+  policy.max_restarts = restarts;
+  policy.join_timeout = 60s;
+  policy.last_call = 1s;
+  return policy;
+}
+
+TEST(Membership, TwoAgentsAgreeOnARound) {
+  Job job(policy(2, 2));
+  auto& first = job.arrive(2);
+  job.pass(500ms);
+  EXPECT_EQ(first.state().phase, Phase::gathering);
+  auto& second = job.arrive(3);
+  job.pass(500ms);
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->state().phase, Phase::running);
+    EXPECT_EQ(agent->state().nodes, 2);
+    EXPECT_EQ(agent->state().ranks, 5);
+  }
+  EXPECT_EQ(job.seat(second).node, 1);
+  EXPECT_EQ(job.seat(second).first_rank, 2);
+}
+
+TEST(Membership, AnotherCoordinatorTakesOver) {
+  Job job(policy(1, 3));
+  auto& first = job.arrive();
+  auto& second = job.arrive();
+  auto& third = job.arrive();
+  job.pass(500ms);
+  for (auto* agent : {&first, &second, &third}) agent->say({.stage = Stage::running, .round = 1});
+  job.pass(4s, &first);
+  EXPECT_EQ(second.state().coordinator, first.ticket());
+  job.pass(7s, &first);
+  EXPECT_NE(second.state().coordinator, first.ticket());
+  EXPECT_EQ(second.state().phase, Phase::gathering);
+  EXPECT_THAT(second.state().why, HasSubstr("host1 was lost"));
+  for (auto* agent : {&second, &third}) agent->say({.round = 1});
+  job.pass(500ms, &first);
+  EXPECT_EQ(third.state().round, 2);
+  EXPECT_EQ(third.state().nodes, 2);
+  EXPECT_EQ(third.state().restarts, 0);
+
+  // Suspended, not dead: it finds that it coordinates no more, and comes back as a node like any other.
+  for (auto* agent : {&second, &third}) agent->say({.stage = Stage::running, .round = 2});
+  first.say({.round = 1});
+  job.pass(1s);
+  EXPECT_EQ(first.state().coordinator, second.state().coordinator);
+  EXPECT_THAT(third.state().why, HasSubstr("host1 joins"));
+}
+
+TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {
+  Job job(policy(1, 2));
+  auto& first = job.arrive();
+  auto& second = job.arrive();
+  job.pass(500ms);
+  first.say({.stage = Stage::left, .round = 1, .note = "ended by SIGTERM"});
+  second.say({.stage = Stage::running, .round = 1});
+  job.pass(2500ms);
+  EXPECT_EQ(second.state().coordinator, second.ticket());
+  EXPECT_EQ(second.state().why, "host1 left (ended by SIGTERM)");
+}
+
+TEST(Membership, TheFirstToComeMayDieBeforeItBegins) {
+  Job job(policy(1, 1));
+  const auto& ghost = job.arrive();
+  const auto& second = job.arrive();
+  job.pass(4s, &ghost);
+  EXPECT_EQ(second.state().coordinator, 0);
+  job.pass(2s, &ghost);
+  EXPECT_EQ(second.state().coordinator, second.ticket());
+  EXPECT_EQ(second.state().nodes, 1);
+}
+
+NodeEnds ends_of(const std::string& host, int rank, ExitStatus status, int asked) {
+  RankEnd end;
+  end.rank = rank;
+  end.pid = 100 + rank;
+  end.status = status;
+  end.asked = asked;
+  end.last_lines = {"its last \xff words"};
+  return {host, "", {end}, 0ms};
+}
+
+TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
+  Job job(policy(2, 2, 1));
+  auto& first = job.arrive();
+  auto& second = job.arrive();
+  job.pass(500ms);
+  for (int round = 1; round <= 2; ++round) {
+    for (auto* agent : {&first, &second}) agent->say({.stage = Stage::running, .round = round});
+    job.pass(300ms);
+    auto& failing = round == 1 ? second : first;
+    auto& other = round == 1 ? first : second;
+    job.store().set(failing.keys().ends(round, failing.ticket()), to_text(ends_of("its host", 7, {3, 0}, 0)));
+    failing.say({.round = round, .failed = true});
+    job.pass(300ms);
+    EXPECT_EQ(other.state().phase, Phase::gathering);
+    job.store().set(other.keys().ends(round, other.ticket()), to_text(ends_of("the other", 8, {0, 15}, 15)));
+    other.say({.round = round});
+    job.pass(300ms);
+    EXPECT_EQ(other.state().restarts, 1);
+    const auto report = job.store().get(other.keys().report(round)).value_or("");
+    EXPECT_THAT(report, HasSubstr("rank 7 (pid 107 on its host) failed first"));
+    EXPECT_THAT(report, HasSubstr("words"));
+    EXPECT_THAT(report, HasSubstr("rank 8 (pid 108 on the other): signal 15 (SIGTERM), sent by the launcher"));
+    EXPECT_THAT(report, HasSubstr(round == 1 ? "started anew: restart 1 of 1" : "1 of 1 restarts were used"));
+  }
+  for (const auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->state().phase, Phase::closed);
+    EXPECT_TRUE(agent->state().failed);
+    EXPECT_EQ(agent->state().exit_code, 3);
+  }
+  EXPECT_THROW(job.arrive(), Error);
+}
+
+TEST(Membership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
+  const auto cost = [](int nodes) {
+    Job job(policy(nodes, nodes));
+    std::vector<Membership*> agents;
+    for (int i = 0; i < nodes; ++i) agents.push_back(&job.arrive());
+    job.pass(400ms);
+    for (const auto* agent : agents) EXPECT_EQ(agent->state().phase, Phase::running);
+    EXPECT_EQ(job.seat(*agents.back()).node, nodes - 1);
+    return job.store().operations();
+  };
+  const int few = cost(100);
+  const int many = cost(2000);
+  EXPECT_LE(many, few * 20 + few);
+  EXPECT_LE(many, 30 * 2000);
+}
+
+TEST(Membership, SaysWhenTheStoreHoldsSomethingElse) {
+  Job job(policy(1, 1));
+  auto& agent = job.arrive();
+  job.store().set(agent.keys().state(), "{\"phase\": 5}");
+  try {
+    job.pass(100ms);
+    FAIL() << "took it";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("where the state of a job should be"));
+    EXPECT_THAT(error.what(), HasSubstr("--rdzv_id"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cluster::elastic

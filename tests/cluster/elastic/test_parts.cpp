@@ -1,0 +1,147 @@
+// The small parts under the agents of a job.
+#include <lockstep/cluster/elastic/deadline_thread.h>
+#include <lockstep/cluster/elastic/memory_store.h>
+#include <lockstep/cluster/elastic/rank_ends.h>
+#include <lockstep/cluster/elastic/store_users.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+TEST(DeadlineThread, ReturnsWhatTheWorkReturnsOrThrows) {
+  DeadlineThread thread;
+  EXPECT_EQ(thread.within(30s, [] { return 5; }), 5);
+  EXPECT_THROW(thread.within(30s, []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
+  EXPECT_EQ(thread.within(30s, [] { return std::string("after it"); }), "after it");
+}
+
+TEST(DeadlineThread, LeavesBehindWhatDoesNotReturn) {
+  const auto released = std::make_shared<std::atomic<bool>>(false);
+  {
+    DeadlineThread thread;
+    const auto stuck = [released] {
+      while (!*released) std::this_thread::sleep_for(1ms);
+      return true;
+    };
+    EXPECT_EQ(thread.within(20ms, stuck), std::nullopt);
+    EXPECT_EQ(thread.within(30s, [] { return 1; }), std::nullopt) << "waited for a call that hangs";
+  }
+  *released = true;
+}
+
+TEST(MemoryStore, ComparesAndSets) {
+  MemoryStore store;
+  EXPECT_EQ(store.get("key"), std::nullopt);
+  EXPECT_FALSE(store.replace("key", "one", "two"));
+  EXPECT_TRUE(store.replace("key", std::nullopt, "one"));
+  EXPECT_FALSE(store.replace("key", std::nullopt, "other"));
+  EXPECT_FALSE(store.replace("key", "two", "three"));
+  EXPECT_TRUE(store.replace("key", "one", "two"));
+  EXPECT_EQ(store.get_all({"none", "key"}), (std::vector<std::optional<std::string>>{std::nullopt, "two"}));
+  EXPECT_EQ(store.add("count", 2) + store.add("count", 1), 5);
+}
+
+TEST(StoreUsers, AreThereUntilTheyLeaveOrFallSilent) {
+  MemoryStore store;
+  auto now = std::chrono::steady_clock::time_point{};
+  for (int i = 0; i < 2; ++i) enter_store(store);
+  leave_store(store);
+  StoreUsers users(store, 5s, now);
+  EXPECT_TRUE(users.any(now));
+  now += 4s;
+  show_life(store);
+  EXPECT_TRUE(users.any(now));
+  now += 4s;
+  EXPECT_TRUE(users.any(now));
+  now += 1s;
+  EXPECT_FALSE(users.any(now));
+  show_life(store);
+  EXPECT_TRUE(users.any(now));
+  leave_store(store);
+  EXPECT_FALSE(users.any(now));
+}
+
+RankEnd full_end() {
+  RankEnd end;
+  end.rank = 3;
+  end.pid = 42;
+  end.host = "b";
+  end.status = {0, 9};
+  end.when = std::chrono::system_clock::time_point(1234567ms);
+  end.after = 1500ms;
+  end.asked = 15;
+  end.note = FailureNote{"[io] disk full", "io", std::chrono::system_clock::time_point(1234560ms)};
+  end.progress = RankProgress{.step = 7,
+                              .backwards = 8,
+                              .begun = CollectiveMark{"all_reduce", 9, "default"},
+                              .ended = CollectiveMark{"broadcast", 8, "default"},
+                              .since_begun = 30ms};
+  end.last_lines = {"a line", "another"};
+  return end;
+}
+
+TEST(RankEnds, CrossTheStoreWhole) {
+  const auto read = parse_ends(to_text(NodeEnds{"b", "", {full_end(), RankEnd{}}, -70ms}));
+  ASSERT_EQ(read.ends.size(), 2u);
+  const RankEnd& end = read.ends[0];
+  const RankEnd expected = full_end();
+  EXPECT_EQ(read.ahead, -70ms);
+  EXPECT_EQ(end.rank, expected.rank);
+  EXPECT_EQ(end.pid, expected.pid);
+  EXPECT_EQ(end.host, "b");
+  EXPECT_EQ(end.status, expected.status);
+  EXPECT_EQ(end.when, expected.when);
+  EXPECT_EQ(end.after, expected.after);
+  EXPECT_EQ(end.asked, expected.asked);
+  ASSERT_TRUE(end.note);
+  EXPECT_EQ(end.note->message, expected.note->message);
+  EXPECT_EQ(end.note->kind, expected.note->kind);
+  EXPECT_EQ(end.note->when, expected.note->when);
+  EXPECT_EQ(end.progress, expected.progress);
+  EXPECT_EQ(end.last_lines, expected.last_lines);
+  EXPECT_FALSE(read.ends[1].note);
+  EXPECT_FALSE(read.ends[1].progress);
+}
+
+TEST(RankEnds, AreJudgedOverAllNodes) {
+  RankEnd told;
+  told.status = {0, 15};
+  told.asked = 15;
+  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "", {told}, 0ms}}).report, "");
+  RankEnd failed;
+  failed.rank = 1;
+  failed.status = {4, 0};
+  const auto outcome = judge_all(std::vector{NodeEnds{"a", "", {told}, 0ms}, NodeEnds{"b", "", {failed}, 0ms}});
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.first_failed, 1);
+  EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "cannot run", {}, 0ms}, NodeEnds{"b", "", {failed}, 0ms}}).report,
+            "lockstep run: a: cannot run\n");
+}
+
+TEST(RankEnds, OfHostsWhoseClocksDiffer) {
+  RankEnd early;
+  early.status = {3, 0};
+  early.when = std::chrono::system_clock::time_point(100'000ms);
+  RankEnd late = early;
+  late.rank = 1;
+  late.when += 500ms;
+  const auto first = [&](std::chrono::milliseconds ahead) {
+    return judge_all(std::vector{NodeEnds{"a", "", {early}, 40ms}, NodeEnds{"b", "", {late}, ahead}}).first_failed;
+  };
+  EXPECT_EQ(first(60ms), 0);
+  EXPECT_EQ(first(900ms), 0);
+  EXPECT_EQ(first(5000ms), 1);
+  EXPECT_EQ(first(-5000ms), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::cluster::elastic
