@@ -1,0 +1,123 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/cluster/etcd/etcd_client.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace lockstep::cluster {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t kLongestAnswer = 4 << 20;  // etcd's own limit for a request is 1.5 MiB
+constexpr seconds kLongestAttempt(5);
+constexpr milliseconds kLongestPause(250);
+
+// Codes of gRPC, which etcd's gateway passes on.
+constexpr int kDeadlineExceeded = 4;
+constexpr int kResourceExhausted = 8;
+constexpr int kUnavailable = 14;
+
+struct Verdict {
+  std::optional<EtcdAnswer> answer;
+  std::string try_again;  ///< why, where there is no answer
+};
+
+std::string excerpt(const std::string& text) {
+  constexpr std::size_t kMost = 60;
+  std::string shown;
+  for (const char c : text.substr(0, kMost)) shown += c >= ' ' && c <= '~' ? c : '.';
+  return text.size() > kMost ? shown + "..." : shown;
+}
+
+[[noreturn]] void refuse(const HttpServer& server, const std::string& path, const std::string& what) {
+  fail(ErrorKind::data, "etcd",
+       "{} does not answer as an etcd does: {} for POST {}. Is it the client port of an etcd 3.4 or newer?",
+       server.text(), what, path);
+}
+
+Verdict judge_answer(const HttpServer& server, const std::string& path, HttpAnswer answer) {
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  if (!json.is_object()) {
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+  }
+  if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, "", false}, ""};
+  const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
+  if (!message.is_string()) refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+  const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
+  const std::string reason = message.get<std::string>();
+  if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};
+  return {EtcdAnswer{json, reason, false}, ""};
+}
+
+Verdict attempt(HttpChannel& channel, const std::string& path, const std::string& request, Clock::time_point deadline) {
+  try {
+    return judge_answer(channel.server(), path, channel.post(path, request, deadline));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timeout && error.kind() != ErrorKind::io) {
+      fail(error.kind(), "etcd", "{}: {}", channel.server().text(), error.message());
+    }
+    return {std::nullopt, error.message()};
+  }
+}
+
+}  // namespace
+
+EtcdClient::EtcdClient(const EtcdAddress& address) {
+  if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
+  for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
+  reasons_.resize(channels_.size());
+}
+
+EtcdAnswer EtcdClient::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
+  const std::string text = request.dump();
+  const auto begin = Clock::now();
+  auto next_word = begin + seconds(2);
+  bool repeated = false;
+  milliseconds pause(5);
+  std::fill(reasons_.begin(), reasons_.end(), "");
+  for (std::size_t attempts = 1;; ++attempts) {
+    const auto limit = std::min(deadline, Clock::now() + kLongestAttempt);
+    Verdict verdict = attempt(channels_[current_], path, text, limit);
+    if (verdict.answer) {
+      verdict.answer->repeated = repeated;
+      return std::move(*verdict.answer);
+    }
+    repeated = true;
+    reasons_[current_] = fmt::format("{}: {}", channels_[current_].server().text(), verdict.try_again);
+    current_ = (current_ + 1) % channels_.size();
+
+    const auto now = Clock::now();
+    const auto waited = std::chrono::round<seconds>(now - begin);
+    if (now >= deadline) {
+      std::vector<std::string> reasons;
+      std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
+                   [](const std::string& reason) { return !reason.empty(); });
+      fail(ErrorKind::timeout, "etcd",
+           "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or "
+           "correct --rdzv_endpoint",
+           std::chrono::duration<double>(now - begin).count(), fmt::join(reasons, "; "));
+    }
+    if (now >= next_word) {
+      log_warning("waiting for etcd: {} s of at most {} s ({})", waited.count(),
+                  std::chrono::ceil<seconds>(deadline - begin).count(), verdict.try_again);
+      next_word = now + seconds(10);
+    }
+    if (attempts % channels_.size() != 0) continue;  // the next server may be there
+    std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+std::string EtcdClient::describe() const {
+  std::vector<std::string> servers;
+  for (const HttpChannel& channel : channels_) servers.push_back(channel.server().text());
+  return fmt::format("etcd at {}", fmt::join(servers, ", "));
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,63 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/etcd/name_lookup.h>
+
+#include <netdb.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace lockstep::cluster::detail {
+namespace {
+
+using boost::asio::ip::tcp;
+
+struct Found {
+  int error = 0;
+  std::vector<tcp::endpoint> endpoints;
+};
+
+Found ask_the_system(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* raw = nullptr;
+  Found found;
+  found.error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw);
+  if (found.error != 0) return found;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
+    tcp::endpoint endpoint;
+    if (entry->ai_addrlen > endpoint.capacity()) continue;
+    std::memcpy(endpoint.data(), entry->ai_addr, entry->ai_addrlen);
+    endpoint.resize(entry->ai_addrlen);
+    found.endpoints.push_back(endpoint);
+  }
+  if (found.endpoints.empty()) found.error = EAI_NONAME;
+  return found;
+}
+
+}  // namespace
+
+std::vector<tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
+                                   std::chrono::steady_clock::time_point deadline) {
+  boost::system::error_code not_an_address;
+  const auto address = boost::asio::ip::make_address(host, not_an_address);
+  if (!not_an_address) return {tcp::endpoint(address, port)};
+
+  // getaddrinfo cannot be interrupted; a thread that nobody waits for asks, and what it finds too late is dropped.
+  std::packaged_task<Found()> task([host, port] { return ask_the_system(host, port); });
+  auto answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_until(deadline) != std::future_status::ready) {
+    fail(ErrorKind::timeout, "etcd", "the name '{}' was not resolved in time", host);
+  }
+  Found found = answer.get();
+  if (found.error != 0) {
+    fail(ErrorKind::io, "etcd", "the name '{}' does not resolve: {}", host, ::gai_strerror(found.error));
+  }
+  return found.endpoints;
+}
+
+}  // namespace lockstep::cluster::detail
