@@ -36,12 +36,12 @@ std::string excerpt(const std::string& text) {
 }
 
 [[noreturn]] void refuse(const HttpServer& server, const std::string& path, const std::string& what) {
-  fail(ErrorKind::data, "etcd",
+  fail(ErrorKind::io, "etcd",
        "{} does not answer as an etcd does: {} for POST {}. Is it the client port of an etcd 3.4 or newer?",
        server.text(), what, path);
 }
 
-Verdict judge_answer(const HttpServer& server, const std::string& path, HttpAnswer answer) {
+Verdict judge_answer(const HttpServer& server, const std::string& path, const HttpAnswer& answer) {
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   if (!json.is_object()) {
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
@@ -56,14 +56,14 @@ Verdict judge_answer(const HttpServer& server, const std::string& path, HttpAnsw
 }
 
 Verdict attempt(HttpChannel& channel, const std::string& path, const std::string& request, Clock::time_point deadline) {
+  HttpAnswer answer;
   try {
-    return judge_answer(channel.server(), path, channel.post(path, request, deadline));
+    answer = channel.post(path, request, deadline);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::timeout && error.kind() != ErrorKind::io) {
-      fail(error.kind(), "etcd", "{}: {}", channel.server().text(), error.message());
-    }
+    if (error.kind() == ErrorKind::data) refuse(channel.server(), path, error.message());
     return {std::nullopt, error.message()};
   }
+  return judge_answer(channel.server(), path, answer);
 }
 
 }  // namespace

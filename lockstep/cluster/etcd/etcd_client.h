@@ -32,7 +32,7 @@ class EtcdClient {
   explicit EtcdClient(const EtcdAddress& address);
 
   /// Posts `request` to e.g. "/v3/kv/range", again as long as no server answers or the cluster has no leader; says so
-  /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(data),
+  /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(io),
   /// at once, when a server answers something else than an etcd would.
   EtcdAnswer call(const std::string& path, const nlohmann::json& request,
                   std::chrono::steady_clock::time_point deadline);
