@@ -2,9 +2,10 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/cluster/elastic/etcd_store.h>
-#include <lockstep/cluster/etcd/etcd_json.h>
+#include <lockstep/cluster/etcd/messages.h>
 
 #include <algorithm>
+#include <charconv>
 #include <random>
 #include <utility>
 
@@ -13,7 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
-using namespace detail;
+using namespace etcd;
+
+constexpr const char* kTxn = "/v3/kv/txn";
+constexpr const char* kKeepAlive = "/v3/lease/keepalive";
 
 // Derived from the job's name, so that its stores share one lease without having met: keys that an agent wrote outlive
 // it as long as any other agent is there.
@@ -21,7 +25,10 @@ std::string lease_of(const std::string& prefix) {
   Sha256 hash;
   hash.update(prefix);
   constexpr std::size_t kDigits = 15;  // 60 bits; numbers of leases are signed and not 0
-  return std::to_string(std::stoull(hash.hex().substr(0, kDigits), nullptr, 16) + 1);
+  const std::string hex = hash.hex();
+  std::int64_t number = 0;
+  std::from_chars(hex.data(), hex.data() + kDigits, number, 16);
+  return std::to_string(number + 1);
 }
 
 std::string random_name() {
@@ -59,10 +66,6 @@ std::string EtcdStore::describe() const { return fmt::format("{} under {}", clie
 
 std::string EtcdStore::full(const std::string& key) const { return prefix_ + key; }
 
-json EtcdStore::put(const std::string& full_key, const std::string& value) const {
-  return put_request(full_key, value, lease_);
-}
-
 std::optional<std::string> EtcdStore::get(const std::string& key) { return get_all({key}).front(); }
 
 std::vector<std::optional<std::string>> EtcdStore::get_all(const std::vector<std::string>& keys) {
@@ -72,8 +75,8 @@ std::vector<std::optional<std::string>> EtcdStore::get_all(const std::vector<std
   while (values.size() < keys.size()) {
     json ranges = json::array();
     const std::size_t end = std::min(keys.size(), values.size() + kMostInOne);
-    for (std::size_t i = values.size(); i < end; ++i) ranges.push_back(in_txn("request_range", range_request(full(keys[i]))));
-    const auto answer = ask("/v3/kv/txn", {{"success", ranges}}, turn.deadline());
+    for (std::size_t i = values.size(); i < end; ++i) ranges.push_back(find_in_txn(full(keys[i])));
+    const auto answer = ask(kTxn, txn(ranges), turn.deadline());
     for (std::size_t i = 0; i < ranges.size(); ++i) values.push_back(value_of(entry_in_txn(answer.body, i)));
   }
   return values;
@@ -81,23 +84,22 @@ std::vector<std::optional<std::string>> EtcdStore::get_all(const std::vector<std
 
 void EtcdStore::set(const std::string& key, const std::string& value) {
   const Turn turn(*this);
-  ask("/v3/kv/put", put(full(key), value), turn.deadline());
+  ask(kTxn, txn(json::array({put_in_txn(full(key), value, lease_)})), turn.deadline());
 }
 
 std::int64_t EtcdStore::add(const std::string& key, std::int64_t delta) {
   const Turn turn(*this);
   const std::string counter = full(key);
   const std::string number = std::to_string(++adds_);
-  const json look = {in_txn("request_range", range_request(counter)), in_txn("request_range", range_request(ticket_))};
-  auto answer = ask("/v3/kv/txn", {{"success", look}}, turn.deadline());
+  const json look = json::array({find_in_txn(counter), find_in_txn(ticket_)});
+  auto answer = ask(kTxn, txn(look), turn.deadline());
   while (true) {
     const json held = entry_in_txn(answer.body, 0);
     const std::int64_t sum = count_of(held) + delta;
     // The sum and the ticket are written both or neither: an addition whose answer was lost is found again by it.
-    const json write = {in_txn("request_put", put(counter, std::to_string(sum))),
-                        in_txn("request_put", put(ticket_, number + " " + std::to_string(sum)))};
-    answer = ask("/v3/kv/txn", {{"compare", {if_unchanged(counter, held)}}, {"success", write}, {"failure", look}},
-                 turn.deadline());
+    const json write = json::array({put_in_txn(counter, std::to_string(sum), lease_),
+                                    put_in_txn(ticket_, number + " " + std::to_string(sum), lease_)});
+    answer = ask(kTxn, txn(if_unchanged(counter, held), write, look), turn.deadline());
     if (succeeded(answer.body)) return sum;
     if (!answer.repeated) continue;
     if (const auto done = sum_of_ticket(value_of(entry_in_txn(answer.body, 1)), number)) return *done;
@@ -107,18 +109,17 @@ std::int64_t EtcdStore::add(const std::string& key, std::int64_t delta) {
 bool EtcdStore::replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) {
   const Turn turn(*this);
   const std::string name = full(key);
-  const json write = {in_txn("request_put", put(name, value))};
-  const json look = {in_txn("request_range", range_request(name))};
-  const auto answer = ask("/v3/kv/txn", {{"compare", {if_holds(name, expected)}}, {"success", write}, {"failure", look}},
-                          turn.deadline());
+  const json write = json::array({put_in_txn(name, value, lease_)});
+  const auto answer =
+      ask(kTxn, txn(if_holds(name, expected), write, json::array({find_in_txn(name)})), turn.deadline());
   return succeeded(answer.body) || value_of(entry_in_txn(answer.body, 0)) == value;
 }
 
-EtcdAnswer EtcdStore::ask(const std::string& path, const json& request, Deadline deadline) {
+etcd::Answer EtcdStore::ask(const std::string& path, const json& request, Deadline deadline) {
   keep_lease(deadline);
   bool repeated = false;
   while (true) {
-    EtcdAnswer answer = client_.call(path, request, deadline);
+    etcd::Answer answer = client_.call(path, request, deadline);
     answer.repeated = repeated = repeated || answer.repeated;
     if (answer.refusal.empty()) return answer;
     if (answer.refusal.find("lease not found") == std::string::npos || Clock::now() >= deadline) {
@@ -130,7 +131,7 @@ EtcdAnswer EtcdStore::ask(const std::string& path, const json& request, Deadline
 
 void EtcdStore::keep_lease(Deadline deadline) {
   if (Clock::now() - lease_used_ < options_.lease / 3) return;
-  const auto answer = client_.call("/v3/lease/keepalive", {{"ID", lease_}}, deadline);
+  const auto answer = client_.call(kKeepAlive, json::object({{"ID", lease_}}), deadline);
   if (lease_is_alive(answer.body)) {
     lease_used_ = Clock::now();
   } else {
@@ -140,14 +141,14 @@ void EtcdStore::keep_lease(Deadline deadline) {
 
 void EtcdStore::grant_lease(Deadline deadline) {
   const auto first = std::exchange(lease_used_, Clock::now()) == Deadline{};
-  const json request = {{"ID", lease_}, {"TTL", std::to_string(options_.lease.count())}};
+  const auto request = json::object({{"ID", lease_}, {"TTL", std::to_string(options_.lease.count())}});
   const auto answer = client_.call("/v3/lease/grant", request, deadline);
   if (!answer.refusal.empty() && answer.refusal.find("already exists") == std::string::npos) {
     fail(ErrorKind::io, "etcd", "{} gives no lease: {}", describe(), answer.refusal);
   }
   if (first) {
     // Another store made it, perhaps long ago.
-    if (!answer.refusal.empty()) client_.call("/v3/lease/keepalive", {{"ID", lease_}}, deadline);
+    if (!answer.refusal.empty()) client_.call(kKeepAlive, json::object({{"ID", lease_}}), deadline);
   } else {
     log_warning("etcd had let go of the keys under {}: no launcher of the job used them for {} s", prefix_,
                 options_.lease.count());

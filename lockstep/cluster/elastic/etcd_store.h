@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
-#include <lockstep/cluster/etcd/etcd_client.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <chrono>
 #include <mutex>
@@ -10,7 +10,7 @@
 namespace lockstep::cluster::elastic {
 
 struct EtcdStoreOptions {
-  EtcdAddress address;
+  etcd::Address address;
   std::string job;  ///< the keys lie under /lockstep/<job>/
   /// How long one call may take. Servers may be started again meanwhile: a call then takes that long and succeeds.
   std::chrono::milliseconds timeout{60'000};
@@ -35,9 +35,8 @@ class EtcdStore final : public KeyValueStore {
   class Turn;
 
   std::string full(const std::string& key) const;
-  nlohmann::json put(const std::string& full_key, const std::string& value) const;
   /// Asks, keeps the lease alive, and makes it anew when etcd let it go.
-  EtcdAnswer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
+  etcd::Answer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
   void keep_lease(Deadline deadline);
   void grant_lease(Deadline deadline);
 
@@ -46,7 +45,7 @@ class EtcdStore final : public KeyValueStore {
   const std::string lease_;   ///< its number, the same in all stores of a job
   const std::string ticket_;  ///< a key of this store alone, which holds what its last `add` came to
   std::timed_mutex mutex_;    ///< over all below
-  EtcdClient client_;
+  etcd::Client client_;
   std::int64_t adds_ = 0;
   Deadline lease_used_{};
 };

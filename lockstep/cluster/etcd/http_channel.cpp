@@ -4,13 +4,10 @@
 #include <lockstep/cluster/etcd/tls_context.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
 
-namespace lockstep::cluster {
+namespace lockstep::cluster::etcd {
 namespace {
 
 namespace asio = boost::asio;
@@ -30,6 +27,9 @@ using ErrorCode = boost::system::error_code;
   if (error.category() == make_error_code(http::error::bad_version).category()) {
     fail(ErrorKind::data, "etcd", "the answer is no HTTP: {}", error.message());
   }
+  if (error.category() == asio::error::get_ssl_category()) {
+    fail(ErrorKind::data, "etcd", "TLS failed while {} ({})", step, error.message());
+  }
   fail(ErrorKind::io, "etcd", "{} while {}", error.message(), step);
 }
 
@@ -46,7 +46,7 @@ struct HttpChannel::State {
   std::size_t longest_answer;
   asio::io_context context{1};
   std::optional<beast::tcp_stream> plain;
-  std::optional<beast::ssl_stream<beast::tcp_stream>> secured;
+  std::optional<TlsStream> secured;
   beast::flat_buffer buffer;
   bool connected = false;
 
@@ -75,7 +75,7 @@ void HttpChannel::State::connect(Deadline deadline) {
   } else {
     plain.emplace(context);
   }
-  const auto endpoints = detail::look_up(server.host, server.port, deadline);
+  const auto endpoints = look_up(server.host, server.port, deadline);
   socket().expires_at(deadline);
   complete("connecting", [&](auto done) { socket().async_connect(endpoints, done); });
   socket().socket().set_option(asio::ip::tcp::no_delay(true));
@@ -117,4 +117,4 @@ HttpAnswer HttpChannel::post(const std::string& target, const std::string& json,
   return state_->secured ? state_->exchange(*state_->secured, request) : state_->exchange(*state_->plain, request);
 }
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep::cluster::etcd

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace lockstep::cluster {
+namespace lockstep::cluster::etcd {
 
 struct HttpServer {
   std::string host;  ///< a name or an address, IPv6 without brackets
@@ -52,4 +52,4 @@ class HttpChannel {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep::cluster::etcd

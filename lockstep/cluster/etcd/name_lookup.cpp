@@ -1,15 +1,14 @@
 #include <lockstep/base/error.h>
+#include <lockstep/cluster/elastic/deadline_thread.h>
 #include <lockstep/cluster/etcd/name_lookup.h>
 
 #include <netdb.h>
 
 #include <boost/asio/ip/address.hpp>
 #include <cstring>
-#include <future>
 #include <memory>
-#include <thread>
 
-namespace lockstep::cluster::detail {
+namespace lockstep::cluster::etcd {
 namespace {
 
 using boost::asio::ip::tcp;
@@ -46,18 +45,15 @@ std::vector<tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
   const auto address = boost::asio::ip::make_address(host, not_an_address);
   if (!not_an_address) return {tcp::endpoint(address, port)};
 
-  // getaddrinfo cannot be interrupted; a thread that nobody waits for asks, and what it finds too late is dropped.
-  std::packaged_task<Found()> task([host, port] { return ask_the_system(host, port); });
-  auto answer = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (answer.wait_until(deadline) != std::future_status::ready) {
-    fail(ErrorKind::timeout, "etcd", "the name '{}' was not resolved in time", host);
+  // getaddrinfo has no deadline of its own.
+  elastic::DeadlineThread thread;
+  const auto limit = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto found = thread.within(limit, [host, port] { return ask_the_system(host, port); });
+  if (!found) fail(ErrorKind::timeout, "etcd", "the name '{}' was not resolved in time", host);
+  if (found->error != 0) {
+    fail(ErrorKind::io, "etcd", "the name '{}' does not resolve: {}", host, ::gai_strerror(found->error));
   }
-  Found found = answer.get();
-  if (found.error != 0) {
-    fail(ErrorKind::io, "etcd", "the name '{}' does not resolve: {}", host, ::gai_strerror(found.error));
-  }
-  return found.endpoints;
+  return found->endpoints;
 }
 
-}  // namespace lockstep::cluster::detail
+}  // namespace lockstep::cluster::etcd

@@ -4,7 +4,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 
-namespace lockstep::cluster {
+namespace lockstep::cluster::etcd {
 namespace {
 
 namespace ssl = boost::asio::ssl;
@@ -38,7 +38,7 @@ ssl::context make_tls_context(const TlsFiles& files) {
   return context;
 }
 
-void name_server(boost::beast::ssl_stream<boost::beast::tcp_stream>& stream, const std::string& host) {
+void name_server(TlsStream& stream, const std::string& host) {
   stream.set_verify_callback(ssl::host_name_verification(host));
   ErrorCode is_name;
   boost::asio::ip::make_address(host, is_name);
@@ -48,4 +48,4 @@ void name_server(boost::beast::ssl_stream<boost::beast::tcp_stream>& stream, con
   }
 }
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep::cluster::etcd

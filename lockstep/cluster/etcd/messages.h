@@ -7,13 +7,15 @@
 #include <optional>
 #include <string>
 
-namespace lockstep::cluster::detail {
+namespace lockstep::cluster::etcd {
 
-nlohmann::json range_request(const std::string& key);
-nlohmann::json put_request(const std::string& key, const std::string& value, const std::string& lease);
+/// Requests inside a transaction: find a key, and write one that lives as long as the lease.
+nlohmann::json find_in_txn(const std::string& key);
+nlohmann::json put_in_txn(const std::string& key, const std::string& value, const std::string& lease);
 
-/// As one of the requests of a transaction; `kind` is request_range or request_put.
-nlohmann::json in_txn(const char* kind, const nlohmann::json& request);
+/// A transaction that does all of `requests`, or, with a condition, one of two lists of them.
+nlohmann::json txn(const nlohmann::json& requests);
+nlohmann::json txn(const nlohmann::json& condition, const nlohmann::json& then, const nlohmann::json& otherwise);
 
 /// A transaction's condition that `key` holds `value`; nullopt: that it does not exist.
 nlohmann::json if_holds(const std::string& key, const std::optional<std::string>& value);
@@ -39,4 +41,4 @@ std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& tick
 /// Whether an answer to "keep alive" speaks of a lease that exists.
 bool lease_is_alive(const nlohmann::json& answer);
 
-}  // namespace lockstep::cluster::detail
+}  // namespace lockstep::cluster::etcd

@@ -1,13 +1,13 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/cluster/etcd/etcd_client.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <thread>
 
-namespace lockstep::cluster {
+namespace lockstep::cluster::etcd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -24,7 +24,7 @@ constexpr int kResourceExhausted = 8;
 constexpr int kUnavailable = 14;
 
 struct Verdict {
-  std::optional<EtcdAnswer> answer;
+  std::optional<Answer> answer;
   std::string try_again;  ///< why, where there is no answer
 };
 
@@ -46,13 +46,14 @@ Verdict judge_answer(const HttpServer& server, const std::string& path, const Ht
   if (!json.is_object()) {
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
   }
-  if (answer.status == 200 && !json.contains("error")) return {EtcdAnswer{json, "", false}, ""};
+  if (answer.status == 200 && !json.contains("error")) return {Answer{json, "", false}, ""};
   const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
-  if (!message.is_string()) refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+  if (!message.is_string())
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
   const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
   const std::string reason = message.get<std::string>();
   if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};
-  return {EtcdAnswer{json, reason, false}, ""};
+  return {Answer{json, reason, false}, ""};
 }
 
 Verdict attempt(HttpChannel& channel, const std::string& path, const std::string& request, Clock::time_point deadline) {
@@ -68,13 +69,13 @@ Verdict attempt(HttpChannel& channel, const std::string& path, const std::string
 
 }  // namespace
 
-EtcdClient::EtcdClient(const EtcdAddress& address) {
+Client::Client(const Address& address) {
   if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
   for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
   reasons_.resize(channels_.size());
 }
 
-EtcdAnswer EtcdClient::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
+Answer Client::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
   const std::string text = request.dump();
   const auto begin = Clock::now();
   auto next_word = begin + seconds(2);
@@ -114,10 +115,10 @@ EtcdAnswer EtcdClient::call(const std::string& path, const nlohmann::json& reque
   }
 }
 
-std::string EtcdClient::describe() const {
+std::string Client::describe() const {
   std::vector<std::string> servers;
   for (const HttpChannel& channel : channels_) servers.push_back(channel.server().text());
   return fmt::format("etcd at {}", fmt::join(servers, ", "));
 }
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep::cluster::etcd

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cluster {
+namespace lockstep::cluster::etcd {
 
-struct EtcdAddress {
+struct Address {
   std::vector<HttpServer> servers;  ///< of one cluster; any of them will do
   std::optional<TlsFiles> tls{};    ///< nullopt: plain HTTP
 };
 
 /// What a request came to.
-struct EtcdAnswer {
+struct Answer {
   nlohmann::json body;  ///< an object
   std::string refusal;  ///< etcd's reason not to do it, e.g. "etcdserver: requested lease not found"; empty: done
   /// An attempt before this answer ended without one: etcd may have done the same request before.
@@ -25,17 +25,16 @@ struct EtcdAnswer {
 };
 
 /// Talks to one server as long as it answers and to the next when it does not. Not thread-safe.
-class EtcdClient {
+class Client {
  public:
   /// Connects when there is something to ask. Error(invalid_argument) without servers, Error(io) for files of TLS that
   /// cannot be used.
-  explicit EtcdClient(const EtcdAddress& address);
+  explicit Client(const Address& address);
 
   /// Posts `request` to e.g. "/v3/kv/range", again as long as no server answers or the cluster has no leader; says so
   /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(io),
   /// at once, when a server answers something else than an etcd would.
-  EtcdAnswer call(const std::string& path, const nlohmann::json& request,
-                  std::chrono::steady_clock::time_point deadline);
+  Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
 
   /// "etcd at a:2379, b:2379".
   std::string describe() const;
@@ -46,4 +45,4 @@ class EtcdClient {
   std::size_t current_ = 0;
 };
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep::cluster::etcd

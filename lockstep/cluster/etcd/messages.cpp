@@ -1,9 +1,9 @@
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/cluster/etcd/etcd_json.h>
+#include <lockstep/cluster/etcd/messages.h>
 
-namespace lockstep::cluster::detail {
+namespace lockstep::cluster::etcd {
 namespace {
 
 using nlohmann::json;
@@ -27,22 +27,31 @@ std::int64_t integer(const json& owner, const json& text) {
 
 }  // namespace
 
-json range_request(const std::string& key) { return {{"key", to_base64(key)}}; }
-
-json put_request(const std::string& key, const std::string& value, const std::string& lease) {
-  return {{"key", to_base64(key)}, {"value", to_base64(value)}, {"lease", lease}};
+json find_in_txn(const std::string& key) {
+  const auto request = json::object({{"key", to_base64(key)}});
+  return json::object({{"request_range", request}});
 }
 
-json in_txn(const char* kind, const json& request) { return json::object({{kind, request}}); }
+json put_in_txn(const std::string& key, const std::string& value, const std::string& lease) {
+  const auto request = json::object({{"key", to_base64(key)}, {"value", to_base64(value)}, {"lease", lease}});
+  return json::object({{"request_put", request}});
+}
+
+json txn(const json& requests) { return json::object({{"success", requests}}); }
+
+json txn(const json& condition, const json& then, const json& otherwise) {
+  return json::object({{"compare", json::array({condition})}, {"success", then}, {"failure", otherwise}});
+}
 
 json if_holds(const std::string& key, const std::optional<std::string>& value) {
   if (!value) return if_unchanged(key, nullptr);
-  return {{"key", to_base64(key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(*value)}};
+  return json::object(
+      {{"key", to_base64(key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(*value)}});
 }
 
 json if_unchanged(const std::string& key, const json& entry) {
   const json revision = entry.is_null() ? json("0") : field(entry, "mod_revision");
-  return {{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}};
+  return json::object({{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}});
 }
 
 bool succeeded(const json& answer) { return answer.contains("succeeded") && answer["succeeded"] == true; }
@@ -82,4 +91,4 @@ bool lease_is_alive(const json& answer) {
   return result.is_object() && result.contains("TTL") && integer(answer, result["TTL"]) > 0;
 }
 
-}  // namespace lockstep::cluster::detail
+}  // namespace lockstep::cluster::etcd
