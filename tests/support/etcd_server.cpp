@@ -53,7 +53,7 @@ std::uint16_t EtcdServer::port(int member) const {
 
 std::string EtcdServer::endpoints() const {
   std::string text = endpoint(0);
-  for (int member = 1; member < options_.members; ++member) text += "," + endpoint(member);
+  for (int member = 1; member < options_.members; ++member) text.append(",").append(endpoint(member));
   return text;
 }
 
@@ -111,7 +111,7 @@ void EtcdServer::wait_until_ready(int member) {
   const auto ready = [&] {
     const std::string log = lines();
     const auto begin = log.rfind("\"starting an etcd server\"");
-    return begin != std::string::npos && log.find(X, begin) != std::string::npos;
+    return begin != std::string::npos && log.find("\"serving client traffic", begin) != std::string::npos;
   };
   while (!ready()) {
     if (waited.process->poll() || std::chrono::steady_clock::now() > deadline) {

@@ -79,40 +79,41 @@ Answer Client::call(const std::string& path, const nlohmann::json& request, Cloc
   const std::string text = request.dump();
   const auto begin = Clock::now();
   auto next_word = begin + seconds(2);
-  bool repeated = false;
   milliseconds pause(5);
   std::fill(reasons_.begin(), reasons_.end(), "");
   for (std::size_t attempts = 1;; ++attempts) {
-    const auto limit = std::min(deadline, Clock::now() + kLongestAttempt);
-    Verdict verdict = attempt(channels_[current_], path, text, limit);
+    HttpChannel& channel = channels_[current_];
+    Verdict verdict = attempt(channel, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
     if (verdict.answer) {
-      verdict.answer->repeated = repeated;
+      verdict.answer->repeated = attempts > 1;
       return std::move(*verdict.answer);
     }
-    repeated = true;
-    reasons_[current_] = fmt::format("{}: {}", channels_[current_].server().text(), verdict.try_again);
+    reasons_[current_] = fmt::format("{}: {}", channel.server().text(), verdict.try_again);
     current_ = (current_ + 1) % channels_.size();
-
-    const auto now = Clock::now();
-    const auto waited = std::chrono::round<seconds>(now - begin);
-    if (now >= deadline) {
-      std::vector<std::string> reasons;
-      std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
-                   [](const std::string& reason) { return !reason.empty(); });
-      fail(ErrorKind::timeout, "etcd",
-           "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or "
-           "correct --rdzv_endpoint",
-           std::chrono::duration<double>(now - begin).count(), fmt::join(reasons, "; "));
-    }
-    if (now >= next_word) {
-      log_warning("waiting for etcd: {} s of at most {} s ({})", waited.count(),
+    if (Clock::now() >= next_word) {
+      log_warning("waiting for etcd: {} s of at most {} s ({})",
+                  std::chrono::round<seconds>(Clock::now() - begin).count(),
                   std::chrono::ceil<seconds>(deadline - begin).count(), verdict.try_again);
-      next_word = now + seconds(10);
+      next_word = Clock::now() + seconds(10);
     }
-    if (attempts % channels_.size() != 0) continue;  // the next server may be there
-    std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
-    pause = std::min(pause * 2, kLongestPause);
+    // The next server may be there; when all have been asked, some time has to pass.
+    if (attempts % channels_.size() == 0) {
+      std::this_thread::sleep_until(std::min(deadline, Clock::now() + pause));
+      pause = std::min(pause * 2, kLongestPause);
+    }
+    if (Clock::now() >= deadline) give_up(Clock::now() - begin);
   }
+}
+
+void Client::give_up(Clock::duration waited) const {
+  std::vector<std::string> reasons;
+  std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
+               [](const std::string& reason) { return !reason.empty(); });
+  fail(
+      ErrorKind::timeout, "etcd",
+      "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or correct "
+      "--rdzv_endpoint",
+      std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "));
 }
 
 std::string Client::describe() const {

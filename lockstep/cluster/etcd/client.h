@@ -40,6 +40,8 @@ class Client {
   std::string describe() const;
 
  private:
+  [[noreturn]] void give_up(std::chrono::steady_clock::duration waited) const;
+
   std::vector<HttpChannel> channels_;
   std::vector<std::string> reasons_;  ///< why each server did not answer last
   std::size_t current_ = 0;

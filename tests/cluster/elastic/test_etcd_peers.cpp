@@ -21,7 +21,7 @@ EtcdStoreOptions options_for(std::uint16_t port) {
   EtcdStoreOptions options;
   options.address.servers = {{"127.0.0.1", port}};
   options.job = "job";
-  options.timeout = 2s;
+  options.timeout = 1s;
   return options;
 }
 
@@ -109,7 +109,7 @@ TEST(EtcdPeers, TooMuch) {
 
 TEST(EtcdPeers, SilenceAndSlowness) {
   EXPECT_THAT(said_of_server(test::stay_silent),
-              AllOf(HasSubstr("timeout: no server of etcd answered within 2."), HasSubstr("waiting for the answer")));
+              AllOf(HasSubstr("timeout: no server of etcd answered within 1."), HasSubstr("waiting for the answer")));
   EXPECT_THAT(said_of_server([](int connection) {
                 for (const char c : http("{}")) {
                   if (!test::write_all(connection, std::string(1, c))) return;

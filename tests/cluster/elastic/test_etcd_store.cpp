@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <atomic>
 #include <memory>
@@ -233,14 +234,23 @@ TEST_F(EtcdStoreTest, TakesTheNextServerWhenOneDoesNotAnswer) {
   EXPECT_EQ(store.get("a"), "1");
 }
 
-/// Hands on what is said between the store and etcd, and drops each `nth` answer with its connection.
+/// Hands on what is said between the store and etcd, and closes the connection in place of each `nth` answer.
 void lose_answers(int connection, std::uint16_t port, int nth, std::atomic<int>& answers) {
   const UniqueFd server = test::connect_to(port);
+  bool asked = false;
   while (true) {
-    const std::string request = test::read_some(connection);
-    if (request.empty() || !test::write_all(server.get(), request)) return;
-    const std::string answer = test::read_some(server.get());
-    if (++answers % nth == 0 || !test::write_all(connection, answer)) return;
+    pollfd ready[] = {{connection, POLLIN, 0}, {server.get(), POLLIN, 0}};
+    ::poll(ready, 2, -1);
+    if (ready[0].revents != 0) {
+      const std::string request = test::read_some(connection);
+      if (request.empty() || !test::write_all(server.get(), request)) return;
+      asked = true;
+    }
+    if (ready[1].revents != 0) {
+      const std::string answer = test::read_some(server.get());
+      if (std::exchange(asked, false) && ++answers % nth == 0) return;
+      if (answer.empty() || !test::write_all(connection, answer)) return;
+    }
   }
 }
 
