@@ -69,7 +69,7 @@ Verdict attempt(HttpChannel& channel, const std::string& path, const std::string
 
 }  // namespace
 
-Client::Client(const Address& address) {
+Client::Client(const Address& address) : tls_(address.tls.has_value()) {
   if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
   for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
   reasons_.resize(channels_.size());

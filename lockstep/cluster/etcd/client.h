@@ -42,6 +42,7 @@ class Client {
  private:
   [[noreturn]] void give_up(std::chrono::steady_clock::duration waited) const;
 
+  bool tls_;
   std::vector<HttpChannel> channels_;
   std::vector<std::string> reasons_;  ///< why each server did not answer last
   std::size_t current_ = 0;

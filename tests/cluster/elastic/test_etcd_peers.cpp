@@ -171,7 +171,8 @@ TEST_F(EtcdTls, BothSidesAreChecked) {
   auto by_name = options({file("ca.pem"), file("client.pem"), file("client.key")});
   by_name.address.servers[0].host = "localhost";
   EXPECT_THAT(said_of(by_name), HasSubstr("certificate verify failed"));
-  EXPECT_THAT(said_of(options_for(etcd_->port())), HasSubstr(kNoEtcd));  // plain HTTP
+  EXPECT_THAT(said_of(options_for(etcd_->port())),
+              AllOf(HasSubstr("the connection was closed"), HasSubstr("--rdzv_conf protocol=https")));
 }
 
 TEST_F(EtcdTls, FilesThatCannotBeUsed) {
