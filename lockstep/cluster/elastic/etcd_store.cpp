@@ -64,7 +64,11 @@ EtcdStore::EtcdStore(const EtcdStoreOptions& options)
 
 std::string EtcdStore::describe() const { return fmt::format("{} under {}", client_.describe(), prefix_); }
 
-std::string EtcdStore::full(const std::string& key) const { return prefix_ + key; }
+std::string EtcdStore::full(const std::string& key) const {
+  // The agents' keys carry the name of their job already.
+  const std::string rooted = "/" + key;
+  return rooted.starts_with(prefix_) ? rooted : prefix_ + key;
+}
 
 std::optional<std::string> EtcdStore::get(const std::string& key) { return get_all({key}).front(); }
 

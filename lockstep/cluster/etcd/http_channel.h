@@ -23,6 +23,8 @@ struct TlsFiles {
   std::string authorities;  ///< who may have signed the server's certificate; empty: whom the system trusts
   std::string certificate;  ///< this client's, where the server asks for one
   std::string key;          ///< that certificate's private key
+
+  bool operator==(const TlsFiles&) const = default;
 };
 
 struct HttpAnswer {
