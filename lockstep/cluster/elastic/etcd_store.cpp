@@ -64,6 +64,11 @@ EtcdStore::EtcdStore(const EtcdStoreOptions& options)
 
 std::string EtcdStore::describe() const { return fmt::format("{} under {}", client_.describe(), prefix_); }
 
+etcd::HttpServer EtcdStore::server() {
+  const Turn turn(*this);
+  return client_.server();
+}
+
 std::string EtcdStore::full(const std::string& key) const {
   // The agents' keys carry the name of their job already.
   const std::string rooted = "/" + key;

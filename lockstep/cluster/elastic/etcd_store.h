@@ -30,6 +30,9 @@ class EtcdStore final : public KeyValueStore {
   bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override;
   std::string describe() const override;
 
+  /// The one that answers, among several.
+  etcd::HttpServer server();
+
  private:
   using Deadline = std::chrono::steady_clock::time_point;
   class Turn;

@@ -36,6 +36,9 @@ class Client {
   /// at once, when a server answers something else than an etcd would.
   Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
 
+  /// The one that is asked next, which answered if any did.
+  const HttpServer& server() const { return channels_[current_].server(); }
+
   /// "etcd at a:2379, b:2379".
   std::string describe() const;
 
