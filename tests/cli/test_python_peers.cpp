@@ -34,18 +34,28 @@ std::array<Captured, 2> python_on_two_hosts(const std::array<Words, 2>& flags) {
   return {std::move(first), second.get()};
 }
 
+void expect_four_ranks(const std::array<Captured, 2>& ran) {
+  for (const auto& host : ran) ASSERT_TRUE(host.status.ok()) << host.err;
+  EXPECT_THAT(lines_of(ran[0].out),
+              UnorderedElementsAre("[rank 0] sum 10 mean gradient 2.5", "[rank 1] sum 10 mean gradient 2.5"));
+  EXPECT_THAT(lines_of(ran[1].out),
+              UnorderedElementsAre("[rank 2] sum 10 mean gradient 2.5", "[rank 3] sum 10 mean gradient 2.5"));
+}
+
 TEST(PythonPeers, RanksOnTwoHostsByNodeRank) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const auto flags = [](const char* node) {
     return Words{"--node_rank", node, "--master_addr", TwoHosts::address(0), "--master_port", "6060"};
   };
-  const auto ran = python_on_two_hosts({flags("0"), flags("1")});
-  for (const auto& host : ran) ASSERT_TRUE(host.status.ok()) << host.err;
-  EXPECT_THAT(lines_of(ran[0].out),
-              UnorderedElementsAre("[rank 0] sum 10 mean gradient 2.5", "[rank 1] sum 10 mean gradient 2.5"));
-  EXPECT_THAT(lines_of(ran[1].out),
-              UnorderedElementsAre("[rank 2] sum 10 mean gradient 2.5", "[rank 3] sum 10 mean gradient 2.5"));
+  expect_four_ranks(python_on_two_hosts({flags("0"), flags("1")}));
+}
+
+TEST(PythonPeers, RanksOnTwoHostsByC10d) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
+  const Words flags = {"--rdzv_backend", "c10d", "--rdzv_endpoint", TwoHosts::address(0)};
+  expect_four_ranks(python_on_two_hosts({flags, flags}));
 }
 
 // ---- a store that Python hosts
