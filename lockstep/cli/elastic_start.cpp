@@ -127,8 +127,7 @@ void check(const NodeFlags& flags) {
   const std::string& backend = flags.rdzv_backend;
   if (backend == "static" || backend == "c10d" || backend == "etcd") return;
   if (backend == "etcd-v2") {
-    fail(ErrorKind::unsupported, "run",
-         "--rdzv_backend etcd-v2: version 2 of etcd's API is not spoken; version 3 is, as --rdzv_backend etcd");
+    refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not spoken; version 3 is, as --rdzv_backend etcd");
   }
   fail(ErrorKind::unsupported, "run",
        "--rdzv_backend '{}' is not part of this version; there are static, c10d and etcd", backend);

@@ -72,6 +72,8 @@ Agent Agent::of_program(const Meeting& meeting, Words flags, Words program) {
   return Agent(command_of(meeting.flags() + flags, program));
 }
 
+Agent Agent::of_program(Words flags, const Words& program) { return Agent(command_of(std::move(flags), program)); }
+
 bool Agent::read_some(milliseconds limit) {
   pollfd watched{child_.out().get(), POLLIN, 0};
   if (::poll(&watched, 1, static_cast<int>(limit.count())) != 1) return false;

@@ -28,6 +28,7 @@ class Agent {
   Agent(const Meeting& meeting, Words flags, const Words& actions, const std::string& program = LOCKSTEP_RANK_PROGRAM);
   Agent(Words flags, const Words& actions);
   static Agent of_program(const Meeting& meeting, Words flags, Words program);
+  static Agent of_program(Words flags, const Words& program);
 
   /// Waits until it has said these words so often. False when it ends first, or says nothing for long.
   bool says(const std::string& words, int times = 1);

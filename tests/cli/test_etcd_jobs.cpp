@@ -4,8 +4,10 @@
 #include <signal.h>
 
 #include <future>
+#include <memory>
+#include <thread>
 
-#include "cli/read_until.h"
+#include "cli/elastic_nodes.h"
 #include "cli/two_nodes.h"
 #include "support/etcd_server.h"
 #include "support/raw_server.h"
@@ -18,10 +20,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What each rank does: say how many there are, and wait for a file named "finish".
-const Words kWaitingRank = {"sh", "-c", "echo world $WORLD_SIZE; until [ -e finish ]; do sleep 0.05; done"};
+const ExitStatus kWell{0, 0};
 
-/// One etcd for all tests, one job for each.
+/// One etcd for all tests, one job for each. Launchers count as lost after a second.
 class EtcdJobs : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -32,29 +33,24 @@ class EtcdJobs : public testing::Test {
     if (const auto why = EtcdServer::obstacle()) GTEST_SKIP() << *why;
   }
 
-  /// `lockstep run` as one of the job's nodes. A node counts as lost after a second.
-  Words node(const std::string& nodes, const Words& program, const std::string& conf = "") const {
+  static Words flags(const std::string& nodes, const std::string& conf = "",
+                     const std::string& endpoints = etcd_->endpoints()) {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    Words words = {
-        "lockstep",       "run",        "--nnodes",        nodes,
-        "--rdzv_backend", "etcd",       "--rdzv_endpoint", etcd_->endpoints(),
-        "--rdzv_id",      test->name(), "--rdzv_conf",     "keep_alive_interval=0.2,last_call_timeout=20" + conf};
-    words.insert(words.end(), program.begin(), program.end());
-    return words;
+    return {"--nnodes=" + nodes, "--rdzv_backend=etcd", "--rdzv_endpoint=" + endpoints,
+            std::string("--rdzv_id=") + test->name(),
+            "--rdzv_conf=keep_alive_interval=0.2,last_call_timeout=20" + conf};
   }
 
-  Child start(const Words& words) const {
-    ChildOptions options;
-    options.arguments = words;
-    options.environment = environment_of_scripts();
-    options.working_directory = folder_.path();
-    options.out = options.err = ChildStream::pipe;
-    return Child(options);
+  /// Ranks that say how many they are, and end when `finish` is called.
+  Agent start_waiting(const Words& flags) const {
+    const std::string script = "echo world $WORLD_SIZE; until [ -e \"$0\" ]; do sleep 0.05; done";
+    return Agent::of_program(flags, {"sh", "-c", script, finish_file()});
   }
+  void finish() const { write_file(finish_file(), ""); }
 
-  void finish() const { write_file(folder_.path() / "finish", ""); }
+  void expect_other_goes_on(bool coordinator_is_killed) const;
 
-  void expect_other_goes_on(int killed);
+  std::string finish_file() const { return (folder_.path() / "finish").string(); }
 
   const TemporaryFolder folder_;
   static std::unique_ptr<EtcdServer> etcd_;
@@ -63,69 +59,75 @@ class EtcdJobs : public testing::Test {
 std::unique_ptr<EtcdServer> EtcdJobs::etcd_;
 
 TEST_F(EtcdJobs, RanksOfTwoNodesTrain) {
-  const Words words = node("2", {LOCKSTEP_EXAMPLES "/toy_ddp"});
-  const auto ran = on_two_nodes(folder_.path(), words, {});
-  for (const auto& node : ran) ASSERT_TRUE(node.status.ok()) << node.err;
-  EXPECT_THAT(ran[0].out + ran[1].out, HasSubstr("[rank 0] replicas on 2 rank(s) are equal\n"));
+  Agent first = Agent::of_program(flags("2"), {LOCKSTEP_EXAMPLES "/toy_ddp"});
+  Agent second = Agent::of_program(flags("2"), {LOCKSTEP_EXAMPLES "/toy_ddp"});
+  EXPECT_EQ(first.wait(), kWell) << first.said();
+  EXPECT_EQ(second.wait(), kWell) << second.said();
+  EXPECT_THAT(first.said() + second.said(), HasSubstr("[rank 0] replicas on 2 rank(s) are equal\n"));
 }
 
-/// Of two launchers, the first of which coordinates, one is killed.
-void EtcdJobs::expect_other_goes_on(int killed) {
-  std::vector<Child> launchers;
-  launchers.push_back(start(node("1:2", kWaitingRank)));
-  std::this_thread::sleep_for(500ms);
-  launchers.push_back(start(node("1:2", kWaitingRank)));
-  Child& victim = launchers[static_cast<std::size_t>(killed)];
-  Child& other = launchers[static_cast<std::size_t>(1 - killed)];
-  ASSERT_THAT(read_until(victim.out(), "world 2\n"), HasSubstr("world 2\n"));
-  ASSERT_THAT(read_until(other.out(), "world 2\n"), HasSubstr("world 2\n"));
-  ASSERT_EQ(::kill(victim.pid(), SIGKILL), 0);
-  EXPECT_THAT(read_until(other.out(), "world 1\n"), HasSubstr("world 1\n"));
+void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
+  Agent first = start_waiting(flags("1:2"));
+  // Whoever takes the first ticket coordinates; the other one comes once it has.
+  std::this_thread::sleep_for(1s);
+  Agent second = start_waiting(flags("1:2"));
+  ASSERT_TRUE(first.says("world 2\n")) << first.said();
+  ASSERT_TRUE(second.says("world 2\n")) << second.said();
+  Agent& victim = coordinator_is_killed ? first : second;
+  Agent& other = coordinator_is_killed ? second : first;
+  victim.kill(SIGKILL);
+  EXPECT_EQ(victim.wait(), (ExitStatus{0, SIGKILL}));
+  ASSERT_TRUE(other.says("world 1\n")) << other.said();
   finish();
-  EXPECT_EQ(other.wait_for(60s), (ExitStatus{0, 0}));
+  EXPECT_EQ(other.wait(), kWell) << other.said();
+  EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 1.0 s"));
 }
 
-TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(0); }
+TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(true); }
 
-TEST_F(EtcdJobs, TheCoordinatorGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(1); }
+TEST_F(EtcdJobs, TheCoordinatorGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(false); }
 
-TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainIsNotNoticed) {
-  Child first = start(node("2", kWaitingRank, ",read_timeout=60"));
-  Child second = start(node("2", kWaitingRank, ",read_timeout=60"));
-  ASSERT_THAT(read_until(first.out(), "world 2\n"), HasSubstr("world 2\n"));
-  ASSERT_THAT(read_until(second.out(), "world 2\n"), HasSubstr("world 2\n"));
+TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
+  Agent first = start_waiting(flags("2"));
+  Agent second = start_waiting(flags("2"));
+  ASSERT_TRUE(first.says("world 2\n")) << first.said();
+  ASSERT_TRUE(second.says("world 2\n")) << second.said();
   etcd_->kill();
-  std::this_thread::sleep_for(3s);  // longer than a node may be silent
+  std::this_thread::sleep_for(3s);  // longer than a launcher may be silent
   etcd_->start();
   etcd_->wait_until_ready();
-  std::this_thread::sleep_for(1500ms);  // time to find nodes lost, for whoever would
+  std::this_thread::sleep_for(2s);  // time to find somebody lost
   finish();
-  for (Child* node : {&first, &second}) {
-    EXPECT_EQ(node->wait_for(60s), (ExitStatus{0, 0}));
-    EXPECT_EQ(read_until(node->out(), "world"), "") << "a second round";
+  for (Agent* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), kWell) << agent->said();
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("waiting for etcd"), Not(HasSubstr("round 2"))));
   }
 }
 
 TEST_F(EtcdJobs, SaysWhenThereIsNoEtcd) {
-  Words words = node("2", kWaitingRank, ",read_timeout=1");
   const std::string nobody = "127.0.0.1:" + std::to_string(RawServer([](int) {}).port());
-  *std::find(words.begin(), words.end(), etcd_->endpoints()) = nobody;
-  const auto ran = run_in(folder_.path(), words);
-  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("no server of etcd answered within 1.0 s"), HasSubstr(nobody),
-                             HasSubstr("Connection refused"), HasSubstr("--rdzv_endpoint")));
+  Agent agent = start_waiting(flags("2", ",read_timeout=1", nobody));
+  EXPECT_EQ(agent.wait(), (ExitStatus{1, 0}));
+  EXPECT_THAT(agent.said(), AllOf(HasSubstr("no server of etcd answered within 1."), HasSubstr(nobody),
+                                  HasSubstr("Connection refused"), HasSubstr("--rdzv_endpoint")));
 }
 
 TEST_F(EtcdJobs, SaysWhatTheFlagsMustBe) {
-  Words words = node("2", kWaitingRank);
-  words[5] = "etcd-v2";
-  auto ran = run_in(folder_.path(), words);
-  EXPECT_EQ(ran.status, (ExitStatus{2, 0}));
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("etcd-v2"), HasSubstr("--rdzv_backend etcd")));
-
-  ran = run_in(folder_.path(), {"lockstep", "run", "--nnodes", "2", "--rdzv_backend", "etcd", "true"});
-  EXPECT_EQ(ran.status, (ExitStatus{2, 0}));
-  EXPECT_THAT(ran.err, HasSubstr("needs --rdzv_endpoint"));
+  const auto said = [&](Words changed) {
+    Words words = flags("2");
+    words.insert(words.end(), changed.begin(), changed.end());
+    Agent agent = start_waiting(words);
+    EXPECT_EQ(agent.wait(), (ExitStatus{2, 0}));
+    return agent.said();
+  };
+  EXPECT_THAT(said({"--rdzv_conf=lease=never"}), HasSubstr("lease=never"));
+  EXPECT_THAT(said({"--rdzv_conf=is_host=1"}), HasSubstr("no node holds an etcd"));
+  Agent old = start_waiting({"--nnodes=2", "--rdzv_backend=etcd-v2", "--rdzv_endpoint=127.0.0.1"});
+  EXPECT_EQ(old.wait(), (ExitStatus{2, 0}));
+  EXPECT_THAT(old.said(), AllOf(HasSubstr("etcd-v2"), HasSubstr("--rdzv_backend etcd")));
+  Agent nameless = start_waiting({"--nnodes=2", "--rdzv_backend=etcd", "--rdzv_endpoint=127.0.0.1"});
+  EXPECT_EQ(nameless.wait(), (ExitStatus{2, 0}));
+  EXPECT_THAT(nameless.said(), HasSubstr("needs --rdzv_id"));
 }
 
 TEST_F(EtcdJobs, PythonRanksOnTwoHosts) {
@@ -134,9 +136,10 @@ TEST_F(EtcdJobs, PythonRanksOnTwoHosts) {
   EtcdServer::Options options;
   options.host = TwoHosts::address(0);
   options.prefix = TwoHosts::on(0, {});
-  EtcdServer etcd(options);
-  Words words = node("2", {LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_ranks.py"});
-  *std::find(words.begin(), words.end(), etcd_->endpoints()) = etcd.endpoints();
+  const EtcdServer etcd(options);
+  Words words = flags("2", "", etcd.endpoints());
+  words.insert(words.begin(), {"lockstep", "run"});
+  words.insert(words.end(), {LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_ranks.py"});
   const auto host = [&](int index) {
     return run_in(folder_.path(), TwoHosts::on(index, words), {{"GLOO_SOCKET_IFNAME", TwoHosts::interface(index)}});
   };
