@@ -113,15 +113,13 @@ TEST_F(EtcdJobs, SaysWhenThereIsNoEtcd) {
 }
 
 TEST_F(EtcdJobs, SaysWhatTheFlagsMustBe) {
-  const auto said = [&](Words changed) {
-    Words words = flags("2");
-    words.insert(words.end(), changed.begin(), changed.end());
-    Agent agent = start_waiting(words);
+  const auto said = [&](const std::string& conf) {
+    Agent agent = start_waiting(flags("2", conf));
     EXPECT_EQ(agent.wait(), (ExitStatus{2, 0}));
     return agent.said();
   };
-  EXPECT_THAT(said({"--rdzv_conf=lease=never"}), HasSubstr("lease=never"));
-  EXPECT_THAT(said({"--rdzv_conf=is_host=1"}), HasSubstr("no node holds an etcd"));
+  EXPECT_THAT(said(",lease=never"), HasSubstr("lease=never"));
+  EXPECT_THAT(said(",is_host=1"), HasSubstr("no node holds an etcd"));
   Agent old = start_waiting({"--nnodes=2", "--rdzv_backend=etcd-v2", "--rdzv_endpoint=127.0.0.1"});
   EXPECT_EQ(old.wait(), (ExitStatus{2, 0}));
   EXPECT_THAT(old.said(), AllOf(HasSubstr("etcd-v2"), HasSubstr("--rdzv_backend etcd")));
