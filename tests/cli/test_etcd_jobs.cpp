@@ -42,9 +42,9 @@ class EtcdJobs : public testing::Test {
   }
 
   /// Ranks that say how many they are, and end when `finish` is called.
-  Agent start_waiting(const Words& flags) const {
+  Agent start_waiting(const Words& words) const {
     const std::string script = "echo world $WORLD_SIZE; until [ -e \"$0\" ]; do sleep 0.05; done";
-    return Agent::of_program(flags, {"sh", "-c", script, finish_file()});
+    return Agent::of_program(words, {"sh", "-c", script, finish_file()});
   }
   void finish() const { write_file(finish_file(), ""); }
 
