@@ -17,7 +17,8 @@ find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+find_package(Boost 1.74 REQUIRED)  # headers alone: Asio and Beast
 find_package(ZLIB REQUIRED)
 
 # Debian's package refers to targets of optional features it was built without; the warnings say nothing to a user.

@@ -6,10 +6,10 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libtorch-dev libgloo-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
-  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev zlib1g-dev
+  libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
 )
 test_packages=(
-  libgtest-dev python3 python3-torch python3-torchvision openssh-client iproute2 slurm-wlm munge
+  libgtest-dev python3 python3-torch python3-torchvision openssh-client iproute2 slurm-wlm munge etcd-server openssl
   clang-format clang-tidy spin gcc libc6-dev
 )
 

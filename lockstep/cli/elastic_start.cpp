@@ -3,6 +3,8 @@
 #include <lockstep/cli/elastic_start.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cluster/elastic/agent.h>
+#include <lockstep/cluster/elastic/etcd_options.h>
+#include <lockstep/cluster/elastic/etcd_store.h>
 #include <lockstep/cluster/elastic/memory_store.h>
 #include <lockstep/cluster/elastic/rendezvous.h>
 
@@ -58,7 +60,8 @@ elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, i
 elastic::C10dEndpoint static_endpoint(const NodeFlags& flags, elastic::AgentOptions& options) {
   const auto nodes = node_count_of(flags);
   if (nodes.least != nodes.most) {
-    refuse("--nnodes {} is for --rdzv_backend c10d: static nodes have numbers, and none may be missing", flags.nnodes);
+    refuse("--nnodes {} is for --rdzv_backend c10d or etcd: static nodes have numbers, and none may be missing",
+           flags.nnodes);
   }
   const int node = given_node_rank(flags);
   const auto endpoint = endpoint_of(flags, kStaticPort);
@@ -79,6 +82,18 @@ elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf
   return {endpoint->host, endpoint->port, conf.is_host};
 }
 
+elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  if (conf.is_host) refuse("--rdzv_conf is_host is for --rdzv_backend c10d: no node holds an etcd");
+  auto etcd = elastic::etcd_options(flags.rdzv_endpoint, flags.rdzv_id, conf.of_backend);
+  if (conf.read_timeout) etcd.timeout = *conf.read_timeout;
+  if (flags.node_rank) options.node.given_rank = given_node_rank(flags);
+  const auto store = std::make_shared<elastic::EtcdStore>(etcd);
+  const auto server = store->server();
+  options.address = flags.local_addr.empty() ? elastic::address_for_others(server.host, server.port) : flags.local_addr;
+  options.node.host = elastic::name_of_host(options.address);
+  return store;
+}
+
 bool is_one_node(const NodeFlags& flags) {
   return flags.standalone || (flags.rdzv_backend == "static" && node_count_of(flags).most == 1);
 }
@@ -89,9 +104,15 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
     options.node.host = elastic::name_of_host(options.address);
     return std::make_shared<elastic::MemoryStore>();
   }
+  if (flags.rdzv_backend == "etcd") return open_etcd(flags, conf, options);
+  if (!conf.of_backend.empty()) {
+    refuse("--rdzv_conf {} is for --rdzv_backend etcd, and this is {}", conf.of_backend.begin()->first,
+           flags.rdzv_backend);
+  }
   const auto endpoint =
       flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
-  const auto opened = elastic::open_c10d(endpoint, {conf.join_timeout, conf.read_timeout});
+  const auto opened =
+      elastic::open_c10d(endpoint, {conf.join_timeout, conf.read_timeout.value_or(std::chrono::seconds(10))});
   options.node.holds_store = opened.held_here;
   options.store_has_holder = true;
   options.address =
@@ -103,9 +124,13 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
 void check(const NodeFlags& flags) {
   const auto nodes = node_count_of(flags);
   if (flags.standalone && nodes.most > 1) refuse("--standalone is one node, and --nnodes is {}", flags.nnodes);
-  if (flags.rdzv_backend == "static" || flags.rdzv_backend == "c10d") return;
-  fail(ErrorKind::unsupported, "run", "--rdzv_backend '{}' is not part of this version; there are static and c10d",
-       flags.rdzv_backend);
+  const std::string& backend = flags.rdzv_backend;
+  if (backend == "static" || backend == "c10d" || backend == "etcd") return;
+  if (backend == "etcd-v2") {
+    refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not spoken; version 3 is, as --rdzv_backend etcd");
+  }
+  fail(ErrorKind::unsupported, "run",
+       "--rdzv_backend '{}' is not part of this version; there are static, c10d and etcd", backend);
 }
 
 }  // namespace

@@ -131,14 +131,17 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
   add("--master-addr,--master_addr", flags.master_addr, "Address of node 0 (static)", "HOST");
   add("--master-port,--master_port", flags.master_port, "Port of node 0 where the nodes meet (default: 29500)", "PORT");
   add("--rdzv-backend,--rdzv_backend", flags.rdzv_backend,
-      "static (nodes with given numbers; default), c10d (one of the launchers holds the store where they meet)",
+      "static (nodes with given numbers; default), c10d (one of the launchers holds the store where they meet), etcd "
+      "(an etcd does, so that any launcher may be lost)",
       "NAME");
   add("--rdzv-endpoint,--rdzv_endpoint", flags.rdzv_endpoint,
-      "Where the nodes meet, the same on all of them (port by default: 29400 for c10d)", "HOST[:PORT]");
+      "Where the nodes meet, the same on all of them (port by default: 29400 for c10d, 2379 for etcd, of which "
+      "several servers may be given with commas)",
+      "HOST[:PORT]");
   add("--rdzv-id,--rdzv_id", flags.rdzv_id, "Name of the job, the same on all nodes", "NAME");
   add("--rdzv-conf,--rdzv_conf", flags.rdzv_conf,
       "is_host, join_timeout, last_call_timeout, close_timeout, read_timeout, keep_alive_interval, "
-      "keep_alive_max_attempt",
+      "keep_alive_max_attempt; for etcd: lease, protocol, ca_cert, ssl_cert, ssl_cert_key",
       "KEY=VALUE,...");
   command.add_flag("--standalone", flags.standalone, "The whole job is here, whatever the --rdzv_* flags say");
   add("--max-restarts,--max_restarts", flags.max_restarts,

@@ -71,7 +71,8 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
       {"timeout", seconds(&RdzvConf::join_timeout)},  // as the static backend calls it
       {"last_call_timeout", seconds(&RdzvConf::last_call_timeout)},
       {"close_timeout", seconds(&RdzvConf::close_timeout)},
-      {"read_timeout", seconds(&RdzvConf::read_timeout)},
+      {"read_timeout",
+       [](RdzvConf& conf, const auto& key, const auto& value) { conf.read_timeout = parse_seconds(key, value); }},
       {"keep_alive_interval", seconds(&RdzvConf::keep_alive_interval)},
       {"keep_alive_max_attempt", [](RdzvConf& conf, const auto& key,
                                     const auto& value) { conf.keep_alive_max_attempt = parse_attempts(key, value); }},
@@ -84,6 +85,7 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
       {"ssl_cert_key", of_backend},
       {"ca_cert", of_backend},
       {"cacert", of_backend},
+      {"lease", of_backend},
   };
   return table;
 }

@@ -76,6 +76,7 @@ Agent Agent::of_program(const Meeting& meeting, Words flags, Words program) {
 Agent Agent::on_host(int host, Words flags, const Words& actions) {
   return Agent(TwoHosts::on(host, command_of(std::move(flags), Words{LOCKSTEP_RANK_PROGRAM} + actions)));
 }
+Agent Agent::of_program(Words flags, const Words& program) { return Agent(command_of(std::move(flags), program)); }
 
 bool Agent::read_some(milliseconds limit) {
   pollfd watched{child_.out().get(), POLLIN, 0};

@@ -30,6 +30,7 @@ class Agent {
   static Agent of_program(const Meeting& meeting, Words flags, Words program);
   /// On one of two hosts (TwoHosts).
   static Agent on_host(int host, Words flags, const Words& actions);
+  static Agent of_program(Words flags, const Words& program);
 
   /// Waits until it has said these words so often. False when it ends first, or says nothing for long.
   bool says(const std::string& words, int times = 1);

@@ -1,10 +1,10 @@
 // Ways in that start the same command on each of several nodes.
 #include "cli/port.h"
+#include "cli/read_until.h"
 #include "cli/two_nodes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <future>
 
@@ -68,23 +68,9 @@ TEST(Nodes, ANodeThatWaitsInVainSaysForWhom) {
   EXPECT_THAT(unknown.err, AllOf(HasSubstr("2 of the nodes 127.0.0.2, 127.0.0.3"), HasSubstr("LOCKSTEP_NODE_ADDR")));
 }
 
-constexpr const char* kNoNamespaces = "network namespaces cannot be made here (needs root and iproute2)";
-
-/// Reads until `words` were said; what was read.
-std::string read_until(const UniqueFd& stream, const std::string& words) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (text.find(words) == std::string::npos) {
-    const ssize_t count = ::read(stream.get(), buffer.data(), buffer.size());
-    if (count <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  return text;
-}
-
 TEST(Nodes, TheSameCommandOnTwoHostsAndNothingElse) {
   const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << kNoNamespaces;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Workbench bench;
   const Words words = bench.train({"parallel.nodes=[{addr: 10.77.0.1}, {addr: 10.77.0.2}]", "parallel.ctrl_port=9988"});
   ChildOptions second;
@@ -124,7 +110,7 @@ TEST(OldLaunchers, LocalRanksAreCountedWhenTheyMeet) {
 
 TEST(OldLaunchers, AMasterOnAnotherHost) {
   const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << kNoNamespaces;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Workbench bench;
   const Environment master = {{"MASTER_ADDR", TwoHosts::address(0)}, {"MASTER_PORT", "6060"}};
   const auto rank = [&](int host) {

@@ -34,7 +34,12 @@ class TwoHosts {
   /// False where namespaces cannot be made, which needs root and iproute2.
   bool made() const { return made_; }
 
+  static constexpr const char* kObstacle = "network namespaces cannot be made here (needs root and iproute2)";
+
   static std::string address(int host);
+
+  /// The name of that host's end of the cable.
+  static std::string interface(int host);
 
   /// The words that run a program on that host.
   static Words on(int host, Words words);

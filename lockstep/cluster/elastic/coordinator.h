@@ -19,6 +19,9 @@ class Coordinator {
   /// `state` is what the store held just now, as `text`. Throws what the store does.
   void tick(const JobState& state, const std::string& text, Time now);
 
+  /// See RollCall.
+  void excuse(Time begin, Time end) { roll_.excuse(begin, end); }
+
  private:
   void look(Time now);
   void learn_members(const JobState& state);

@@ -53,6 +53,12 @@ void Membership::tick(Time now) {
   read_state();
 }
 
+void Membership::excuse(Time begin, Time end) {
+  if (end - begin < pace_.heartbeat) return;
+  if (begin - watched_changed_ < policy_.silence) watched_changed_ = end;
+  if (coordinator_) coordinator_->excuse(begin, end);
+}
+
 std::chrono::milliseconds Membership::interval() const {
   constexpr int kManyNodes = 200;  // a store answers some ten thousand requests a second
   const int crowd = std::max(1, state_.nodes / kManyNodes);

@@ -38,6 +38,9 @@ class Membership {
   /// Heartbeat, look, and the coordinator's work if that is this agent's. Call it every `interval()`.
   void tick(Time now);
 
+  /// What a tick took. Where that was long the store did not answer, and nobody is lost for not having been heard.
+  void excuse(Time begin, Time end);
+
   /// Longer than asked for where many agents look at one store, but never longer than from heartbeat to heartbeat.
   std::chrono::milliseconds interval() const;
 

@@ -15,6 +15,12 @@ void RollCall::expect(Ticket last, Time now) {
   while (last_ < last) entries_[++last_].heard = now;
 }
 
+void RollCall::excuse(Time begin, Time end) {
+  for (auto& [ticket, entry] : entries_) {
+    if (begin - entry.heard < silence_) entry.heard = end;
+  }
+}
+
 std::vector<Ticket> RollCall::undescribed() const {
   std::vector<Ticket> tickets;
   for (const auto& [ticket, entry] : entries_) {

@@ -24,6 +24,9 @@ class RollCall {
   std::vector<Ticket> undescribed() const;
   std::vector<Ticket> followed() const;
 
+  /// The store did not answer from `begin` to `end`: whoever lived at `begin` has all the time anew.
+  void excuse(Time begin, Time end);
+
   void describe(Ticket ticket, NodeDescription description);
   void hear(Ticket ticket, const std::string& beat, Time now);
 

@@ -87,7 +87,9 @@ void Watcher::run() {
       const bool saying = to_say_.has_value();
       if (saying) membership_.say(*std::exchange(to_say_, std::nullopt));
       lock.unlock();
-      membership_.tick(RollCall::Time::clock::now());
+      const auto begin = RollCall::Time::clock::now();
+      membership_.tick(begin);
+      membership_.excuse(begin, RollCall::Time::clock::now());
       lock.lock();
       const JobState& now = membership_.state();
       const bool news = now.phase != state_.phase || now.round != state_.round;

@@ -56,6 +56,12 @@ class Job {
     }
   }
 
+  /// The store does not answer for so long, and all agents wait for it in a tick.
+  void store_is_away(std::chrono::milliseconds time) {
+    for (auto& agent : agents_) agent.excuse(now_, now_ + time);
+    now_ += time;
+  }
+
   Seat seat(const Membership& agent) const {
     return parse_seat(store_->get(agent.keys().seat(agent.state(), agent.ticket())).value());
   }
@@ -119,6 +125,25 @@ TEST(Membership, AnotherCoordinatorTakesOver) {
   job.pass(1s);
   EXPECT_EQ(first.state().coordinator, second.state().coordinator);
   EXPECT_THAT(third.state().why, HasSubstr("host1 joins"));
+}
+
+TEST(Membership, NobodyIsLostForTheSilenceOfTheStore) {
+  Job job(policy(1, 3));
+  auto& first = job.arrive();
+  auto& second = job.arrive();
+  auto& third = job.arrive();
+  job.pass(500ms);
+  for (auto* agent : {&first, &second, &third}) agent->say({.stage = Stage::running, .round = 1});
+  job.pass(2s);
+  job.store_is_away(30s);
+  job.pass(4s, &third);
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->state().phase, Phase::running);
+    EXPECT_EQ(agent->state().coordinator, first.ticket());
+  }
+  // But whoever does not come back with it is.
+  job.pass(3s, &third);
+  EXPECT_THAT(second.state().why, HasSubstr("host3 was lost"));
 }
 
 TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {

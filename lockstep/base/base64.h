@@ -1,0 +1,16 @@
+// Base64 (RFC 4648, section 4): bytes as text, where text is all that can be sent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// With padding, without line breaks.
+std::string to_base64(std::string_view bytes);
+
+/// The bytes; nullopt when `text` is not exactly what `to_base64` would have written.
+std::optional<std::string> from_base64(std::string_view text);
+
+}  // namespace lockstep

@@ -1,0 +1,167 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/sha256.h>
+#include <lockstep/cluster/elastic/etcd_store.h>
+#include <lockstep/cluster/etcd/messages.h>
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <utility>
+
+namespace lockstep::cluster::elastic {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+using namespace etcd;
+
+constexpr const char* kTxn = "/v3/kv/txn";
+constexpr const char* kKeepAlive = "/v3/lease/keepalive";
+
+// Derived from the job's name, so that its stores share one lease without having met: keys that an agent wrote outlive
+// it as long as any other agent is there.
+std::string lease_of(const std::string& prefix) {
+  Sha256 hash;
+  hash.update(prefix);
+  constexpr std::size_t kDigits = 15;  // 60 bits; numbers of leases are signed and not 0
+  const std::string hex = hash.hex();
+  std::int64_t number = 0;
+  std::from_chars(hex.data(), hex.data() + kDigits, number, 16);
+  return std::to_string(number + 1);
+}
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+}
+
+}  // namespace
+
+/// The one call that is being done, and its deadline.
+class EtcdStore::Turn {
+ public:
+  explicit Turn(EtcdStore& store) : deadline_(Clock::now() + store.options_.timeout), lock_(store.mutex_, deadline_) {
+    if (lock_.owns_lock()) return;
+    fail(ErrorKind::timeout, "etcd", "{} was busy with another call for {:.1f} s", store.describe(),
+         std::chrono::duration<double>(store.options_.timeout).count());
+  }
+  Deadline deadline() const { return deadline_; }
+
+ private:
+  Deadline deadline_;
+  std::unique_lock<std::timed_mutex> lock_;
+};
+
+EtcdStore::EtcdStore(const EtcdStoreOptions& options)
+    : options_(options),
+      prefix_("/lockstep/" + options.job + "/"),
+      lease_(lease_of(prefix_)),
+      ticket_(prefix_ + "adds/" + random_name()),
+      client_(options.address) {
+  grant_lease(Turn(*this).deadline());
+}
+
+std::string EtcdStore::describe() const { return fmt::format("{} under {}", client_.describe(), prefix_); }
+
+etcd::HttpServer EtcdStore::server() {
+  const Turn turn(*this);
+  return client_.server();
+}
+
+std::string EtcdStore::full(const std::string& key) const {
+  // The agents' keys carry the name of their job already.
+  const std::string rooted = "/" + key;
+  return rooted.starts_with(prefix_) ? rooted : prefix_ + key;
+}
+
+std::optional<std::string> EtcdStore::get(const std::string& key) { return get_all({key}).front(); }
+
+std::vector<std::optional<std::string>> EtcdStore::get_all(const std::vector<std::string>& keys) {
+  const Turn turn(*this);
+  std::vector<std::optional<std::string>> values;
+  constexpr std::size_t kMostInOne = 100;  // etcd takes 128 unless told otherwise
+  while (values.size() < keys.size()) {
+    json ranges = json::array();
+    const std::size_t end = std::min(keys.size(), values.size() + kMostInOne);
+    for (std::size_t i = values.size(); i < end; ++i) ranges.push_back(find_in_txn(full(keys[i])));
+    const auto answer = ask(kTxn, txn(ranges), turn.deadline());
+    for (std::size_t i = 0; i < ranges.size(); ++i) values.push_back(value_of(entry_in_txn(answer.body, i)));
+  }
+  return values;
+}
+
+void EtcdStore::set(const std::string& key, const std::string& value) {
+  const Turn turn(*this);
+  ask(kTxn, txn(json::array({put_in_txn(full(key), value, lease_)})), turn.deadline());
+}
+
+std::int64_t EtcdStore::add(const std::string& key, std::int64_t delta) {
+  const Turn turn(*this);
+  const std::string counter = full(key);
+  const std::string number = std::to_string(++adds_);
+  const json look = json::array({find_in_txn(counter), find_in_txn(ticket_)});
+  auto answer = ask(kTxn, txn(look), turn.deadline());
+  while (true) {
+    const json held = entry_in_txn(answer.body, 0);
+    const std::int64_t sum = count_of(held) + delta;
+    // The sum and the ticket are written both or neither: an addition whose answer was lost is found again by it.
+    const json write = json::array({put_in_txn(counter, std::to_string(sum), lease_),
+                                    put_in_txn(ticket_, number + " " + std::to_string(sum), lease_)});
+    answer = ask(kTxn, txn(if_unchanged(counter, held), write, look), turn.deadline());
+    if (succeeded(answer.body)) return sum;
+    if (!answer.repeated) continue;
+    if (const auto done = sum_of_ticket(value_of(entry_in_txn(answer.body, 1)), number)) return *done;
+  }
+}
+
+bool EtcdStore::replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) {
+  const Turn turn(*this);
+  const std::string name = full(key);
+  const json write = json::array({put_in_txn(name, value, lease_)});
+  const auto answer =
+      ask(kTxn, txn(if_holds(name, expected), write, json::array({find_in_txn(name)})), turn.deadline());
+  return succeeded(answer.body) || value_of(entry_in_txn(answer.body, 0)) == value;
+}
+
+etcd::Answer EtcdStore::ask(const std::string& path, const json& request, Deadline deadline) {
+  keep_lease(deadline);
+  bool repeated = false;
+  while (true) {
+    etcd::Answer answer = client_.call(path, request, deadline);
+    answer.repeated = repeated = repeated || answer.repeated;
+    if (answer.refusal.empty()) return answer;
+    if (answer.refusal.find("lease not found") == std::string::npos || Clock::now() >= deadline) {
+      fail(ErrorKind::io, "etcd", "{} refused a request to {}: {}", describe(), path, answer.refusal);
+    }
+    grant_lease(deadline);
+  }
+}
+
+void EtcdStore::keep_lease(Deadline deadline) {
+  if (Clock::now() - lease_used_ < options_.lease / 3) return;
+  const auto answer = client_.call(kKeepAlive, json::object({{"ID", lease_}}), deadline);
+  if (lease_is_alive(answer.body)) {
+    lease_used_ = Clock::now();
+  } else {
+    grant_lease(deadline);
+  }
+}
+
+void EtcdStore::grant_lease(Deadline deadline) {
+  const auto first = std::exchange(lease_used_, Clock::now()) == Deadline{};
+  const auto request = json::object({{"ID", lease_}, {"TTL", std::to_string(options_.lease.count())}});
+  const auto answer = client_.call("/v3/lease/grant", request, deadline);
+  if (!answer.refusal.empty() && answer.refusal.find("already exists") == std::string::npos) {
+    fail(ErrorKind::io, "etcd", "{} gives no lease: {}", describe(), answer.refusal);
+  }
+  if (first) {
+    // Another store made it, perhaps long ago.
+    if (!answer.refusal.empty()) client_.call(kKeepAlive, json::object({{"ID", lease_}}), deadline);
+  } else {
+    log_warning("etcd had let go of the keys under {}: no launcher of the job used them for {} s", prefix_,
+                options_.lease.count());
+  }
+}
+
+}  // namespace lockstep::cluster::elastic

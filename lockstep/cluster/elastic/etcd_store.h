@@ -1,0 +1,56 @@
+// The store of `--rdzv_backend etcd`: no launcher holds it, so the job outlives each of them.
+#pragma once
+
+#include <lockstep/cluster/elastic/key_value_store.h>
+#include <lockstep/cluster/etcd/client.h>
+
+#include <chrono>
+#include <mutex>
+
+namespace lockstep::cluster::elastic {
+
+struct EtcdStoreOptions {
+  etcd::Address address;
+  std::string job;  ///< the keys lie under /lockstep/<job>/
+  /// How long one call may take. Servers may be started again meanwhile: a call then takes that long and succeeds.
+  std::chrono::milliseconds timeout{60'000};
+  /// When no store of this job was used for so long, etcd forgets its keys. At least a second.
+  std::chrono::seconds lease{600};
+};
+
+class EtcdStore final : public KeyValueStore {
+ public:
+  /// Waits until etcd answers. Error(timeout) or Error(io) as every call.
+  explicit EtcdStore(const EtcdStoreOptions& options);
+
+  std::optional<std::string> get(const std::string& key) override;
+  std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) override;
+  void set(const std::string& key, const std::string& value) override;
+  std::int64_t add(const std::string& key, std::int64_t delta) override;
+  bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override;
+  std::string describe() const override;
+
+  /// The one that answers, among several.
+  etcd::HttpServer server();
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+  class Turn;
+
+  std::string full(const std::string& key) const;
+  /// Asks, keeps the lease alive, and makes it anew when etcd let it go.
+  etcd::Answer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
+  void keep_lease(Deadline deadline);
+  void grant_lease(Deadline deadline);
+
+  const EtcdStoreOptions options_;
+  const std::string prefix_;
+  const std::string lease_;   ///< its number, the same in all stores of a job
+  const std::string ticket_;  ///< a key of this store alone, which holds what its last `add` came to
+  std::timed_mutex mutex_;    ///< over all below
+  etcd::Client client_;
+  std::int64_t adds_ = 0;
+  Deadline lease_used_{};
+};
+
+}  // namespace lockstep::cluster::elastic

@@ -1,0 +1,125 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/cluster/etcd/client.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace lockstep::cluster::etcd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t kLongestAnswer = 4 << 20;  // etcd's own limit for a request is 1.5 MiB
+constexpr seconds kLongestAttempt(5);
+constexpr milliseconds kLongestPause(250);
+
+// Codes of gRPC, which etcd's gateway passes on.
+constexpr int kDeadlineExceeded = 4;
+constexpr int kResourceExhausted = 8;
+constexpr int kUnavailable = 14;
+
+struct Verdict {
+  std::optional<Answer> answer;
+  std::string try_again;  ///< why, where there is no answer
+};
+
+std::string excerpt(const std::string& text) {
+  constexpr std::size_t kMost = 60;
+  std::string shown;
+  for (const char c : text.substr(0, kMost)) shown += c >= ' ' && c <= '~' ? c : '.';
+  return text.size() > kMost ? shown + "..." : shown;
+}
+
+[[noreturn]] void refuse(const HttpServer& server, const std::string& path, const std::string& what) {
+  fail(ErrorKind::io, "etcd",
+       "{} does not answer as an etcd does: {} for POST {}. Is it the client port of an etcd 3.4 or newer?",
+       server.text(), what, path);
+}
+
+Verdict judge_answer(const HttpServer& server, const std::string& path, const HttpAnswer& answer) {
+  const auto json = nlohmann::json::parse(answer.body, nullptr, false);
+  if (!json.is_object()) {
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+  }
+  if (answer.status == 200 && !json.contains("error")) return {Answer{json, "", false}, ""};
+  const auto message = json.contains("message") ? json["message"] : json.value("error", nlohmann::json());
+  if (!message.is_string())
+    refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
+  const auto code = json.contains("code") && json["code"].is_number_integer() ? json["code"].get<std::int64_t>() : 0;
+  const std::string reason = message.get<std::string>();
+  if (code == kUnavailable || code == kDeadlineExceeded || code == kResourceExhausted) return {std::nullopt, reason};
+  return {Answer{json, reason, false}, ""};
+}
+
+Verdict attempt(HttpChannel& channel, const std::string& path, const std::string& request, Clock::time_point deadline) {
+  HttpAnswer answer;
+  try {
+    answer = channel.post(path, request, deadline);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) refuse(channel.server(), path, error.message());
+    return {std::nullopt, error.message()};
+  }
+  return judge_answer(channel.server(), path, answer);
+}
+
+}  // namespace
+
+Client::Client(const Address& address) : tls_(address.tls.has_value()) {
+  if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
+  for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
+  reasons_.resize(channels_.size());
+}
+
+Answer Client::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
+  const std::string text = request.dump();
+  const auto begin = Clock::now();
+  auto next_word = begin + seconds(2);
+  milliseconds pause(5);
+  std::fill(reasons_.begin(), reasons_.end(), "");
+  for (std::size_t attempts = 1;; ++attempts) {
+    HttpChannel& channel = channels_[current_];
+    Verdict verdict = attempt(channel, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
+    if (verdict.answer) {
+      verdict.answer->repeated = attempts > 1;
+      return std::move(*verdict.answer);
+    }
+    reasons_[current_] = fmt::format("{}: {}", channel.server().text(), verdict.try_again);
+    current_ = (current_ + 1) % channels_.size();
+    if (Clock::now() >= next_word) {
+      log_warning("waiting for etcd: {} s of at most {} s ({})",
+                  std::chrono::round<seconds>(Clock::now() - begin).count(),
+                  std::chrono::ceil<seconds>(deadline - begin).count(), verdict.try_again);
+      next_word = Clock::now() + seconds(10);
+    }
+    // The next server may be there; when all have been asked, some time has to pass.
+    if (attempts % channels_.size() == 0) {
+      std::this_thread::sleep_until(std::min(deadline, Clock::now() + pause));
+      pause = std::min(pause * 2, kLongestPause);
+    }
+    if (Clock::now() >= deadline) give_up(Clock::now() - begin);
+  }
+}
+
+void Client::give_up(Clock::duration waited) const {
+  std::vector<std::string> reasons;
+  std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
+               [](const std::string& reason) { return !reason.empty(); });
+  fail(
+      ErrorKind::timeout, "etcd",
+      "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or correct "
+      "--rdzv_endpoint",
+      std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "));
+}
+
+std::string Client::describe() const {
+  std::vector<std::string> servers;
+  for (const HttpChannel& channel : channels_) servers.push_back(channel.server().text());
+  return fmt::format("etcd at {}", fmt::join(servers, ", "));
+}
+
+}  // namespace lockstep::cluster::etcd

@@ -1,0 +1,54 @@
+// Requests to a cluster of etcd servers (v3) through their HTTP gateway.
+#pragma once
+
+#include <lockstep/cluster/etcd/http_channel.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster::etcd {
+
+struct Address {
+  std::vector<HttpServer> servers;  ///< of one cluster; any of them will do
+  std::optional<TlsFiles> tls{};    ///< nullopt: plain HTTP
+};
+
+/// What a request came to.
+struct Answer {
+  nlohmann::json body;  ///< an object
+  std::string refusal;  ///< etcd's reason not to do it, e.g. "etcdserver: requested lease not found"; empty: done
+  /// An attempt before this answer ended without one: etcd may have done the same request before.
+  bool repeated = false;
+};
+
+/// Talks to one server as long as it answers and to the next when it does not. Not thread-safe.
+class Client {
+ public:
+  /// Connects when there is something to ask. Error(invalid_argument) without servers, Error(io) for files of TLS that
+  /// cannot be used.
+  explicit Client(const Address& address);
+
+  /// Posts `request` to e.g. "/v3/kv/range", again as long as no server answers or the cluster has no leader; says so
+  /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(io),
+  /// at once, when a server answers something else than an etcd would.
+  Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
+
+  /// The one that is asked next, which answered if any did.
+  const HttpServer& server() const { return channels_[current_].server(); }
+
+  /// "etcd at a:2379, b:2379".
+  std::string describe() const;
+
+ private:
+  [[noreturn]] void give_up(std::chrono::steady_clock::duration waited) const;
+
+  bool tls_;
+  std::vector<HttpChannel> channels_;
+  std::vector<std::string> reasons_;  ///< why each server did not answer last
+  std::size_t current_ = 0;
+};
+
+}  // namespace lockstep::cluster::etcd

@@ -1,0 +1,94 @@
+#include <lockstep/base/base64.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cluster/etcd/messages.h>
+
+namespace lockstep::cluster::etcd {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const json& answer) {
+  constexpr std::size_t kMost = 200;
+  const auto text = answer.dump(-1, ' ', true, json::error_handler_t::replace);
+  fail(ErrorKind::io, "etcd", "an answer of etcd is not as those of an etcd 3.4 or newer: {}", text.substr(0, kMost));
+}
+
+const json& field(const json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) refuse(object);
+  return object[name];
+}
+
+std::int64_t integer(const json& owner, const json& text) {
+  const auto value = text.is_string() ? parse_integer(text.get<std::string>()) : std::nullopt;
+  if (!value) refuse(owner);
+  return *value;
+}
+
+}  // namespace
+
+json find_in_txn(const std::string& key) {
+  const auto request = json::object({{"key", to_base64(key)}});
+  return json::object({{"request_range", request}});
+}
+
+json put_in_txn(const std::string& key, const std::string& value, const std::string& lease) {
+  const auto request = json::object({{"key", to_base64(key)}, {"value", to_base64(value)}, {"lease", lease}});
+  return json::object({{"request_put", request}});
+}
+
+json txn(const json& requests) { return json::object({{"success", requests}}); }
+
+json txn(const json& condition, const json& then, const json& otherwise) {
+  return json::object({{"compare", json::array({condition})}, {"success", then}, {"failure", otherwise}});
+}
+
+json if_holds(const std::string& key, const std::optional<std::string>& value) {
+  if (!value) return if_unchanged(key, nullptr);
+  return json::object(
+      {{"key", to_base64(key)}, {"target", "VALUE"}, {"result", "EQUAL"}, {"value", to_base64(*value)}});
+}
+
+json if_unchanged(const std::string& key, const json& entry) {
+  const json revision = entry.is_null() ? json("0") : field(entry, "mod_revision");
+  return json::object({{"key", to_base64(key)}, {"target", "MOD"}, {"result", "EQUAL"}, {"mod_revision", revision}});
+}
+
+bool succeeded(const json& answer) { return answer.contains("succeeded") && answer["succeeded"] == true; }
+
+json entry_in_txn(const json& answer, std::size_t index) {
+  const json& responses = field(answer, "responses");
+  if (!responses.is_array() || responses.size() <= index) refuse(answer);
+  const json& range = field(responses[index], "response_range");
+  if (!range.is_object()) refuse(answer);
+  if (!range.contains("kvs")) return nullptr;
+  const json& entries = range["kvs"];
+  if (!entries.is_array() || entries.size() > 1) refuse(answer);
+  return entries.empty() ? json() : entries[0];
+}
+
+std::optional<std::string> value_of(const json& entry) {
+  if (entry.is_null()) return std::nullopt;
+  if (!entry.is_object()) refuse(entry);
+  if (!entry.contains("value")) return "";
+  const auto bytes = entry["value"].is_string() ? from_base64(entry["value"].get<std::string>()) : std::nullopt;
+  if (!bytes) refuse(entry);
+  return bytes;
+}
+
+std::int64_t count_of(const json& entry) {
+  const auto text = value_of(entry);
+  return text ? integer(entry, *text) : 0;
+}
+
+std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& ticket, const std::string& number) {
+  if (!ticket || !ticket->starts_with(number + " ")) return std::nullopt;
+  return parse_integer(std::string_view(*ticket).substr(number.size() + 1));
+}
+
+bool lease_is_alive(const json& answer) {
+  const json& result = field(answer, "result");
+  return result.is_object() && result.contains("TTL") && integer(answer, result["TTL"]) > 0;
+}
+
+}  // namespace lockstep::cluster::etcd
