@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/log_folder.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/store_host.h>
@@ -26,7 +26,7 @@ int columns_for_ranks(const LaunchOptions& options) {
   winsize size{};
   if (::isatty(options.out) != 1 || ::ioctl(options.out, TIOCGWINSZ, &size) != 0) return 0;
   const int last = (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
-  const auto prefix = options.prefix ? prefix_of(last).size() : 0;
+  const auto prefix = options.prefix.of(last, options.processes - 1).size();
   return std::max(0, static_cast<int>(size.ws_col) - static_cast<int>(prefix));
 }
 
@@ -54,11 +54,18 @@ void meet_at_given_place(const World& first, Job& job) {
   job.master_port = first.master_port;
 }
 
+/// Where this launcher is a rank of another one, which then knows the root cause too.
+void tell_outer_launcher(const LaunchResult& result, const Job& job, const Environment& environment) {
+  if (!result.first_failed) return;
+  const int local_rank = *result.first_failed - job.first_rank;
+  const ExitStatus& status = result.ends[static_cast<std::size_t>(local_rank)].status;
+  pass_on_failure(error_file_of(job, local_rank), status, result.report, environment);
+}
+
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
   std::optional<StoreHost> store;
-  const TemporaryFolder folder("lockstep-run");
   Job job;
   job.ranks = options.processes;
   if (options.first_rank && has_place_to_meet(*options.first_rank)) {
@@ -69,8 +76,16 @@ LaunchResult launch(const LaunchOptions& options) {
   }
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options);
-  job.folder = folder.path();
-  return supervise(options, job);
+  job.role = options.prefix.role;
+  const LogFolder logs(options.output, job.run_id);
+  job.folder = logs.attempt(0);
+  if (options.output.log_dir.empty() && logs.stays()) {
+    ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
+  }
+  LaunchResult result = supervise(options, job);
+  tell_outer_launcher(result, job, options.environment);
+  if (result.first_failed && logs.stays()) result.report += fmt::format("  logs: {}\n", logs.path().string());
+  return result;
 }
 
 }  // namespace lockstep::cluster
