@@ -13,8 +13,8 @@ namespace lockstep::cli {
 struct TorchrunFlags {
   std::string start_method = "spawn";
   std::string event_log_handler = "null";
-  std::string logs_specs;
-  std::string numa_binding;
+  std::string logs_specs{};
+  std::string numa_binding{};
 };
 
 void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
