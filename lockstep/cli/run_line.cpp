@@ -63,6 +63,15 @@ Flag read_short(const CLI::App& command, const std::string& word) {
   return flag;
 }
 
+/// The word behind a flag.
+std::string take_value(const CLI::App& command, const std::vector<std::string>& words, std::size_t& next) {
+  if (next == words.size() || words[next].starts_with("--")) {
+    fail(ErrorKind::invalid_argument, command.get_name(), "'{}' needs a value; see 'lockstep {} --help'",
+         words[next - 1], command.get_name());
+  }
+  return words[next++];
+}
+
 /// One word with "=" where there can be one: a value may begin with a dash, but not be empty in that form.
 void spell(const Flag& flag, std::vector<std::string>& words) {
   const std::string name = long_name(*flag.option);
@@ -83,8 +92,7 @@ RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& w
   while (next < words.size() && words[next].starts_with('-') && words[next] != "--") {
     const std::string& word = words[next++];
     Flag flag = word.starts_with("--") ? read_long(command, word) : read_short(command, word);
-    const bool wants_value = takes_value(*flag.option) && !flag.value;
-    if (wants_value && next < words.size() && !words[next].starts_with("--")) flag.value = words[next++];
+    if (takes_value(*flag.option) && !flag.value) flag.value = take_value(command, words, next);
     spell(flag, line.flags);
     line.given.push_back(flag.option);
   }

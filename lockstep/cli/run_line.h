@@ -19,8 +19,8 @@ struct RunLine {
 
 /// Cuts PROGRAM ARGS... off `words`: they are not this program's to parse. A "--" before PROGRAM is dropped. Flags are
 /// found by their long names with dashes or underscores, by a beginning that only one of them has, and by their short
-/// names with the value behind or in the same word (-r3). Error(invalid_argument) when a flag is none, or could be
-/// several.
+/// names with the value behind or in the same word (-r3). Error(invalid_argument) when a flag is none, could be
+/// several, or lacks its value.
 RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& words);
 
 }  // namespace lockstep::cli
