@@ -64,7 +64,7 @@ Flag read_short(const CLI::App& command, const std::string& word) {
 }
 
 /// The word behind a flag.
-std::string take_value(const CLI::App& command, const std::vector<std::string>& words, std::size_t& next) {
+std::string next_value(const CLI::App& command, const std::vector<std::string>& words, std::size_t& next) {
   if (next == words.size() || words[next].starts_with("--")) {
     fail(ErrorKind::invalid_argument, command.get_name(), "'{}' needs a value; see 'lockstep {} --help'",
          words[next - 1], command.get_name());
@@ -92,7 +92,7 @@ RunLine read_run_line(const CLI::App& command, const std::vector<std::string>& w
   while (next < words.size() && words[next].starts_with('-') && words[next] != "--") {
     const std::string& word = words[next++];
     Flag flag = word.starts_with("--") ? read_long(command, word) : read_short(command, word);
-    if (takes_value(*flag.option) && !flag.value) flag.value = take_value(command, words, next);
+    if (takes_value(*flag.option) && !flag.value) flag.value = next_value(command, words, next);
     spell(flag, line.flags);
     line.given.push_back(flag.option);
   }
