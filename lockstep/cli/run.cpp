@@ -74,7 +74,7 @@ int run(const RunArguments& arguments, LaunchStyle style, std::vector<std::strin
 
 void add_node_group(CLI::App& command, NodeFlags& flags) {
   add_node_flags(command, flags);
-  const std::string unsorted = command.get_option_defaults()->get_group();
+  const std::string unsorted = command.option_defaults()->get_group();
   for (CLI::Option* option : command.get_options({})) {
     if (option != command.get_help_ptr() && option->get_group() == unsorted)
       option->group("Nodes, and where they meet");

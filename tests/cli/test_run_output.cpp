@@ -1,6 +1,7 @@
 // `lockstep run` and `lockstep launch` with the flags of torchrun about programs, logs and the console.
 #include "cli/program.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,6 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
