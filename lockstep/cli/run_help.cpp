@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <sstream>
 #include <string>
 
 namespace lockstep::cli {
@@ -51,6 +52,21 @@ constexpr const char* kLaunchFooter =
     "  lockstep launch --nproc_per_node 2 --local_rank_name local_rank train.py # train.py --local_rank=N\n"
     "  lockstep launch --nproc_per_node 2 --use_env train.py --epochs 3         # train.py --epochs 3";
 
+/// In lines that fit beside the column of names.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 90;
+  std::istringstream words(text);
+  std::string result;
+  std::size_t column = 0;
+  for (std::string word; words >> word; column += word.size() + 1) {
+    const bool fits = column == 0 || column + word.size() <= kWidth;
+    if (!fits) column = 0;
+    if (!result.empty()) result += fits ? ' ' : '\n';
+    result += word;
+  }
+  return result;
+}
+
 /// CLI11 does not know that what it leaves over is the program, and would print all spellings of a flag.
 class RunFormatter final : public CLI::Formatter {
  public:
@@ -65,6 +81,8 @@ class RunFormatter final : public CLI::Formatter {
     for (const std::string& name : option->get_snames()) names += fmt::format("-{}, ", name);
     return names + (option->get_lnames().empty() ? "" : "--" + option->get_lnames().front());
   }
+
+  std::string make_option_desc(const CLI::Option* option) const override { return wrapped(option->get_description()); }
 
  private:
   std::string command_;

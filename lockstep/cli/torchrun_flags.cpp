@@ -33,19 +33,19 @@ void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags) {
 void check_torchrun_flags(const TorchrunFlags& flags) {
   require_one_of("--start_method", flags.start_method, {"spawn", "fork", "forkserver"});
   if (flags.event_log_handler != "null") {
-    fail(ErrorKind::unsupported, "run",
+    fail(ErrorKind::invalid_argument, "run",
          "--event_log_handler '{}' would be a Python plug-in, and there is no Python in this launcher; there is null",
          flags.event_log_handler);
   }
   if (!flags.logs_specs.empty() && flags.logs_specs != "default") {
-    fail(ErrorKind::unsupported, "run",
+    fail(ErrorKind::invalid_argument, "run",
          "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, --redirects "
          "and --tee say where output goes",
          flags.logs_specs);
   }
   if (flags.numa_binding.empty()) return;
   require_one_of("--numa_binding", flags.numa_binding, {"node", "socket", "exclusive", "core-complex"});
-  fail(ErrorKind::unsupported, "run",
+  fail(ErrorKind::invalid_argument, "run",
        "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
        "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
        flags.numa_binding);

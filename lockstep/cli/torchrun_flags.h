@@ -19,8 +19,7 @@ struct TorchrunFlags {
 
 void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
 
-/// Error(invalid_argument) for a value that torchrun does not have either, Error(unsupported) for one that asks for
-/// what is not here.
+/// Error(invalid_argument) for a value that torchrun does not have either, and for one that asks for what is not here.
 void check_torchrun_flags(const TorchrunFlags& flags);
 
 }  // namespace lockstep::cli
