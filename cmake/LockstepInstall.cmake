@@ -18,7 +18,8 @@ set(public_headers
   data/transform.h data/transform_spec.h
   models/registry.h
   train/config.h train/reports.h train/run.h
-  cluster/ending.h cluster/error_file.h cluster/launch.h cluster/report.h)
+  cluster/ending.h cluster/error_file.h cluster/launch.h cluster/line_prefix.h cluster/rank_command.h cluster/rank_output.h
+  cluster/report.h cluster/stream_choice.h)
 foreach(header ${public_headers})
   get_filename_component(room ${header} DIRECTORY)
   install(FILES lockstep/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${room})
