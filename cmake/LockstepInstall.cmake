@@ -9,7 +9,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
-  base/process.h base/unique_fd.h
+  base/process.h base/status_page.h base/unique_fd.h
   world/start.h world/world.h
   comm/collectives.h comm/group.h comm/work.h
   mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
