@@ -9,7 +9,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
 set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
-  base/process.h base/unique_fd.h
+  base/process.h base/status_page.h base/unique_fd.h
   world/start.h world/world.h
   comm/collectives.h comm/group.h comm/work.h
   mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
@@ -18,7 +18,8 @@ set(public_headers
   data/transform.h data/transform_spec.h
   models/registry.h
   train/config.h train/reports.h train/run.h
-  cluster/ending.h cluster/error_file.h cluster/launch.h cluster/report.h)
+  cluster/ending.h cluster/error_file.h cluster/launch.h cluster/line_prefix.h cluster/rank_command.h cluster/rank_output.h
+  cluster/report.h cluster/stream_choice.h)
 foreach(header ${public_headers})
   get_filename_component(room ${header} DIRECTORY)
   install(FILES lockstep/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${room})

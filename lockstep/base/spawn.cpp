@@ -90,6 +90,7 @@ void place(const Plan& plan, int fd, int target) {
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGPIPE, &by_default, nullptr);
+  ::sigaction(SIGXFSZ, &by_default, nullptr);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -20,14 +20,12 @@ using Action = std::function<int()>;
 
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, Action& chosen);
+// `program` is what read_run_line found behind the flags, by the time the action runs.
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
+void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
 void add_rank_table(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
-
-/// Cuts PROGRAM ARGS... off `arguments` (without the binary's name) when they are those of `lockstep run`: they are not
-/// this program's to parse. A "--" before PROGRAM is dropped.
-std::vector<std::string> split_off_program(const CLI::App& app, std::vector<std::string>& arguments);
 
 }  // namespace lockstep::cli

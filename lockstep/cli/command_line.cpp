@@ -2,6 +2,8 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/command_line.h>
+#include <lockstep/cli/pet_defaults.h>
+#include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/error_file.h>
 
 #include <c10/util/Exception.h>
@@ -10,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,14 +31,15 @@ constexpr const char* kDescription =
     "\n"
     "'lockstep COMMAND --help' explains a command.";
 
-int print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
+int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<const PetDefault> defaults) {
   const CLI::App* about = &app;
   while (!about->get_subcommands().empty()) about = about->get_subcommands().front();
   std::string command = about->get_name();
   for (const CLI::App* parent = about->get_parent(); parent != nullptr; parent = parent->get_parent()) {
     command.insert(0, parent->get_name() + " ");
   }
-  fmt::print(stderr, "lockstep: error: {} (see '{} --help')\n", error.what(), command);
+  fmt::print(stderr, "lockstep: error: {} (see '{} --help')\n", name_variables(std::string(error.what()), defaults),
+             command);
   return kUsage;
 }
 
@@ -51,30 +55,51 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
        did_you_mean(wanted, names), fmt::join(names, ", "));
 }
 
+/// Of the launchers: spells the flags as CLI11 knows them, takes PROGRAM ARGS... off, gives flags their defaults.
+std::vector<PetDefault> prepare_launcher(CLI::App& app, std::vector<std::string>& arguments,
+                                         std::vector<std::string>& program) {
+  if (arguments.empty() || (arguments.front() != "run" && arguments.front() != "launch")) return {};
+  CLI::App& command = *app.get_subcommand(arguments.front());
+  RunLine line = read_run_line(command, {arguments.begin() + 1, arguments.end()});
+  arguments.erase(arguments.begin() + 1, arguments.end());
+  arguments.insert(arguments.end(), line.flags.begin(), line.flags.end());
+  program = std::move(line.program);
+  return apply_pet_defaults(command, line.given, current_environment());
+}
+
+int act(const Action& chosen, std::span<const PetDefault> defaults) {
+  try {
+    return chosen();
+  } catch (const Error& error) {
+    throw name_variables(error, defaults);
+  }
+}
+
 int parse_and_act(int argc, char** argv) {
   CLI::App app(kDescription, "lockstep");
   app.set_version_flag("--version", std::string("lockstep ") + LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Action chosen;
-  std::vector<std::string> program;  // of `lockstep run`
+  std::vector<std::string> program;  // of the launchers
   add_train(app, chosen);
   add_run(app, program, chosen);
+  add_launch(app, program, chosen);
   add_data(app, chosen);
   add_rank_table(app, chosen);
   add_bench(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   require_known_command(app, arguments);
-  program = split_off_program(app, arguments);
+  const std::vector<PetDefault> defaults = prepare_launcher(app, arguments, program);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
     app.parse(std::move(arguments));
   } catch (const CLI::Success& asked_for_text) {
     return app.exit(asked_for_text);
   } catch (const CLI::ParseError& error) {
-    return print_usage_error(app, error);
+    return print_usage_error(app, error, defaults);
   }
-  return chosen();
+  return act(chosen, defaults);
 }
 
 int report(const std::exception& error) {

@@ -75,8 +75,8 @@ int start_this_node(const Start& start, const TrainArguments& arguments) {
   fmt::print("{}\n", conclusion(start));
   std::fflush(stdout);
   cluster::LaunchOptions options;
-  options.command = {this_program(), "train", "--config", arguments.config, "--launcher", "pytorch"};
-  options.command.insert(options.command.end(), arguments.overrides.begin(), arguments.overrides.end());
+  options.program.command = {this_program(), "train", "--config", arguments.config, "--launcher", "pytorch"};
+  options.program.command.insert(options.program.command.end(), arguments.overrides.begin(), arguments.overrides.end());
   options.processes = start.ranks;
   options.first_rank = start.world;
   return start_ranks(options);

@@ -59,6 +59,22 @@ void report_failure(std::string_view message, std::string_view kind, const Envir
   }
 }
 
+void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& status, std::string_view report,
+                     const Environment& environment) noexcept {
+  try {
+    const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    std::ifstream in(root_cause);
+    json cause = in ? json::parse(in, nullptr, false) : json();
+    if (!parse_note(cause)) cause = describe_failure(report, "exception");
+    // One of the short form has no place for the code.
+    if (cause["message"].is_object()) cause["message"]["errorCode"] = status.signal != 0 ? -status.signal : status.code;
+    write_file_atomically(*path, cause.dump(2, ' ', false, json::error_handler_t::replace));
+  } catch (const std::exception&) {
+    // The report has been printed, and the exit code tells of the failure.
+  }
+}
+
 std::optional<FailureNote> read_error_file(const std::filesystem::path& path) {
   std::ifstream in(path);
   if (!in) return std::nullopt;

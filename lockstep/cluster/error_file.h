@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/base/process.h>
 
 #include <chrono>
 #include <exception>
@@ -35,6 +36,12 @@ void report_failure(const std::exception& error, const Environment& environment 
 /// The same for a message and the name of its kind.
 void report_failure(std::string_view message, std::string_view kind,
                     const Environment& environment = current_environment()) noexcept;
+
+/// Leaves the root cause of a job that failed, as its rank wrote it to `root_cause`, in the file that `environment`
+/// names in TORCHELASTIC_ERROR_FILE, if any, with message.errorCode: how the rank ended, as torchrun counts it (an exit
+/// code, or -N for signal N). `report` stands in where the rank left nothing that can be read. Best effort.
+void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& status, std::string_view report,
+                     const Environment& environment) noexcept;
 
 /// Reads what a rank left; nullopt when there is no file or it is not in the format. Accepts also
 /// {"message": "text"}.

@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/log_folder.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/cluster/supervise.h>
@@ -45,11 +45,18 @@ int last_rank_of(const LaunchOptions& options) {
   return (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
 }
 
+/// Where this launcher is a rank of another one, which then knows the root cause too.
+void tell_outer_launcher(const LaunchResult& result, const Job& job, const Environment& environment) {
+  if (!result.first_failed) return;
+  const int local_rank = *result.first_failed - job.first_rank;
+  const ExitStatus& status = result.ends[static_cast<std::size_t>(local_rank)].status;
+  pass_on_failure(error_file_of(job, local_rank), status, result.report, environment);
+}
+
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
   std::optional<StoreHost> store;
-  const TemporaryFolder folder("lockstep-run");
   Job job;
   job.ranks = options.processes;
   if (options.first_rank && has_place_to_meet(*options.first_rank)) {
@@ -60,8 +67,16 @@ LaunchResult launch(const LaunchOptions& options) {
   }
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options, last_rank_of(options));
-  job.folder = folder.path();
-  return supervise(options, job);
+  job.role = options.prefix.role;
+  const LogFolder logs(options.output, job.run_id);
+  job.folder = logs.attempt(0);
+  if (options.output.log_dir.empty() && logs.stays()) {
+    ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
+  }
+  LaunchResult result = supervise(options, job);
+  tell_outer_launcher(result, job, options.environment);
+  if (result.first_failed && logs.stays()) result.report += fmt::format("  logs: {}\n", logs.path().string());
+  return result;
 }
 
 }  // namespace lockstep::cluster

@@ -3,9 +3,13 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/cluster/ending.h>
+#include <lockstep/cluster/line_prefix.h>
+#include <lockstep/cluster/rank_command.h>
+#include <lockstep/cluster/rank_output.h>
 #include <lockstep/cluster/report.h>
 #include <lockstep/world/world.h>
 
+#include <csignal>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,21 +17,21 @@
 namespace lockstep::cluster {
 
 struct LaunchOptions {
-  /// The program and its arguments; a program without '/' is looked up in PATH. A name that ends in ".py" and is not
-  /// executable is given to python3 (or to what PYTHON_EXEC names).
-  std::vector<std::string> command;
+  Program program{};  ///< one without '/' is looked up in PATH
   int processes = 1;
   /// The world of the first rank started here, in a job that has ranks on other nodes too or a given place to meet
   /// (tcp with a port, or file). nullopt, or tcp with port 0: the whole job is here and meets at a store of the
   /// launcher.
   std::optional<World> first_rank{};
   std::string run_id{};  ///< name of the job, TORCHELASTIC_RUN_ID of the ranks; empty: a random one
-  bool prefix = true;    ///< "[rank 1] " before each line of output
-  EndingPolicy ending;
-  Environment environment = current_environment();  ///< what the ranks inherit
-  int out = 1;                                      ///< descriptor that gets what ranks write to stdout
-  int err = 2;                                      ///< the same for stderr
-  int stop_fd = -1;                                 ///< once it is readable the ranks are asked to end; -1: never
+  LinePrefix prefix{};
+  OutputOptions output{};
+  EndingPolicy ending{};
+  std::vector<int> signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  ///< each is passed on to the ranks and ends the job
+  Environment environment = current_environment();                ///< what the ranks inherit
+  int out = 1;                                                    ///< descriptor that gets what ranks write to stdout
+  int err = 2;                                                    ///< the same for stderr
+  int stop_fd = -1;  ///< once it is readable the ranks are asked to end; -1: never
 };
 
 /// The width of the terminal that shows the ranks' lines, without the prefix, which is widest for `last_rank`; 0 when
@@ -44,9 +48,12 @@ struct LaunchResult {
 };
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
-/// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and SIGINT,
-/// SIGTERM, SIGHUP and SIGQUIT to all ranks. When a rank fails the others get SIGTERM, and SIGKILL after the grace
+/// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and
+/// signals to all ranks. When a rank fails the others get SIGTERM, and SIGKILL after the grace
 /// period. Returns once no process that came from the ranks is left.
+///
+/// Where the launcher itself was given a TORCHELASTIC_ERROR_FILE (it is a rank of another launcher), the first failing
+/// rank's goes there.
 ///
 /// Call it from the main thread; meanwhile the program starts no other child processes. Error(io) when the program
 /// cannot be started, Error(invalid_argument) without one, or when ranks are elsewhere and the place to meet is open.

@@ -16,13 +16,13 @@ std::string host_name() {
 
 }  // namespace
 
-LocalRank::LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const Lifeline& lifeline,
-                     Consoles& consoles)
+LocalRank::LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const RankOutlets& outlets,
+                     const Lifeline& lifeline, Consoles& consoles)
     : rank_(rank),
       child_(child),
       keeper_(child_.pid(), lifeline),
-      out_(std::move(child_.out()), prefix, consoles.out),
-      err_(std::move(child_.err()), prefix, consoles.err, &tail_) {}
+      out_(std::move(child_.out()), prefix, consoles.out, nullptr, outlets.out),
+      err_(std::move(child_.err()), prefix, consoles.err, &tail_, outlets.err) {}
 
 bool LocalRank::look_for_end() {
   if (status_) return false;

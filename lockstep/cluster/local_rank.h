@@ -4,6 +4,7 @@
 #include <lockstep/base/process.h>
 #include <lockstep/cluster/console_sink.h>
 #include <lockstep/cluster/group_keeper.h>
+#include <lockstep/cluster/rank_output.h>
 #include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/report.h>
 
@@ -22,8 +23,8 @@ struct Consoles {
 /// know where its tail lies.
 class LocalRank {
  public:
-  LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const Lifeline& lifeline,
-            Consoles& consoles);
+  LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const RankOutlets& outlets,
+            const Lifeline& lifeline, Consoles& consoles);
   LocalRank(const LocalRank&) = delete;
   LocalRank& operator=(const LocalRank&) = delete;
 

@@ -1,7 +1,5 @@
 #include <lockstep/cluster/rank_environment.h>
 
-#include <fmt/core.h>
-
 namespace lockstep::cluster {
 namespace {
 
@@ -12,12 +10,16 @@ constexpr const char* kKeepMemory =
 
 }  // namespace
 
+std::filesystem::path folder_of_rank(const Job& job, int local_rank) {
+  return job.folder.empty() ? job.folder : job.folder / std::to_string(local_rank);
+}
+
 std::filesystem::path error_file_of(const Job& job, int local_rank) {
-  return job.folder / fmt::format("rank.{}.error.json", local_rank);
+  return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "error.json";
 }
 
 std::filesystem::path status_file_of(const Job& job, int local_rank) {
-  return job.folder / fmt::format("rank.{}.status", local_rank);
+  return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "status";
 }
 
 int world_size_of(const Job& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
@@ -36,7 +38,7 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
       {"LOCAL_RANK", std::to_string(local_rank)},
       {"GROUP_RANK", std::to_string(job.nodes > 0 ? job.node : job.first_rank / job.ranks)},
       {"ROLE_RANK", rank},
-      {"ROLE_NAME", "default"},
+      {"ROLE_NAME", job.role},
       {"WORLD_SIZE", size},
       {"LOCAL_WORLD_SIZE", std::to_string(job.ranks)},
       {"GROUP_WORLD_SIZE", std::to_string(job.nodes > 0 ? job.nodes : world_size_of(job) / job.ranks)},

@@ -24,17 +24,23 @@ struct Job {
   int restarts = 0;               ///< that came before this start
   int max_restarts = 0;
   std::string run_id;
-  int columns = 0;               ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
-  std::filesystem::path folder;  ///< private to this job; holds the ranks' error files and status pages
+  std::string role = "default";
+  int columns = 0;  ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
+  /// Of this attempt to run the job; holds a folder for each rank, with its error file, status page and logs.
+  /// Empty: no files.
+  std::filesystem::path folder;
 };
 
 /// All ranks of the job, those of other nodes included.
 int world_size_of(const Job& job);
 
-/// Where a rank leaves word of why it failed.
+/// A rank's own folder; empty when there are no files.
+std::filesystem::path folder_of_rank(const Job& job, int local_rank);
+
+/// Where a rank leaves word of why it failed; empty when there are no files.
 std::filesystem::path error_file_of(const Job& job, int local_rank);
 
-/// Where a rank keeps its status page.
+/// Where a rank keeps its status page; empty when there are no files.
 std::filesystem::path status_file_of(const Job& job, int local_rank);
 
 /// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.

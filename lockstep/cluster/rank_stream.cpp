@@ -1,6 +1,5 @@
 #include <lockstep/cluster/rank_stream.h>
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,16 +8,17 @@
 
 namespace lockstep::cluster {
 
-std::string prefix_of(int rank) { return fmt::format("[rank {}] ", rank); }
-
-RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail)
-    : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail) {}
+RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail, const Outlet& outlet)
+    : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail), console_(outlet.console) {
+  if (!outlet.file.empty()) log_.emplace(outlet.file);
+}
 
 void RankStream::read_some() {
   std::array<char, 64 << 10> buffer;
   const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
   if (count > 0) {
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+    if (log_ && !log_->append(bytes)) console_ = true;
     splitter_.feed(bytes, [this](std::string_view line) { pass_on(line); });
   } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
     close();
@@ -30,8 +30,11 @@ void RankStream::close() {
   pipe_.reset();
 }
 
+std::optional<std::string> RankStream::take_log_failure() { return log_ ? log_->take_failure() : std::nullopt; }
+
 void RankStream::pass_on(std::string_view line) {
   if (tail_ != nullptr) tail_->add(line);
+  if (!console_) return;
   constexpr std::string_view kClearToEndOfLine = "\033[K";
   const bool overwrites = sink_->overwrites();
   sink_->append(prefix_);

@@ -1,34 +1,41 @@
-// One output stream of one rank: from its pipe, line by line with a prefix, to the launcher's console.
+// One output stream of one rank: from its pipe, line by line with a prefix, to the launcher's console, and as it is to
+// a file.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/console_sink.h>
 #include <lockstep/cluster/line_splitter.h>
+#include <lockstep/cluster/log_file.h>
+#include <lockstep/cluster/rank_output.h>
 #include <lockstep/cluster/stderr_tail.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace lockstep::cluster {
 
-/// "[rank 1] ".
-std::string prefix_of(int rank);
-
 class RankStream {
  public:
   /// `prefix` goes before each line; when it is empty, bytes are passed on exactly as they are. `sink` and `tail` (may
-  /// be null) outlive the stream.
-  RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail = nullptr);
+  /// be null) outlive the stream. Error(io) when the outlet's file cannot be made.
+  RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail = nullptr,
+             const Outlet& outlet = {});
 
   int fd() const noexcept { return pipe_.get(); }
   bool open() const noexcept { return static_cast<bool>(pipe_); }
-  const ConsoleSink& sink() const noexcept { return *sink_; }
+
+  /// The console has so much to write that this should not be read now.
+  bool must_wait() const noexcept { return console_ && sink_->full(); }
 
   /// Reads once; call when poll reported the pipe. At the end of the stream passes on what is left and closes.
   void read_some();
 
   /// Gives up on a pipe that somebody still holds open.
   void close();
+
+  /// Once, after its file could not be written: which, and why. The console shows what the file has not got.
+  std::optional<std::string> take_log_failure();
 
  private:
   void pass_on(std::string_view line);
@@ -37,6 +44,8 @@ class RankStream {
   std::string prefix_;
   ConsoleSink* sink_;
   StderrTail* tail_;
+  bool console_;
+  std::optional<LogFile> log_;
   LineSplitter splitter_;
 };
 

@@ -66,12 +66,16 @@ std::optional<int> SignalInbox::take() {
   return static_cast<int>(info.ssi_signo);
 }
 
-IgnoreBrokenPipes::IgnoreBrokenPipes() {
+IgnoreFailedWrites::IgnoreFailedWrites() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
-  ::sigaction(SIGPIPE, &ignore, &before_);
+  ::sigaction(SIGPIPE, &ignore, &pipe_before_);
+  ::sigaction(SIGXFSZ, &ignore, &size_before_);
 }
 
-IgnoreBrokenPipes::~IgnoreBrokenPipes() { ::sigaction(SIGPIPE, &before_, nullptr); }
+IgnoreFailedWrites::~IgnoreFailedWrites() {
+  ::sigaction(SIGPIPE, &pipe_before_, nullptr);
+  ::sigaction(SIGXFSZ, &size_before_, nullptr);
+}
 
 }  // namespace lockstep::cluster

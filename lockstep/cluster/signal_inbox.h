@@ -31,16 +31,18 @@ class SignalInbox {
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-/// While alive, SIGPIPE is ignored: writing to a reader that has gone is an error code.
-class IgnoreBrokenPipes {
+/// While alive, writing to a reader that has gone, or beyond the largest allowed size of a file, is an error code and
+/// no signal.
+class IgnoreFailedWrites {
  public:
-  IgnoreBrokenPipes();
-  IgnoreBrokenPipes(const IgnoreBrokenPipes&) = delete;
-  IgnoreBrokenPipes& operator=(const IgnoreBrokenPipes&) = delete;
-  ~IgnoreBrokenPipes();
+  IgnoreFailedWrites();
+  IgnoreFailedWrites(const IgnoreFailedWrites&) = delete;
+  IgnoreFailedWrites& operator=(const IgnoreFailedWrites&) = delete;
+  ~IgnoreFailedWrites();
 
  private:
-  struct sigaction before_ {};
+  struct sigaction pipe_before_ {};
+  struct sigaction size_before_ {};
 };
 
 }  // namespace lockstep::cluster

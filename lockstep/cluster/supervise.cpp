@@ -1,7 +1,7 @@
 #include <lockstep/cluster/ending.h>
 #include <lockstep/cluster/local_rank.h>
+#include <lockstep/cluster/log_folder.h>
 #include <lockstep/cluster/poller.h>
-#include <lockstep/cluster/runnable.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/stray_processes.h>
 #include <lockstep/cluster/supervise.h>
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <utility>
 
 namespace lockstep::cluster {
 namespace {
@@ -29,7 +30,7 @@ class Supervisor {
   Supervisor(const LaunchOptions& options, const Job& job)
       : options_(options),
         job_(job),
-        signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT}),
+        signals_(options.signals),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
 
@@ -65,7 +66,7 @@ class Supervisor {
   const LaunchOptions& options_;
   const Job& job_;
   const Clock::time_point start_ = Clock::now();
-  const IgnoreBrokenPipes ignore_broken_pipes_;
+  const IgnoreFailedWrites ignore_failed_writes_;
   SignalInbox signals_;
   StrayProcesses strays_;
   Lifeline lifeline_;
@@ -73,8 +74,9 @@ class Supervisor {
   Ending ending_;
   bool stopped_ = false;  ///< stop_fd became readable
   std::optional<int> user_signal_;
-  bool killed_ = false;   ///< all ranks were sent SIGKILL
-  bool hurried_ = false;  ///< the user sent a signal, after which nothing waits for a slow console
+  bool log_failed_ = false;  ///< and the user has been told
+  bool killed_ = false;      ///< all ranks were sent SIGKILL
+  bool hurried_ = false;     ///< the user sent a signal, after which nothing waits for a slow console
   std::deque<LocalRank> ranks_;
 };
 
@@ -84,13 +86,16 @@ void Supervisor::start_ranks() {
         "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more)\n");
   }
   ChildOptions child;
-  child.arguments = runnable(options_.command, options_.environment);
   child.out = child.err = ChildStream::pipe;
   for (int local_rank = 0; local_rank < job_.ranks; ++local_rank) {
     const int rank = job_.first_rank + local_rank;
     child.environment = environment_of_rank(options_.environment, job_, local_rank);
-    const std::string prefix = options_.prefix ? prefix_of(rank) : "";
-    const LocalRank& started = ranks_.emplace_back(rank, child, prefix, lifeline_, consoles_);
+    child.arguments = command_of_rank(options_.program, local_rank, options_.environment);
+    const auto folder = folder_of_rank(job_, local_rank);
+    if (!folder.empty()) make_empty_folder(folder);
+    const LocalRank& started =
+        ranks_.emplace_back(rank, child, options_.prefix.of(rank, local_rank),
+                            outlets_of(options_.output, local_rank, folder), lifeline_, consoles_);
     strays_.except(started.child().pid());
     strays_.except(started.keeper().pid());
   }
@@ -147,7 +152,14 @@ void Supervisor::wait_for_events(milliseconds limit) {
 }
 
 void Supervisor::watch_output(Poller& poller, RankStream& stream) {
-  if (stream.open() && !stream.sink().full()) poller.add(stream.fd(), POLLIN, [&stream] { stream.read_some(); });
+  if (!stream.open() || stream.must_wait()) return;
+  poller.add(stream.fd(), POLLIN, [this, &stream] {
+    stream.read_some();
+    const auto failure = stream.take_log_failure();
+    if (!failure || std::exchange(log_failed_, true)) return;  // one full disk fails them all
+    consoles_.err.append(fmt::format(
+        "lockstep run: cannot write {}; the job goes on, and what a file has not got is shown here\n", *failure));
+  });
 }
 
 void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string_view name) {

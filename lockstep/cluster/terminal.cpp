@@ -1,5 +1,4 @@
 #include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/rank_stream.h>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@ namespace lockstep::cluster {
 int columns_for_ranks(const LaunchOptions& options, int last_rank) {
   winsize size{};
   if (::isatty(options.out) != 1 || ::ioctl(options.out, TIOCGWINSZ, &size) != 0) return 0;
-  const auto prefix = options.prefix ? prefix_of(last_rank).size() : 0;
+  const auto prefix = options.prefix.of(last_rank, options.processes - 1).size();
   return std::max(0, static_cast<int>(size.ws_col) - static_cast<int>(prefix));
 }
 

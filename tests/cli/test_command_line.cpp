@@ -21,7 +21,7 @@ TEST(CommandLine, HelpShowsHowToBegin) {
 }
 
 TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
-  const std::vector<Words> commands = {{"train"}, {"run"}, {"rank-table"}, {"data", "synthesize"}};
+  const std::vector<Words> commands = {{"train"}, {"run"}, {"launch"}, {"rank-table"}, {"data", "synthesize"}};
   for (Words command : commands) {
     command.emplace_back("--help");
     const auto ran = lockstep(command);
@@ -52,7 +52,7 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({"train", "--confg", "x.yaml"}, "see 'lockstep train --help'");
   expect_usage_error({"train"}, "--config FILE is missing");
   expect_usage_error({"run"}, "no PROGRAM given");
-  expect_usage_error({"run", "--nproc-per-nod", "2", "true"}, "did you mean '--nproc-per-node'");
+  expect_usage_error({"run", "--nproc-per-mode", "2", "true"}, "did you mean '--nproc-per-node'");
   expect_usage_error({"run", "--nproc-per-node", "two", "true"}, "'two'");
   expect_usage_error({"run", "--grace", "-1", "true"}, "'-1'");
   expect_usage_error({"run", "--nnodes", "two", "true"}, "--nnodes 'two'");

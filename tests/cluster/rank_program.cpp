@@ -57,6 +57,8 @@ const std::map<std::string, Action, std::less<>>& actions() {
       {"error", [](const std::string& text) { write_all(2, text + "\n"); }},
       {"fill",
        [](const std::string& count) { write_all(1, std::string(static_cast<std::size_t>(number(count)), 'x')); }},
+      {"fill_error",
+       [](const std::string& count) { write_all(2, std::string(static_cast<std::size_t>(number(count)), 'x')); }},
       {"lines",
        [](const std::string& count) {
          for (int i = 0; i < number(count); ++i) write_all(1, "line " + std::to_string(i) + "\n");

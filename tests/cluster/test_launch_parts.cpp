@@ -6,10 +6,10 @@
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/cluster/line_splitter.h>
 #include <lockstep/cluster/process_count.h>
+#include <lockstep/cluster/rank_command.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/report.h>
-#include <lockstep/cluster/runnable.h>
 #include <lockstep/cluster/stderr_tail.h>
 #include <lockstep/cluster/stray_processes.h>
 
@@ -287,7 +287,7 @@ TEST(RankEnvironment, IsTorchruns) {
       {"HOME", "/h"},
       {"LOCAL_RANK", "1"},
       {"LOCAL_WORLD_SIZE", "2"},
-      {"LOCKSTEP_STATUS_FILE", "/folder/rank.1.status"},
+      {"LOCKSTEP_STATUS_FILE", "/folder/1/status"},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", "4242"},
       {"OMP_NUM_THREADS", "1"},
@@ -296,7 +296,7 @@ TEST(RankEnvironment, IsTorchruns) {
       {"ROLE_NAME", "default"},
       {"ROLE_RANK", "1"},
       {"ROLE_WORLD_SIZE", "2"},
-      {"TORCHELASTIC_ERROR_FILE", "/folder/rank.1.error.json"},
+      {"TORCHELASTIC_ERROR_FILE", "/folder/1/error.json"},
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
       {"TORCHELASTIC_RUN_ID", "id"},
@@ -412,16 +412,34 @@ TEST(ErrorFile, ReadsTorchsFormatsAndRefusesOthers) {
   EXPECT_FALSE(read_error_file(folder.path() / "missing"));
 }
 
-TEST(Runnable, GivesAPythonScriptToPythonUnlessItCanRunItself) {
+TEST(RankCommand, GivesAPythonScriptToPythonUnlessItCanRunItself) {
   const TemporaryFolder folder;
   const std::string script = folder.path() / "a.py";
   std::ofstream(script) << "print()";
-  EXPECT_THAT(runnable({script, "-x"}, {}), ElementsAre("python3", script, "-x"));
-  EXPECT_THAT(runnable({script}, {{"PYTHON_EXEC", "/opt/py"}}), ElementsAre("/opt/py", script));
+  EXPECT_THAT(command_of_rank({{script, "-x"}}, 0, {}), ElementsAre("python3", "-u", script, "-x"));
+  EXPECT_THAT(command_of_rank({{script}}, 0, {{"PYTHON_EXEC", "/opt/py"}}), ElementsAre("/opt/py", "-u", script));
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  EXPECT_THAT(runnable({script}, {}), ElementsAre(script));
-  EXPECT_THAT(runnable({"prog", "x.py"}, {}), ElementsAre("prog", "x.py"));
-  EXPECT_THROW(runnable({}, {}), Error);
+  EXPECT_THAT(command_of_rank({{script}}, 0, {}), ElementsAre(script));
+  EXPECT_THAT(command_of_rank({{"prog", "x.py"}}, 0, {}), ElementsAre("prog", "x.py"));
+  EXPECT_THROW(command_of_rank({}, 0, {}), Error);
+}
+
+TEST(RankCommand, RunsWhatTheUserSaysItIs) {
+  const TemporaryFolder folder;
+  const std::string script = folder.path() / "a.py";
+  std::ofstream(script) << "print()";
+  EXPECT_THAT(command_of_rank({{script}, ProgramKind::executable}, 0, {}), ElementsAre(script));
+  EXPECT_THAT(command_of_rank({{"./tool", "-x"}, ProgramKind::script}, 0, {}),
+              ElementsAre("python3", "-u", "./tool", "-x"));
+  EXPECT_THAT(command_of_rank({{"pack.age", "-m"}, ProgramKind::module}, 0, {{"PYTHON_EXEC", "py"}}),
+              ElementsAre("py", "-u", "-m", "pack.age", "-m"));
+}
+
+TEST(RankCommand, TellsAProgramItsLocalRank) {
+  const Program program{{"prog", "--log=${local_rank}.txt", "${local_rank}${local_rank}", "${rank} $local_rank"}};
+  EXPECT_THAT(command_of_rank(program, 3, {}), ElementsAre("prog", "--log=3.txt", "33", "${rank} $local_rank"));
+  EXPECT_THAT(command_of_rank({{"mod", "-x"}, ProgramKind::module, "local-rank"}, 3, {}),
+              ElementsAre("python3", "-u", "-m", "mod", "--local-rank=3", "-x"));
 }
 
 TEST(StrayProcesses, ReadsTheParentWhateverTheProcessIsCalled) {

@@ -48,8 +48,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 LaunchOptions options_for(int ranks, std::vector<std::string> actions) {
   LaunchOptions options;
-  options.command = std::move(actions);
-  options.command.insert(options.command.begin(), LOCKSTEP_RANK_PROGRAM);
+  options.program.command = std::move(actions);
+  options.program.command.insert(options.program.command.begin(), LOCKSTEP_RANK_PROGRAM);
   options.processes = ranks;
   options.environment = {{"PATH", "/usr/bin:/bin"}, {"OMP_NUM_THREADS", "1"}};
   options.ending.grace = 5s;
@@ -86,7 +86,7 @@ TEST(Supervise, PassesOnOutputWithThePrefixOfItsRank) {
 
 TEST(Supervise, PassesOnBytesUntouchedWithoutThePrefix) {
   LaunchOptions options = options_for(1, {"fill=200000", "raw=\xff\x01\r\nend"});
-  options.prefix = false;
+  options.prefix.shown = false;
   const Ran ran = run(options);
   EXPECT_EQ(ran.out, std::string(200'000, 'x') + "\xff\x01\r\nend");
 }
@@ -247,7 +247,7 @@ TEST(Supervise, NobodyIsLeftWhenTheLauncherItselfIsKilled) {
 TEST(Supervise, SaysWhatCannotBeRun) {
   LaunchOptions options = options_for(2, {});
   const auto expect_error = [&](std::vector<std::string> command, const std::string& words) {
-    options.command = std::move(command);
+    options.program.command = std::move(command);
     try {
       run(options);
       FAIL() << words;

@@ -1,11 +1,11 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
 #include <lockstep/cluster/elastic/meeting.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/elastic/watcher.h>
+#include <lockstep/cluster/log_folder.h>
 #include <lockstep/cluster/poller.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/store_host.h>
@@ -36,7 +36,10 @@ class Agent {
         options_(options),
         store_(store),
         watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
-        log_(launch.err) {}
+        log_(launch.err),
+        logs_(launch.output, options.job) {
+    if (launch.output.log_dir.empty() && logs_.stays()) log_.tell(fmt::format("logs: {}", logs_.path().string()));
+  }
 
   LaunchResult run();
 
@@ -66,6 +69,7 @@ class Agent {
   const KeyValueStorePtr store_;
   Watcher watcher_;
   AgentLog log_;
+  const LogFolder logs_;
   NodeReport said_;
   int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
   int restarts_ = 0;             ///< that were told of
@@ -147,14 +151,14 @@ Job Agent::job_of(const JobState& state, const Seat& seat, const Place& place) c
   job.restarts = state.restarts;
   job.max_restarts = options_.policy.max_restarts;
   job.run_id = options_.job;
+  job.role = launch_.prefix.role;
+  job.folder = logs_.attempt(state.round - 1);  // of the round: one that ended for another node's sake keeps its logs
   job.columns = columns_for_ranks(launch_, seat.first_rank + job.ranks - 1);
   return job;
 }
 
 void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
-  const TemporaryFolder folder("lockstep-run");
-  Job job = job_of(state, seat, place);
-  job.folder = folder.path();
+  const Job job = job_of(state, seat, place);
   LaunchOptions launch = launch_;
   const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job.ranks);
   if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";

@@ -1,0 +1,32 @@
+// A file that gets what a rank writes to one of its streams.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster {
+
+/// Bytes reach the file at once and as they are. The first write that fails (a full disk) is the last one, so that the
+/// file has no holes.
+class LogFile {
+ public:
+  /// Error(io) when it cannot be made. An old file is emptied.
+  explicit LogFile(std::filesystem::path path);
+
+  /// False when the file has not got all of it.
+  bool append(std::string_view bytes);
+
+  /// Once, after a write failed: which file, and why.
+  std::optional<std::string> take_failure();
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;  ///< closed after a failure
+  std::optional<std::string> failure_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,38 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/macros.h>
+#include <lockstep/cluster/rank_command.h>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+namespace lockstep::cluster {
+namespace {
+
+bool needs_python(const std::string& program) {
+  return program.ends_with(".py") && ::access(program.c_str(), R_OK) == 0 && ::access(program.c_str(), X_OK) != 0;
+}
+
+/// What comes before the program's name.
+std::vector<std::string> interpreter_of(const Program& program, const Environment& environment) {
+  const bool detected = program.kind == ProgramKind::detect && needs_python(program.command.front());
+  if (program.kind == ProgramKind::executable || (program.kind == ProgramKind::detect && !detected)) return {};
+  std::vector<std::string> words = {find(environment, "PYTHON_EXEC").value_or("python3"), "-u"};
+  if (program.kind == ProgramKind::module) words.emplace_back("-m");
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> command_of_rank(const Program& program, int local_rank, const Environment& environment) {
+  if (program.command.empty()) fail(ErrorKind::invalid_argument, "launch", "no program to run");
+  const Macros macros = {{"local_rank", std::to_string(local_rank)}};
+  std::vector<std::string> words = interpreter_of(program, environment);
+  words.push_back(program.command.front());
+  if (!program.local_rank_option.empty()) {
+    words.push_back(fmt::format("--{}={}", program.local_rank_option, local_rank));
+  }
+  for (std::size_t i = 1; i < program.command.size(); ++i) words.push_back(replace_macros(program.command[i], macros));
+  return words;
+}
+
+}  // namespace lockstep::cluster

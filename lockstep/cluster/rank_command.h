@@ -1,0 +1,31 @@
+// What is executed for the program a user gave.
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// How a program is run.
+enum class ProgramKind {
+  detect,      ///< a file *.py that is not executable by Python, anything else by itself
+  executable,  ///< by itself (--no_python)
+  script,      ///< by Python, whatever it is called (--run_path)
+  module,      ///< by `python -m`
+};
+
+struct Program {
+  /// The program and its arguments, in which "${local_rank}" stands for the rank's.
+  std::vector<std::string> command;
+  ProgramKind kind = ProgramKind::detect;
+  /// "local-rank": "--local-rank=N" comes before the program's own arguments. Empty: nothing does.
+  std::string local_rank_option{};
+};
+
+/// The words to execute for one rank. Python is `python3 -u` (without buffers: its output goes into a pipe), or what
+/// PYTHON_EXEC names. Error(invalid_argument) when there is no program.
+std::vector<std::string> command_of_rank(const Program& program, int local_rank, const Environment& environment);
+
+}  // namespace lockstep::cluster
