@@ -156,15 +156,15 @@ World detect_named(const Environment& environment, std::string_view name) {
   fail_missing(name, launcher->mend);
 }
 
-std::string host_name() {
+}  // namespace
+
+std::string detail::host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) {
     fail(ErrorKind::io, "world", "cannot read the host name: {}", std::generic_category().message(errno));
   }
   return name.data();
 }
-
-}  // namespace
 
 std::vector<std::string> launcher_names() {
   return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes"};
@@ -185,7 +185,7 @@ Start detect_start(const Environment& environment, const StartOptions& options) 
 
 Start detect_start(const StartOptions& options) {
   Start start = detect_start(current_environment(), options);
-  start.world.host = host_name();
+  start.world.host = detail::host_name();
   return start;
 }
 
