@@ -8,8 +8,9 @@
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/spawn.h>
+#include <lockstep/world/start.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -54,6 +55,7 @@ std::map<std::string, std::optional<std::string>> variables_of(int index, int np
       {"LOCAL_RANK", std::to_string(index)},
       {"LOCAL_WORLD_SIZE", std::to_string(nprocs)},
       {"LOCKSTEP_INIT_METHOD", method},
+      {"LOCKSTEP_STARTED_INSIDE", fmt::format("{}", fmt::join(launchers_here(current_environment()), ","))},
       // Of a launcher around this process.
       {"TORCHELASTIC_USE_AGENT_STORE", std::nullopt},
       {"TORCHELASTIC_RESTART_COUNT", std::nullopt},

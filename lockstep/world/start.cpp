@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/world/detect.h>
+#include <lockstep/world/overrule.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -32,17 +33,6 @@ constexpr std::array<Launcher, 5> kLaunchers = {{
     {"rank_table", detail::detect_rank_table, "set RANK_TABLE_FILE and RANK_ID"},
 }};
 
-// A launcher around the one that decided started `processes`, and each of them is or started at least one rank. Fewer
-// ranks than that: processes that take themselves for the same rank.
-void check_against_outer(const World& world, const World& outer, int processes) {
-  if (world.size >= processes) return;
-  fail(ErrorKind::environment, "world",
-       "{} ({}) contradicts {} ({}): {} processes cannot be {} rank{}; unset the variables that are left over, or name "
-       "one with --launcher",
-       world.launcher, world.evidence, outer.launcher, outer.evidence, processes, world.size,
-       world.size == 1 ? "" : "s");
-}
-
 // What the launchers that `auto` did not choose say; half-set variables of theirs do not matter.
 template <typename Ask>
 auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(environment)) {
@@ -53,21 +43,16 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
   }
 }
 
-void note_victory(World& world, std::string_view over) { world.evidence += fmt::format(", which wins over {}", over); }
-
 // The innermost launcher wins, whose processes the outer ones started.
 void compare_with_outer(World& world, const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.name == world.launcher) continue;
-    const auto outer = ask_quietly(launcher.detect, environment);
-    if (!outer) continue;
-    check_against_outer(world, *outer, outer->size);
-    note_victory(world, outer->launcher);
+    if (const auto outer = ask_quietly(launcher.detect, environment)) detail::overrule(world, *outer, environment);
   }
   if (world.launcher == "cloud") return;
   if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
-    check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
-    note_victory(world, "cloud");
+    detail::check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
+    detail::note_victory(world, "cloud");
   }
 }
 
@@ -101,11 +86,11 @@ Start detect_auto(const Environment& environment, const StartOptions& options) {
   const bool has_nodes = !options.nodes.addresses.empty();
   if (auto world = find_rank(environment)) {
     compare_with_outer(*world, environment);
-    if (has_nodes) note_victory(*world, "the list of nodes");
+    if (has_nodes) detail::note_victory(*world, "the list of nodes");
     return {*world};
   }
   if (auto start = detail::detect_cloud(environment)) {
-    if (has_nodes) note_victory(start->world, "the list of nodes");
+    if (has_nodes) detail::note_victory(start->world, "the list of nodes");
     return *start;
   }
   if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
@@ -183,9 +168,18 @@ Start detect_start(const Environment& environment, const StartOptions& options) 
   return {detect_named(given, launcher)};
 }
 
+std::vector<std::string> launchers_here(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const Launcher& launcher : kLaunchers) {
+    if (ask_quietly(launcher.detect, environment)) names.emplace_back(launcher.name);
+  }
+  return names;
+}
+
 Start detect_start(const StartOptions& options) {
   Start start = detect_start(current_environment(), options);
   start.world.host = detail::host_name();
+  detail::warn_of_overruled(start.world);
   return start;
 }
 

@@ -51,8 +51,11 @@ struct Start {
 /// line. Asks the system which of the nodes this is, and reads the file RANK_TABLE_FILE names.
 Start detect_start(const Environment& environment, const StartOptions& options);
 
-/// The same for this process's environment and host.
+/// The same for this process's environment and host. Rank 0 warns of other launchers' variables.
 Start detect_start(const StartOptions& options);
+
+/// The launchers whose variables are set, of those that start one process a rank.
+std::vector<std::string> launchers_here(const Environment& environment);
 
 /// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": what a process that stands for several ranks
 /// says.
