@@ -27,7 +27,7 @@ bool set_by_hand(const World& world, const Environment& environment) {
 void check_by_hand(const World& world, const World& outer) {
   if (outer.size == 1 || (world.rank == outer.rank && world.size == outer.size)) return;
   fail(ErrorKind::environment, "world",
-       "{} ({}) contradicts {} ({}), which started this process as rank {} of {}; unset RANK, WORLD_SIZE and "
+       "{} ({}) contradicts {} ({}), by which this process is rank {} of {}; unset RANK, WORLD_SIZE and "
        "LOCKSTEP_INIT_METHOD if they are left over, or name one of the two with --launcher",
        world.launcher, world.evidence, outer.launcher, outer.evidence, outer.rank, outer.size);
 }

@@ -45,9 +45,12 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
 
 // The innermost launcher wins, whose processes the outer ones started.
 void compare_with_outer(World& world, const Environment& environment) {
+  // What this says of the rank is said of the world that decided.
+  Environment of_others = environment;
+  of_others.erase("LOCKSTEP_INIT_METHOD");
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.name == world.launcher) continue;
-    if (const auto outer = ask_quietly(launcher.detect, environment)) detail::overrule(world, *outer, environment);
+    if (const auto outer = ask_quietly(launcher.detect, of_others)) detail::overrule(world, *outer, environment);
   }
   if (world.launcher == "cloud") return;
   if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
