@@ -9,7 +9,7 @@ build_packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev zlib1g-dev
 )
 test_packages=(
-  libgtest-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge
+  libgtest-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
   clang-format clang-tidy spin gcc libc6-dev
 )
 

@@ -69,6 +69,7 @@ OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeo
   OpenedStore opened;
   opened.held_here = world.rank == 0;
   mpi::Endpoint endpoint;
+  mpi::require_same(world);
   const bool one_host = mpi::all_on_one_host(timeout);
   if (opened.held_here) {
     const auto named = named_interface_address(current_environment());
