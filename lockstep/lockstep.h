@@ -8,6 +8,7 @@
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/init.h>
 #include <lockstep/comm/work.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>

@@ -1,6 +1,6 @@
 #include <lockstep/cluster/rank_environment.h>
 
-#include <lockstep/world/start.h>
+#include <lockstep/world/overrule.h>
 
 #include <fmt/ranges.h>
 

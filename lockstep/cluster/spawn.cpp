@@ -8,7 +8,7 @@
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/spawn.h>
-#include <lockstep/world/start.h>
+#include <lockstep/world/overrule.h>
 
 #include <fmt/ranges.h>
 

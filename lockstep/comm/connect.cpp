@@ -61,6 +61,4 @@ Group init(const GroupOptions& options) { return connect(detect_world(), options
 
 Group init(const NodeList& nodes, const GroupOptions& options) { return connect(detect_world(nodes), options); }
 
-Group init(const InitMethod& method, const GroupOptions& options) { return connect(detect_world(method), options); }
-
 }  // namespace lockstep

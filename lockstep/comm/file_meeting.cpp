@@ -185,18 +185,19 @@ class FileMeeting {
   std::string hello_ = random_text();
 };
 
-/// FileStore itself counts who left, but over all jobs that used the file: it would remove it under a later one.
-class Leave {
+/// The keys of one meeting. Its end is this rank's part in removing the file: FileStore itself counts who left, but
+/// over all jobs that used the file, and would remove it under a later one.
+class MeetingStore : public c10d::PrefixStore {
  public:
-  Leave(StorePtr store, std::string path, std::string name, int size)
-      : store_(std::move(store)), path_(std::move(path)), name_(std::move(name)), size_(size) {}
-  Leave(const Leave&) = delete;
-  Leave& operator=(const Leave&) = delete;
-  ~Leave() {
+  MeetingStore(const std::string& name, StorePtr file, std::string path, int size)
+      : c10d::PrefixStore(name, file), file_(std::move(file)), path_(std::move(path)), name_(name), size_(size) {}
+  MeetingStore(const MeetingStore&) = delete;
+  MeetingStore& operator=(const MeetingStore&) = delete;
+  ~MeetingStore() override {
     std::error_code ignored;
     try {
       if (!std::filesystem::exists(path_, ignored)) return;  // a FileStore would wait for it
-      if (store_->add(name_ + "/left", 1) != size_ || find(*store_, kCurrent) != name_) return;
+      if (file_->add(name_ + "/left", 1) != size_ || find(*file_, kCurrent) != name_) return;
       std::filesystem::remove(path_, ignored);
     } catch (const std::exception&) {
       // The file stays, which the next job will not mind.
@@ -204,7 +205,7 @@ class Leave {
   }
 
  private:
-  StorePtr store_;
+  StorePtr file_;
   std::string path_;
   std::string name_;
   int size_;
@@ -218,8 +219,7 @@ OpenedStore meet_in_file(const World& world, std::chrono::milliseconds timeout) 
   const std::string name = meeting.meet();
   OpenedStore opened;
   opened.where = world.store_path;
-  opened.store = c10::make_intrusive<c10d::PrefixStore>(name, meeting.store());
-  opened.leave = std::make_shared<Leave>(meeting.store(), world.store_path, name, world.size);
+  opened.store = c10::make_intrusive<MeetingStore>(name, meeting.store(), world.store_path, world.size);
   return opened;
 }
 

@@ -93,8 +93,4 @@ Group init(const GroupOptions& options = {});
 /// Errors: those of detect_world(NodeList) and connect().
 Group init(const NodeList& nodes, const GroupOptions& options = {});
 
-/// The same for a program that is told where to meet, and perhaps which rank it is: init(InitMethod{"tcp://node0:6060",
-/// 1, 2}). Errors: those of detect_world(InitMethod) and connect().
-Group init(const InitMethod& method, const GroupOptions& options = {});
-
 }  // namespace lockstep

@@ -5,16 +5,14 @@
 #include <lockstep/world/world.h>
 
 #include <chrono>
-#include <memory>
 #include <string>
 
 namespace lockstep::detail {
 
 struct OpenedStore {
-  StorePtr store;                 ///< keys under the world's prefix
-  bool held_here = false;         ///< it lives in this process and ends with it
-  std::string where;              ///< "10.0.0.1:29500" or a path, for messages
-  std::shared_ptr<void> leave{};  ///< ends this rank's part in the store, before the store itself
+  StorePtr store;          ///< keys under the world's prefix
+  bool held_here = false;  ///< it lives in this process and ends with it
+  std::string where;       ///< "10.0.0.1:29500" or a path, for messages
 };
 
 /// Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be reached.

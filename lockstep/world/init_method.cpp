@@ -1,6 +1,7 @@
 // The arguments of init_process_group, as variables that the ways in read.
 #include <lockstep/base/error.h>
-#include <lockstep/world/start.h>
+#include <lockstep/world/init_method.h>
+#include <lockstep/world/overrule.h>
 
 namespace lockstep {
 namespace {

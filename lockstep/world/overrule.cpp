@@ -1,24 +1,12 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/log.h>
 #include <lockstep/world/overrule.h>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include <algorithm>
 #include <sstream>
 
 namespace lockstep::detail {
 namespace {
-
-// What `lockstep run` found when it was started itself; nullopt: the ranks were started by something else.
-std::optional<std::vector<std::string>> launchers_around_run(const Environment& environment) {
-  const auto text = find(environment, "LOCKSTEP_STARTED_INSIDE");
-  if (!text) return std::nullopt;
-  std::vector<std::string> names;
-  std::istringstream in(*text);
-  for (std::string name; std::getline(in, name, ',');) names.push_back(name);
-  return names;
-}
 
 bool set_by_hand(const World& world, const Environment& environment) {
   return world.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
@@ -52,22 +40,21 @@ void check_against_outer(const World& world, const World& outer, int processes) 
 
 void note_victory(World& world, std::string_view over) { world.evidence += fmt::format(", which wins over {}", over); }
 
+std::optional<bool> is_around_run(const World& world, std::string_view launcher, const Environment& environment) {
+  const auto text = find(environment, "LOCKSTEP_STARTED_INSIDE");
+  if (!text || world.launcher != "pytorch") return std::nullopt;
+  std::istringstream in(*text);
+  for (std::string name; std::getline(in, name, ',');) {
+    if (name == launcher) return true;
+  }
+  return false;
+}
+
 void overrule(World& world, const World& outer, const Environment& environment) {
   check_against_outer(world, outer, outer.size);
   if (set_by_hand(world, environment)) check_by_hand(world, outer);
-  const auto around = world.launcher == "pytorch" ? launchers_around_run(environment) : std::nullopt;
-  const bool known = around && std::find(around->begin(), around->end(), outer.launcher) != around->end();
-  if (around && !known && outer.size > 1) fail_inside_run(world, outer);
-  if (!known) world.overruled.push_back(fmt::format("{} ({})", outer.launcher, outer.evidence));
+  if (is_around_run(world, outer.launcher, environment) == false && outer.size > 1) fail_inside_run(world, outer);
   note_victory(world, outer.launcher);
-}
-
-void warn_of_overruled(const World& world) {
-  if (world.overruled.empty() || world.rank != 0) return;
-  log_warning(
-      "{} decides which rank this is; there are also the variables of {}, which do not count. If that is "
-      "wrong, unset them or name one with --launcher",
-      world.launcher, fmt::join(world.overruled, " and of "));
 }
 
 }  // namespace lockstep::detail

@@ -1,11 +1,12 @@
 // The order of the ways in, and what is left of it when several are there at once.
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/overrule.h>
 #include <lockstep/world/start.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,15 +44,20 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
   }
 }
 
-// The innermost launcher wins, whose processes the outer ones started.
-void compare_with_outer(World& world, const Environment& environment) {
-  // What this says of the rank is said of the world that decided.
-  Environment of_others = environment;
-  of_others.erase("LOCKSTEP_INIT_METHOD");
+// What the other launchers of ranks say.
+std::vector<World> others_than(const World& world, Environment environment) {
+  environment.erase("LOCKSTEP_INIT_METHOD");  // what it says of a rank is said of the world that decided
+  std::vector<World> others;
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.name == world.launcher) continue;
-    if (const auto outer = ask_quietly(launcher.detect, of_others)) detail::overrule(world, *outer, environment);
+    if (auto other = ask_quietly(launcher.detect, environment)) others.push_back(std::move(*other));
   }
+  return others;
+}
+
+// The innermost launcher wins, whose processes the outer ones started.
+void compare_with_outer(World& world, const Environment& environment) {
+  for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
   if (world.launcher == "cloud") return;
   if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
     detail::check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
@@ -144,6 +150,14 @@ World detect_named(const Environment& environment, std::string_view name) {
   fail_missing(name, launcher->mend);
 }
 
+void warn_of(const std::vector<std::string>& overruled, const Start& start) {
+  if (overruled.empty() || start.ranks > 1) return;
+  log_warning(
+      "{} decides which rank this is; there are also the variables of {}, which do not count. If that is wrong, unset "
+      "them or name one with --launcher",
+      start.world.launcher, fmt::join(overruled, " and of "));
+}
+
 }  // namespace
 
 std::string detail::host_name() {
@@ -179,10 +193,20 @@ std::vector<std::string> launchers_here(const Environment& environment) {
   return names;
 }
 
+std::vector<std::string> detail::overruled(const World& world, const Environment& environment) {
+  std::vector<std::string> texts;
+  for (const World& other : others_than(world, environment)) {
+    if (is_around_run(world, other.launcher, environment) == true) continue;
+    texts.push_back(fmt::format("{} ({})", other.launcher, other.evidence));
+  }
+  return texts;
+}
+
 Start detect_start(const StartOptions& options) {
-  Start start = detect_start(current_environment(), options);
+  const auto environment = current_environment();
+  Start start = detect_start(environment, options);
   start.world.host = detail::host_name();
-  detail::warn_of_overruled(start.world);
+  if (options.launcher == "auto" && start.world.rank == 0) warn_of(detail::overruled(start.world, environment), start);
   return start;
 }
 

@@ -18,13 +18,6 @@ struct NodeList {
   int devices_per_node = 1;                ///< ranks on each node
 };
 
-/// What torch.distributed.init_process_group takes under these names: where the ranks meet, and which this one is.
-struct InitMethod {
-  std::string url = "env://";  ///< or tcp://host:port, file:///path; with ?rank=R&world_size=N behind it or without
-  std::optional<int> rank{};   ///< of processes, not of nodes; not beside ?rank=
-  std::optional<int> world_size{};
-};
-
 /// The arguments of programs that start their ranks with mp.spawn: rank and world size count nodes.
 struct InitArguments {
   std::optional<std::string> init_method;
@@ -51,11 +44,8 @@ struct Start {
 /// line. Asks the system which of the nodes this is, and reads the file RANK_TABLE_FILE names.
 Start detect_start(const Environment& environment, const StartOptions& options);
 
-/// The same for this process's environment and host. Rank 0 warns of other launchers' variables.
+/// The same for this process's environment and host.
 Start detect_start(const StartOptions& options);
-
-/// The launchers whose variables are set, of those that start one process a rank.
-std::vector<std::string> launchers_here(const Environment& environment);
 
 /// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": what a process that stands for several ranks
 /// says.
@@ -65,18 +55,7 @@ std::string describe(const Start& start);
 /// (a launcher wins over the list). Error(environment) when the node has several ranks, which one process cannot be.
 World detect_world(const NodeList& nodes);
 
-/// The world of a process that is told where to meet the others. Without a rank and world size, here or in the URL, a
-/// launcher's variables say who it is. Error(invalid_argument) for half of rank and world size, and for both kinds of
-/// them; else as detect_world().
-World detect_world(const InitMethod& method);
-
 namespace detail {
-
-/// This machine's name. Error(io) when the system does not tell.
-std::string host_name();
-
-/// As detect_world(InitMethod) for an environment; leaves the host empty.
-World world_of_init_method(const InitMethod& method, Environment environment);
 
 /// Which entries of the list are addresses of this machine. Asks the system.
 std::vector<int> find_own_nodes(const NodeList& list);

@@ -34,10 +34,9 @@ struct World {
   Meeting meeting = Meeting::alone;
   std::string master_addr;  ///< with Meeting::tcp
   std::uint16_t master_port = 0;
-  std::string store_path;              ///< with Meeting::file
-  bool store_is_external = false;      ///< the launcher hosts the store; rank 0 must not open one
-  std::vector<std::string> overruled;  ///< other launchers whose variables are there: "slurm (SLURM_PROCID=0 ...)"
-  std::string store_prefix;            ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
+  std::string store_path;          ///< with Meeting::file
+  bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
+  std::string store_prefix;        ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
 };
 
 /// Names accepted by `--launcher` and `detect_world`, "auto" first.

@@ -2,6 +2,8 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
 
+#include <lockstep/comm/init.h>
+
 #include "comm/suite.h"
 
 #include <arpa/inet.h>

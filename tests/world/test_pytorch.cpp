@@ -1,4 +1,4 @@
-#include <lockstep/world/start.h>
+#include <lockstep/world/init_method.h>
 
 #include "world/world_cases.h"
 

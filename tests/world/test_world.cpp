@@ -1,4 +1,4 @@
-#include <lockstep/world/start.h>
+#include <lockstep/world/overrule.h>
 
 #include <unistd.h>
 
@@ -134,7 +134,9 @@ TEST(World, ALauncherInsideLockstepRunIsAnError) {
 }
 
 TEST(World, TellsWhichLaunchersAreThereAndDoNotCount) {
-  const auto overruled = [](const std::string& text) { return detect_world(environment_of(text)).overruled; };
+  const auto overruled = [](const std::string& text) {
+    return detail::overruled(detect_world(environment_of(text)), environment_of(text));
+  };
   using Texts = std::vector<std::string>;
   EXPECT_EQ(overruled(std::string(kTorch)), Texts{});
   // mpirun in a Slurm job of several nodes starts its daemons with srun; a Slurm step in a shell under mpirun.
