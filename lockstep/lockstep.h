@@ -5,8 +5,10 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/spawn.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/init.h>
 #include <lockstep/comm/work.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>

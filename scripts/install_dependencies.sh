@@ -9,7 +9,8 @@ build_packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
 )
 test_packages=(
-  libgtest-dev python3 python3-torch python3-torchvision openssh-client iproute2 slurm-wlm munge etcd-server openssl
+  libgtest-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
+  etcd-server openssl
   clang-format clang-tidy spin gcc libc6-dev
 )
 

@@ -1,5 +1,9 @@
 #include <lockstep/cluster/rank_environment.h>
 
+#include <lockstep/world/overrule.h>
+
+#include <fmt/ranges.h>
+
 namespace lockstep::cluster {
 namespace {
 
@@ -52,6 +56,8 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
       {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
       {"LOCKSTEP_STATUS_FILE", status_file_of(job, local_rank).string()},
   };
+  // A launcher that is not among these was started by a rank, which cannot be right.
+  inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
   for (const auto& [name, value] : of_rank) inherited[name] = value;
   // One that was set for the launcher is already in the job's place to meet.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");

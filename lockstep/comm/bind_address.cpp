@@ -91,6 +91,12 @@ std::string address_towards(const std::string& host, std::uint16_t port) {
 }
 
 std::string outward_address() {
+  // The default route leads out of the machine; bridges of containers (docker0) do not. The address is nobody's
+  // (RFC 5737), and nothing is sent there.
+  const auto by_default_route = address_towards("192.0.2.1", 9);
+  for (const auto& candidate : interface_addresses()) {
+    if (!candidate.loopback && candidate.address == by_default_route) return candidate.address;
+  }
   for (const auto& candidate : interface_addresses()) {
     if (!candidate.loopback) return candidate.address;
   }

@@ -16,7 +16,8 @@ std::optional<std::string> named_interface_address(const Environment& environmen
 /// The address from which this host reaches `host`; empty when it cannot be told.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
-/// The first address of an interface other than loopback; "127.0.0.1" when there is none.
+/// This host's address on its default route, else the first of an interface other than loopback; "127.0.0.1" when there
+/// is none.
 std::string outward_address();
 
 }  // namespace lockstep::detail

@@ -3,12 +3,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/file_meeting.h>
 #include <lockstep/comm/mpi/exchange.h>
 #include <lockstep/world/await_listener.h>
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 
 namespace lockstep::detail {
 namespace {
@@ -65,23 +65,11 @@ OpenedStore open_tcp(const World& world, std::chrono::milliseconds timeout) {
   return opened;
 }
 
-OpenedStore open_file(const World& world) {
-  const std::filesystem::path path = world.store_path;
-  std::error_code ignored;
-  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored)) {
-    fail(ErrorKind::io, "connect", "the store file {} cannot be made: {} is not a folder", path.string(),
-         path.parent_path().string());
-  }
-  OpenedStore opened;
-  opened.where = path.string();
-  opened.store = c10::make_intrusive<c10d::FileStore>(path.string(), world.size);
-  return opened;
-}
-
 OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeout) {
   OpenedStore opened;
   opened.held_here = world.rank == 0;
   mpi::Endpoint endpoint;
+  mpi::require_same(world);
   const bool one_host = mpi::all_on_one_host(timeout);
   if (opened.held_here) {
     const auto named = named_interface_address(current_environment());
@@ -98,7 +86,7 @@ OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeo
 OpenedStore open_any(const World& world, std::chrono::milliseconds timeout) {
   switch (world.meeting) {
     case Meeting::tcp: return open_tcp(world, timeout);
-    case Meeting::file: return open_file(world);
+    case Meeting::file: return meet_in_file(world, timeout);
     case Meeting::mpi: return open_through_mpi(world, timeout);
     case Meeting::alone: break;
   }

@@ -62,6 +62,12 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
   const InitArguments& arguments = options.arguments;
   if (!arguments.rank && !arguments.world_size) return std::nullopt;
   check(arguments);
+  if (rank_of_init_method(environment)) {
+    refuse(
+        "--rank and --world_size count nodes, and --init_method {} says which rank this is; leave out the arguments or "
+        "what stands after '?'",
+        *find(environment, "LOCKSTEP_INIT_METHOD"));
+  }
   agree("--rank", *arguments.rank, environment, "VC_TASK_INDEX");
   agree("--world_size", *arguments.world_size, environment, "MA_NUM_HOSTS");
   // A flavour without GPUs has 0 of them.

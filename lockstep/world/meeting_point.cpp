@@ -3,14 +3,19 @@
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 namespace lockstep::detail {
 namespace {
 
 constexpr std::string_view kVariable = "LOCKSTEP_INIT_METHOD";
+constexpr std::string_view kEnvironment = "env://";
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
+constexpr std::string_view kRank = "rank";
+constexpr std::string_view kSize = "world_size";
 constexpr std::int64_t kHighestPort = 65535;
 
 std::string without_brackets(std::string_view host) {
@@ -19,12 +24,17 @@ std::string without_brackets(std::string_view host) {
 }
 
 [[noreturn]] void fail_method(const std::string& method, std::string_view rule) {
-  fail(ErrorKind::environment, "world", "{}='{}' {}; it reads env://, tcp://HOST:PORT or file:///PATH", kVariable,
+  fail(ErrorKind::environment, "world",
+       "{}='{}' {}; it reads env://, tcp://HOST:PORT or file:///PATH, with ?rank=R&world_size=N or without", kVariable,
        method, rule);
 }
 
+std::string_view place_of(std::string_view method) { return method.substr(0, method.find('?')); }
+
+std::string find_method(const Environment& environment) { return find(environment, kVariable).value_or("env://"); }
+
 void meet_by_tcp(const std::string& method, World& world) {
-  const std::string_view place = std::string_view(method).substr(kTcp.size());
+  const std::string_view place = place_of(method).substr(kTcp.size());
   const auto colon = place.rfind(':');
   if (colon == std::string_view::npos || colon == 0) fail_method(method, "names no host and port");
   const auto host = place.substr(0, colon);
@@ -39,7 +49,7 @@ void meet_by_tcp(const std::string& method, World& world) {
 }
 
 void meet_by_file(const std::string& method, World& world) {
-  const std::string path = method.substr(kFile.size());
+  const std::string path(place_of(method).substr(kFile.size()));
   if (path.size() < 2 || path.front() != '/') fail_method(method, "names no absolute path");
   world.meeting = Meeting::file;
   world.store_path = path;
@@ -59,16 +69,41 @@ std::optional<std::uint16_t> find_master_port(const Environment& environment) {
   return static_cast<std::uint16_t>(*port);
 }
 
-bool has_init_method(const Environment& environment) {
-  return find(environment, kVariable).value_or("env://") != "env://";
+bool has_init_method(const Environment& environment) { return find_method(environment) != kEnvironment; }
+
+std::optional<World> rank_of_init_method(const Environment& environment) {
+  const std::string method = find_method(environment);
+  const auto mark = method.find('?');
+  if (mark == std::string::npos) return std::nullopt;
+  const auto refuse = [&](std::string_view rule) { fail_method(method, rule); };
+  Environment query;
+  for (std::string_view rest = std::string_view(method).substr(mark + 1);;) {
+    const auto setting = rest.substr(0, rest.find('&'));
+    const auto equals = setting.find('=');
+    const auto key = setting.substr(0, equals);
+    const bool known = equals != std::string_view::npos && (key == kRank || key == kSize);
+    if (!known || !query.emplace(key, setting.substr(equals + 1)).second) refuse("has another query than that");
+    if (setting.size() == rest.size()) break;
+    rest.remove_prefix(setting.size() + 1);
+  }
+  if (query.size() != 2) refuse("has only one of rank and world_size");
+  for (const auto name : {"RANK", "WORLD_SIZE"}) {
+    if (find(environment, name)) refuse(fmt::format("says who this is, and {} does too: leave one out", name));
+  }
+  return read_rank_and_size(query, {kRank, kSize, "", ""});
 }
 
 bool meet_by_init_method(const Environment& environment, World& world) {
-  if (!has_init_method(environment)) return false;
-  const std::string method = find(environment, kVariable).value_or("");
-  if (method.starts_with(kTcp)) {
+  const std::string method = find_method(environment);
+  const auto said = rank_of_init_method(environment);
+  if (said && (said->rank != world.rank || said->size != world.size)) {
+    fail_method(method, fmt::format("contradicts {}", world.evidence));
+  }
+  const auto place = place_of(method);
+  if (place == kEnvironment) return false;
+  if (place.starts_with(kTcp)) {
     meet_by_tcp(method, world);
-  } else if (method.starts_with(kFile)) {
+  } else if (place.starts_with(kFile)) {
     meet_by_file(method, world);
   } else {
     fail_method(method, "has an unknown scheme");

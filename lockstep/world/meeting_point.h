@@ -15,11 +15,15 @@ std::optional<std::string> find_master_addr(const Environment& environment);
 /// MASTER_PORT; Error(environment) unless it is an integer in 1..65535.
 std::optional<std::uint16_t> find_master_port(const Environment& environment);
 
-/// Whether LOCKSTEP_INIT_METHOD names a place itself, i.e. is set to anything but "env://".
+/// Whether LOCKSTEP_INIT_METHOD says anything, i.e. is set to anything but "env://".
 bool has_init_method(const Environment& environment);
 
+/// Rank and size that LOCKSTEP_INIT_METHOD itself gives, as in "tcp://host:port?rank=1&world_size=2"; nullopt when it
+/// gives none. Error(environment) for half of them, and when RANK or WORLD_SIZE is set as well.
+std::optional<World> rank_of_init_method(const Environment& environment);
+
 /// Fills in meeting, address or path as LOCKSTEP_INIT_METHOD says ("tcp://host:port" or "file:///path"). False, and
-/// `world` as it was, when it names no place.
+/// `world` as it was, when it names no place ("env://").
 bool meet_by_init_method(const Environment& environment, World& world);
 
 /// Whether `address` always means this host: localhost, 127.x.x.x, ::1.

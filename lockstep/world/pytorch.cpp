@@ -68,7 +68,8 @@ void derive_local(const Environment& environment, World& world) {
 }  // namespace
 
 std::optional<World> detect_pytorch(const Environment& environment) {
-  auto world = read_rank_and_size(environment, kNames);
+  auto world = rank_of_init_method(environment);
+  if (!world) world = read_rank_and_size(environment, kNames);
   if (!world) return std::nullopt;
   world->launcher = "pytorch";
   if (world->size == 1 || !meet_by_init_method(environment, *world)) {

@@ -1,10 +1,12 @@
 // The order of the ways in, and what is left of it when several are there at once.
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/world/detect.h>
+#include <lockstep/world/overrule.h>
 #include <lockstep/world/start.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,17 +34,6 @@ constexpr std::array<Launcher, 5> kLaunchers = {{
     {"rank_table", detail::detect_rank_table, "set RANK_TABLE_FILE and RANK_ID"},
 }};
 
-// A launcher around the one that decided started `processes`, and each of them is or started at least one rank. Fewer
-// ranks than that: processes that take themselves for the same rank.
-void check_against_outer(const World& world, const World& outer, int processes) {
-  if (world.size >= processes) return;
-  fail(ErrorKind::environment, "world",
-       "{} ({}) contradicts {} ({}): {} processes cannot be {} rank{}; unset the variables that are left over, or name "
-       "one with --launcher",
-       world.launcher, world.evidence, outer.launcher, outer.evidence, processes, world.size,
-       world.size == 1 ? "" : "s");
-}
-
 // What the launchers that `auto` did not choose say; half-set variables of theirs do not matter.
 template <typename Ask>
 auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(environment)) {
@@ -53,21 +44,24 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
   }
 }
 
-void note_victory(World& world, std::string_view over) { world.evidence += fmt::format(", which wins over {}", over); }
+// What the other launchers of ranks say.
+std::vector<World> others_than(const World& world, Environment environment) {
+  environment.erase("LOCKSTEP_INIT_METHOD");  // what it says of a rank is said of the world that decided
+  std::vector<World> others;
+  for (const Launcher& launcher : kLaunchers) {
+    if (launcher.name == world.launcher) continue;
+    if (auto other = ask_quietly(launcher.detect, environment)) others.push_back(std::move(*other));
+  }
+  return others;
+}
 
 // The innermost launcher wins, whose processes the outer ones started.
 void compare_with_outer(World& world, const Environment& environment) {
-  for (const Launcher& launcher : kLaunchers) {
-    if (launcher.name == world.launcher) continue;
-    const auto outer = ask_quietly(launcher.detect, environment);
-    if (!outer) continue;
-    check_against_outer(world, *outer, outer->size);
-    note_victory(world, outer->launcher);
-  }
+  for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
   if (world.launcher == "cloud") return;
   if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
-    check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
-    note_victory(world, "cloud");
+    detail::check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
+    detail::note_victory(world, "cloud");
   }
 }
 
@@ -101,11 +95,11 @@ Start detect_auto(const Environment& environment, const StartOptions& options) {
   const bool has_nodes = !options.nodes.addresses.empty();
   if (auto world = find_rank(environment)) {
     compare_with_outer(*world, environment);
-    if (has_nodes) note_victory(*world, "the list of nodes");
+    if (has_nodes) detail::note_victory(*world, "the list of nodes");
     return {*world};
   }
   if (auto start = detail::detect_cloud(environment)) {
-    if (has_nodes) note_victory(start->world, "the list of nodes");
+    if (has_nodes) detail::note_victory(start->world, "the list of nodes");
     return *start;
   }
   if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
@@ -156,15 +150,23 @@ World detect_named(const Environment& environment, std::string_view name) {
   fail_missing(name, launcher->mend);
 }
 
-std::string host_name() {
+void warn_of(const std::vector<std::string>& overruled, const Start& start) {
+  if (overruled.empty() || start.ranks > 1) return;
+  log_warning(
+      "{} decides which rank this is; there are also the variables of {}, which do not count. If that is wrong, unset "
+      "them or name one with --launcher",
+      start.world.launcher, fmt::join(overruled, " and of "));
+}
+
+}  // namespace
+
+std::string detail::host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) {
     fail(ErrorKind::io, "world", "cannot read the host name: {}", std::generic_category().message(errno));
   }
   return name.data();
 }
-
-}  // namespace
 
 std::vector<std::string> launcher_names() {
   return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes"};
@@ -183,9 +185,28 @@ Start detect_start(const Environment& environment, const StartOptions& options) 
   return {detect_named(given, launcher)};
 }
 
+std::vector<std::string> launchers_here(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const Launcher& launcher : kLaunchers) {
+    if (ask_quietly(launcher.detect, environment)) names.emplace_back(launcher.name);
+  }
+  return names;
+}
+
+std::vector<std::string> detail::overruled(const World& world, const Environment& environment) {
+  std::vector<std::string> texts;
+  for (const World& other : others_than(world, environment)) {
+    if (is_around_run(world, other.launcher, environment) == true) continue;
+    texts.push_back(fmt::format("{} ({})", other.launcher, other.evidence));
+  }
+  return texts;
+}
+
 Start detect_start(const StartOptions& options) {
-  Start start = detect_start(current_environment(), options);
-  start.world.host = host_name();
+  const auto environment = current_environment();
+  Start start = detect_start(environment, options);
+  start.world.host = detail::host_name();
+  if (options.launcher == "auto" && start.world.rank == 0) warn_of(detail::overruled(start.world, environment), start);
   return start;
 }
 

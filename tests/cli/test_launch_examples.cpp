@@ -129,5 +129,88 @@ TEST(LaunchExamples, CloudJobByTheArgumentsOfRun) {
                    "lockstep run --nnodes=2 --node_rank=0 --rdzv_conf=is_host=1");
 }
 
+// ---- one machine
+
+void expect_two_ranks(const std::string& name, const Environment& variables, const std::string& words) {
+  const Workbench bench;
+  const auto ran = run_in(bench.path(), script(name, {bench.config()}), variables);
+  ASSERT_TRUE(ran.status.ok()) << ran.out << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("rank 0 of 2 (local 0 of 2)"), HasSubstr(words)));
+  expect_result(bench, 2);
+}
+
+TEST(LaunchExamples, LockstepRun) { expect_two_ranks("run.sh", {}, "started by pytorch (RANK=0 WORLD_SIZE=2"); }
+
+TEST(LaunchExamples, Mpirun) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const bool open_mpi = run_program({LOCKSTEP_MPIRUN, "--version"}).out.find("Open") != std::string::npos;
+  const std::string flags = open_mpi ? "--oversubscribe --allow-run-as-root" : "";
+  expect_two_ranks("mpirun.sh", {{"MPIRUN_FLAGS", flags}}, "started by ");
+}
+
+TEST(LaunchExamples, RanksByHandThatMeetInAFile) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "meet").string();
+  expect_two_ranks("init_method.sh", {{"INIT_METHOD", "file://" + file}}, "LOCKSTEP_INIT_METHOD=file://" + file);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(LaunchExamples, RanksByHandThatMeetAtAnAddress) {
+  const std::string place = "127.0.0.1:" + free_port();
+  expect_two_ranks("init_method.sh", {{"INIT_METHOD", "tcp://" + place}}, "LOCKSTEP_INIT_METHOD=tcp://" + place);
+}
+
+TEST(LaunchExamples, TheArgumentsOfTorchrun) {
+  const Workbench bench;
+  const auto ran = run_in(bench.path(), script("torchrun.sh", {"lockstep", "train", "--config", bench.config()}),
+                          {{"MASTER_PORT", free_port()}});
+  ASSERT_TRUE(ran.status.ok()) << ran.out << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("rank 0 of 2 (local 0 of 2)"));
+  expect_result(bench, 2);
+}
+
+TEST(LaunchExamples, AProgramThatSpawnsItsRanks) {
+  const TemporaryFolder folder;
+  const auto ran = run_in(folder.path(), script("spawn.sh", {LOCKSTEP_EXAMPLES "/spawn"}));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(ran.out, "replicas on 2 rank(s) are equal\n");
+  // Pools of threads that OpenBLAS makes when it is loaded are no obstacle.
+  const auto pools = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "2"}, {{"OMP_NUM_THREADS", "3"}});
+  ASSERT_TRUE(pools.status.ok()) << pools.err;
+  const auto refused = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "0"});
+  EXPECT_EQ(refused.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(refused.err, HasSubstr("[spawn] nprocs is 0"));
+}
+
+// ---- several nodes
+
+TEST(LaunchExamples, LockstepRunOnTwoNodes) {
+  const Workbench bench;
+  auto nodes = loopback_nodes();
+  const std::string port = free_port();
+  for (auto& node : nodes) node.insert({{"CTRL_PORT", port}, {"RANKS_PER_NODE", "1"}});
+  const auto ran = on_two_nodes(bench.path(), script("run_nodes.sh", {"127.0.0.2,127.0.0.3", bench.config()}), nodes);
+  for (const auto& node : ran) ASSERT_TRUE(node.status.ok()) << node.out << node.err;
+  EXPECT_THAT(ran[0].out, HasSubstr("rank 0 of 2 (local 0 of 1)"));
+  expect_result(bench, 2);
+}
+
+TEST(LaunchExamples, AProgramThatSpawnsItsRanksOnTwoNodes) {
+  const TemporaryFolder folder;
+  const std::string port = free_port();
+  std::array<Environment, 2> nodes;
+  for (std::size_t node = 0; node < 2; ++node) {
+    nodes[node] = {{"NODES", "2"},
+                   {"NODE_RANK", std::to_string(node)},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", port},
+                   {"LOCKSTEP_HOST_ID", "node " + std::to_string(node)}};
+  }
+  const auto ran = on_two_nodes(folder.path(), script("spawn.sh", {LOCKSTEP_EXAMPLES "/spawn"}), nodes);
+  for (const auto& node : ran) ASSERT_TRUE(node.status.ok()) << node.out << node.err;
+  EXPECT_EQ(ran[0].out, "replicas on 4 rank(s) are equal\n");
+  EXPECT_EQ(ran[1].out, "");
+}
+
 }  // namespace
 }  // namespace lockstep::test

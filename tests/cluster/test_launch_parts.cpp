@@ -287,6 +287,7 @@ TEST(RankEnvironment, IsTorchruns) {
       {"HOME", "/h"},
       {"LOCAL_RANK", "1"},
       {"LOCAL_WORLD_SIZE", "2"},
+      {"LOCKSTEP_STARTED_INSIDE", ""},
       {"LOCKSTEP_STATUS_FILE", "/folder/1/status"},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", "4242"},
@@ -305,6 +306,19 @@ TEST(RankEnvironment, IsTorchruns) {
       {"WORLD_SIZE", "2"},
   };
   EXPECT_EQ(environment, expected);
+}
+
+TEST(RankEnvironment, NamesTheLaunchersAroundIt) {
+  Job job;
+  job.ranks = 2;
+  const Environment inside = {{"OMPI_COMM_WORLD_RANK", "0"},
+                              {"OMPI_COMM_WORLD_SIZE", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                              {"LOCKSTEP_STARTED_INSIDE", "slurm"},
+                              {"RANK", "0"},
+                              {"WORLD_SIZE", "1"}};
+  EXPECT_EQ(environment_of_rank(inside, job, 0).at("LOCKSTEP_STARTED_INSIDE"), "pytorch,open_mpi");
 }
 
 TEST(RankEnvironment, OfOneNodeOfSeveral) {

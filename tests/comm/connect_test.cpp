@@ -2,16 +2,23 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
 
+#include <lockstep/comm/init.h>
+
 #include "comm/suite.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -195,6 +202,92 @@ TEST(Connect, OneRankNeedsNobody) {
     auto tensor = at::ones({2});
     all_reduce(tensor, group);
     EXPECT_TRUE(same(tensor, at::ones({2})));
+  });
+}
+
+// ---- a file that other jobs have used
+
+void meet_in(const std::filesystem::path& file, int size, const std::function<void(const Group&)>& more = nullptr) {
+  fork_ranks(size, {}, [&](int rank) {
+    const auto group = connect(world_at(file, rank, size), RankOptions::test_group_options("gloo"));
+    const auto order = all_gather(at::full({1}, rank, at::kLong), group);
+    EXPECT_TRUE(same(order, at::arange(size, at::kLong)));
+    if (more) more(group);
+  });
+}
+
+TEST(Connect, AFileIsRemovedByTheLastToLeave) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "meet";
+  meet_in(file, 3);
+  EXPECT_FALSE(std::filesystem::exists(file));
+}
+
+TEST(Connect, AFileThatAKilledJobLeftIsMetInAgain) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "meet";
+  // Some were killed after they had met, and one had left in good order.
+  const auto killed = fork_outcomes(3, {}, [&](int rank) {
+    const auto group = connect(world_at(file, rank, 3), RankOptions::test_group_options("gloo"));
+    barrier(group);
+    if (rank != 1) ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_EQ(killed[0].status.signal, SIGKILL);
+  EXPECT_TRUE(std::filesystem::exists(file));
+  // One that was killed while it waited for the others; rank 0 is never there.
+  const auto alone = fork_outcomes(1, {}, [&](int) {
+    const auto error = error_of([&] { connect(world_at(file, 2, 3), impatient()); });
+    EXPECT_EQ(error.kind(), ErrorKind::timeout);
+    expect_words(error, {"rank 0 of 3 did not come", "left by another job"});
+  });
+  expect_all_ok(alone);
+  meet_in(file, 3);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  meet_in(file, 2);
+}
+
+TEST(Connect, TheSameProcessesMeetTwiceInAFile) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "meet";
+  meet_in(file, 2, [&](const Group& first) {
+    const auto again = connect(world_at(file, 1 - first.rank(), 2), RankOptions::test_group_options("gloo"));
+    const auto order = all_gather(at::full({1}, first.rank(), at::kLong), again);
+    EXPECT_TRUE(same(order, at::arange(1, -1, -1, at::kLong)));
+    barrier(first);
+  });
+}
+
+TEST(Connect, AnotherFileThanAStoreIsRefused) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "notes";
+  const auto refused = [&](const std::string& content, int rank) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    const auto error = error_of_connect(world_at(file, rank, 2), impatient());
+    EXPECT_EQ(error.kind(), ErrorKind::io);
+    expect_words(error, {"notes", "not a file in which ranks met", "remove it"});
+    std::ifstream in(file, std::ios::binary);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), content);
+  };
+  refused("remember the milk\n", 0);
+  refused("remember the milk\n", 1);
+  refused(std::string("\x01\0\0\0a\x05\0\0\0torn", 13), 0);  // the value lacks a byte
+  const auto folder_error = error_of_connect(world_at(folder.path(), 0, 2), impatient());
+  EXPECT_EQ(folder_error.kind(), ErrorKind::io);
+}
+
+TEST(Connect, ProgramsSayWhereToMeetAndWhoTheyAre) {
+  const TemporaryFolder folder;
+  const auto url = "file://" + (folder.path() / "meet").string();
+  fork_ranks(2, {}, [&](int rank) {
+    const auto group = init(InitMethod{url, rank, 2}, RankOptions::test_group_options("gloo"));
+    EXPECT_EQ(group.rank(), rank);
+    EXPECT_EQ(group.local_rank(), rank);
+    barrier(group);
+  });
+  const auto taken = taken_port();
+  fork_ranks(1, {}, [&](int) {
+    const auto place = "127.0.0.1:" + std::to_string(taken.second);
+    expect_words(error_of([&] { init(InitMethod{"tcp://" + place, 0, 2}, impatient()); }), {place, "in use"});
   });
 }
 

@@ -32,5 +32,23 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   EXPECT_EQ(times(ended.out, "gave up: out of luck at step 7"), 2u) << ended.out;
 }
 
+// Each process is then alone as far as MPI knows; without a word they would be N jobs of one rank.
+TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
+  const std::string launcher = LOCKSTEP_TEST_OTHER_MPIEXEC;
+  if (launcher.empty()) GTEST_SKIP() << "there is no second MPI (Debian: mpich beside Open MPI)";
+  ChildOptions options;
+  options.arguments = {launcher, "-n", "2", LOCKSTEP_TEST_RANK_PROGRAM, "abort", "1"};
+  options.environment = current_environment();
+  options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  EXPECT_FALSE(ended.status.ok());
+  for (const auto* words : {"says that this is rank 0 of 2, but MPI says rank 0 of 1", "says that this is rank 1 of 2",
+                            "launcher belongs to another MPI"}) {
+    EXPECT_NE(ended.out.find(words), std::string::npos) << words << " is missing in: " << ended.out << ended.err;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -65,6 +65,19 @@ TEST(Launchers, MpirunAroundLeftOverVariablesIsAnError) {
   EXPECT_NE(result.err.find("2 processes cannot be 1 rank"), std::string::npos) << result.err;
 }
 
+TEST(Launchers, AWarningNamesTheLauncherThatDoesNotCount) {
+  const Environment of_srun = {{"SLURM_JOB_ID", "3"},        {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"},
+                               {"SLURM_NTASKS", "1"},        {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"},
+                               {"SLURM_TASKS_PER_NODE", "1"}};
+  const auto result = mpirun({}, of_srun);
+  ASSERT_TRUE(result.status.ok()) << result.err;
+  const std::string warning =
+      "open_mpi decides which rank this is; there are also the variables of slurm (SLURM_PROCID=0";
+  const auto at = result.err.find(warning);
+  EXPECT_NE(at, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(warning, at + 1), std::string::npos) << "rank 0 alone warns: " << result.err;
+}
+
 TEST(Launchers, NoneUnderMpirunIsAlone) {
   const auto result = mpirun({"none"});
   ASSERT_TRUE(result.status.ok()) << result.err;

@@ -1,3 +1,5 @@
+#include <lockstep/world/init_method.h>
+
 #include "world/world_cases.h"
 
 namespace lockstep {
@@ -105,6 +107,63 @@ TEST(WorldPytorch, MeetsByInitMethod) {
                       {"LOCKSTEP_INIT_METHOD='" + method + "'", words, "file:///PATH"}}});
   }
   expect_refusals({{"LOCKSTEP_INIT_METHOD=tcp://h:5", {"LOCKSTEP_INIT_METHOD", "RANK and WORLD_SIZE are not"}}});
+}
+
+TEST(WorldPytorch, TheInitMethodMaySayWhoThisIs) {
+  expect_readings({
+      {"LOCKSTEP_INIT_METHOD=tcp://node7:1234?rank=1&world_size=2", "pytorch 1/2 local 0/1 tcp node7:1234"},
+      {"LOCKSTEP_INIT_METHOD=tcp://[::1]:1234?world_size=2&rank=0", "pytorch 0/2 local 0/2 tcp ::1:1234"},
+      {"LOCKSTEP_INIT_METHOD=file:///m?rank=1&world_size=2", "pytorch 1/2 local 0/1 file /m"},
+      {"LOCKSTEP_INIT_METHOD=env://?rank=1&world_size=2 MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local 0/1 tcp h:5"},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=0&world_size=1", "pytorch 0/1 local 0/1 alone"},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=3&world_size=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2",
+       "pytorch 3/4 local 1/2 tcp h:5"},
+  });
+  const std::string both = "LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2 ";
+  expect_refusals({
+      {both + "RANK=1 WORLD_SIZE=2", {"says who this is", "RANK does too", "leave one out"}},
+      {both + "WORLD_SIZE=2", {"WORLD_SIZE does too"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1", {"only one of rank and world_size"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?world_size=2 RANK=0", {"only one of rank and world_size"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=2&world_size=2", {"rank=2 is not below world_size=2"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=x&world_size=2", {"rank='x'", "not an integer"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&rank=1&world_size=2", {"another query", "?rank=R&world_size=N"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2&", {"another query"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h:5? RANK=0 WORLD_SIZE=2", {"another query"}},
+      {"LOCKSTEP_INIT_METHOD=tcp://h?rank=1&world_size=2", {"no host and port"}},
+  });
+  const std::string under_mpirun =
+      "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 ";
+  expect_readings({{both + under_mpirun, "open_mpi 1/2 local 1/2 tcp h:5"}}, "open_mpi");
+  expect_refusals({{"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=0&world_size=2 " + under_mpirun,
+                    {"contradicts OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2"}}},
+                  "open_mpi");
+}
+
+TEST(InitMethod, IsGivenByAProgram) {
+  const auto world = [](const InitMethod& method, std::string_view variables = "") {
+    return test::brief(detail::world_of_init_method(method, environment_of(variables)));
+  };
+  const std::string launched = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5";
+  EXPECT_EQ(world({"tcp://a:1", 3, 4}), "pytorch 3/4 local 0/1 tcp a:1");
+  EXPECT_EQ(world({"file:///m", 3, 4}), "pytorch 3/4 local 0/1 file /m");
+  EXPECT_EQ(world({"env://", 3, 4}, "MASTER_ADDR=h MASTER_PORT=5"), "pytorch 3/4 local 0/1 tcp h:5");
+  EXPECT_EQ(world({"tcp://a:1?rank=0&world_size=2"}, launched), "pytorch 0/2 local 0/1 tcp a:1");
+  // Who the launcher says this is, where nothing else does or the same.
+  EXPECT_EQ(world({"tcp://a:1"}, launched), "pytorch 1/2 local 1/2 tcp a:1");
+  EXPECT_EQ(world({"tcp://a:1", 1, 2}, launched), "pytorch 1/2 local 1/2 tcp a:1");
+  EXPECT_EQ(world({"tcp://a:1", 5, 8}, launched), "pytorch 5/8 local 0/1 tcp a:1");
+  EXPECT_EQ(world({}, launched), "pytorch 1/2 local 1/2 tcp h:5");
+  EXPECT_EQ(world({}), "none 0/1 local 0/1 alone");
+  const auto refuse = [&](ErrorKind kind, const InitMethod& method, std::initializer_list<std::string_view> words) {
+    test::expect_error(kind, words, [&] { world(method); });
+  };
+  refuse(ErrorKind::invalid_argument, {"tcp://a:1", 3, std::nullopt}, {"rank is given but world_size is not"});
+  refuse(ErrorKind::invalid_argument, {"tcp://a:1?rank=1&world_size=2", 1, 2}, {"has a query", "one of the two"});
+  refuse(ErrorKind::environment, {"tcp://a:1", 4, 4}, {"RANK=4 is not below WORLD_SIZE=4"});
+  refuse(ErrorKind::environment, {"tcp://a:1"}, {"RANK and WORLD_SIZE are not"});
+  refuse(ErrorKind::environment, {"env://", 0, 2}, {"MASTER_ADDR and MASTER_PORT"});
+  refuse(ErrorKind::environment, {"ucx://a:1", 0, 2}, {"unknown scheme"});
 }
 
 TEST(WorldPytorch, UsesTheStoreOfTheAgent) {

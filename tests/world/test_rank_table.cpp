@@ -250,11 +250,13 @@ TEST(WorldRankTable, IsOneOfTheLaunchers) {
   EXPECT_EQ(brief(detect_world(environment_of("RANK_ID=1 MINDSPORE_HCCL_CONFIG_PATH=" + file), "rank_table")),
             "rank_table 1/4 local 1/4 tcp 127.0.0.1:29604");
   // Launchers that start processes themselves win, and say so.
-  const World torch = detect_world(environment_of(variables + " RANK=2 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5"));
+  const World torch = detect_world(environment_of(variables + " RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5"));
   EXPECT_EQ(torch.launcher, "pytorch");
   test::expect_words(torch.evidence, {"which wins over rank_table"});
   test::expect_refusals({{variables + " RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5",
-                          {"pytorch", "contradicts rank_table", "4 processes cannot be 2 ranks"}}});
+                          {"pytorch", "contradicts rank_table", "4 processes cannot be 2 ranks"}},
+                         {variables + " RANK=2 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5",
+                          {"pytorch (RANK=2", "contradicts rank_table (RANK_ID=1", "rank 1 of 4"}}});
   test::expect_refusals({{"", {"rank_table", "RANK_TABLE_FILE and RANK_ID", "--launcher auto"}}}, "rank_table");
   expect_error(ErrorKind::io, {"/no/such.json"},
                [] { detect_world(environment_of("RANK_ID=0 RANK_TABLE_FILE=/no/such.json")); });

@@ -124,6 +124,9 @@ TEST(InitArguments, CountNodes) {
             "arguments 1/2 local 0/1 tcp h:6 x1");
   EXPECT_EQ(brief(start_with("", arguments(0, 1))), "arguments 0/1 local 0/1 alone x1");
   EXPECT_EQ(brief(start_with("", arguments(0, 1, std::nullopt, 2))), "arguments 0/2 local 0/2 tcp 127.0.0.1:0 x2");
+  // With a query it speaks of this process alone.
+  EXPECT_EQ(brief(start_with("", arguments(std::nullopt, std::nullopt, "tcp://h:5?rank=1&world_size=2"))),
+            "pytorch 1/2 local 0/1 tcp h:5 x1");
   // Without rank and world size it says where the ranks meet that a launcher started.
   EXPECT_EQ(brief(start_with("RANK=1 WORLD_SIZE=2", arguments(std::nullopt, std::nullopt, tcp))),
             "pytorch 1/2 local 0/1 tcp h:5 x1");
@@ -143,6 +146,7 @@ TEST(InitArguments, MustFitEachOtherAndTheEnvironment) {
   refuse(invalid, "", arguments(0, 0), {"--world_size 0"});
   refuse(invalid, "", arguments(0, 2), {"--world_size 2 needs --init_method tcp://HOST:PORT"});
   refuse(environment, "", arguments(0, 2, "h:5"), {"'h:5'", "tcp://HOST:PORT"});
+  refuse(invalid, "", arguments(0, 2, "tcp://h:5?rank=0&world_size=2"), {"count nodes", "what stands after '?'"});
   refuse(environment, kCloud, arguments(0, 2, "tcp://h:5"), {"--rank 0 contradicts VC_TASK_INDEX=1"});
   refuse(environment, kCloud, arguments(1, 3, "tcp://h:5"), {"--world_size 3 contradicts MA_NUM_HOSTS=2"});
   refuse(environment, "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5", arguments(0, 2, "tcp://h:5"),

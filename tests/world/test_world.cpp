@@ -1,3 +1,5 @@
+#include <lockstep/world/overrule.h>
+
 #include <unistd.h>
 
 #include <array>
@@ -90,6 +92,62 @@ TEST(World, ManyProcessesCannotBeFewerRanks) {
       {both(kTorch, "PMI_RANK=0"), "pytorch 1/2 local 1/2 tcp h:5"},
   });
   expect_readings({{both("RANK=0 WORLD_SIZE=1", kOpenMpi), "pytorch 0/1 local 0/1 alone"}}, "pytorch");
+}
+
+// Of rank and size by hand, or left over in the shell.
+TEST(World, VariablesByHandMustAgreeWithTheLauncherAroundThem) {
+  constexpr std::string_view kSecondTask =
+      "SLURM_JOB_ID=3 SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_LOCALID=1 "
+      "SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=2 SLURM_STEP_NODELIST=n1";
+  const std::string master = " MASTER_ADDR=h MASTER_PORT=5";
+  expect_refusals({
+      {both("RANK=0 WORLD_SIZE=2" + master, kSecondTask),
+       {"pytorch (RANK=0 WORLD_SIZE=2", "contradicts slurm (SLURM_PROCID=1", "rank 1 of 2", "unset RANK"}},
+      {both("RANK=0 WORLD_SIZE=4" + master, kOpenMpi), {"contradicts open_mpi", "rank 0 of 2"}},
+      {both("LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2", kMpich), {"contradicts mpich", "rank 0 of 2"}},
+  });
+  expect_readings({
+      {both("RANK=1 WORLD_SIZE=2" + master, kSecondTask), "pytorch 1/2 local 0/1 tcp h:5"},
+      // An agent gives its ranks numbers of its own.
+      {both("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1" + master, kSecondTask),
+       "pytorch 0/2 local 0/1 tcp h:5"},
+      {both("RANK=0 WORLD_SIZE=2" + master,
+            "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+            "OMPI_COMM_WORLD_LOCAL_SIZE=1"),
+       "pytorch 0/2 local 0/1 tcp h:5"},
+  });
+}
+
+TEST(World, ALauncherInsideLockstepRunIsAnError) {
+  const std::string of_run = std::string(kTorch) + " TORCHELASTIC_RUN_ID=a LOCKSTEP_STARTED_INSIDE=";
+  expect_refusals({
+      {both(of_run, kOpenMpi),
+       {"open_mpi (OMPI_COMM_WORLD_RANK=0", "inside 'lockstep run' (RANK=1", "its 2 processes"}},
+      {both(of_run + "slurm", both(kMpich, kSlurm)), {"mpich (PMI_RANK=0", "inside 'lockstep run'"}},
+      {both(of_run, kSlurm), {"slurm (SLURM_PROCID=0", "inside 'lockstep run'"}},
+  });
+  expect_readings({
+      {both(of_run + "open_mpi", kOpenMpi), "pytorch 1/2 local 1/2 tcp h:5"},
+      {both(of_run + "open_mpi,slurm", both(kOpenMpi, kSlurm)), "pytorch 1/2 local 1/2 tcp h:5"},
+  });
+  expect_readings({{both(of_run, kOpenMpi), "open_mpi 0/2 local 0/2 tcp h:5"}}, "open_mpi");
+}
+
+TEST(World, TellsWhichLaunchersAreThereAndDoNotCount) {
+  const auto overruled = [](const std::string& text) {
+    return detail::overruled(detect_world(environment_of(text)), environment_of(text));
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(overruled(std::string(kTorch)), Texts{});
+  // mpirun in a Slurm job of several nodes starts its daemons with srun; a Slurm step in a shell under mpirun.
+  EXPECT_EQ(overruled(both(kOpenMpi, kSlurm)), Texts{"slurm (SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 step=3.0 "
+                                                     "master=n1:20483)"});
+  EXPECT_EQ(overruled(both(kTorch, kOpenMpi)).size(), 1u);
+  // Known to be around `lockstep run`.
+  EXPECT_EQ(overruled(both(std::string(kTorch) + " LOCKSTEP_STARTED_INSIDE=open_mpi", kOpenMpi)), Texts{});
+  EXPECT_EQ(launchers_here(environment_of(both(kTorch, both(kOpenMpi, kSlurm)))),
+            (Texts{"pytorch", "open_mpi", "slurm"}));
+  EXPECT_EQ(launchers_here(environment_of("RANK=0 OMPI_COMM_WORLD_SIZE=3")), Texts{});
 }
 
 TEST(World, DescribesItselfInOneLine) {

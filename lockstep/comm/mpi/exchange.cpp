@@ -7,6 +7,8 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 namespace lockstep::detail::mpi {
@@ -32,7 +34,33 @@ at::Tensor to_tensor(const std::string& text) {
 
 std::string to_text(const at::Tensor& bytes) { return static_cast<const char*>(bytes.data_ptr()); }
 
+// "Open MPI v4.1.4" or "MPICH Version: 4.0.2", of longer texts.
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  std::string version = text.data();
+  version.resize(std::min(version.size(), version.find_first_of(",\n")));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  return version;
+}
+
 }  // namespace
+
+void require_same(const World& world) {
+  start();
+  int rank = 0;
+  int size = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  if (rank == world.rank && size == world.size) return;
+  never_finalize();
+  fail(ErrorKind::environment, "connect",
+       "{} ({}) says that this is rank {} of {}, but MPI says rank {} of {}: this Lockstep is built with {}, and the "
+       "launcher belongs to another MPI. Start with the mpirun of that MPI, or set MASTER_ADDR and MASTER_PORT to the "
+       "host of rank 0 and a free port there, where ranks meet without MPI",
+       world.launcher, world.evidence, world.rank, world.size, rank, size, library_version());
+}
 
 bool all_on_one_host(std::chrono::milliseconds timeout) {
   start();

@@ -1,6 +1,8 @@
 // What MPI itself carries before any store exists: where rank 0 opened it.
 #pragma once
 
+#include <lockstep/world/world.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -11,6 +13,10 @@ struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
 };
+
+/// Error(environment) unless MPI says of this process what its world says. They differ under the launcher of another
+/// MPI than the one Lockstep was built with: then each process is a job of its own. Starts MPI when nobody has.
+void require_same(const World& world);
 
 /// Collective over MPI_COMM_WORLD: whether all of it runs on one machine. Starts MPI when nobody has.
 bool all_on_one_host(std::chrono::milliseconds timeout);

@@ -18,6 +18,8 @@ std::unique_ptr<Backend> make_mpi_backend(const BackendContext&) { fail_without_
 
 namespace mpi {
 
+void require_same(const World&) { fail_without_mpi(); }
+
 bool all_on_one_host(std::chrono::milliseconds) { fail_without_mpi(); }
 
 Endpoint broadcast_from_rank_0(const Endpoint&, std::chrono::milliseconds) { fail_without_mpi(); }

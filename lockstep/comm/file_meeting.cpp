@@ -1,0 +1,226 @@
+// Rank 0 begins a meeting of its own in the file, under a fresh name; everybody else says hello there and believes in
+// it only when rank 0's answer holds this very hello. So what an earlier job left behind can mislead nobody:
+//
+//   current             the name of the meeting, by rank 0
+//   NAME/hello/RANK     a random text, by each rank
+//   NAME/met            the hellos of all ranks, "-" for who did not come in time, by rank 0
+//   NAME/left           how many have left
+#include <lockstep/comm/file_meeting.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/store_file.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kCurrent = "current";
+constexpr auto kAbsent = "-";
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+std::string random_text() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::optional<std::string> find(c10d::Store& store, const std::string& key) {
+  if (!store.check({key})) return std::nullopt;
+  return to_text(store.get(key));
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+/// Which file lies there; nullopt: none.
+std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
+  return std::pair(info.st_dev, info.st_ino);
+}
+
+class FileMeeting {
+ public:
+  FileMeeting(const World& world, std::chrono::milliseconds timeout)
+      : path_(world.store_path),
+        rank_(world.rank),
+        size_(static_cast<std::size_t>(world.size)),
+        timeout_(timeout),
+        deadline_(Clock::now() + timeout) {}
+
+  /// The name of the meeting, once all have come.
+  std::string meet() { return rank_ == 0 ? hold() : find_it(); }
+
+  const StorePtr& store() const { return store_; }
+
+ private:
+  void open() {
+    store_ = c10::make_intrusive<c10d::FileStore>(path_, -1);
+    store_->setTimeout(timeout_);
+  }
+
+  /// A FileStore goes on where it has read to, also when the last rank of another job has removed the file and rank 0
+  /// has made a new one. False: there is none.
+  bool is_there() {
+    const auto found = identity_of(path_);
+    if (found && found != opened_) open();
+    opened_ = found;
+    return found.has_value();
+  }
+
+  std::string hold() {
+    const std::string name = random_text();
+    open();
+    store_->set(kCurrent, to_bytes(name));
+    say_hello(name);
+    std::vector<std::string> hellos(size_, kAbsent);
+    while (take_hellos(name, hellos) && Clock::now() < deadline_) {
+      std::this_thread::sleep_for(kPause);
+      require_current(name);
+    }
+    store_->set(name + "/met", to_bytes(fmt::format("{}", fmt::join(hellos, " "))));
+    if (const auto missing = absent(hellos); !missing.empty()) fail_missing(missing);
+    return name;
+  }
+
+  std::string find_it() {
+    // A moment more than rank 0 has, which finds out at its own deadline who is missing.
+    const auto patience = deadline_ + std::chrono::seconds(1);
+    std::string greeted;
+    bool left_over = false;
+    for (; Clock::now() < patience; std::this_thread::sleep_for(kPause)) {
+      if (!is_there()) continue;
+      const auto name = find(*store_, kCurrent);
+      if (!name) continue;
+      if (*name != greeted) say_hello(*name);
+      greeted = *name;
+      const auto met = find(*store_, *name + "/met");
+      left_over = met && !holds_mine(words_of(*met));
+      if (met && !left_over) return with_all(*name, words_of(*met));
+    }
+    if (left_over || greeted.empty()) fail_without_rank_0(left_over);
+    std::vector<std::string> hellos(size_, kAbsent);
+    if (!take_hellos(greeted, hellos)) fail_without_rank_0(true);
+    fail_missing(absent(hellos));
+  }
+
+  void say_hello(const std::string& name) { store_->set(fmt::format("{}/hello/{}", name, rank_), to_bytes(hello_)); }
+
+  /// Looks for those that were absent; whether some still are.
+  bool take_hellos(const std::string& name, std::vector<std::string>& hellos) {
+    for (const auto rank : absent(hellos)) {
+      hellos[rank] = find(*store_, fmt::format("{}/hello/{}", name, rank)).value_or(kAbsent);
+    }
+    return !absent(hellos).empty();
+  }
+
+  static std::vector<std::size_t> absent(const std::vector<std::string>& hellos) {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < hellos.size(); ++rank) {
+      if (hellos[rank] == kAbsent) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  bool holds_mine(const std::vector<std::string>& hellos) const {
+    const auto rank = static_cast<std::size_t>(rank_);
+    return rank < hellos.size() && hellos[rank] == hello_;
+  }
+
+  std::string with_all(const std::string& name, const std::vector<std::string>& hellos) const {
+    if (hellos.size() != size_) {
+      fail(ErrorKind::mismatch, "connect",
+           "rank 0 met {} ranks in {}, but this is rank {} of {}; start all with the same "
+           "world size",
+           hellos.size(), path_, rank_, size_);
+    }
+    if (const auto missing = absent(hellos); !missing.empty()) fail_missing(missing);
+    return name;
+  }
+
+  void require_current(const std::string& name) {
+    if (find(*store_, kCurrent) == name) return;
+    fail(ErrorKind::io, "connect",
+         "another rank 0 began to meet its ranks in {} while this one waited there; give each job a file of its own",
+         path_);
+  }
+
+  double seconds() const { return static_cast<double>(timeout_.count()) / 1000; }
+
+  [[noreturn]] void fail_missing(const std::vector<std::size_t>& missing) const {
+    fail(ErrorKind::timeout, "connect",
+         "{} of {} ranks did not come to the file {} within {:.1f} s: rank {}. Look into their logs, check that all "
+         "were started with the same file and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+         missing.size(), size_, path_, seconds(), fmt::join(missing, ", "));
+  }
+
+  [[noreturn]] void fail_without_rank_0(bool left_over) const {
+    fail(ErrorKind::timeout, "connect",
+         "rank 0 of {} did not come to the file {} within {:.1f} s{}. Look into its log, check that all ranks were "
+         "started with the same file, or raise LOCKSTEP_START_TIMEOUT_S",
+         size_, path_, seconds(), left_over ? "; what is in the file was left by another job" : "");
+  }
+
+  StorePtr store_;
+  std::optional<std::pair<dev_t, ino_t>> opened_;
+  std::string path_;
+  int rank_;
+  std::size_t size_;
+  std::chrono::milliseconds timeout_;
+  Clock::time_point deadline_;
+  std::string hello_ = random_text();
+};
+
+/// The keys of one meeting. Its end is this rank's part in removing the file: FileStore itself counts who left, but
+/// over all jobs that used the file, and would remove it under a later one.
+class MeetingStore : public c10d::PrefixStore {
+ public:
+  MeetingStore(const std::string& name, StorePtr file, std::string path, int size)
+      : c10d::PrefixStore(name, file), file_(std::move(file)), path_(std::move(path)), name_(name), size_(size) {}
+  MeetingStore(const MeetingStore&) = delete;
+  MeetingStore& operator=(const MeetingStore&) = delete;
+  ~MeetingStore() override {
+    std::error_code ignored;
+    try {
+      if (!std::filesystem::exists(path_, ignored)) return;  // a FileStore would wait for it
+      if (file_->add(name_ + "/left", 1) != size_ || find(*file_, kCurrent) != name_) return;
+      std::filesystem::remove(path_, ignored);
+    } catch (const std::exception&) {
+      // The file stays, which the next job will not mind.
+    }
+  }
+
+ private:
+  StorePtr file_;
+  std::string path_;
+  std::string name_;
+  int size_;
+};
+
+}  // namespace
+
+OpenedStore meet_in_file(const World& world, std::chrono::milliseconds timeout) {
+  require_store_file(world.store_path);
+  FileMeeting meeting(world, timeout);
+  const std::string name = meeting.meet();
+  OpenedStore opened;
+  opened.where = world.store_path;
+  opened.store = c10::make_intrusive<MeetingStore>(name, meeting.store(), world.store_path, world.size);
+  return opened;
+}
+
+}  // namespace lockstep::detail

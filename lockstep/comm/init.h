@@ -1,0 +1,13 @@
+// A group of a program that is told where its ranks meet.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/world/init_method.h>
+
+namespace lockstep {
+
+/// The group of all ranks that meet there: init(InitMethod{"tcp://node0:6060", rank, world_size}).
+/// Errors: those of detect_world(InitMethod) and connect().
+Group init(const InitMethod& method, const GroupOptions& options = {});
+
+}  // namespace lockstep
