@@ -7,6 +7,7 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/comm/work.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>

@@ -35,9 +35,14 @@ constexpr const char* kFooter =
     "\n"
     "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first "
     "failing\n"
-    "rank's reason is printed. Ctrl-C is passed on to the ranks; a second one kills them. No process is left behind.\n"
+    "rank's reason is printed. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGQUIT are passed on to the ranks, which have "
+    "the\n"
+    "grace period to end; a second one kills them. SIGUSR1 is passed on and nothing more. Ranks of 'lockstep train' "
+    "save\n"
+    "a checkpoint after the step they are in. No process is left behind.\n"
     "\n"
-    "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N).\n"
+    "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N); 75 when\n"
+    "'lockstep train' was ended by SIGTERM or SIGUSR1 and goes on when it is started again.\n"
     "\n"
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep train --config configs/mlp_mnist.yaml\n"
@@ -55,7 +60,7 @@ class ProgramUsage final : public CLI::Formatter {
 
 struct RunArguments {
   std::string processes = "1";
-  std::string grace = "10";
+  std::string grace = "30";
   bool no_prefix = false;
   bool use_env = false;
   NodeFlags nodes;

@@ -38,7 +38,8 @@ struct LaunchResult {
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
 /// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and SIGINT,
-/// SIGTERM, SIGHUP and SIGQUIT to all ranks. When a rank fails the others get SIGTERM, and SIGKILL after the grace
+/// SIGTERM, SIGHUP and SIGQUIT to all ranks, which are killed after the grace period or at a second signal; SIGUSR1 is
+/// only forwarded. When a rank fails the others get SIGTERM, and SIGKILL after the grace
 /// period. Returns once no process that came from the ranks is left.
 ///
 /// Call it from the main thread; meanwhile the program starts no other child processes. Error(io) when the program

@@ -59,9 +59,9 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
 
 std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first) {
   const RankEnd& end = ends[first];
-  std::string text =
-      fmt::format("lockstep run: rank {} ({}) failed first, {:.1f} s after the start: {}\n", end.rank, identity_of(end),
-                  static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
+  std::string text = fmt::format("lockstep run: rank {} ({}) {} first, {:.1f} s after the start: {}\n", end.rank,
+                                 identity_of(end), end.note && end.note->kind == "ended_early" ? "ended" : "failed",
+                                 static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
   if (const auto progress = progress_of(end); !progress.empty()) text += fmt::format("  it {}\n", progress);
   text += describe_reason(end);
   for (std::size_t i = 0; i < ends.size(); ++i) {

@@ -29,7 +29,7 @@ class Supervisor {
   Supervisor(const LaunchOptions& options, const Job& job)
       : options_(options),
         job_(job),
-        signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT}),
+        signals_({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1}),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
 
@@ -162,6 +162,11 @@ void Supervisor::look_for_end(LocalRank& rank) {
 
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
+    // A word to the ranks, who may end for it in their own time (batch systems send it ahead of SIGTERM).
+    if (*signal == SIGUSR1) {
+      tell_ranks(signal);
+      continue;
+    }
     hurried_ = true;
     tell_ranks(ending_.user_signal(*signal, Clock::now()));
   }
