@@ -174,7 +174,7 @@ void Supervisor::take_signals() {
 
 void Supervisor::tell_ranks(std::optional<int> signal) {
   if (!signal) return;
-  killed_ = *signal == SIGKILL;
+  killed_ = killed_ || *signal == SIGKILL;
   for (LocalRank& rank : ranks_) rank.signal(*signal);
 }
 

@@ -1,6 +1,6 @@
 // How jobs end that are told to, or killed: what is saved, what is said, and that nothing is left.
 #include "cli/port.h"
-#include "cli/program.h"
+#include "cli/two_nodes.h"
 #include "cluster/probe.h"
 
 #include <lockstep/base/parse.h>
@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
-using testing::AnyOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
@@ -194,6 +193,25 @@ TEST(Endings, AKilledLauncherLeavesNeitherProcessNorPortNorSharedMemory) {
   EXPECT_TRUE(probe.nobody_left());
   EXPECT_TRUE(can_listen(port));
   EXPECT_EQ(shared_memory(), before);
+}
+
+TEST(Endings, AHostThatVanishesEndsTheJobOnTheOther) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  const Workbench bench;
+  const Words words = bench.train({"train.epochs=100000", "parallel.nodes=[{addr: 10.77.0.1}, {addr: 10.77.0.2}]",
+                                   "parallel.ctrl_port=9988", "parallel.devices_per_node=2"});
+  Probe probe;
+  const Environment soon = {{"LOCKSTEP_HOST_TIMEOUT_S", "3"}, {"LOCKSTEP_START_TIMEOUT_S", "60"}};
+  std::array<Child, 2> nodes = {start(TwoHosts::on(0, words), soon), start(TwoHosts::on(1, words), soon)};
+  ASSERT_TRUE(wait_until([&] { return !read_file(bench.work_dir() / "metrics.jsonl").empty(); }));
+  ASSERT_TRUE(TwoHosts::pull_cable());
+  const auto said = rest_of(nodes[0].err());
+  rest_of(nodes[1].err());
+  for (auto& node : nodes) EXPECT_EQ(node.wait_for(60s), (ExitStatus{1, 0})) << said;
+  EXPECT_THAT(said, ContainsRegex("rank [23] \\(pid [0-9]+ on "));
+  EXPECT_LE(lines_of(said).size(), 24u) << "on one screen:\n" << said;
+  EXPECT_TRUE(probe.nobody_left());
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ class TwoHosts {
   /// The words that run a program on that host.
   static Words on(int host, Words words);
 
+  /// Nothing comes to or leaves the second host any more, and nobody is told. False when that did not work.
+  [[nodiscard]] static bool pull_cable();
+
  private:
   bool made_ = false;
 };
