@@ -17,9 +17,9 @@ namespace lockstep::mirrored {
 /// reduced), divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   gave up  1 when this rank had an exception in the round and only sends the bucket so that others do not wait for
-///   it hands    1 when this rank has its hand up (DataParallel::raise_hand) used i   1 when member i got a gradient on
-///   this rank, else 0. The sum is 0 when it got one nowhere.
+///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that nobody waits for it
+///   hands    1 when this rank has its hand up (DataParallel::raise_hand)
+///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
   /// A collective.
