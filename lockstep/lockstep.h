@@ -9,6 +9,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/init.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/comm/work.h>
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>

@@ -29,7 +29,7 @@ namespace {
 
 struct RunArguments {
   std::string processes = "1";
-  std::string grace = "10";
+  std::string grace = "30";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   NodeFlags nodes;
   ProgramFlags program;

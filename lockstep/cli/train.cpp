@@ -1,8 +1,10 @@
 // `lockstep train`: a training run from one YAML file.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/process.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/start_ranks.h>
+#include <lockstep/cluster/error_file.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_model.h>
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -28,8 +31,11 @@ constexpr const char* kFooter =
     "A run\n"
     "that was killed goes on from its newest checkpoint when the same command is given again (checkpoint.resume).\n"
     "\n"
+    "SIGTERM or SIGUSR1 to any rank ends the run after the step it is in, on all ranks, with a checkpoint; so does\n"
+    "Ctrl-C, and a second one ends it at once.\n"
+    "\n"
     "Exit code: 0 when trained to the end, 1 when the run failed, 2 when the command line, the configuration or the\n"
-    "environment is wrong.\n"
+    "environment is wrong, 75 when SIGTERM or SIGUSR1 ended it early (start it again), 130 after Ctrl-C.\n"
     "\n"
     "Examples:\n"
     "  lockstep train --config configs/mlp_mnist.yaml --dry-run\n"
@@ -82,6 +88,14 @@ int start_this_node(const Start& start, const TrainArguments& arguments) {
   return start_ranks(options);
 }
 
+/// A batch system asks by SIGTERM (or SIGUSR1, before it does) and may start the run again; a person asks by Ctrl-C.
+int exit_code_of(const train::RunResult& result) {
+  if (!result.ended_by) return kOk;
+  const std::string signal = signal_name(*result.ended_by);
+  cluster::report_failure(fmt::format("{} ended the run early, after step {}", signal, result.steps), "ended_early");
+  return *result.ended_by == SIGTERM || *result.ended_by == SIGUSR1 ? kEndedEarly : 128 + *result.ended_by;
+}
+
 int train_or_describe(const TrainArguments& arguments) {
   if (arguments.help_keys) {
     print_keys();
@@ -97,8 +111,7 @@ int train_or_describe(const TrainArguments& arguments) {
     return kOk;
   }
   if (start.ranks > 1) return start_this_node(start, arguments);
-  train::run_training(config, start.world);
-  return kOk;
+  return exit_code_of(train::run_training(config, start.world));
 }
 
 }  // namespace

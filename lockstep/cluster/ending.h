@@ -8,7 +8,7 @@ namespace lockstep::cluster {
 
 struct EndingPolicy {
   /// From asking the ranks to end (SIGTERM, or the signal the user sent) to SIGKILL.
-  std::chrono::milliseconds grace = std::chrono::seconds(10);
+  std::chrono::milliseconds grace = std::chrono::seconds(30);
   /// From a rank's failure to asking the others: time for them to say why they fail, if they do.
   std::chrono::milliseconds settle = std::chrono::milliseconds(300);
   /// From SIGKILL to giving up on what the ranks left running and the kernel does not let go.

@@ -19,6 +19,9 @@ struct FailureNote {
   std::optional<std::chrono::system_clock::time_point>
       when;  ///< only from Lockstep's programs: others round to seconds
 
+  /// A signal ended the rank's run early, and in good order.
+  bool is_early_end() const { return kind == "ended_early"; }
+
   /// The rank failed because another one did.
   bool is_consequence() const { return kind == "peer_lost"; }
 };

@@ -14,7 +14,8 @@ int parse_process_count(std::string_view text, const Processors& available) {
   if (text == "gpu") {
     if (available.gpus > 0) return available.gpus;
     fail(ErrorKind::invalid_argument, "nproc_per_node",
-         "'gpu' asks for one rank per GPU, and there is none; use 'cpu', 'auto' or a number");
+         "'gpu' asks for one rank per GPU, and libtorch finds none (CUDA_VISIBLE_DEVICES may hide some); use 'cpu', "
+         "'auto' or a number");
   }
   const auto count = parse_integer(text);
   if (!count || *count < 1 || *count > std::numeric_limits<int>::max()) {

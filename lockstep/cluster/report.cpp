@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostOthers = 64;
 
 auto order_of_blame(const RankEnd& end) {
-  const bool obeyed = end.asked != 0 && !end.note;
+  const bool obeyed = end.asked != 0 && (!end.note || end.note->is_early_end());
   const bool consequence = end.note && end.note->is_consequence();
   const auto when = end.note && end.note->when ? *end.note->when : end.when;
   return std::tuple(obeyed, consequence, when);
@@ -62,9 +62,9 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
 
 std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first) {
   const RankEnd& end = ends[first];
-  std::string text =
-      fmt::format("lockstep run: rank {} ({}) failed first, {:.1f} s after the start: {}\n", end.rank, identity_of(end),
-                  static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
+  std::string text = fmt::format("lockstep run: rank {} ({}) {} first, {:.1f} s after the start: {}\n", end.rank,
+                                 identity_of(end), end.note && end.note->is_early_end() ? "ended" : "failed",
+                                 static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
   if (const auto progress = progress_of(end); !progress.empty()) text += fmt::format("  it {}\n", progress);
   text += describe_reason(end);
   std::size_t told = 1;

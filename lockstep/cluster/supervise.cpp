@@ -25,12 +25,22 @@ constexpr milliseconds kStrayLook(20);
 /// How long output may still come when no process of the job is left: somebody else holds the pipe.
 constexpr milliseconds kDrainLimit(2000);
 
+bool among(const std::vector<int>& signals, int signal) {
+  return std::find(signals.begin(), signals.end(), signal) != signals.end();
+}
+
+/// SIGUSR1 is listened to in any case, to be passed on.
+std::vector<int> heard(std::vector<int> signals) {
+  if (!among(signals, SIGUSR1)) signals.push_back(SIGUSR1);
+  return signals;
+}
+
 class Supervisor {
  public:
   Supervisor(const LaunchOptions& options, const Job& job)
       : options_(options),
         job_(job),
-        signals_(options.signals),
+        signals_(heard(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
 
@@ -178,6 +188,11 @@ void Supervisor::look_for_end(LocalRank& rank) {
 
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
+    // A word to the ranks, who may end for it in their own time (batch systems send it ahead of SIGTERM).
+    if (*signal == SIGUSR1 && !among(options_.signals, SIGUSR1)) {
+      tell_ranks(signal);
+      continue;
+    }
     hurried_ = true;
     user_signal_ = *signal;
     tell_ranks(ending_.user_signal(*signal, Clock::now()));
@@ -194,7 +209,7 @@ void Supervisor::watch_stop(Poller& poller) {
 
 void Supervisor::tell_ranks(std::optional<int> signal) {
   if (!signal) return;
-  killed_ = *signal == SIGKILL;
+  killed_ = killed_ || *signal == SIGKILL;
   for (LocalRank& rank : ranks_) rank.signal(*signal);
 }
 

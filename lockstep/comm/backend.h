@@ -23,6 +23,8 @@ namespace lockstep::detail {
 struct Call {
   std::string_view op;         ///< "all_reduce"
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
+  std::uint8_t kind = 0;       ///< the number of `op` on the status page
+  std::chrono::steady_clock::time_point begun{};
 };
 
 /// State behind a Work. Implementations: done already, a c10d work, an MPI request, a shared-memory operation.

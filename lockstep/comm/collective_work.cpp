@@ -53,6 +53,7 @@ class CollectiveWork : public WorkState {
       fail(start);
     }
     pending_.reset();
+    group_->ended(call_);
   }
 
   [[noreturn]] void fail(Clock::time_point start) {
@@ -76,21 +77,20 @@ class CollectiveWork : public WorkState {
 }  // namespace
 
 Work start_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
-  const auto begun = Clock::now();
   try {
     return Work(std::make_shared<CollectiveWork>(group.shared_from_this(), call, start()));
   } catch (...) {
-    group.rethrow(call, std::current_exception(), since(begun));
+    group.rethrow(call, std::current_exception(), since(call.begun));
   }
 }
 
 void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
-  const auto begun = Clock::now();
   try {
     start()->wait(group.job()->options().timeout);
   } catch (...) {
-    group.rethrow(call, std::current_exception(), since(begun));
+    group.rethrow(call, std::current_exception(), since(call.begun));
   }
+  group.ended(call);
 }
 
 }  // namespace lockstep::detail

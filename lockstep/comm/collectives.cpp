@@ -34,7 +34,7 @@ using detail::rows_times;
 
 /// One call as the front sees it.
 struct Request {
-  std::string_view op;
+  detail::Op op;
   Problem problem;     ///< of this rank's arguments
   bool empty = false;  ///< nothing to move
 };
@@ -43,6 +43,11 @@ enum class Then {
   wait,  ///< for the result; the Work is empty
   go_on
 };
+
+Work nothing_to_do(detail::GroupImpl& impl, const Call& call) {
+  impl.ended(call);
+  return Work();
+}
 
 /// Checks the request with the other ranks, then lets the backend `start` it. `signature` writes down op and arguments:
 /// the same on all ranks. It is called only where somebody reads it, because that takes longer than a small collective.
@@ -57,7 +62,7 @@ Work run(const Group& group, const Request& request, const Signature& signature,
   if (compared_there && request.problem) backend.refuse(detail::refusal(signature(), *request.problem));
   if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), request.problem);
   if (request.problem) throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
-  if (request.empty && !compared_there) return Work();
+  if (request.empty && !compared_there) return nothing_to_do(impl, call);
   const auto start_it = [&] { return start(backend, call); };
   if (then == Then::go_on) return detail::start_work(impl, call, start_it);
   detail::finish_work(impl, call, start_it);
@@ -93,9 +98,9 @@ template <typename Start>
 Work run_message(const Group& group, const Request& request, Start start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
-  if (request.problem) throw Error(ErrorKind::invalid_argument, request.op, *request.problem);
+  if (request.problem) throw Error(ErrorKind::invalid_argument, request.op.name, *request.problem);
   const Call call = impl.begin_message(request.op);
-  if (request.empty) return Work();
+  if (request.empty) return nothing_to_do(impl, call);
   return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
 }
 

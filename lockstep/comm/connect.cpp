@@ -5,6 +5,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
+#include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>
 #include <lockstep/comm/settings.h>
@@ -41,7 +42,9 @@ Group connect(const World& world, const GroupOptions& options) {
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
   auto address = address_of_this_host(world, environment);
+  const detail::SocketsMadeSince sockets;
   auto store = detail::open_store(world, settings.start_timeout);
+  sockets.notice_lost_hosts(settings.host_timeout);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
 
   std::vector<int> everyone(static_cast<std::size_t>(world.size));

@@ -94,6 +94,7 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
     if (!problem) throw;
   }
   if (problem) std::rethrow_exception(problem);
+  impl_->ended(call);
   return created;
 }
 

@@ -25,6 +25,9 @@ struct GroupOptions {
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   /// How long one collective may take. Overridden by LOCKSTEP_TIMEOUT_S.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// After how long without a sign of life from a host (of its kernel: its ranks may be busy) its ranks count as lost,
+  /// where ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
+  std::chrono::milliseconds host_timeout = std::chrono::seconds(30);
   /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
   /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.

@@ -1,5 +1,6 @@
 #include <lockstep/comm/group_impl.h>
 
+#include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/settings.h>
 
 #include <fmt/format.h>
@@ -69,7 +70,11 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
 }
 
 GroupImpl::GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested)
-    : job_(std::move(job)), members_(std::move(members)), requested_(requested), backend_(make_backend()) {}
+    : job_(std::move(job)),
+      members_(std::move(members)),
+      requested_(requested),
+      page_number_(job_->status_page().name_group(members_.name)),
+      backend_(make_backend()) {}
 
 std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, Membership members, std::string_view requested) {
   auto group = std::make_shared<GroupImpl>(job, std::move(members), requested);
@@ -81,7 +86,10 @@ std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, Membership 
 std::unique_ptr<Backend> GroupImpl::make_backend() {
   const auto name = choose_backend(requested_, members_.hosts);
   try {
-    return make_named_backend(name, backend_context());
+    const SocketsMadeSince sockets;
+    auto backend = make_named_backend(name, backend_context());
+    sockets.notice_lost_hosts(job_->options().host_timeout);
+    return backend;
   } catch (...) {
     const Error seen = as_error(std::current_exception());
     auto why = seen.message();
@@ -125,14 +133,19 @@ BackendContext GroupImpl::backend_context() {
   return context;
 }
 
-Call GroupImpl::begin(std::string_view op) {
-  throw_if_failed({op, sequence_ + 1});
-  return {op, ++sequence_};
+Call GroupImpl::begin(const Op& op) {
+  throw_if_failed({op.name, sequence_ + 1});
+  return begun({op.name, ++sequence_, op.number, std::chrono::steady_clock::now()});
 }
 
-Call GroupImpl::begin_message(std::string_view op) {
-  throw_if_failed({op, messages_ + 1});
-  return {op, ++messages_};
+Call GroupImpl::begin_message(const Op& op) {
+  throw_if_failed({op.name, messages_ + 1});
+  return begun({op.name, ++messages_, op.number, std::chrono::steady_clock::now()});
+}
+
+Call GroupImpl::begun(const Call& call) {
+  job_->status_page().begin(call.kind, page_number_, call.sequence, call.begun);
+  return call;
 }
 
 void GroupImpl::throw_if_failed(const Call& call) {

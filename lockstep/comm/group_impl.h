@@ -2,11 +2,13 @@
 #pragma once
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/job.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,17 @@
 #include <vector>
 
 namespace lockstep::detail {
+
+/// The name of a collective, with its number on the status page: found when this is compiled, not in each call.
+struct Op {
+  std::string_view name;
+  std::uint8_t number;
+
+  template <std::size_t N>
+  consteval Op(const char (&text)[N]) : name(text, N - 1), number(number_of_collective(name)) {
+    if (number == 0) throw "kCollectiveNames lacks this collective";
+  }
+};
 
 /// Who is in a group and who of them is this process.
 struct Membership {
@@ -48,8 +61,10 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string_view requested_backend() const { return requested_; }
 
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
-  Call begin(std::string_view op);
-  Call begin_message(std::string_view op);
+  Call begin(const Op& op);
+  Call begin_message(const Op& op);
+  /// Its result is here.
+  void ended(const Call& call) noexcept { job_->status_page().end(call.kind, page_number_, call.sequence); }
 
   /// Number for the next subgroup, the same on all ranks.
   int next_subgroup() { return ++subgroups_; }
@@ -68,6 +83,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
 
  private:
   BackendContext backend_context();
+  Call begun(const Call& call);
   void throw_if_failed(const Call& call);
   std::optional<Error> failure();
   std::unique_ptr<Backend> make_backend();
@@ -78,6 +94,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::shared_ptr<Job> job_;
   Membership members_;
   std::string requested_;
+  std::uint8_t page_number_;  ///< of this group on the status page
   std::unique_ptr<Backend> backend_;
   std::uint64_t sequence_ = 0;
   std::uint64_t messages_ = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/status_page.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/peer_watch.h>
@@ -41,6 +42,8 @@ class Job {
   const std::vector<RankInfo>& roster() const { return roster_; }
   const RankInfo& rank_info(int world_rank) const { return roster_.at(static_cast<std::size_t>(world_rank)); }
   const std::string& bind_address() const { return bind_address_; }
+  /// Of this process: it belongs to the job that gives the collectives their numbers.
+  StatusPage& status_page() { return status_page_; }
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
@@ -85,6 +88,7 @@ class Job {
   std::vector<RankInfo> roster_;
   std::string bind_address_;
   PeerWatch peers_;
+  StatusPage status_page_ = StatusPage::open(current_environment());
   std::atomic<bool> failed_{false};
   std::mutex groups_mutex_;
   std::vector<std::weak_ptr<GroupImpl>> groups_;

@@ -47,10 +47,16 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
   }
   options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
   options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
+  options.host_timeout = seconds(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
   options.check_arguments = zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_arguments);
   if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
     fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
          options.timeout.count(), options.start_timeout.count());
+  }
+  // The kernel counts them in whole seconds, in parts of this.
+  if (options.host_timeout < std::chrono::seconds(3) || options.host_timeout > std::chrono::hours(24)) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "host_timeout (LOCKSTEP_HOST_TIMEOUT_S) must be from 3 s to a day; it is {} ms", options.host_timeout.count());
   }
   return options;
 }

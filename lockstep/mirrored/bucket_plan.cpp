@@ -8,6 +8,8 @@
 namespace lockstep::mirrored {
 namespace {
 
+constexpr std::int64_t kMarks = 2;  ///< of a tail, before those of the members
+
 /// A bucket that is being filled.
 struct OpenBucket {
   BucketPlan plan;
@@ -25,7 +27,7 @@ void add(OpenBucket& bucket, std::size_t parameter, const GradientSize& size, st
 
 void append_tail(OpenBucket& bucket) {
   bucket.plan.tail = bucket.plan.elements;
-  const auto length = 1 + static_cast<std::int64_t>(bucket.plan.members.size());
+  const auto length = kMarks + static_cast<std::int64_t>(bucket.plan.members.size());
   bucket.plan.elements += round_up_to_line(length, bucket.element_bytes);
 }
 
@@ -91,7 +93,7 @@ std::vector<ArenaSize> arena_sizes(const std::vector<GradientSize>& sizes, const
     // last may be nearly empty. No bucket is without members.
     const std::int64_t full = 2 * (total.arena.elements * total.element_bytes / limits.bytes) + 3;
     const std::int64_t buckets = std::min(total.count, full);
-    const std::int64_t tails = total.count + buckets * (1 + line_elements(total.element_bytes));
+    const std::int64_t tails = total.count + buckets * (kMarks + line_elements(total.element_bytes));
     arenas.push_back({total.arena.dtype, total.arena.elements + tails});
   }
   return arenas;

@@ -18,6 +18,7 @@ struct DataParallel::State {
   Group group;
   std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when the module has none
   std::shared_ptr<mirrored::Reducer> reducer;           ///< none in a group of one; refers to buffers
+  bool hand = false;                                    ///< up, in a group of one
 };
 
 namespace {
@@ -46,7 +47,7 @@ std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& nam
 }  // namespace
 
 DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options)
-    : state_(std::make_unique<State>(State{std::move(module), std::move(group), std::nullopt, nullptr})) {
+    : state_(std::make_unique<State>(State{std::move(module), std::move(group), std::nullopt, nullptr, false})) {
   require_valid(state_->module, options);
   if (state_->group.size() == 1) return;
 
@@ -86,6 +87,18 @@ void DataParallel::set_synchronizes(bool synchronizes) {
 
 void DataParallel::backward_without_data() {
   if (state_->reducer) state_->reducer->round_without_gradients();
+}
+
+void DataParallel::raise_hand() {
+  if (state_->reducer) {
+    state_->reducer->raise_hand();
+  } else {
+    state_->hand = state_->group.size() == 1;
+  }
+}
+
+int DataParallel::hands_raised() const {
+  return state_->reducer ? state_->reducer->hands_raised() : static_cast<int>(state_->hand);
 }
 
 void DataParallel::synchronize_buffers() {

@@ -85,6 +85,13 @@ class DataParallel {
   /// a synchronization without a backward. Does nothing under no_sync.
   void backward_without_data();
 
+  /// From the next synchronized backward on, this rank's hand is up: said along with the gradients, at no cost. By it
+  /// ranks agree on the step after which they do something that only some of them know of, such as a signal to end.
+  void raise_hand();
+
+  /// How many hands were up in the last synchronized backward: the same on all ranks.
+  int hands_raised() const;
+
   /// Every rank takes rank 0's buffers. A collective.
   void synchronize_buffers();
 

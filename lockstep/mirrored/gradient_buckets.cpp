@@ -33,7 +33,8 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced too; it stays zero
     bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
-    bucket.used = bucket.flat.narrow(0, plan.tail + 1, static_cast<std::int64_t>(plan.members.size()));
+    bucket.hands = bucket.flat.narrow(0, plan.tail + 1, 1);
+    bucket.used = bucket.flat.narrow(0, plan.tail + 2, static_cast<std::int64_t>(plan.members.size()));
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
                                    buckets_.size()};
@@ -43,9 +44,10 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
   }
 }
 
-void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, bool gave_up) {
+void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, const Marks& marks) {
   Bucket& bucket = buckets_[index];
-  set_all(bucket.gave_up, gave_up ? 1 : 0);
+  set_all(bucket.gave_up, marks.gave_up ? 1 : 0);
+  set_all(bucket.hands, marks.hand ? 1 : 0);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
   // Sizes and dtypes were compared when the module was. That all ranks are in a backward at all is asked once a round,
@@ -57,8 +59,8 @@ bool GradientBuckets::used_on_any_rank(std::size_t index, std::size_t position) 
   return value_at(buckets_[index].used, static_cast<std::int64_t>(position)) > 0;
 }
 
-int GradientBuckets::ranks_that_gave_up(std::size_t index) const {
-  const double reduced = value_at(buckets_[index].gave_up, 0);
+int GradientBuckets::ranks_with(const at::Tensor& mark) const {
+  const double reduced = value_at(mark, 0);
   return static_cast<int>(std::lround(op_ == ReduceOp::mean ? reduced * group_.size() : reduced));
 }
 

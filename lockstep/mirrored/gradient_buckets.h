@@ -17,8 +17,9 @@ namespace lockstep::mirrored {
 /// reduced), divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   gave up  1 when this rank had an exception in the round and only sends the bucket so that others do not wait for
-///   it used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
+///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that nobody waits for it
+///   hands    1 when this rank has its hand up (DataParallel::raise_hand)
+///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
   /// A collective.
@@ -38,25 +39,33 @@ class GradientBuckets {
   std::size_t count() const { return buckets_.size(); }
   const std::vector<BucketPlan::Member>& members(std::size_t bucket) const { return buckets_[bucket].plan.members; }
 
+  struct Marks {
+    bool gave_up = false;
+    bool hand = false;
+  };
   /// Starts to reduce a bucket. `unused` are the positions among its members of those without a gradient here.
-  void launch(std::size_t bucket, const std::vector<std::size_t>& unused, bool gave_up);
+  void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
   bool test(std::size_t bucket) { return buckets_[bucket].work.test(); }
   void wait(std::size_t bucket) { buckets_[bucket].work.wait(); }
 
   /// After `wait`: whether any rank had a gradient for the member at this position.
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
   /// After `wait`: how many ranks gave up before they launched this bucket.
-  int ranks_that_gave_up(std::size_t bucket) const;
+  int ranks_that_gave_up(std::size_t bucket) const { return ranks_with(buckets_[bucket].gave_up); }
+  /// Likewise: how many had their hand up.
+  int hands(std::size_t bucket) const { return ranks_with(buckets_[bucket].hands); }
 
  private:
   struct Bucket {
     BucketPlan plan;
     at::Tensor flat;     ///< [plan.elements]
     at::Tensor gave_up;  ///< [1], in flat
+    at::Tensor hands;    ///< [1], in flat
     at::Tensor used;     ///< [members], in flat
     Work work;
   };
   at::Tensor& arena(int dtype);
+  int ranks_with(const at::Tensor& mark) const;
 
   Group group_;
   ReduceOp op_;

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/mirrored/reducer.h>
 
 #include <fmt/format.h>
@@ -142,6 +143,8 @@ void Reducer::finish_round() {
   round_open_ = false;
   report_unused();
   require_that_nobody_gave_up();
+  hands_raised_ = buckets_.hands(buckets_.count() - 1);
+  completed_backward(group_);
 }
 
 void Reducer::give_up_round() noexcept {
@@ -210,7 +213,7 @@ void Reducer::launch_next(bool gave_up) {
   for (std::size_t position = 0; position < members.size(); ++position) {
     if (!slots_[members[position].parameter].contributes) unused.push_back(position);
   }
-  together([&] { buckets_.launch(launched_, unused, gave_up); });
+  together([&] { buckets_.launch(launched_, unused, {gave_up, hand_}); });
   ++launched_;
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::environment, "fault",
-       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit); got '{}'", text);
+       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term); got '{}'",
+       text);
 }
 
 std::map<std::string_view, std::string_view> split_pairs(std::string_view text) {
@@ -36,6 +37,7 @@ FaultAction action_named(std::string_view name, std::string_view text) {
   if (name == "kill") return FaultAction::kill;
   if (name == "stop") return FaultAction::stop;
   if (name == "exit") return FaultAction::exit;
+  if (name == "term") return FaultAction::term;
   refuse(text);
 }
 
@@ -61,6 +63,7 @@ void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step) {
     case FaultAction::kill: ::raise(SIGKILL); break;
     case FaultAction::stop: ::raise(SIGSTOP); break;
     case FaultAction::exit: ::_exit(3);
+    case FaultAction::term: ::raise(SIGTERM); break;
   }
 }
 

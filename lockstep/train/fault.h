@@ -13,6 +13,7 @@ enum class FaultAction {
   kill,   ///< SIGKILL, as the kernel's out-of-memory killer would
   stop,   ///< SIGSTOP: the process hangs and says nothing
   exit,   ///< exits with code 3 at once, without a word
+  term,   ///< SIGTERM, as a batch system would: the run ends in good order
 };
 
 struct Fault {
@@ -23,7 +24,7 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit); nullopt when unset or empty.
+/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term); nullopt when unset or empty.
 /// Error(environment) for anything else.
 std::optional<Fault> find_fault(const Environment& environment);
 

@@ -1,6 +1,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/callbacks.h>
 #include <lockstep/train/loss_curve.h>
@@ -15,6 +16,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 
 namespace lockstep::train {
@@ -114,16 +116,36 @@ void prepare_folders(const RunConfig& config, const WorkDir& work_dir) {
   remove_abandoned_temporaries(checkpoints);
 }
 
+// What this rank got, or the usual way to ask.
+RunResult end_early(const RunConfig& config, const Session& session, const StopSignals& signals, Console& console) {
+  const auto& state = session.state();
+  const bool saves = config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
+  tell(console, fmt::format("ended by {} after {} of {} steps; {}",
+                            signals.noted() ? signal_name(*signals.noted()) : "a signal to another rank", state.step,
+                            session.plan().total_steps,
+                            saves ? "a checkpoint is saved, and the same command goes on from there"
+                                  : "nothing is saved, because checkpoint.every_epochs and every_steps are 0"));
+  RunResult result;
+  result.steps = state.step;
+  result.epochs = state.epoch;
+  result.seconds = state.seconds;
+  result.ended_by = signals.noted().value_or(SIGTERM);
+  return result;
+}
+
 RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir) {
+  const StopSignals signals;
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
   Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
   apply_runtime(config.system);
   tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
-                            choose_device(config.system, world.size).str(), config.system.threads));
+                            choose_device(config.system, world).str(), config.system.threads));
   if (world.rank == 0) prepare_folders(config, work_dir);
   Session session(config, group, console);
-  session.train(make_callbacks(config, work_dir, session, console, world.rank));
+  if (!session.train(make_callbacks(config, work_dir, session, console, world.rank), signals)) {
+    return end_early(config, session, signals, console);
+  }
   const auto result = make_result(session, group);
   require_equal_replicas(result.params_sha256, group);
   if (world.rank == 0) leave_results(config, work_dir, session, result);

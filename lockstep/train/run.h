@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct RunResult {
   double seconds = 0;       ///< spent in steps, likewise
   std::string backend;
   std::string device;
+  /// The signal that ended the run before its end (SIGTERM where only other ranks got one): the newest checkpoint holds
+  /// what was done, and there is no evaluation, no hash and no result.json.
+  std::optional<int> ended_by = std::nullopt;
 };
 
 /// Trains as this rank of `world`: meets the others, loads data, trains, evaluates, and leaves in system.work_dir
@@ -36,8 +40,12 @@ struct RunResult {
 ///     model.safetensors  the final weights
 ///     result.json        the result
 ///
+/// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the step that is under way, on all ranks, with a
+/// checkpoint (see StopSignals): the same configuration goes on from there.
+///
 /// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Sets the
-/// process's log, and libtorch's threads, determinism and random numbers. Not thread-safe.
+/// process's log, and libtorch's threads, determinism and random numbers; for as long as it runs, its signals. Not
+/// thread-safe.
 RunResult run_training(const RunConfig& config, const World& world);
 
 /// result.json.

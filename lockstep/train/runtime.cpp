@@ -1,5 +1,6 @@
-#include <lockstep/base/error.h>
+#include <lockstep/base/environment.h>
 #include <lockstep/data/random.h>
+#include <lockstep/train/device.h>
 #include <lockstep/train/runtime.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,22 +13,10 @@
 
 namespace lockstep::train {
 
-c10::Device choose_device(const SystemConfig& config, int world_size) {
-  if (config.device == "cpu") return torch::kCPU;
-  const bool present = torch::cuda::is_available();
-  if (config.device == "auto") return present && world_size == 1 ? torch::kCUDA : torch::kCPU;
-  if (!present) {
-    fail(ErrorKind::unsupported, "system.device",
-         "cuda was asked for, but this libtorch finds no CUDA device; use "
-         "system.device=cpu");
-  }
-  if (world_size > 1) {
-    fail(ErrorKind::unsupported, "system.device",
-         "cuda was asked for on {} ranks, but no backend of this version carries "
-         "CUDA tensors; use system.device=cpu or a single rank",
-         world_size);
-  }
-  return torch::kCUDA;
+c10::Device choose_device(const SystemConfig& config, const World& world) {
+  const CudaDevices devices{static_cast<int>(torch::cuda::device_count()),
+                            find(current_environment(), "CUDA_VISIBLE_DEVICES")};
+  return use_cuda(config.device, world, devices) ? torch::kCUDA : torch::kCPU;
 }
 
 namespace {

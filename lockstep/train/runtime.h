@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/train/config.h>
+#include <lockstep/world/world.h>
 
 #include <cstdint>
 
@@ -14,9 +15,8 @@ struct Device;
 
 namespace lockstep::train {
 
-/// cpu or cuda. Error(unsupported) for cuda where there is none, or with several ranks (no backend carries CUDA
-/// tensors).
-c10::Device choose_device(const SystemConfig& config, int world_size);
+/// cpu or cuda for a rank of `world`; see use_cuda in device.h.
+c10::Device choose_device(const SystemConfig& config, const World& world);
 
 /// Sets the threads of one operation and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);

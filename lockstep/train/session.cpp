@@ -1,3 +1,5 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/evaluate.h>
 #include <lockstep/train/metrics.h>
@@ -37,7 +39,7 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
       eval_data_(load_eval_data(config, group.rank(), group.size())),
       plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
       settings_(run_settings(config, group.size(), train_data_.dataset->size())),
-      options_(forward_options(config, choose_device(config.system, group.size()))),
+      options_(forward_options(config, choose_device(config.system, group.world()))),
       model_(make_model(config, options_.device)),
       resumed_(find_resume_point(config, group)) {
   if (ends_in_warm_up(plan_)) {
@@ -77,10 +79,16 @@ void Session::restore_weights() {
   state_.settings = settings_;
 }
 
-void Session::train(const Callbacks& callbacks) {
+bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
   model_.module->train();
+  evaluate_if_owed(callbacks);
   while (!finished()) {
-    train_epoch(callbacks);
+    train_epoch(callbacks, signals);
+    if (asked_to_end()) {
+      save_now();
+      barrier(group_);  // nobody leaves, and makes a launcher end the others, before rank 0 has saved
+      return false;
+    }
     const bool whole = state_.step_in_epoch == 0;
     if (finished() || (whole && due(config_.train.eval_every, state_.epoch))) evaluate_now(callbacks);
     if (finished() || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
@@ -91,17 +99,28 @@ void Session::train(const Callbacks& callbacks) {
   // A resumed run may have nothing left to train and yet lack the evaluation.
   if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
   for (const auto& callback : callbacks) callback->on_end();
+  return true;
 }
 
-void Session::train_epoch(const Callbacks& callbacks) {
+// A run that was asked to end after the last step of an epoch saved at once, and left the epoch's evaluation to the
+// next.
+void Session::evaluate_if_owed(const Callbacks& callbacks) {
+  if (state_.epoch == 0 || state_.step_in_epoch != 0 || finished() || !due(config_.train.eval_every, state_.epoch)) {
+    return;
+  }
+  if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
+}
+
+void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals) {
   EpochReport report{.epoch = state_.epoch + 1, .epochs = plan_.epochs};
   loader_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
   while (state_.step_in_epoch < plan_.steps_per_epoch && !finished()) {
-    const auto step = train_step();
+    const auto step = train_step(signals);
     ++report.steps;
     report.samples += step.samples;
     report.seconds += step.seconds;
     for (const auto& callback : callbacks) callback->on_step(step);
+    if (asked_to_end()) break;
     const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
     if (in_epoch && due(config_.checkpoint.every_steps, state_.step)) save_now();
   }
@@ -109,10 +128,11 @@ void Session::train_epoch(const Callbacks& callbacks) {
     ++state_.epoch;
     state_.step_in_epoch = 0;
   }
+  if (asked_to_end()) return;
   for (const auto& callback : callbacks) callback->on_epoch_end(report);
 }
 
-StepReport Session::train_step() {
+StepReport Session::train_step(const StopSignals& signals) {
   trigger(fault_, group_.rank(), state_.step + 1);
   const auto start = std::chrono::steady_clock::now();
   StepReport report{.epoch = state_.epoch + 1,
@@ -129,6 +149,7 @@ StepReport Session::train_step() {
                                   .pictures = report.samples,
                                   .lr = report.lr,
                                   .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
+                                  .signals = &signals,
                                   .epoch = report.epoch,
                                   .step_in_epoch = report.step_in_epoch},
                                  *loader_);
@@ -137,6 +158,7 @@ StepReport Session::train_step() {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++state_.step;
   ++state_.step_in_epoch;
+  completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
   return report;

@@ -26,8 +26,9 @@ class Session {
   Session(const RunConfig& config, const Group& group, Console& console);
   ~Session();
 
-  /// Trains to the end of the plan, evaluating and saving on the way and at the end.
-  void train(const Callbacks& callbacks);
+  /// Trains to the end of the plan, evaluating and saving on the way and at the end. False when it ended before: after
+  /// a step in which `signals` of any rank had noted something, with a checkpoint and nothing else.
+  bool train(const Callbacks& callbacks, const StopSignals& signals);
 
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
@@ -36,8 +37,10 @@ class Session {
 
  private:
   void restore_weights();
-  void train_epoch(const Callbacks& callbacks);
-  StepReport train_step();
+  void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
+  StepReport train_step(const StopSignals& signals);
+  bool asked_to_end() const { return parallel_->hands_raised() > 0; }
+  void evaluate_if_owed(const Callbacks& callbacks);
   void evaluate_now(const Callbacks& callbacks);
   void save_now();
   bool finished() const { return state_.step >= plan_.total_steps; }

@@ -62,6 +62,7 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
     if (loss.defined()) own_loss += loss.item<double>() * count;
     own_pictures += count;
     if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
+    if (last && request.signals != nullptr && request.signals->noted()) parallel_.raise_hand();
     if (!loss.defined()) {
       parallel_.backward_without_data();
       continue;

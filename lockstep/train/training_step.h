@@ -4,6 +4,7 @@
 #include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/forward.h>
+#include <lockstep/train/stop_signals.h>
 #include <lockstep/train/updater.h>
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct StepRequest {
   std::int64_t pictures = 1;  ///< in all batches of all ranks
   double lr = 0;
   bool want_global_loss = false;
-  std::int64_t epoch = 0;  ///< for messages: both count from 1
+  const StopSignals* signals = nullptr;  ///< one that was noted raises this rank's hand in the step's last backward
+  std::int64_t epoch = 0;                ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
 };
 

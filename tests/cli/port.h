@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <string>
 
 namespace lockstep::test {
@@ -35,5 +36,18 @@ class Port {
 
 /// A port that nobody listens on just now.
 inline std::string free_port() { return Port().number(); }
+
+/// Whether a server could be started on that port.
+inline bool can_listen(std::uint16_t port) {
+  const UniqueFd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_any;
+  address.sin6_port = htons(port);
+  return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+         ::listen(socket.get(), 1) == 0;
+}
 
 }  // namespace lockstep::test

@@ -218,6 +218,18 @@ TEST_F(Slurm, ARankThatIsKilledInTrainingEndsTheStep) {
   EXPECT_FALSE(std::filesystem::exists(bench.work_dir() / "result.json"));
 }
 
+TEST_F(Slurm, ItsSignalEndsARunWithACheckpoint) {
+  const Workbench bench;
+  const auto words = with({"-J", "asked", "-N2", "-n2", "--ntasks-per-node=1"},
+                          bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
+  auto job = std::async(std::launch::async, [&] { return slurm().srun(words); });
+  await_file(bench.work_dir() / "metrics.jsonl");
+  EXPECT_TRUE(slurm().run({"scancel", "--signal=TERM", "--name=asked"}).status.ok());
+  const auto ran = job.get();
+  EXPECT_EQ(ran.status, (ExitStatus{75, 0})) << ran.err;
+  EXPECT_FALSE(std::filesystem::is_empty(bench.work_dir() / "checkpoints"));
+}
+
 TEST_F(Slurm, RankZeroOnAnotherNodeIsAnErrorUnlessItIsNamed) {
   const TemporaryFolder folder;
   const auto hosts = folder.path() / "hosts";

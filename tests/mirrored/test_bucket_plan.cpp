@@ -41,7 +41,7 @@ TEST(BucketPlan, LaysOutOneBucketOnCacheLines) {
   EXPECT_EQ(plan[0].members[2].offset, 80);
   EXPECT_EQ(plan[0].members[3].offset, 96);
   EXPECT_EQ(plan[0].tail, 208);
-  EXPECT_EQ(plan[0].elements, 224) << "a line holds the skew and four flags";
+  EXPECT_EQ(plan[0].elements, 224) << "a line holds two marks and four flags";
 }
 
 TEST(BucketPlan, KeepsBucketsWithinTheLimitAndTheFirstWithinItsOwn) {
@@ -99,7 +99,7 @@ void check_plan(const std::vector<GradientSize>& sizes, const std::vector<std::s
       end = member.offset + sizes[member.parameter].elements;
     }
     EXPECT_GE(bucket.tail, end);
-    EXPECT_GE(bucket.elements, bucket.tail + 1 + static_cast<std::int64_t>(bucket.members.size()));
+    EXPECT_GE(bucket.elements, bucket.tail + 2 + static_cast<std::int64_t>(bucket.members.size()));
     if (bucket.members.size() > 1) {
       EXPECT_LE(bucket.tail * element_bytes, std::max(limits.bytes, limits.first_bytes));
     }

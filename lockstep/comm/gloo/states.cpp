@@ -32,7 +32,10 @@ class CollectiveState : public WorkState {
 
 Error as_error(const std::exception& error) {
   const std::string text = error.what();
-  const bool late = text.find("Timed out") != std::string::npos || text.find("timed out") != std::string::npos;
+  // A connection whose other end has not answered the kernel for too long is lost, not late.
+  const bool lost = text.find("Connection timed out") != std::string::npos;
+  const bool late =
+      !lost && (text.find("Timed out") != std::string::npos || text.find("timed out") != std::string::npos);
   return Error(late ? ErrorKind::timeout : ErrorKind::peer_lost, "gloo", text.substr(0, text.find('\n')));
 }
 

@@ -93,6 +93,8 @@ void TwoHosts::enter(int host) const { enter_namespace(namespaces_.at(static_cas
 
 std::string TwoHosts::address(int host) { return fmt::format("10.213.0.{}", host + 1); }
 
+void TwoHosts::unplug() { run({"ip", "link", "set", kCable, "down"}); }
+
 Traffic traffic() {
   std::ifstream table("/proc/self/net/dev");
   for (std::string line; std::getline(table, line);) {

@@ -22,6 +22,9 @@ class TwoHosts {
 
   static std::string address(int host);
 
+  /// Pulls the cable out of the host this process is on: nothing comes or goes, and nobody is told.
+  static void unplug();
+
  private:
   std::array<UniqueFd, 2> namespaces_;
 };

@@ -1,0 +1,43 @@
+#include <lockstep/train/stop_signals.h>
+
+#include <atomic>
+
+namespace lockstep::train {
+namespace {
+
+/// 0: none. A handler is given nothing but the signal's number, so what it writes to must be of the whole process.
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not wait for a lock");
+
+void note(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  first_signal = 0;
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_DFL) continue;
+    struct sigaction action {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    if (signal == SIGINT) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    ::sigaction(signal, &action, nullptr);
+    before_.emplace_back(signal, before);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (const auto& [signal, before] : before_) ::sigaction(signal, &before, nullptr);
+}
+
+std::optional<int> StopSignals::noted() const noexcept {
+  const int signal = first_signal;
+  return signal == 0 ? std::nullopt : std::optional(signal);
+}
+
+}  // namespace lockstep::train
