@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
@@ -41,7 +42,9 @@ Group connect(const World& world, const GroupOptions& options) {
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
   auto address = address_of_this_host(world, environment);
+  doctor::StartWatch watch(world, environment);
   auto store = detail::open_store(world, settings.start_timeout);
+  watch.found_store(store.host, store.port);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
 
   std::vector<int> everyone(static_cast<std::size_t>(world.size));

@@ -21,7 +21,7 @@ TEST(CommandLine, HelpShowsHowToBegin) {
 }
 
 TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
-  const std::vector<Words> commands = {{"train"}, {"run"}, {"rank-table"}, {"data", "synthesize"}};
+  const std::vector<Words> commands = {{"train"}, {"run"}, {"rank-table"}, {"doctor"}, {"data", "synthesize"}};
   for (Words command : commands) {
     command.emplace_back("--help");
     const auto ran = lockstep(command);

@@ -80,6 +80,8 @@ TwoHosts::~TwoHosts() {
 
 std::string TwoHosts::address(int host) { return fmt::format("10.77.0.{}", host + 1); }
 
+std::string TwoHosts::interface(int host) { return name_of(host); }
+
 Words TwoHosts::on(int host, Words words) {
   words.insert(words.begin(), {"ip", "netns", "exec", name_of(host)});
   return words;

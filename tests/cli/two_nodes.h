@@ -36,6 +36,9 @@ class TwoHosts {
 
   static std::string address(int host);
 
+  /// Its end of the cable.
+  static std::string interface(int host);
+
   /// The words that run a program on that host.
   static Words on(int host, Words words);
 
