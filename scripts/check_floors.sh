@@ -7,15 +7,16 @@ cd "$(dirname "$0")/.."
 declare -A may_include=(
   [base]=""
   [world]="base"
-  [comm]="base world"
+  [doctor]="base world"
+  [comm]="base world doctor"
   [mirrored]="base world comm"
   [data]="base"
   [models]="base"
   [train]="base world comm mirrored data models"
   [cluster]="base world comm"
-  [cli]="base world comm mirrored data models train cluster"
+  [cli]="base world doctor comm mirrored data models train cluster"
 )
-torch_free=(base world data)
+torch_free=(base world doctor data)
 
 status=0
 for room in "${!may_include[@]}"; do

@@ -23,7 +23,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kBenchFooter =
     "\nStarts WORLD ranks of one thread for each backend in turn (mpi under mpirun), ROUNDS times, and prints the "
     "median of the\nrounds: size, time, algorithm and bus bandwidth, and whether the values were right on every rank.\n"
     "\n"
@@ -185,7 +185,7 @@ void add_bench(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_option("--json", arguments->json, "Also write the rows to this file")->type_name("FILE");
   command->add_flag("--worker", arguments->worker, "Be one rank")->group("");
-  command->footer(kFooter);
+  command->footer(kBenchFooter);
   command->callback(
       [=, &chosen] { chosen = [=] { return arguments->worker ? work(*arguments) : bench(*arguments); }; });
 }

@@ -20,7 +20,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRankTableFooter =
     "Writes hccl_{N}p_{DEVICES}_{SERVER_IP}.json for this host, or with FILES hccl_{N}s_{M}p.json, which joins one\n"
     "table of each server and numbers the ranks in the order of the files. Prints the file's name.\n"
     "\n"
@@ -108,7 +108,7 @@ void add_rank_table(CLI::App& app, Action& chosen) {
       ->type_name("FILE")
       ->excludes(files);
   command->add_option("--out", arguments->folder, "Folder to write to")->type_name("FOLDER")->capture_default_str();
-  command->footer(kFooter);
+  command->footer(kRankTableFooter);
   command->callback([=, &chosen] { chosen = [=] { return write(*arguments); }; });
 }
 

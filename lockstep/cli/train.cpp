@@ -22,7 +22,7 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kTrainFooter =
     "The same command works alone, under 'lockstep run', mpirun and srun, with torchrun's variables set by hand, from\n"
     "a rank table, on each node of parallel.nodes, and in a cloud's containers. Its first line says which rank it is\n"
     "and from which variables it knows.\n"
@@ -140,7 +140,7 @@ void add_train(CLI::App& app, Action& chosen) {
   command->add_flag("--dry-run,--dry_run", arguments->dry_run, "Only print the whole configuration and the model");
   command->add_flag("--help-keys", arguments->help_keys,
                     "List every key of the configuration with type, range and default");
-  command->footer(kFooter);
+  command->footer(kTrainFooter);
   command->callback([=, &chosen] { chosen = [=] { return train_or_describe(*arguments); }; });
 }
 

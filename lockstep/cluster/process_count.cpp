@@ -2,8 +2,6 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/process_count.h>
 
-#include <sched.h>
-
 #include <limits>
 
 namespace lockstep::cluster {
@@ -23,12 +21,6 @@ int parse_process_count(std::string_view text, const Processors& available) {
          text);
   }
   return static_cast<int>(*count);
-}
-
-int usable_cpus() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
 }
 
 }  // namespace lockstep::cluster

@@ -1,6 +1,8 @@
 // How many ranks `--nproc-per-node` asks for.
 #pragma once
 
+#include <lockstep/base/usable_cpus.h>
+
 #include <string_view>
 
 namespace lockstep::cluster {
@@ -15,7 +17,6 @@ struct Processors {
 /// Error(invalid_argument) for anything else, and for "gpu" without a GPU.
 int parse_process_count(std::string_view text, const Processors& available);
 
-/// The CPUs in this process's affinity mask; 1 when that cannot be read.
-int usable_cpus();
+using lockstep::usable_cpus;
 
 }  // namespace lockstep::cluster

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
@@ -42,9 +43,11 @@ Group connect(const World& world, const GroupOptions& options) {
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
   auto address = address_of_this_host(world, environment);
+  doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
   auto store = detail::open_store(world, settings.start_timeout);
   sockets.notice_lost_hosts(settings.host_timeout);
+  watch.found_store(store.host, store.port);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
 
   std::vector<int> everyone(static_cast<std::size_t>(world.size));

@@ -59,6 +59,8 @@ StorePtr reach_tcp_store(const World& world, const std::string& where, const std
 OpenedStore open_tcp(const World& world, std::chrono::milliseconds timeout) {
   OpenedStore opened;
   opened.where = fmt::format("{}:{}", world.master_addr, world.master_port);
+  opened.host = world.master_addr;
+  opened.port = world.master_port;
   opened.held_here = world.rank == 0 && !world.store_is_external;
   opened.store = opened.held_here ? host_tcp_store(opened.where, world.master_addr, world.master_port, timeout)
                                   : reach_tcp_store(world, opened.where, world.master_addr, world.master_port, timeout);
@@ -79,6 +81,8 @@ OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeo
   }
   endpoint = mpi::broadcast_from_rank_0(endpoint, timeout);
   opened.where = fmt::format("{}:{}", endpoint.host, endpoint.port);
+  opened.host = endpoint.host;
+  opened.port = endpoint.port;
   if (!opened.held_here) opened.store = reach_tcp_store(world, opened.where, endpoint.host, endpoint.port, timeout);
   return opened;
 }
@@ -94,16 +98,34 @@ OpenedStore open_any(const World& world, std::chrono::milliseconds timeout) {
     fail(ErrorKind::invalid_argument, "connect",
          "a world of {} ranks needs a way to meet (tcp, file or mpi), not alone", world.size);
   }
-  return {c10::make_intrusive<c10d::HashStore>(), true, "this process"};
+  return {c10::make_intrusive<c10d::HashStore>(), true, "this process", "", 0};
+}
+
+StorePtr with_keys_of(const World& world, const StorePtr& store, std::chrono::milliseconds timeout) {
+  store->setTimeout(timeout);
+  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix + "/lockstep", store);
 }
 
 }  // namespace
 
 OpenedStore open_store(const World& world, std::chrono::milliseconds timeout) {
   auto opened = open_any(world, timeout);
-  opened.store->setTimeout(timeout);
-  opened.store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix + "/lockstep", opened.store);
+  opened.store = with_keys_of(world, opened.store, timeout);
   return opened;
+}
+
+StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port,
+                     std::chrono::milliseconds timeout) {
+  if (world.meeting == Meeting::file) {
+    // Of no known number of ranks: it does not remove the file.
+    return with_keys_of(world, c10::make_intrusive<c10d::FileStore>(world.store_path, -1), timeout);
+  }
+  const auto where = fmt::format("{}:{}", host, port);
+  const auto quiet = [](std::chrono::seconds, const std::string&) {};
+  if (const auto why = await_listener(host, port, timeout, quiet)) {
+    fail(ErrorKind::timeout, "connect", "cannot connect to {}, where the ranks meet: {}", where, *why);
+  }
+  return with_keys_of(world, make_tcp_store(host, port, false, timeout), timeout);
 }
 
 }  // namespace lockstep::detail

@@ -5,6 +5,7 @@
 #include <lockstep/world/world.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace lockstep::detail {
@@ -13,9 +14,16 @@ struct OpenedStore {
   StorePtr store;          ///< keys under the world's prefix
   bool held_here = false;  ///< it lives in this process and ends with it
   std::string where;       ///< "10.0.0.1:29500" or a path, for messages
+  std::string host;        ///< the same for programs; empty where it is no TCP store
+  std::uint16_t port = 0;
 };
 
 /// Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be reached.
 OpenedStore open_store(const World& world, std::chrono::milliseconds timeout);
+
+/// A connection of its own to the store that a start-up of this rank opens or waits for, with the same keys: at
+/// host:port, or in the file of `world`. Errors as above.
+StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port,
+                     std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::detail

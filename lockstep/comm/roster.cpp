@@ -35,14 +35,6 @@ bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadl
   return true;
 }
 
-std::vector<int> find_missing(c10d::Store& store, int size) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < size; ++rank) {
-    if (!store.check({presence_key(rank)})) missing.push_back(rank);
-  }
-  return missing;
-}
-
 [[noreturn]] void fail_missing(const std::vector<int>& missing, int size, std::chrono::milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
        "{} of {} ranks did not come within {:.1f} s: rank {}. Look into their logs, check that all were started with "
@@ -77,7 +69,7 @@ void publish_roster(c10d::Store& store, int size, Clock::time_point deadline) {
     store.set(kRosterKey, to_bytes(encode(all)));
     return;
   }
-  const auto missing = find_missing(store, size);
+  const auto missing = absent_ranks(store, size);
   store.set(kRosterKey, to_bytes(encode_missing(missing)));
   const auto readers = size - static_cast<std::int64_t>(missing.size()) - 1;
   const auto patience = Clock::now() + std::chrono::seconds(2);
@@ -98,6 +90,14 @@ std::vector<RankInfo> read_roster(c10d::Store& store, const RankInfo& self, int 
 
 }  // namespace
 
+std::vector<int> absent_ranks(c10d::Store& store, int size) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size; ++rank) {
+    if (!store.check({presence_key(rank)})) missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   try {
@@ -107,7 +107,7 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
     if (self.rank == 0) publish_roster(store, size, deadline);
     // A moment more than rank 0 has, which finds out at its own deadline who is missing.
     if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1))) {
-      fail_missing(find_missing(store, size), size, timeout);
+      fail_missing(absent_ranks(store, size), size, timeout);
     }
     return read_roster(store, self, size, timeout);
   } catch (const Error&) {

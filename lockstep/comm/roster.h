@@ -9,6 +9,9 @@
 
 namespace lockstep::detail {
 
+/// Those of the ranks 0 to size - 1 that have not announced themselves in the store.
+std::vector<int> absent_ranks(c10d::Store& store, int size);
+
 /// Announces `self` in the store and returns all ranks, in order. Error(timeout) names the ranks that were not there
 /// after `timeout`.
 std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout);

@@ -21,7 +21,8 @@ TEST(CommandLine, HelpShowsHowToBegin) {
 }
 
 TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
-  const std::vector<Words> commands = {{"train"}, {"run"}, {"launch"}, {"rank-table"}, {"data", "synthesize"}};
+  const std::vector<Words> commands = {{"train"},      {"run"},    {"launch"},
+                                       {"rank-table"}, {"doctor"}, {"data", "synthesize"}};
   for (Words command : commands) {
     command.emplace_back("--help");
     const auto ran = lockstep(command);

@@ -1,0 +1,36 @@
+// The doctor on every rank of a job: exchanges facts through the store, tries the ways between hosts, and concludes.
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/doctor/consultation.h>
+#include <lockstep/world/world.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace lockstep::doctor {
+
+struct Request {
+  World world;                                 ///< of this rank
+  Environment environment;                     ///< of this process
+  std::string way_in;                          ///< how it was started, in words
+  std::vector<std::filesystem::path> files{};  ///< that must be the same on all ranks
+  std::chrono::milliseconds wait{30'000};      ///< how long ranks wait for each other at each step
+  std::stop_token stop{};                      ///< nobody wants to know any more: return soon, with anything
+};
+
+/// Collective over the job of `world`, in a corner of the store that a later group does not see; no rank may have
+/// opened the store yet. Reports what it finds, unreachable stores and absent ranks included, and throws only what is
+/// not about the job's health. Takes a few times `wait` at most.
+Consultation consult(const Request& request);
+
+/// The same beside a start-up of this rank that goes on meanwhile and may succeed: visits its store at host:port, or in
+/// the file of `world`. One rank of each host takes part, rank 0 among them; ranks that have not announced themselves
+/// in the store are absent, others that say nothing are left out. An empty host: the store is not known yet.
+Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port);
+
+}  // namespace lockstep::doctor

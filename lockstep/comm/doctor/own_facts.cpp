@@ -1,0 +1,84 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/doctor/own_facts.h>
+#include <lockstep/comm/rank_info.h>
+#include <lockstep/doctor/probe.h>
+#include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+namespace lockstep::doctor {
+namespace {
+
+// As connect() does it: what a variable names, else where the route to the master begins, else what the engines take.
+void choose_address(Facts& facts, const World& world, const Environment& environment) {
+  if (const auto named = detail::named_interface_address(environment)) {
+    const bool ours = !find(environment, "LOCKSTEP_SOCKET_IFNAME").value_or("").empty();
+    const auto* variable = ours ? "LOCKSTEP_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME";
+    facts.address = *named;
+    facts.address_named = true;
+    facts.address_why = fmt::format("{}={}", variable, find(environment, variable).value_or(""));
+  } else if (world.meeting == Meeting::tcp) {
+    facts.address = detail::address_towards(world.master_addr, world.master_port);
+    facts.address_why = fmt::format("the route to the master, {}", world.master_addr);
+  } else if (world.meeting == Meeting::mpi || world.meeting == Meeting::alone) {
+    facts.address = detail::outward_address();
+    facts.address_why = "being the first interface that is up";
+  } else {
+    facts.address = address_of_host_name();
+    facts.address_why = "what the host's name stands for";
+  }
+}
+
+// The port that this process is the one to open: as the holder of the store, or, without a job, some day.
+void probe_meeting(Facts& facts, const World& world, const Environment& environment) {
+  if (world.meeting == Meeting::tcp && world.rank == 0 && !world.store_is_external) {
+    facts.port = probe_port(world.master_port);
+  } else if (world.meeting == Meeting::alone) {
+    const auto port = find_integer(environment, "MASTER_PORT", 1, 65535);
+    if (port) facts.port = probe_port(static_cast<std::uint16_t>(*port));
+  }
+}
+
+}  // namespace
+
+void offer_route_to_store(Facts& facts, const World& world, const std::string& host, std::uint16_t port) {
+  if (world.meeting != Meeting::mpi || facts.address_named || host.empty()) return;
+  facts.address = detail::address_towards(host, port);
+  facts.address_why = fmt::format("the route to rank 0, {}", host);
+}
+
+std::string master_of(const World& world) { return world.meeting == Meeting::tcp ? world.master_addr : ""; }
+
+Facts own_facts(const Request& request, OpensPort opens_port) {
+  const World& world = request.world;
+  const Environment& environment = request.environment;
+  const Patience patience(std::chrono::seconds(5), request.stop);
+  const auto self = detail::this_rank(world, "");
+  Facts facts;
+  facts.rank = world.rank;
+  facts.local_size = world.local_size;
+  facts.host = self.host;
+  facts.identity = self.host_identity;
+  facts.way_in = request.way_in;
+  facts.lockstep = LOCKSTEP_VERSION;
+  facts.libtorch = TORCH_VERSION;
+  probe_machine(facts, environment);
+  facts.names.push_back(probe_name(facts.host, patience));
+  if (!world.master_addr.empty() && world.master_addr != facts.host) {
+    facts.names.push_back(probe_name(world.master_addr, patience));
+  }
+  for (const auto& file : request.files) facts.files[file.string()] = probe_file(file);
+  facts.named_files = probe_command_line();
+  for (const auto& [file, hash] : facts.files) facts.named_files.erase(file);
+  try {
+    choose_address(facts, world, environment);
+    if (opens_port == OpensPort::yes) probe_meeting(facts, world, environment);
+  } catch (const Error& error) {
+    facts.problem = error.message();
+  }
+  return facts;
+}
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,82 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/doctor/start_watch.h>
+#include <lockstep/doctor/report.h>
+
+#include <cmath>
+#include <exception>
+
+namespace lockstep::doctor {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kVariable = "LOCKSTEP_DOCTOR_AFTER_S";
+// For what answers at once where all is well: the ranks that are here have been waiting for long.
+constexpr auto kWait = milliseconds(5000);
+
+milliseconds patience_of(const Environment& environment) {
+  const auto text = find(environment, kVariable).value_or("20");
+  constexpr double kDay = 24 * 3600;
+  const auto seconds = parse_number(text);
+  if (!seconds || *seconds < 0 || *seconds > kDay) {
+    fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds from 0 (never) to {}", kVariable,
+         text, kDay);
+  }
+  return milliseconds(std::llround(*seconds * 1000));
+}
+
+}  // namespace
+
+StartWatch::StartWatch(const World& world, const Environment& environment) : after_(patience_of(environment)) {
+  const bool takes_part = world.rank == 0 || world.local_rank == 0;
+  if (world.size == 1 || !takes_part || after_.count() == 0) return;
+  world_ = world;
+  environment_ = environment;
+  store_host_ = world.master_addr;
+  store_port_ = world.master_port;
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void StartWatch::found_store(const std::string& host, std::uint16_t port) {
+  const std::lock_guard lock(mutex_);
+  store_host_ = host;
+  store_port_ = port;
+}
+
+void StartWatch::watch(const std::stop_token& stop) {
+  {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, stop, after_, [] { return false; });
+  }
+  if (stop.stop_requested()) return;
+  try {
+    consult(stop);
+  } catch (const std::exception& error) {
+    log_debug("the doctor gave up: {}", error.what());
+  }
+}
+
+void StartWatch::consult(const std::stop_token& stop) {
+  Request request;
+  request.world = world_;
+  request.environment = environment_;
+  request.way_in = describe(world_);
+  request.wait = kWait;
+  request.stop = stop;
+  std::string host;
+  std::uint16_t port = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    host = store_host_;
+    port = store_port_;
+  }
+  const auto done = consult_beside_start(request, host, port);
+  if (!done.speaks || stop.stop_requested()) return;
+  log_warning("the ranks have not met after {:.3g} s. What the doctor finds (docs/doctor.md):\n{}",
+              static_cast<double>(after_.count()) / 1000, print_findings(done));
+}
+
+}  // namespace lockstep::doctor

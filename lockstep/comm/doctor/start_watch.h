@@ -1,0 +1,45 @@
+// Asks the doctor, unbidden, where a start-up takes long.
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/world/world.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+namespace lockstep::doctor {
+
+/// While this lives, ranks try to meet. After 20 s of that (LOCKSTEP_DOCTOR_AFTER_S; 0: never) a thread looks for the
+/// reason, with a connection of its own to the store, and logs once what it found: on rank 0, or where rank 0 cannot be
+/// reached, on one rank of the host; the others have no such thread. It never keeps the meeting from going on. The
+/// destructor ends it; that takes a moment only where the thread is at work.
+class StartWatch {
+ public:
+  /// Error(environment) for a variable that breaks its rule.
+  StartWatch(const World& world, const Environment& environment);
+  StartWatch(const StartWatch&) = delete;
+  StartWatch& operator=(const StartWatch&) = delete;
+
+  /// Where the store is, for worlds that do not say it (Meeting::mpi).
+  void found_store(const std::string& host, std::uint16_t port);
+
+ private:
+  void watch(const std::stop_token& stop);
+  void consult(const std::stop_token& stop);
+
+  World world_;
+  Environment environment_;
+  std::chrono::milliseconds after_;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::string store_host_;
+  std::uint16_t store_port_ = 0;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace lockstep::doctor

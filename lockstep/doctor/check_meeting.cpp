@@ -1,0 +1,51 @@
+#include <lockstep/doctor/checks.h>
+
+#include <fmt/format.h>
+
+namespace lockstep::doctor {
+namespace {
+
+bool says(const Job& job, std::string_view words) { return job.unmet.find(words) != std::string::npos; }
+
+// Each reason has its own mend: these are the kernel's words and the resolver's.
+std::string mend(const Job& job, const Facts& host) {
+  if (says(job, "does not resolve")) {
+    return fmt::format(
+        "set MASTER_ADDR to the number of rank 0's address, or add the name {} to DNS or /etc/hosts on "
+        "host {}",
+        job.master, host.host);
+  }
+  if (says(job, "Connection refused")) {
+    return "nothing listens there: start rank 0, and give all ranks the same MASTER_ADDR and MASTER_PORT. If rank 0 "
+           "runs in a container, start that with --net=host, or publish the port (-p)";
+  }
+  if (says(job, "Connection timed out")) {
+    return fmt::format(
+        "something on the way drops the packets: open all TCP ports between the hosts of the job in "
+        "firewalls and security groups, and check that {} is an address of rank 0's host",
+        job.master);
+  }
+  if (says(job, "unreachable") || says(job, "No route to host")) {
+    return fmt::format(
+        "host {} has no way to that address: see `ip route get {}` there, and give an address of rank "
+        "0's host in a network that both hosts have",
+        host.host, job.master);
+  }
+  return fmt::format(
+      "check that rank 0 was started and still runs, and that host {} reaches its address and port "
+      "(firewall, --net=host for containers, MASTER_ADDR)",
+      host.host);
+}
+
+}  // namespace
+
+std::vector<Finding> check_meeting(const Job& job) {
+  if (job.unmet.empty()) return {};
+  const Facts& host = job.ranks.front();
+  // A port that cannot be opened is the reason, and a finding of its own.
+  if (host.port && !host.port->problem.empty()) return {};
+  const auto where = host.rank == 0 ? place(job, host) : fmt::format("{} -> rank 0", place(job, host));
+  return {{Severity::error, "meeting", where, job.unmet, mend(job, host)}};
+}
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,57 @@
+// The checks: pure functions from facts to findings, one file each. None of them asks the system anything.
+#pragma once
+
+#include <lockstep/doctor/facts.h>
+#include <lockstep/doctor/finding.h>
+
+#include <string_view>
+#include <vector>
+
+namespace lockstep::doctor {
+
+/// This rank reaches the place where ranks meet.
+std::vector<Finding> check_meeting(const Job& job);
+/// Every rank of the job came.
+std::vector<Finding> check_presence(const Job& job);
+/// Each pair of hosts can connect, both ways, on the addresses they offer.
+std::vector<Finding> check_links(const Job& job);
+/// The address that a host offers to the others can be theirs to use: neither loopback nor another host's too.
+std::vector<Finding> check_addresses(const Job& job);
+/// Virtual interfaces (docker0, veth, virbr, ...) are not taken for the network.
+std::vector<Finding> check_interfaces(const Job& job);
+/// In a container, other hosts can reach this one.
+std::vector<Finding> check_containers(const Job& job);
+/// Names resolve, quickly, and to the same addresses everywhere.
+std::vector<Finding> check_names(const Job& job);
+/// The port where ranks are to meet is free.
+std::vector<Finding> check_port(const Job& job);
+/// All ranks run the same Lockstep, libtorch and files.
+std::vector<Finding> check_versions(const Job& job);
+/// Clocks agree within a second.
+std::vector<Finding> check_clocks(const Job& job);
+/// Proxies in the environment.
+std::vector<Finding> check_proxies(const Job& job);
+/// Shared memory can be made, and /dev/shm is large enough for what runs beside Lockstep.
+std::vector<Finding> check_shared_memory(const Job& job);
+/// A rank may open as many files as it needs.
+std::vector<Finding> check_open_files(const Job& job);
+/// There are as many CPUs as threads.
+std::vector<Finding> check_cpus(const Job& job);
+
+/// All of them, the worst findings first, otherwise in the order above.
+std::vector<Finding> examine(const Job& job);
+
+/// Whether an interface of that name belongs to containers or virtual machines, not to a network of hosts.
+bool is_virtual_interface(std::string_view name);
+
+/// The interface that has `address`; nullptr when none has.
+const Interface* interface_of(const Facts& facts, std::string_view address);
+
+/// Names of interfaces that could lead to other hosts, with their addresses: "eth0 (10.0.0.1), eth1 (10.1.0.1)";
+/// "none" without any.
+std::string candidates(const Facts& facts);
+
+/// Whether `address` is 127.x.x.x or ::1.
+bool is_loopback_address(std::string_view address);
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,100 @@
+// What the doctor knows about each rank and about the ways between hosts: plain values, from which the checks conclude.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::doctor {
+
+/// One address of a network interface that is up.
+struct Interface {
+  std::string name;
+  std::string address;
+  bool loopback = false;
+};
+
+/// A name and what it stands for on one host; no addresses: it does not resolve there, or did not in time.
+struct Name {
+  std::string name;
+  std::vector<std::string> addresses{};
+  std::int64_t milliseconds = 0;  ///< that asking took
+  bool answered = true;           ///< before patience ended
+};
+
+/// A port of this host that a job is to use.
+struct Port {
+  std::uint16_t number = 0;
+  std::string problem{};  ///< why it cannot be opened: "taken by python3 (pid 4711)"; empty: it can
+};
+
+/// What one rank can say without asking any other.
+struct Facts {
+  int rank = 0;
+  int local_size = 1;      ///< 0: unknown
+  std::string host{};      ///< name, for people
+  std::string identity{};  ///< equal for ranks that can share memory
+  std::string network{};   ///< equal for processes that share interfaces and ports
+  std::string way_in{};    ///< how this process was started, and from which variables that is known
+  std::string lockstep{};  ///< versions
+  std::string libtorch{};
+  std::string address{};       ///< that it offers to the ranks of other hosts; empty: none is known
+  std::string address_why{};   ///< what chose it
+  bool address_named = false;  ///< a variable names the interface
+  std::uint16_t greeter = 0;   ///< the port where the doctor listens there; 0: it does not
+  std::string problem{};       ///< why it cannot, or cannot tell its address; empty: it can
+  std::vector<Interface> interfaces{};
+  std::vector<Name> names{};                     ///< its own and that of the master
+  std::map<std::string, std::string> proxies{};  ///< variable to value, without passwords
+  std::string no_proxy{};
+  bool in_container = false;
+  std::uint64_t shm_bytes = 0;   ///< size of /dev/shm; 0: there is none
+  std::string memfd_problem{};   ///< why shared memory cannot be made; empty: it can
+  std::uint64_t open_files = 0;  ///< the limit in force, and up to where it can be raised
+  std::uint64_t open_files_hard = 0;
+  int cpus = 1;
+  std::optional<std::int64_t> omp_threads{};
+  std::optional<Port> port{};                  ///< MASTER_PORT, where it is this process that would open it
+  std::map<std::string, std::string> files{};  ///< those that must be the same everywhere: SHA-256; empty: unreadable
+  std::map<std::string, std::string> named_files{};  ///< the program and the files that its command line names
+};
+
+/// One attempt to connect from a host to another, both represented by their first rank.
+struct Link {
+  int from = 0;
+  int to = 0;
+  std::string address{};         ///< "10.0.0.2:41234"
+  std::string problem{};         ///< empty: the right one answered
+  double clock_ahead = 0;        ///< seconds that the clock of `to` is ahead of that of `from`
+  double clock_uncertainty = 0;  ///< seconds
+};
+
+/// What a name of the job stands for, as one rank sees it.
+struct NameSeen {
+  int rank = 0;
+  Name name;
+};
+
+/// All of it. Alone, `ranks` holds this process.
+struct Job {
+  int size = 1;
+  std::string master{};  ///< the host part of where ranks meet; empty: there is none
+  std::vector<Facts> ranks{};
+  std::vector<int> missing{};  ///< ranks that did not come
+  std::string unmet{};         ///< why this process, the only one in `ranks`, cannot reach the others; empty: it can
+  std::vector<Link> links{};
+  std::vector<NameSeen> names{};
+};
+
+/// The facts of a rank that came; nullptr for others.
+const Facts* find_rank(const Job& job, int rank);
+
+/// The first rank of each host, in the order of ranks.
+std::vector<const Facts*> hosts_of(const Job& job);
+
+/// "host b (rank 1)"; "host b" where there is one rank.
+std::string place(const Job& job, const Facts& facts);
+
+}  // namespace lockstep::doctor

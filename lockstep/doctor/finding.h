@@ -1,0 +1,33 @@
+// What the doctor has to say.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::doctor {
+
+enum class Severity {
+  note,     ///< nothing to do
+  warning,  ///< a job will run, but slowly, or not with everything beside it
+  error,    ///< a job will not run
+};
+
+/// "note", "warning", "error".
+std::string_view name(Severity severity);
+
+struct Finding {
+  Severity severity = Severity::note;
+  std::string check;  ///< which one, e.g. "links"
+  std::string where;  ///< "host b (rank 1)", or the failing pair "host a (rank 0) -> host b (rank 1)"
+  std::string what;   ///< the rule and the actual values
+  std::string mend;   ///< what to do about it
+
+  bool operator==(const Finding&) const = default;
+};
+
+std::size_t count(std::span<const Finding> findings, Severity severity);
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,104 @@
+#include <lockstep/doctor/greeter.h>
+#include <lockstep/doctor/links.h>
+#include <lockstep/doctor/numeric_address.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <future>
+#include <system_error>
+
+namespace lockstep::doctor {
+namespace {
+
+constexpr std::size_t kAtOnce = 256;
+constexpr std::size_t kLongestGreeting = 4096;
+
+std::string words_for(int error) { return std::generic_category().message(error); }
+
+bool wait_for(const UniqueFd& socket, short event, const Patience& patience) {
+  pollfd ready{socket.get(), event, 0};
+  while (::poll(&ready, 1, static_cast<int>(patience.slice().count())) <= 0) {
+    if (patience.over()) return false;
+  }
+  return true;
+}
+
+// Empty, or why not.
+std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const Patience& patience) {
+  if (::connect(socket.get(), where.raw(), where.length) == 0) return "";
+  if (errno != EINPROGRESS) return words_for(errno);
+  if (!wait_for(socket, POLLOUT, patience)) return "no answer: something on the way drops the packets";
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  return error == 0 ? "" : words_for(error);
+}
+
+std::string read_line(const UniqueFd& socket, const Patience& patience) {
+  std::string text;
+  std::array<char, 512> buffer{};
+  while (text.find('\n') == std::string::npos && text.size() < kLongestGreeting && wait_for(socket, POLLIN, patience)) {
+    const auto bytes = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+    if (bytes <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(bytes));
+  }
+  return text;
+}
+
+// Whether the right one answered, and what its clock says.
+void judge_greeting(Link& link, const Facts& to, const std::string& text, double before, double after) {
+  const auto greeting = decode_greeting(text);
+  if (!greeting) {
+    link.problem = text.empty() ? "it connected, but nothing came back" : "another program answered there";
+    return;
+  }
+  if (greeting->identity != to.identity || greeting->rank != to.rank) {
+    link.problem = fmt::format("rank {} of another host answered there", greeting->rank);
+    return;
+  }
+  link.clock_ahead = greeting->clock - (before + after) / 2;
+  link.clock_uncertainty = (after - before) / 2;
+}
+
+}  // namespace
+
+Link try_link(int from, const Facts& to, const Patience& patience) {
+  Link link;
+  link.from = from;
+  link.to = to.rank;
+  link.address = fmt::format("{}:{}", to.address, to.greeter);
+  const auto where = numeric_address(to.address, to.greeter);
+  if (!where || to.greeter == 0) {
+    link.problem = "it offers no address";
+    return link;
+  }
+  const UniqueFd socket(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // The other side's clock is read between this moment and the last.
+  const double before = clock_now();
+  link.problem = socket ? connect_to(socket, *where, patience) : words_for(errno);
+  if (!link.problem.empty()) return link;
+  const auto text = read_line(socket, patience);
+  judge_greeting(link, to, text, before, clock_now());
+  return link;
+}
+
+std::vector<Link> try_links(int from, const std::vector<const Facts*>& targets, std::chrono::milliseconds limit,
+                            const std::stop_token& stop) {
+  std::vector<Link> links;
+  for (std::size_t begin = 0; begin < targets.size(); begin += kAtOnce) {
+    std::vector<std::future<Link>> batch;
+    for (std::size_t i = begin; i < std::min(begin + kAtOnce, targets.size()); ++i) {
+      batch.push_back(
+          std::async(std::launch::async, [&, i] { return try_link(from, *targets[i], Patience(limit, stop)); }));
+    }
+    for (auto& one : batch) links.push_back(one.get());
+  }
+  return links;
+}
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,28 @@
+// How long to wait for something: until a moment, or until nobody wants to know any more.
+#pragma once
+
+#include <chrono>
+#include <stop_token>
+
+namespace lockstep::doctor {
+
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Patience(std::chrono::milliseconds limit, std::stop_token stop = {});
+
+  bool over() const;
+  std::chrono::milliseconds left() const;
+  /// What to wait at once, so that a stop is noticed soon: what is left, at most 50 ms.
+  std::chrono::milliseconds slice() const;
+  /// The same, but ending after `limit` at the latest.
+  Patience at_most(std::chrono::milliseconds limit) const;
+  bool stopped() const { return stop_.stop_requested(); }
+
+ private:
+  Clock::time_point deadline_;
+  std::stop_token stop_;
+};
+
+}  // namespace lockstep::doctor

@@ -1,0 +1,88 @@
+#include <lockstep/base/parse.h>
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/base/usable_cpus.h>
+#include <lockstep/doctor/probe.h>
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+namespace lockstep::doctor {
+namespace {
+
+std::uint64_t size_of_mount(const std::filesystem::path& folder) {
+  struct statvfs info {};
+  return ::statvfs(folder.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize : 0;
+}
+
+std::string try_memfd() {
+  const UniqueFd fd(::memfd_create("lockstep-doctor", MFD_CLOEXEC));
+  return fd ? "" : std::generic_category().message(errno);
+}
+
+// Of the machine and its network namespace, whose inode is its identity.
+std::string network_of_this_process() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat info {};
+  return ::stat("/proc/self/ns/net", &info) == 0 ? boot + "/" + std::to_string(info.st_ino) : boot;
+}
+
+bool is_container(const Environment& environment, const std::filesystem::path& root) {
+  std::error_code ignored;
+  return std::filesystem::exists(root / ".dockerenv", ignored) ||
+         std::filesystem::exists(root / "run" / ".containerenv", ignored) ||
+         environment.contains("KUBERNETES_SERVICE_HOST");
+}
+
+// "http://user:secret@host" with "***" for the secret.
+std::string without_password(const std::string& url) {
+  const auto at = url.rfind('@');
+  if (at == std::string::npos) return url;
+  const auto scheme = url.find("://");
+  const auto begin = scheme == std::string::npos ? 0 : scheme + 3;
+  const auto colon = url.find(':', begin);
+  if (colon == std::string::npos || colon > at) return url;
+  return url.substr(0, colon + 1) + "***" + url.substr(at);
+}
+
+void probe_limits(Facts& facts) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  facts.open_files = limit.rlim_cur;
+  facts.open_files_hard = limit.rlim_max;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> find_proxies(const Environment& environment) {
+  constexpr std::array<const char*, 6> kVariables = {"http_proxy", "https_proxy", "all_proxy",
+                                                     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"};
+  std::map<std::string, std::string> proxies;
+  for (const auto* variable : kVariables) {
+    const auto value = find(environment, variable);
+    if (value && !value->empty()) proxies[variable] = without_password(*value);
+  }
+  return proxies;
+}
+
+void probe_machine(Facts& facts, const Environment& environment, const std::filesystem::path& root) {
+  facts.network = network_of_this_process();
+  facts.interfaces = probe_interfaces();
+  facts.proxies = find_proxies(environment);
+  facts.no_proxy = find(environment, "no_proxy").value_or(find(environment, "NO_PROXY").value_or(""));
+  facts.in_container = is_container(environment, root);
+  facts.shm_bytes = size_of_mount(root / "dev" / "shm");
+  facts.memfd_problem = try_memfd();
+  facts.cpus = usable_cpus();
+  facts.omp_threads = parse_integer(find(environment, "OMP_NUM_THREADS").value_or(""));
+  probe_limits(facts);
+}
+
+}  // namespace lockstep::doctor

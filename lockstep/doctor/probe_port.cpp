@@ -1,0 +1,85 @@
+#include <lockstep/base/parse.h>
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/doctor/probe.h>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace lockstep::doctor {
+namespace {
+
+// 0 or why not. As the store does: all addresses, IPv6 with IPv4 where there is IPv6.
+int bind_for_a_moment(std::uint16_t number) {
+  const int on = 1;
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(number);
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = htons(number);
+  UniqueFd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool has_six = static_cast<bool>(socket);
+  if (!has_six) socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return errno;
+  // Connections of an earlier job that the kernel still winds up are no obstacle.
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const auto* address = has_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
+  // Not listened on, not even for a moment: another rank may be trying it already.
+  return ::bind(socket.get(), address, has_six ? sizeof six : sizeof four) == 0 ? 0 : errno;
+}
+
+// The inode of the socket that listens on a port, in a table of the kernel such as /proc/net/tcp.
+std::string inode_of_listener(const char* table, std::uint16_t number) {
+  constexpr auto kListens = "0A";
+  const auto end = fmt::format(":{:04X}", number);
+  std::ifstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string slot, local, remote, state, skipped, inode;
+    fields >> slot >> local >> remote >> state;
+    for (int i = 0; i < 5; ++i) fields >> skipped;
+    if (fields >> inode && state == kListens && local.ends_with(end)) return inode;
+  }
+  return "";
+}
+
+bool holds(const std::filesystem::path& process, const std::string& link) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(process / "fd", error)) {
+    if (std::filesystem::read_symlink(entry.path(), error) == link) return true;
+  }
+  return false;
+}
+
+// "python3 (pid 4711)"; a process of another user cannot be told.
+std::string holder_of(std::uint16_t number) {
+  auto inode = inode_of_listener("/proc/net/tcp", number);
+  if (inode.empty()) inode = inode_of_listener("/proc/net/tcp6", number);
+  if (inode.empty()) return "another program";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const auto pid = entry.path().filename().string();
+    if (!parse_integer(pid) || !holds(entry.path(), fmt::format("socket:[{}]", inode))) continue;
+    std::string program;
+    std::getline(std::ifstream(entry.path() / "comm"), program);
+    return fmt::format("{} (pid {})", program, pid);
+  }
+  return "a program that this user may not look into (another user's, or outside this container)";
+}
+
+}  // namespace
+
+Port probe_port(std::uint16_t number) {
+  const int error = bind_for_a_moment(number);
+  if (error == 0) return {number};
+  if (error == EADDRINUSE) return {number, "taken by " + holder_of(number)};
+  return {number, std::generic_category().message(error)};
+}
+
+}  // namespace lockstep::doctor
