@@ -45,7 +45,7 @@ struct RankProgress {
   std::optional<std::int64_t> step;     ///< the last that the program called complete
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
   std::optional<CollectiveMark> begun;  ///< the last
-  std::optional<CollectiveMark> ended;  ///< likewise; the same as `begun` unless something was under way
+  std::optional<CollectiveMark> ended;  ///< the last, or `begun` once that has
   std::chrono::milliseconds since_begun{0};
 
   bool operator==(const RankProgress&) const = default;
@@ -71,8 +71,14 @@ class StatusPage {
     page_->begun_at.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     page_->begun.store(pack(collective, group, number), std::memory_order_relaxed);
   }
+  /// Those that were begun before it may end after it: they are not noted then.
   void end(std::uint8_t collective, std::uint8_t group, std::uint64_t number) noexcept {
-    if (page_) page_->ended.store(pack(collective, group, number), std::memory_order_relaxed);
+    if (!page_) return;
+    const auto begun = page_->begun.load(std::memory_order_relaxed);
+    const auto ended = pack(collective, group, number);
+    if (ended == begun || page_->ended.load(std::memory_order_relaxed) != begun) {
+      page_->ended.store(ended, std::memory_order_relaxed);
+    }
   }
   void complete_step(std::int64_t step) noexcept {
     if (!page_) return;

@@ -52,6 +52,17 @@ TEST_F(StatusPages, SaysWhatIsUnderWayAndSinceWhen) {
   EXPECT_EQ(read(Time(0s))->since_begun, 0ms) << "clocks that do not fit give no negative times";
 }
 
+TEST_F(StatusPages, OneThatEndsAfterALaterOneIsNotUnderWay) {
+  auto page = open();
+  const auto world = page.name_group("world");
+  for (const int number : {1, 2, 3}) page.begin(kAllReduce, world, static_cast<std::uint64_t>(number), {});
+  page.end(kAllReduce, world, 2);
+  EXPECT_EQ(read()->ended, (CollectiveMark{"all_reduce", 2, "world"}));
+  page.end(kAllReduce, world, 3);
+  page.end(kAllReduce, world, 1);
+  EXPECT_EQ(read()->ended, read()->begun);
+}
+
 TEST_F(StatusPages, NamesAFewGroupsAndCutsTheirNames) {
   auto page = open();
   for (int i = 0; i < 20; ++i) {

@@ -3,9 +3,11 @@
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/stop_signals.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <tuple>
 
 #include "train/small_run.h"
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kFloat = static_cast<int>(at::kFloat);
+constexpr int kDtype = static_cast<int>(at::kFloat);
 
 // Four ranks on two hosts, rank 0 leading one and rank 1 the other.
 RankOptions two_by_two() {
@@ -30,7 +30,7 @@ TEST(HierarchyWork, ManyBucketsProgressInAnyOrderOfTestAndWait) {
       std::vector<Work> works;
       for (int i = 0; i < kBuckets; ++i) {
         const std::int64_t count = 100 + 9000 * i;
-        buckets.push_back(i % 3 == 0 ? at::empty({count}) : allocate(group, count, kFloat));
+        buckets.push_back(i % 3 == 0 ? at::empty({count}) : allocate(group, count, kDtype));
         buckets.back().copy_(numbers(self.rank() + i, {count}, at::kFloat));
       }
       for (int i = 0; i < kBuckets; ++i) {
@@ -94,7 +94,7 @@ TEST(HierarchyWork, EarlierOperationsGoOnWhileALaterCallWaits) {
       first.copy_(numbers(self.rank(), {200000}, at::kFloat));
       work = all_reduce_async(first, unchecked);  // then memory
       if (waits_first) work.wait();
-      EXPECT_EQ(allocate(unchecked, 1000, kFloat).numel(), 1000);
+      EXPECT_EQ(allocate(unchecked, 1000, kDtype).numel(), 1000);
       work.wait();
       EXPECT_TRUE(same(first, sum));
 
@@ -143,10 +143,10 @@ TEST(HierarchyFailures, UncheckedCallsThatDifferOnOneHostEndTheWaitOfAll) {
 
 TEST(HierarchyFailures, MemoryThatOneHostLacksIsAnErrorOnAll) {
   run_ranks(4, two_by_two(), [](Rank& self) {
-    const auto error = error_of([&] { allocate(self.group(), std::int64_t{1} << 44, kFloat); });
+    const auto error = error_of([&] { allocate(self.group(), std::int64_t{1} << 44, kDtype); });
     EXPECT_EQ(error.kind(), ErrorKind::io);
     expect_words(error, {"host of rank 0", "shared memory", "GiB left"});
-    auto small = allocate(self.group(), 10, kFloat);
+    auto small = allocate(self.group(), 10, kDtype);
     small.fill_(1);
     all_reduce(small, self.group());
     EXPECT_TRUE(same(small, at::full({10}, 4.0F)));
@@ -158,7 +158,7 @@ TEST(HierarchyFailures, AKilledRankEndsTheWaitOfAllAndIsNamed) {
   for (int victim = 0; victim < 4; ++victim) {
     const auto outcomes = rank_outcomes(4, two_by_two(), [&](Rank& self) {
       const auto group = self.group().unchecked();
-      auto shared = allocate(group, 1 << 18, kFloat);
+      auto shared = allocate(group, 1 << 18, kDtype);
       auto ordinary = at::zeros({1 << 16});
       std::jthread killer;
       if (self.rank() == victim) {
