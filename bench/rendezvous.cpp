@@ -17,7 +17,9 @@
 
 namespace {
 
-using namespace lockstep;
+namespace detail = lockstep::detail;
+using lockstep::Meeting;
+using lockstep::World;
 using Clock = std::chrono::steady_clock;
 
 struct Outcome {

@@ -2,6 +2,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/elastic_start.h>
 #include <lockstep/cli/rdzv_conf.h>
+#include <lockstep/cli/refuse.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/etcd_options.h>
 #include <lockstep/cluster/elastic/etcd_store.h>
@@ -22,11 +23,6 @@ using std::chrono::milliseconds;
 
 constexpr std::uint16_t kStaticPort = 29500;  // torch.distributed.launch's
 constexpr std::uint16_t kC10dPort = 29400;    // torch.distributed.run's
-
-template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
-  fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
-}
 
 milliseconds parse_monitor_interval(const std::string& text) {
   constexpr double kHour = 3600;

@@ -2,6 +2,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>
+#include <lockstep/cli/refuse.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -16,11 +17,6 @@ namespace {
 constexpr std::int64_t kMostNodes = 65536;
 constexpr std::int64_t kHighestPort = 65535;
 constexpr std::int64_t kStaticPort = 29500;  // torch.distributed.launch's
-
-template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
-  fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
-}
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;

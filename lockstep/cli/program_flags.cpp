@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cli/program_flags.h>
+#include <lockstep/cli/refuse.h>
 
 #include <CLI/CLI.hpp>
 #include <string_view>
@@ -9,8 +10,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kGroup = "Program";
-
-[[noreturn]] void refuse(std::string_view message) { fail(ErrorKind::invalid_argument, "run", "{}", message); }
 
 cluster::ProgramKind kind_of(const ProgramFlags& flags) {
   using cluster::ProgramKind;
@@ -49,8 +48,8 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
 
 cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words) {
   if (words.empty()) {
-    refuse(style == LaunchStyle::run ? "no PROGRAM given; see 'lockstep run --help'"
-                                     : "no PROGRAM given; see 'lockstep launch --help'");
+    refuse("{}", style == LaunchStyle::run ? "no PROGRAM given; see 'lockstep run --help'"
+                                           : "no PROGRAM given; see 'lockstep launch --help'");
   }
   cluster::Program program;
   program.kind = kind_of(flags);

@@ -2,6 +2,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/rdzv_conf.h>
+#include <lockstep/cli/refuse.h>
 
 #include <cmath>
 #include <functional>
@@ -15,13 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kDay = 24 * 3600;
-
-template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
-  fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
-}
-
 std::string trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
@@ -29,6 +23,7 @@ std::string trimmed(std::string_view text) {
 }
 
 milliseconds parse_seconds(const std::string& key, const std::string& value) {
+  constexpr double kDay = 24 * 3600;
   const auto seconds = parse_number(value);
   if (!seconds || *seconds <= 0 || *seconds > kDay) {
     refuse("--rdzv_conf {}={}: must be a number of seconds above 0, at most {}", key, value, kDay);

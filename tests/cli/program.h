@@ -1,6 +1,8 @@
 // Running the real `lockstep` and programs around it.
 #pragma once
 
+#include "support/read_file.h"
+
 #include <lockstep/base/environment.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/temporary_folder.h>
@@ -32,7 +34,6 @@ Captured under_lockstep_run(int ranks, Words program, const Environment& more = 
 Captured under_mpirun(int ranks, Words program, const Environment& more = {});
 
 std::vector<std::string> lines_of(const std::string& text);
-std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 /// A folder with a tiny data set in cifar10's layout and a configuration that trains a small network on it in 3 steps

@@ -250,9 +250,9 @@ TEST_P(GradientsTest, CostsOneCollectiveAStep) {
   if (world_size() == 1) return;  // and none there
   on_ranks([](Rank& rank) {
     const auto count = [&](const std::function<void()>& run) {
-      const auto before = rank.group().impl().begin("test").sequence;
+      const auto before = rank.group().impl().begin("barrier").sequence;
       run();
-      return rank.group().impl().begin("test").sequence - before - 1;
+      return rank.group().impl().begin("barrier").sequence - before - 1;
     };
     const auto collectives_a_step = [&](auto module) {
       DataParallel parallel(module, rank.group());

@@ -15,16 +15,13 @@
 
 #include "base/expect_error.h"
 #include "support/forks.h"
+#include "support/read_file.h"
 
 namespace lockstep::train {
 namespace {
 
 using test::expect_words;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using test::read_file;
 
 StepReport step_report(std::int64_t step, double loss) {
   return {.epoch = (step - 1) / 10 + 1,

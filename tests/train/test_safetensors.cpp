@@ -1,3 +1,4 @@
+#include "support/read_file.h"
 // Files in the safetensors format. That Python reads and writes the same is tests/parity's matter.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
@@ -16,14 +17,10 @@
 namespace lockstep::train {
 namespace {
 
+using test::read_file;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary) << bytes;

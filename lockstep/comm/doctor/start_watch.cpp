@@ -20,12 +20,12 @@ constexpr auto kWait = milliseconds(5000);
 milliseconds patience_of(const Environment& environment) {
   const auto text = find(environment, kVariable).value_or("20");
   constexpr double kDay = 24 * 3600;
-  const auto seconds = parse_number(text);
-  if (!seconds || *seconds < 0 || *seconds > kDay) {
+  const auto given = parse_number(text);
+  if (!given || *given < 0 || *given > kDay) {
     fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds from 0 (never) to {}", kVariable,
          text, kDay);
   }
-  return milliseconds(std::llround(*seconds * 1000));
+  return milliseconds(std::llround(*given * 1000));
 }
 
 }  // namespace
