@@ -1,5 +1,6 @@
-#include "support/read_file.h"
 // Files in the safetensors format. That Python reads and writes the same is tests/parity's matter.
+#include "support/read_file.h"
+
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/named_tensors.h>
