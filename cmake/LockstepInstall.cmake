@@ -10,8 +10,8 @@ set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
   base/process.h base/status_page.h base/unique_fd.h
-  world/start.h world/world.h
-  comm/collectives.h comm/group.h comm/work.h
+  world/init_method.h world/start.h world/world.h
+  comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/work.h
   mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
   data/aligned.h data/axis_map.h data/batch.h data/check.h data/dataset.h data/fused_plan.h data/loader.h
   data/pipeline.h data/problem.h data/random.h data/resize_axis.h data/sample_key.h data/sampler.h data/synthesize.h
@@ -19,7 +19,7 @@ set(public_headers
   models/registry.h
   train/config.h train/reports.h train/run.h
   cluster/ending.h cluster/error_file.h cluster/launch.h cluster/line_prefix.h cluster/rank_command.h cluster/rank_output.h
-  cluster/report.h cluster/stream_choice.h)
+  cluster/report.h cluster/spawn.h cluster/stream_choice.h)
 foreach(header ${public_headers})
   get_filename_component(room ${header} DIRECTORY)
   install(FILES lockstep/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${room})

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,7 +26,11 @@ std::string read_locked(const fs::path& path) {
   if (!fd) fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
   while (::flock(fd.get(), LOCK_SH) != 0 && errno == EINTR) {
   }
-  std::string content(static_cast<std::size_t>(fs::file_size(path)), '\0');
+  struct stat info {};  // of what was opened: by its path it may be gone by now
+  if (::fstat(fd.get(), &info) != 0) {
+    fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
+  }
+  std::string content(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t size = 0;
   while (size < content.size()) {
     const ssize_t count = ::read(fd.get(), content.data() + size, content.size() - size);
