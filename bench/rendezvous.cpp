@@ -17,7 +17,7 @@
 
 namespace {
 
-namespace detail = lockstep::detail;
+namespace comm = lockstep::detail;
 using lockstep::Meeting;
 using lockstep::World;
 using Clock = std::chrono::steady_clock;
@@ -33,10 +33,10 @@ void meet_as(const World& world, c10d::Store* store_of_rank_0, std::chrono::mill
   std::size_t seen = 0;
   try {
     if (store_of_rank_0 != nullptr) {
-      seen = detail::meet(*store_of_rank_0, detail::this_rank(world, "127.0.0.1"), world.size, limit).size();
+      seen = comm::meet(*store_of_rank_0, comm::this_rank(world, "127.0.0.1"), world.size, limit).size();
     } else {
-      const auto opened = detail::open_store(world, limit);
-      seen = detail::meet(*opened.store, detail::this_rank(world, "127.0.0.1"), world.size, limit).size();
+      const auto opened = comm::open_store(world, limit);
+      seen = comm::meet(*opened.store, comm::this_rank(world, "127.0.0.1"), world.size, limit).size();
     }
   } catch (const std::exception& failure) {
     error = failure.what();
@@ -71,7 +71,7 @@ int main(int argc, char** argv) try {
   world.master_addr = "127.0.0.1";
   world.host = "simulated";
   const auto limit = std::chrono::seconds(limit_s);
-  const auto hosted = detail::make_tcp_store(world.master_addr, 0, true, limit);
+  const auto hosted = comm::make_tcp_store(world.master_addr, 0, true, limit);
   world.master_port = static_cast<c10d::TCPStore&>(*hosted).getPort();
   c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep", hosted);
 

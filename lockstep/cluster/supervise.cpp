@@ -6,11 +6,12 @@
 #include <lockstep/cluster/stray_processes.h>
 #include <lockstep/cluster/supervise.h>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
 #include <deque>
+#include <iterator>
 #include <utility>
 
 namespace lockstep::cluster {
@@ -24,6 +25,9 @@ constexpr milliseconds kIdleLook(5000);
 constexpr milliseconds kStrayLook(20);
 /// How long output may still come when no process of the job is left: somebody else holds the pipe.
 constexpr milliseconds kDrainLimit(2000);
+/// How long ranks that were asked to end may take until the user is told who has not. They may be saving their work.
+constexpr milliseconds kTellSlow(2000);
+constexpr std::size_t kNamedRanks = 8;
 
 bool among(const std::vector<int>& signals, int signal) {
   return std::find(signals.begin(), signals.end(), signal) != signals.end();
@@ -34,6 +38,20 @@ std::vector<int> heard(std::vector<int> signals) {
   if (!among(signals, SIGUSR1)) signals.push_back(SIGUSR1);
   return signals;
 }
+
+std::string names_of(const std::vector<int>& ranks) {
+  const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
+  const auto rest = ranks.size() - named.size();
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(named, ", "),
+                     rest == 0 ? "" : fmt::format(" and {} more", rest));
+}
+
+/// What ranks were asked to end by, and when.
+struct Asked {
+  int signal = 0;
+  Clock::time_point at;
+  bool told = false;  ///< the user, of who has not ended
+};
 
 class Supervisor {
  public:
@@ -72,6 +90,9 @@ class Supervisor {
   void take_signals();
   void watch_stop(Poller& poller);
   void tell_ranks(std::optional<int> signal);
+  /// To end, or no longer to ask but to kill.
+  void end_ranks(std::optional<int> signal);
+  void tell_who_is_slow();
 
   const LaunchOptions& options_;
   const Job& job_;
@@ -82,6 +103,7 @@ class Supervisor {
   Lifeline lifeline_;
   Consoles consoles_;
   Ending ending_;
+  std::optional<Asked> asked_;
   bool stopped_ = false;  ///< stop_fd became readable
   std::optional<int> user_signal_;
   bool log_failed_ = false;  ///< and the user has been told
@@ -112,7 +134,7 @@ void Supervisor::start_ranks() {
 }
 
 void Supervisor::end_what_is_left() {
-  tell_ranks(ending_.ranks_ended(Clock::now()));
+  end_ranks(ending_.ranks_ended(Clock::now()));
   while (!strays_.sweep(killed_ ? SIGKILL : SIGTERM).empty() && !ending_.gave_up()) wait_for_events(kStrayLook);
 }
 
@@ -153,12 +175,14 @@ void Supervisor::wait_for_events(milliseconds limit) {
   for (LocalRank& rank : ranks_) {
     if (rank.running()) poller.add(rank.child().end_fd(), POLLIN, [this, &rank] { look_for_end(rank); });
   }
-  if (const auto deadline = ending_.deadline()) {
-    const auto left = std::chrono::ceil<milliseconds>(*deadline - Clock::now());
-    limit = std::clamp(left, milliseconds(0), limit);
-  }
+  const auto at_most_until = [&](Clock::time_point moment) {
+    limit = std::clamp(std::chrono::ceil<milliseconds>(moment - Clock::now()), milliseconds(0), limit);
+  };
+  if (const auto deadline = ending_.deadline()) at_most_until(*deadline);
+  if (asked_ && !asked_->told) at_most_until(asked_->at + kTellSlow);
   poller.wait(limit);
-  tell_ranks(ending_.tick(Clock::now()));
+  end_ranks(ending_.tick(Clock::now()));
+  tell_who_is_slow();
 }
 
 void Supervisor::watch_output(Poller& poller, RankStream& stream) {
@@ -195,7 +219,7 @@ void Supervisor::take_signals() {
     }
     hurried_ = true;
     user_signal_ = *signal;
-    tell_ranks(ending_.user_signal(*signal, Clock::now()));
+    end_ranks(ending_.user_signal(*signal, Clock::now()));
   }
 }
 
@@ -203,7 +227,7 @@ void Supervisor::watch_stop(Poller& poller) {
   if (options_.stop_fd < 0 || stopped_ || !any_running()) return;
   poller.add(options_.stop_fd, POLLIN, [this] {
     stopped_ = true;
-    tell_ranks(ending_.stop(Clock::now()));
+    end_ranks(ending_.stop(Clock::now()));
   });
 }
 
@@ -211,6 +235,26 @@ void Supervisor::tell_ranks(std::optional<int> signal) {
   if (!signal) return;
   killed_ = killed_ || *signal == SIGKILL;
   for (LocalRank& rank : ranks_) rank.signal(*signal);
+}
+
+void Supervisor::end_ranks(std::optional<int> signal) {
+  if (signal) asked_ = Asked{*signal, Clock::now(), *signal == SIGKILL};
+  tell_ranks(signal);
+}
+
+void Supervisor::tell_who_is_slow() {
+  const auto now = Clock::now();
+  if (!asked_ || asked_->told || now < asked_->at + kTellSlow) return;
+  asked_->told = true;
+  std::vector<int> running;
+  for (const LocalRank& rank : ranks_) {
+    if (rank.running()) running.push_back(rank.rank());
+  }
+  if (running.empty() || !ending_.deadline()) return;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(*ending_.deadline() - now);
+  consoles_.err.append(fmt::format(
+      "lockstep run: waiting for {} to end, asked by {} {} s ago; killed in {} s (--grace), or at the next signal\n",
+      names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
 }
 
 LaunchResult Supervisor::result() const {

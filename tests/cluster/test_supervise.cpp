@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::AnyOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -152,6 +153,14 @@ TEST(Supervise, KillsARankThatWillNotEnd) {
   EXPECT_EQ(ran.result.exit_code, 4);
   EXPECT_EQ(ran.result.ends[1].status, (ExitStatus{0, SIGKILL}));
   EXPECT_TRUE(probe.nobody_left());
+}
+
+TEST(Supervise, SaysWhomItWaitsFor) {
+  LaunchOptions options =
+      options_for(3, {"1:ignore=15", "0:sleep_ms=200", "0:exit=4", "1:sleep_ms=5000", "1:exit=0", "sleep_ms=60000"});
+  options.ending.grace = 60s;
+  EXPECT_THAT(run(options).err, ContainsRegex("lockstep run: waiting for rank 1 to end, asked by SIGTERM 2 s ago; "
+                                              "killed in [0-9]+ s \\(--grace\\), or at the next signal\n"));
 }
 
 TEST(Supervise, EndsAStoppedRank) {
