@@ -200,15 +200,15 @@ TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
   const Words flags = {
-      "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0) + ":29400",
+      "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0).append(":29400"),
       "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=4,read_timeout=3"};
   const Words ranks = {"env=WORLD_SIZE", "env=MASTER_ADDR", "sleep_ms=60000"};
   Agent second = Agent::on_host(1, flags, ranks);
   Agent first = Agent::on_host(0, flags, ranks);
   ASSERT_TRUE(first.says("WORLD_SIZE=2")) << first.said();
-  ASSERT_TRUE(second.says("MASTER_ADDR=" + TwoHosts::address(0))) << second.said();
+  ASSERT_TRUE(second.says(fmt::format("MASTER_ADDR={}", TwoHosts::address(0)))) << second.said();
   ASSERT_TRUE(TwoHosts::unplug());
-  EXPECT_TRUE(first.says("(" + TwoHosts::address(1) + ") was lost")) << first.said();
+  EXPECT_TRUE(first.says(TwoHosts::address(1).append(") was lost"))) << first.said();
   EXPECT_TRUE(first.says("WORLD_SIZE=1")) << first.said();
   EXPECT_EQ(second.wait(), (ExitStatus{1, 0}));
   EXPECT_THAT(second.said(), HasSubstr("the c10d store at 10.77.0.1:29400"));

@@ -165,7 +165,7 @@ TEST(Endings, CtrlCSavesAndEnds) {
 TEST(Endings, AKilledRankIsReportedWithItsStepAndCollectiveAndLeavesNothing) {
   const Workbench bench;
   const auto before = shared_memory();
-  for (const std::string& rank : {"0", "1"}) {
+  for (const std::string rank : {"0", "1"}) {
     Probe probe;
     const auto ran =
         under_lockstep_run(2, bench.train({"train.epochs=20", "system.work_dir=" + (bench.path() / rank).string()}),

@@ -1,6 +1,7 @@
 #include "train/small_run.h"
 
 #include <lockstep/data/synthesize.h>
+#include <lockstep/train/metrics.h>
 
 #include <fmt/format.h>
 
@@ -55,6 +56,19 @@ void SmallRun::run(int ranks, const train::RunConfig& config, const RankOptions&
 
 nlohmann::json SmallRun::result(const std::string& name) const {
   return nlohmann::json::parse(read_text(work_dir(name) / "result.json"));
+}
+
+std::vector<std::pair<std::int64_t, double>> SmallRun::losses(const std::string& work_dir) const {
+  std::vector<std::pair<std::int64_t, double>> out;
+  for (const auto& line : train::read_metrics(this->work_dir(work_dir) / "metrics.jsonl")) {
+    out.emplace_back(line.step, line.loss);
+  }
+  return out;
+}
+
+const SmallRun& mnist() {
+  static const SmallRun run("mnist");
+  return run;
 }
 
 std::string read_text(const std::filesystem::path& file) {

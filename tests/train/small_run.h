@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/ranks.h"
@@ -36,12 +37,18 @@ class SmallRun {
   nlohmann::json result(const std::string& work_dir) const;
   std::string hash(const std::string& work_dir) const { return result(work_dir)["params_sha256"]; }
 
+  /// Step and loss of each line in metrics.jsonl: what must not depend on how often a run was interrupted.
+  std::vector<std::pair<std::int64_t, double>> losses(const std::string& work_dir) const;
+
   static RankOptions small_rank_options();
 
  private:
   std::string dataset_;
   TemporaryFolder folder_;
 };
+
+/// One for all tests of a process.
+const SmallRun& mnist();
 
 std::string read_text(const std::filesystem::path& file);
 

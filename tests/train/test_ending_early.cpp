@@ -14,24 +14,13 @@
 namespace lockstep::train {
 namespace {
 
+using test::mnist;
 using test::SmallRun;
-
-const SmallRun& mnist() {
-  static const SmallRun run("mnist");
-  return run;
-}
 
 test::RankOptions with_fault(const std::string& order) {
   auto options = SmallRun::small_rank_options();
   options.environment["LOCKSTEP_FAULT"] = order;
   return options;
-}
-
-std::vector<std::pair<std::int64_t, double>> losses(const std::string& work_dir) {
-  std::vector<std::pair<std::int64_t, double>> out;
-  for (const auto& line : read_metrics(mnist().work_dir(work_dir) / "metrics.jsonl"))
-    out.emplace_back(line.step, line.loss);
-  return out;
 }
 
 /// Runs until a signal to the last rank, in a step, ends all of them after it.
@@ -60,7 +49,7 @@ TEST_P(EndedEarly, ByASignalToOneRankGoesOnBitForBit) {
   EXPECT_FALSE(std::filesystem::exists(mnist().work_dir(parts) / "result.json"));
   mnist().run(ranks, config);
   EXPECT_EQ(mnist().hash(whole), mnist().hash(parts));
-  EXPECT_EQ(losses(whole), losses(parts));
+  EXPECT_EQ(mnist().losses(whole), mnist().losses(parts));
   EXPECT_EQ(mnist().result(whole)["evaluations"].size(), mnist().result(parts)["evaluations"].size());
   EXPECT_EQ(mnist().result(whole)["evaluations"].back()["accuracy"],
             mnist().result(parts)["evaluations"].back()["accuracy"]);

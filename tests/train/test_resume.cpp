@@ -23,13 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::expect_words;
+using test::mnist;
 using test::read_text;
 using test::SmallRun;
-
-const SmallRun& mnist() {
-  static const SmallRun run("mnist");
-  return run;
-}
 
 void damage(const fs::path& file) {
   auto bytes = read_text(file);
@@ -37,17 +33,9 @@ void damage(const fs::path& file) {
   std::ofstream(file, std::ios::binary) << bytes;
 }
 
-// What a run leaves that must not depend on how often it was interrupted.
-std::vector<std::pair<std::int64_t, double>> losses(const std::string& work_dir) {
-  std::vector<std::pair<std::int64_t, double>> out;
-  for (const auto& line : read_metrics(mnist().work_dir(work_dir) / "metrics.jsonl"))
-    out.emplace_back(line.step, line.loss);
-  return out;
-}
-
 void expect_same_course(const std::string& a, const std::string& b) {
   EXPECT_EQ(mnist().hash(a), mnist().hash(b));
-  EXPECT_EQ(losses(a), losses(b));
+  EXPECT_EQ(mnist().losses(a), mnist().losses(b));
   EXPECT_EQ(mnist().result(a)["evaluations"], mnist().result(b)["evaluations"]);
   EXPECT_EQ(mnist().result(a)["steps"], mnist().result(b)["steps"]);
 }
@@ -67,7 +55,7 @@ TEST_P(Stopped, WithinAnEpochGoesOnBitForBit) {
   mnist().run(2, mnist().config(optimizer + "_parts", with({"train.steps=8"})));
   mnist().run(2, mnist().config(optimizer + "_parts", with({})));
   EXPECT_EQ(mnist().hash(optimizer + "_whole"), mnist().hash(optimizer + "_parts"));
-  EXPECT_EQ(losses(optimizer + "_whole"), losses(optimizer + "_parts"));
+  EXPECT_EQ(mnist().losses(optimizer + "_whole"), mnist().losses(optimizer + "_parts"));
   expect_words(read_text(mnist().work_dir(optimizer + "_parts") / "log/rank.0"),
                {"going on from", "step_00000003", "3 of 8 steps are done", "8 of 12 steps are done"});
 }
@@ -90,8 +78,8 @@ TEST_P(Stopped, GoesOnWithOrWithoutShards) {
   mnist().run(2, mnist().config(optimizer + "_mixed", sharded({"train.steps=3"})));
   mnist().run(2, mnist().config(optimizer + "_mixed", with({"train.steps=8"})));
   mnist().run(2, mnist().config(optimizer + "_mixed", sharded({})));
-  const auto expected = losses(optimizer + "_sharded");
-  const auto actual = losses(optimizer + "_mixed");
+  const auto expected = mnist().losses(optimizer + "_sharded");
+  const auto actual = mnist().losses(optimizer + "_mixed");
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i].second, expected[i].second, 1e-5) << i;
 }
@@ -119,8 +107,8 @@ TEST(Resume, WithAnotherNumberOfRanksButTheSameGlobalBatch) {
   mnist().run(1, mnist().config("ranks_whole", {"data.batch_size=16"}));
   mnist().run(1, mnist().config("ranks", {"data.batch_size=16", "train.steps=4"}));
   mnist().run(2, mnist().config("ranks", {"data.batch_size=8"}));
-  const auto whole = losses("ranks_whole");
-  const auto parts = losses("ranks");
+  const auto whole = mnist().losses("ranks_whole");
+  const auto parts = mnist().losses("ranks");
   ASSERT_EQ(whole.size(), parts.size());
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i].second, parts[i].second, 1e-5) << i;
 }
@@ -154,7 +142,7 @@ TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {
   expect_words(outcomes[0].output,
                {"skipped the damaged checkpoint", "step_00000008", "SHA-256", "going on from", "step_00000006"});
   EXPECT_EQ(mnist().hash("skip"), mnist().hash("skip_whole"));
-  EXPECT_EQ(losses("skip"), losses("skip_whole"));
+  EXPECT_EQ(mnist().losses("skip"), mnist().losses("skip_whole"));
 }
 
 TEST(Resume, AFullDiskEndsTheRunNamingItAndLosesNothing) {

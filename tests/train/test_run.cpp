@@ -17,13 +17,9 @@ namespace lockstep::train {
 namespace {
 
 using test::expect_words;
+using test::mnist;
 using test::read_text;
 using test::SmallRun;
-
-const SmallRun& mnist() {
-  static const SmallRun run("mnist");
-  return run;
-}
 
 const SmallRun& cifar10() {
   static const SmallRun run("cifar10");
