@@ -46,9 +46,11 @@ Group connect(const World& world, const GroupOptions& options) {
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
   auto store = detail::open_store(world, settings.start_timeout);
-  sockets.notice_lost_hosts(settings.host_timeout);
   watch.found_store(store.host, store.port);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
+  // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
+  // ends the process.
+  sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
 
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);

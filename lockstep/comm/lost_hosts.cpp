@@ -2,8 +2,8 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/lost_hosts.h>
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -47,6 +47,13 @@ bool is_connection_to_another_host(int socket) {
   return (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) && !is_loopback(peer);
 }
 
+/// False where the kernel does not say.
+bool has_sent(int socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_data_segs_out > 0;
+}
+
 bool set(int socket, int level, int option, int value) {
   return ::setsockopt(socket, level, option, &value, sizeof value) == 0;
 }
@@ -66,10 +73,11 @@ SocketsMadeSince::SocketsMadeSince() {
   for (const auto& [name, descriptor] : open_sockets()) before_.insert(name);
 }
 
-void SocketsMadeSince::notice_lost_hosts(std::chrono::milliseconds limit) const noexcept {
+void SocketsMadeSince::notice_lost_hosts(std::chrono::milliseconds limit, Which which) const noexcept {
   try {
     for (const auto& [name, socket] : open_sockets()) {
       if (before_.contains(name) || !is_connection_to_another_host(socket)) continue;
+      if (which == Which::spoken_on && !has_sent(socket)) continue;
       if (!ask_when_silent(socket, limit)) log_debug("a host that is lost may not be noticed on {}", name);
     }
   } catch (const std::exception& error) {

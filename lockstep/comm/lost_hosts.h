@@ -15,13 +15,18 @@ namespace lockstep::detail {
 /// Notes the sockets there are; `notice_lost_hosts` then takes care of those that were made since.
 class SocketsMadeSince {
  public:
+  enum class Which {
+    all,
+    spoken_on,  ///< this process has sent something there
+  };
+
   SocketsMadeSince();
 
   /// Each connection over TCP to another address than this host's loopback breaks ("Connection timed out") once nothing
   /// came from its other end for `limit` although this kernel asked. That end's kernel answers, however busy or stopped
   /// its process is, unless a stopped one is in the middle of a transfer. Never throws: without this everything works,
   /// but for the noticing.
-  void notice_lost_hosts(std::chrono::milliseconds limit) const noexcept;
+  void notice_lost_hosts(std::chrono::milliseconds limit, Which which = Which::all) const noexcept;
 
  private:
   std::set<std::string> before_;  ///< "socket:[INODE]"

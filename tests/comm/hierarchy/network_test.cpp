@@ -129,6 +129,7 @@ TEST_F(HierarchyNetwork, ARankThatDiesOnOneHostIsNamedOnTheOther) {
 // No connection is closed, so only the kernel's own questions tell.
 TEST_F(HierarchyNetwork, AHostThatVanishesIsNamedOnTheOther) {
   for (const auto* backend : {"hierarchy", "gloo"}) {
+    hosts_.emplace();  // whole again
     const auto outcomes = rank_outcomes(kRanks, {}, [&](Rank& rank) {
       ::setenv("LOCKSTEP_HOST_TIMEOUT_S", "3", 1);
       const auto group = join(rank, *hosts_, backend).unchecked();
