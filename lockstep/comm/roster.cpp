@@ -16,6 +16,7 @@ namespace lockstep::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
 constexpr auto kRosterKey = "roster";
 constexpr auto kReadersKey = "roster_readers";
@@ -23,14 +24,27 @@ constexpr std::string_view kMissing = "missing ";
 
 std::string presence_key(int rank) { return fmt::format("presence/{}", rank); }
 
+// From one look at the store to the next: the first pause, which doubles, and the longest.
+struct Pauses {
+  milliseconds first{2};
+  milliseconds longest{100};
+};
+
+// Together the ranks look no more than 1,000 times a second: the store has one thread, and each request costs it more
+// the more of them are connected.
+Pauses pauses_among(int ranks) {
+  return {std::max(milliseconds(2), milliseconds(ranks / 10)), std::max(milliseconds(100), milliseconds(ranks))};
+}
+
 // Polls, because a TCPStore of libtorch 1.13 cannot take back a wait that timed out: the late answer would be read as
 // that of the next request.
-bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadline) {
-  auto pause = std::chrono::milliseconds(2);
+bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadline, Pauses pauses = {}) {
+  auto pause = pauses.first;
   while (!store.check({key})) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::milliseconds(100));
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return false;
+    std::this_thread::sleep_for(std::min(pause, left));
+    pause = std::min(pause * 2, pauses.longest);
   }
   return true;
 }
@@ -106,7 +120,7 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
     store.wait({presence_key(self.rank)}, timeout);
     if (self.rank == 0) publish_roster(store, size, deadline);
     // A moment more than rank 0 has, which finds out at its own deadline who is missing.
-    if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1))) {
+    if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1), pauses_among(size))) {
       fail_missing(absent_ranks(store, size), size, timeout);
     }
     return read_roster(store, self, size, timeout);
