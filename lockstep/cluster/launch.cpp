@@ -1,7 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/log_folder.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/cluster/supervise.h>
 
@@ -45,14 +43,6 @@ int last_rank_of(const LaunchOptions& options) {
   return (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
 }
 
-/// Where this launcher is a rank of another one, which then knows the root cause too.
-void tell_outer_launcher(const LaunchResult& result, const Job& job, const Environment& environment) {
-  if (!result.first_failed) return;
-  const int local_rank = *result.first_failed - job.first_rank;
-  const ExitStatus& status = result.ends[static_cast<std::size_t>(local_rank)].status;
-  pass_on_failure(error_file_of(job, local_rank), status, result.report, environment);
-}
-
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
@@ -74,8 +64,7 @@ LaunchResult launch(const LaunchOptions& options) {
     ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
   }
   LaunchResult result = supervise(options, job);
-  tell_outer_launcher(result, job, options.environment);
-  if (result.first_failed && logs.stays()) result.report += fmt::format("  logs: {}\n", logs.path().string());
+  if (result.first_failed) leave_last_word(result, job, logs, options.environment);
   return result;
 }
 

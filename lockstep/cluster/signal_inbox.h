@@ -11,7 +11,8 @@
 namespace lockstep::cluster {
 
 /// While alive, the given signals do nothing but wait to be taken here; those that the process ignores already (under
-/// nohup, SIGHUP) stay ignored. The destructor puts everything back as it was. One at a time, on the main thread only:
+/// nohup, SIGHUP) stay ignored. The destructor puts everything back as it was. One may be made while another one lives,
+/// and must go before it: what nobody has taken by then is left to the older one. On the main thread only:
 /// Error(invalid_argument) elsewhere.
 class SignalInbox {
  public:

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <nlohmann/json.hpp>
+
 namespace lockstep::test {
 namespace {
 
@@ -180,6 +182,50 @@ TEST(Elastic, OneNodeRestartsToo) {
               {"env=TORCHELASTIC_MAX_RESTARTS", "1@0:exit=4", "0@0:sleep_ms=60000", "env=TORCHELASTIC_RESTART_COUNT"});
   EXPECT_EQ(agent.wait(), kWell) << agent.said();
   EXPECT_THAT(agent.said(), AllOf(HasSubstr("restart 1 of 1"), HasSubstr("[rank 0] TORCHELASTIC_RESTART_COUNT=1")));
+}
+
+TEST(Elastic, RanksThatEndEarlyForTheUsersSignalUseNoRestart) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    Agent agent(Words{"--nproc_per_node=2", "--max_restarts=3"},
+                {"ended_early=saved", fmt::format("exit7_on={}", signal), "print=ready", "sleep_ms=60000"});
+    ASSERT_TRUE(agent.says("ready", 2)) << agent.said();
+    agent.kill(signal);
+    EXPECT_EQ(agent.wait(), (ExitStatus{7, 0})) << agent.said();
+    EXPECT_THAT(agent.said(), AllOf(HasSubstr("exit code 7"), HasSubstr("saved"), Not(HasSubstr("restart"))));
+  }
+}
+
+TEST(Elastic, NodesWhoseRanksEndEarlyEndWithThem) {
+  const Meeting meeting;
+  // The word to one launcher ends the ranks of both, as those of `lockstep train` agree to.
+  const TemporaryFolder folder;
+  const std::string script =
+      "trap 'touch $0/end' USR1; echo ready; until [ -e $0/end ]; do sleep 0.05; done; "
+      "echo '{\"message\": {\"message\": \"saved\", \"extraInfo\": {\"kind\": \"ended_early\"}}}' "
+      ">$TORCHELASTIC_ERROR_FILE; exit 75";
+  const Words program = {"sh", "-c", script, folder.path().string()};
+  Agent first = Agent::of_program(meeting, {"--nnodes=2", "--max_restarts=3"}, program);
+  Agent second = Agent::of_program(meeting, {"--nnodes=2", "--max_restarts=3"}, program);
+  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("ready")) << agent->said();
+  for (auto* agent : {&first, &second}) agent->kill(SIGUSR1);
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), (ExitStatus{75, 0})) << agent->said();
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("saved"), Not(HasSubstr("restart"))));
+  }
+}
+
+TEST(Elastic, TheLastAttemptIsWhatOthersHearOf) {
+  const TemporaryFolder folder;
+  const auto error_file = folder.path() / "outer.json";
+  const auto ran = lockstep({"run", "--max_restarts=1", "--rdzv_id=job7", "--log_dir", folder.path() / "logs",
+                             LOCKSTEP_RANK_PROGRAM, "0@0:exit=3", "note=disk full", "exit=5"},
+                            {{"TORCHELASTIC_ERROR_FILE", error_file.string()}});
+  EXPECT_EQ(ran.status, (ExitStatus{5, 0}));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("exit code 3"), HasSubstr("reason: [test] disk full\n"),
+                             HasSubstr("  logs: " + (folder.path() / "logs" / "job7_").string())));
+  const auto message = nlohmann::json::parse(read_file(error_file))["message"];
+  EXPECT_EQ(message["message"], "[test] disk full");
+  EXPECT_EQ(message["errorCode"], 5);
 }
 
 TEST(Elastic, PythonAndLockstepRanksMeetAcrossNodes) {

@@ -72,6 +72,7 @@ const std::map<std::string, Action, std::less<>>& actions() {
       {"kill_parent", [](const std::string& signal) { ::kill(::getppid(), number(signal)); }},
       {"note", [](const std::string& text) { leave_note(ErrorKind::io, text); }},
       {"lost_peer", [](const std::string& text) { leave_note(ErrorKind::peer_lost, text); }},
+      {"ended_early", [](const std::string& text) { lockstep::cluster::report_failure(text, "ended_early"); }},
       {"leave", [](const std::string& where) { leave_behind(where == "away"); }},
   };
   return table;

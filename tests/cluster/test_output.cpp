@@ -3,6 +3,7 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/comma_list.h>
 #include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/line_prefix.h>
 #include <lockstep/cluster/log_file.h>
 #include <lockstep/cluster/log_folder.h>
@@ -248,6 +249,37 @@ TEST(PassOnFailure, TheReportStandsInForARankThatLeftNothing) {
 TEST(PassOnFailure, DoesNothingWithoutAnOuterLauncher) {
   pass_on_failure("/no/such/file", {1, 0}, "x", {});
   pass_on_failure("/no/such/file", {1, 0}, "x", {{"TORCHELASTIC_ERROR_FILE", "/no/such/folder/file"}});
+}
+
+TEST(LastWord, IsTheRootCauseWhereverItsRankRan) {
+  const TemporaryFolder folder;
+  OutputOptions options;
+  options.log_dir = folder.path() / "logs";
+  const LogFolder logs(options, "job");
+  Job job;
+  job.ranks = 2;
+  job.first_rank = 2;
+  job.folder = logs.attempt(1);
+  make_empty_folder(folder_of_rank(job, 1));
+  std::ofstream(error_file_of(job, 1)) << R"({"message": {"message": "disk full"}})";
+  const auto to = folder.path() / "to.json";
+  const auto word = [&](int first_failed) {
+    LaunchResult result;
+    result.exit_code = 4;
+    result.report = "the report\n";
+    result.first_failed = first_failed;
+    for (const int rank : {2, 3}) {
+      result.ends.emplace_back().rank = rank;
+      result.ends.back().status = {rank, 0};
+    }
+    leave_last_word(result, job, logs, {{"TORCHELASTIC_ERROR_FILE", to.string()}});
+    EXPECT_EQ(result.report, "the report\n  logs: " + logs.path().string() + "\n");
+    const auto message = nlohmann::json::parse(content(to))["message"];
+    return std::pair(message["message"].get<std::string>(), message["errorCode"].get<int>());
+  };
+  EXPECT_EQ(word(3), std::pair(std::string("disk full"), 3));
+  EXPECT_EQ(word(2), std::pair(std::string("the report\n"), 2)) << "of one that left nothing";
+  EXPECT_EQ(word(0), std::pair(std::string("the report\n"), 4)) << "of another node's";
 }
 
 }  // namespace

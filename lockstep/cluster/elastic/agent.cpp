@@ -2,10 +2,11 @@
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
 #include <lockstep/cluster/elastic/meeting.h>
+#include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/elastic/watcher.h>
-#include <lockstep/cluster/log_folder.h>
+#include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/poller.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/store_host.h>
@@ -29,6 +30,12 @@ constexpr milliseconds kMeetingLook(20);
 /// For the last word to get out, when there is nothing that could be done if it does not.
 constexpr milliseconds kFarewell(3000);
 
+/// SIGUSR1, as a word to the ranks, must not end a launcher that has none just now.
+std::vector<int> heard(std::vector<int> signals) {
+  signals.push_back(SIGUSR1);
+  return signals;
+}
+
 class Agent {
  public:
   Agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store)
@@ -37,8 +44,17 @@ class Agent {
         store_(store),
         watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
-        logs_(launch.output, options.job) {
+        logs_(launch.output, options.job),
+        inbox_(heard(launch.signals)) {
     if (launch.output.log_dir.empty() && logs_.stays()) log_.tell(fmt::format("logs: {}", logs_.path().string()));
+  }
+
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  // What comes now changes nothing any more, and must not end the process before it has told how the job ended.
+  ~Agent() {
+    while (inbox_.take()) {
+    }
   }
 
   LaunchResult run();
@@ -53,6 +69,7 @@ class Agent {
   void take_part(const JobState& state, const Seat& seat);
   Job job_of(const JobState& state, const Seat& seat, const Place& place) const;
   void run_ranks(const JobState& state, const Seat& seat, const Place& place);
+  void take_signals();
   void tell_of_end(int round, const NodeEnds& ends);
   void say(const NodeReport& report);
 
@@ -70,12 +87,14 @@ class Agent {
   Watcher watcher_;
   AgentLog log_;
   const LogFolder logs_;
+  SignalInbox inbox_;  ///< for all its life, so that a signal between two waits is for the next one
   NodeReport said_;
   int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
   int restarts_ = 0;             ///< that were told of
   milliseconds clock_ahead_{0};  ///< of the coordinator's, as of the last round's begin
   std::optional<int> signal_;    ///< of the user
-  LaunchResult last_;            ///< of the last round
+  Job job_;                      ///< of the last round
+  LaunchResult last_;            ///< of the last round; no ends: no ranks of this node ran in it
 };
 
 LaunchResult Agent::run() {
@@ -86,6 +105,7 @@ LaunchResult Agent::run() {
     if (!state) return leave();
     if (state->phase == Phase::closed) return close(*state);
     looked_at_ = state->round;
+    last_ = {};
     clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
     tell_of_restart(*state);
     if (const auto seat = store_->get(watcher_.keys().seat(*state, watcher_.ticket()))) {
@@ -99,7 +119,6 @@ LaunchResult Agent::run() {
 
 std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds look,
                                         std::optional<Clock::time_point> deadline) {
-  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
   const auto since = Clock::now();
   while (true) {
     const JobState state = watcher_.state();
@@ -109,10 +128,19 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
     if (state.phase == Phase::gathering && is_news && said_.stage != Stage::left) say({.round = state.round});
     tell_waiting(state, since);
     Poller poller;
-    if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [&] { signal_ = inbox.take(); });
+    poller.add(inbox_.fd(), POLLIN, [this] { take_signals(); });
     poller.add(watcher_.changed_fd(), POLLIN, [] {});
     poller.wait(look);
     if (signal_ || (deadline && Clock::now() >= *deadline)) return std::nullopt;
+  }
+}
+
+void Agent::take_signals() {
+  const auto& ends_job = launch_.signals;
+  while (const auto signal = inbox_.take()) {
+    const bool is_word = *signal == SIGUSR1 && std::find(ends_job.begin(), ends_job.end(), SIGUSR1) == ends_job.end();
+    // Ranks of other nodes may have had the word first, and those here ended with them.
+    if (!is_word || any_ended_early(last_.ends)) signal_ = signal;
   }
 }
 
@@ -158,21 +186,20 @@ Job Agent::job_of(const JobState& state, const Seat& seat, const Place& place) c
 }
 
 void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
-  const Job job = job_of(state, seat, place);
+  job_ = job_of(state, seat, place);
   LaunchOptions launch = launch_;
-  const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job.ranks);
+  const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job_.ranks);
   if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";
   launch.stop_fd = watcher_.over_fd(state.round);
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
-  last_ = {};
   try {
-    last_ = supervise(launch, job);
+    last_ = supervise(launch, job_);
     ends.ends = last_.ends;
   } catch (const Error& error) {
     ends.error = error.what();
   }
-  signal_ = last_.user_signal;
+  signal_ = last_.user_signal ? last_.user_signal : word_obeyed(last_.ends);
   if (signal_) return;
   tell_of_end(state.round, ends);
 }
@@ -180,10 +207,9 @@ void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& plac
 // How its ranks ended must be in the store before this node says that they have.
 void Agent::tell_of_end(int round, const NodeEnds& ends) {
   const auto ok = [](const RankEnd& end) { return end.status.ok(); };
-  const auto by_itself = [](const RankEnd& end) { return !end.status.ok() && end.asked == 0; };
   NodeReport report{.round = round};
   report.fatal = !ends.error.empty();
-  report.failed = report.fatal || std::any_of(ends.ends.begin(), ends.ends.end(), by_itself);
+  report.failed = report.fatal || std::any_of(ends.ends.begin(), ends.ends.end(), failed_by_itself);
   const bool all_well = !report.fatal && std::all_of(ends.ends.begin(), ends.ends.end(), ok);
   if (all_well && !last_.stopped) report.stage = Stage::ended;
   try {
@@ -226,9 +252,11 @@ LaunchResult Agent::leave() {
              Clock::now() + options_.close_timeout);
   }
   depart();
-  if (!last_.user_signal) {  // no ranks were running
+  if (!last_.user_signal && !any_ended_early(last_.ends)) {  // no ranks were running
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
+  } else if (last_.first_failed) {
+    leave_last_word(last_, job_, logs_, launch_.environment);
   }
   return last_;
 }
@@ -236,10 +264,12 @@ LaunchResult Agent::leave() {
 LaunchResult Agent::close(const JobState& state) {
   LaunchResult result = last_;
   result.exit_code = state.exit_code;
+  result.first_failed = state.first_failed;
   result.report.clear();
   if (state.failed) {
     result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
     if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
+    leave_last_word(result, job_, logs_, launch_.environment);
   } else if (said_.stage == Stage::waiting) {
     log_.tell("the job has ended well without this node, which was a spare");
   }
@@ -271,6 +301,7 @@ void Agent::stay_for_others() {
 }  // namespace
 
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store) {
+  if (options.policy.max_nodes > 1) raise_open_file_limit();  // any of them may get to hold the store of the ranks
   return Agent(launch, options, store).run();
 }
 

@@ -112,18 +112,20 @@ JobState Coordinator::close(const JobState& state, const Decision& decision) {
   if (policy_.max_restarts > 0) {
     after = fmt::format("lockstep run: {} of {} restarts were used\n", state.restarts, policy_.max_restarts);
   }
-  next.exit_code = std::max(1, report(state, after));
+  const auto outcome = report(state, after);
+  next.exit_code = std::max(1, outcome.exit_code);
+  next.first_failed = outcome.first_failed;
   return next;
 }
 
-int Coordinator::report(const JobState& state, const std::string& after) {
+Outcome Coordinator::report(const JobState& state, const std::string& after) {
   std::vector<NodeEnds> nodes;
   for (const Ticket member : members_) {
     if (const auto text = store_.get(keys_.ends(state.round, member))) nodes.push_back(parse_ends(*text));
   }
   const auto outcome = judge_all(nodes);
   if (!outcome.report.empty()) store_.set(keys_.report(state.round), outcome.report + after);
-  return outcome.exit_code;
+  return outcome;
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/elastic/roll_call.h>
+#include <lockstep/cluster/report.h>
 
 #include <optional>
 
@@ -29,8 +30,8 @@ class Coordinator {
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
 
-  /// Reads how the ranks of the last round ended, and publishes what is to be said of it; the exit code.
-  int report(const JobState& state, const std::string& after);
+  /// Reads how the ranks of the last round ended, and publishes what is to be said of it.
+  Outcome report(const JobState& state, const std::string& after);
 
   KeyValueStore& store_;
   const Keys keys_;

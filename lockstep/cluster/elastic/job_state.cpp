@@ -7,17 +7,19 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Phase,
                              {{Phase::gathering, "gathering"}, {Phase::running, "running"}, {Phase::closed, "closed"}})
 
 std::string to_text(const JobState& state) {
-  return to_json_text({{"phase", state.phase},
-                       {"round", state.round},
-                       {"restarts", state.restarts},
-                       {"nodes", state.nodes},
-                       {"ranks", state.ranks},
-                       {"failed", state.failed},
-                       {"exit_code", state.exit_code},
-                       {"coordinator", state.coordinator},
-                       {"formed_by", state.formed_by},
-                       {"formed_at", state.formed_at},
-                       {"why", state.why}});
+  nlohmann::json json = {{"phase", state.phase},
+                         {"round", state.round},
+                         {"restarts", state.restarts},
+                         {"nodes", state.nodes},
+                         {"ranks", state.ranks},
+                         {"failed", state.failed},
+                         {"exit_code", state.exit_code},
+                         {"coordinator", state.coordinator},
+                         {"formed_by", state.formed_by},
+                         {"formed_at", state.formed_at},
+                         {"why", state.why}};
+  if (state.first_failed) json["first_failed"] = *state.first_failed;
+  return to_json_text(json);
 }
 
 std::string to_text(const Seat& seat) { return to_json_text({{"node", seat.node}, {"first_rank", seat.first_rank}}); }
@@ -34,6 +36,7 @@ JobState parse_state(std::string_view text) {
     json.at("ranks").get_to(state.ranks);
     json.at("failed").get_to(state.failed);
     json.at("exit_code").get_to(state.exit_code);
+    if (json.contains("first_failed")) state.first_failed = json["first_failed"].get<int>();
     json.at("coordinator").get_to(state.coordinator);
     json.at("formed_by").get_to(state.formed_by);
     json.at("formed_at").get_to(state.formed_at);

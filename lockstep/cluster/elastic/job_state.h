@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/elastic/node.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,16 +18,17 @@ enum class Phase {
 
 struct JobState {
   Phase phase = Phase::gathering;
-  int round = 0;               ///< the last one that was formed; 0: none yet
-  int restarts = 0;            ///< used up, by the whole job
-  int nodes = 0;               ///< of that round
-  int ranks = 0;               ///< of that round
-  bool failed = false;         ///< closed: not all ranks ended well
-  int exit_code = 0;           ///< closed: of all agents
-  Ticket coordinator = 0;      ///< who decides
-  Ticket formed_by = 0;        ///< the coordinator that formed the round
-  std::int64_t formed_at = 0;  ///< by its wall clock, in milliseconds; tells only how other clocks differ
-  std::string why;             ///< what ended the round, or the job; for people
+  int round = 0;                    ///< the last one that was formed; 0: none yet
+  int restarts = 0;                 ///< used up, by the whole job
+  int nodes = 0;                    ///< of that round
+  int ranks = 0;                    ///< of that round
+  bool failed = false;              ///< closed: not all ranks ended well
+  int exit_code = 0;                ///< closed: of all agents
+  std::optional<int> first_failed;  ///< closed: the rank whose failure it was
+  Ticket coordinator = 0;           ///< who decides
+  Ticket formed_by = 0;             ///< the coordinator that formed the round
+  std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; tells only how other clocks differ
+  std::string why;                  ///< what ended the round, or the job; for people
 };
 
 /// A node's place in a round.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 namespace lockstep::cluster::elastic {
 namespace {
@@ -122,6 +123,18 @@ NodeEnds parse_ends(std::string_view text) {
   });
 }
 
+bool failed_by_itself(const RankEnd& end) { return !end.status.ok() && (end.asked == 0 || end.asked == SIGUSR1); }
+
+std::optional<int> word_obeyed(std::span<const RankEnd> ends) {
+  const auto obeyed = [](const RankEnd& end) { return end.asked == SIGUSR1 && end.note && end.note->is_early_end(); };
+  if (std::none_of(ends.begin(), ends.end(), obeyed)) return std::nullopt;
+  return SIGUSR1;
+}
+
+bool any_ended_early(std::span<const RankEnd> ends) {
+  return std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) { return end.note && end.note->is_early_end(); });
+}
+
 Outcome judge_all(std::span<const NodeEnds> nodes) {
   std::vector<RankEnd> ends;
   std::string errors;
@@ -130,7 +143,7 @@ Outcome judge_all(std::span<const NodeEnds> nodes) {
     if (!node.error.empty()) errors += fmt::format("lockstep run: {}: {}\n", node.host, node.error);
   }
   if (!errors.empty()) return {1, std::nullopt, errors};
-  const auto by_itself = [](const RankEnd& end) { return !end.status.ok() && (end.asked == 0 || end.note); };
+  const auto by_itself = [](const RankEnd& end) { return failed_by_itself(end) || (!end.status.ok() && end.note); };
   if (std::none_of(ends.begin(), ends.end(), by_itself)) return {};
   std::sort(ends.begin(), ends.end(), [](const RankEnd& a, const RankEnd& b) { return a.rank < b.rank; });
   return judge(ends, std::nullopt);

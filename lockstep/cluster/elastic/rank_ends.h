@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/report.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,16 @@ std::string to_text(const NodeEnds& node);
 
 /// Error(data) when the text is no such thing.
 NodeEnds parse_ends(std::string_view text);
+
+/// It failed, and not because the launcher had told it to end. SIGUSR1 is only a word to it.
+bool failed_by_itself(const RankEnd& end);
+
+/// The signal to this launcher that these ranks ended early for, if that is what they say: SIGUSR1, as no other is
+/// passed on without ending the job.
+std::optional<int> word_obeyed(std::span<const RankEnd> ends);
+
+/// One of them says that it ended early, and in good order.
+bool any_ended_early(std::span<const RankEnd> ends);
 
 /// The ends of one round on all nodes, and what follows from them. Clocks that differ by more than a second are put
 /// right first: which rank failed first is told by its time. Code 0 and no report when no rank failed by itself:

@@ -29,11 +29,15 @@ bool StoreUsers::any(Time now) {
 
 void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell) {
   using Clock = std::chrono::steady_clock;
-  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+  SignalInbox inbox({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1});
+  const auto is_asked_to_go = [&inbox] {
+    const auto signal = inbox.take();
+    return signal && *signal != SIGUSR1;  // which is for ranks
+  };
   const auto since = Clock::now();
   StoreUsers users(store, silence, since);
   bool told = false;
-  while (!inbox.take() && users.any(Clock::now())) {
+  while (!is_asked_to_go() && users.any(Clock::now())) {
     if (!told && Clock::now() - since > kTellStaying) {
       tell();
       told = true;

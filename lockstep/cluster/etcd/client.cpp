@@ -109,11 +109,16 @@ void Client::give_up(Clock::duration waited) const {
   std::vector<std::string> reasons;
   std::copy_if(reasons_.begin(), reasons_.end(), std::back_inserter(reasons),
                [](const std::string& reason) { return !reason.empty(); });
+  // A server that speaks TLS alone closes the connection of a client that does not.
+  const bool closed = std::any_of(reasons.begin(), reasons.end(), [](const std::string& reason) {
+    return reason.find("the connection was closed") != std::string::npos;
+  });
   fail(
       ErrorKind::timeout, "etcd",
       "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or correct "
-      "--rdzv_endpoint",
-      std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "));
+      "--rdzv_endpoint{}",
+      std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "),
+      closed && !tls_ ? "; if it speaks TLS, give --rdzv_conf protocol=https" : "");
 }
 
 std::string Client::describe() const {

@@ -207,6 +207,7 @@ TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
     EXPECT_EQ(agent->state().phase, Phase::closed);
     EXPECT_TRUE(agent->state().failed);
     EXPECT_EQ(agent->state().exit_code, 3);
+    EXPECT_EQ(agent->state().first_failed, 7);
   }
   EXPECT_THROW(job.arrive(), Error);
 }

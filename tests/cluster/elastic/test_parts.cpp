@@ -1,13 +1,16 @@
 // The small parts under the agents of a job.
 #include <lockstep/cluster/elastic/deadline_thread.h>
 #include <lockstep/cluster/elastic/memory_store.h>
+#include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
 #include <stdexcept>
 #include <thread>
 
@@ -125,6 +128,35 @@ TEST(RankEnds, AreJudgedOverAllNodes) {
   EXPECT_EQ(outcome.first_failed, 1);
   EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "cannot run", {}, 0ms}, NodeEnds{"b", "", {failed}, 0ms}}).report,
             "lockstep run: a: cannot run\n");
+}
+
+TEST(RankEnds, AWordToARankExplainsOnlyAnEarlyEnd) {
+  RankEnd end;
+  end.status = {75, 0};
+  for (const int asked : {0, SIGUSR1, SIGTERM}) {
+    end.asked = asked;
+    end.note = FailureNote{"SIGUSR1 ended the run early", "ended_early", std::nullopt};
+    EXPECT_TRUE(any_ended_early(std::vector{end}));
+    EXPECT_EQ(word_obeyed(std::vector{end}), asked == SIGUSR1 ? std::optional(SIGUSR1) : std::nullopt);
+    end.note.reset();
+    EXPECT_FALSE(any_ended_early(std::vector{end}));
+    EXPECT_EQ(word_obeyed(std::vector{end}), std::nullopt);
+    EXPECT_EQ(failed_by_itself(end), asked != SIGTERM);
+    EXPECT_EQ(judge_all(std::vector{NodeEnds{"a", "", {end}, 0ms}}).report.empty(), asked == SIGTERM);
+  }
+}
+
+TEST(OpenFiles, AreAsManyAsTheHardLimitAllows) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{std::min<rlim_t>(before.rlim_max, 64), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  raise_open_file_limit();
+  rlimit raised{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &raised), 0);
+  EXPECT_EQ(raised.rlim_cur, std::min<rlim_t>(before.rlim_max, 1 << 20));
+  EXPECT_EQ(raised.rlim_max, before.rlim_max);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(RankEnds, OfHostsWhoseClocksDiffer) {
