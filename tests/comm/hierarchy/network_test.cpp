@@ -126,22 +126,27 @@ TEST_F(HierarchyNetwork, ARankThatDiesOnOneHostIsNamedOnTheOther) {
   EXPECT_EQ(outcomes[kVictim].status.signal, SIGKILL);
 }
 
-// No connection is closed, so only the kernel's own questions tell.
+// No connection is closed, so only the kernel's own questions tell: who waits never sends anything, and who has sent
+// something gets no answer.
 TEST_F(HierarchyNetwork, AHostThatVanishesIsNamedOnTheOther) {
   for (const auto* backend : {"hierarchy", "gloo"}) {
-    hosts_.emplace();  // whole again
-    const auto outcomes = rank_outcomes(kRanks, {}, [&](Rank& rank) {
-      ::setenv("LOCKSTEP_HOST_TIMEOUT_S", "3", 1);
-      const auto group = join(rank, *hosts_, backend).unchecked();
-      barrier(group);
-      // Those of the second host never send anything; and whoever has sent something gets no answer.
-      if (rank.rank() == 1) TwoHosts::unplug();
-      auto tensor = at::ones({host_of(rank.rank()) == 0 ? kElements : 1});
-      const auto error = error_of([&] { all_reduce(tensor, group); });
-      EXPECT_EQ(error.kind(), ErrorKind::peer_lost) << error.what();
-      if (host_of(rank.rank()) == 0) expect_words(error, {"rank 1 (pid"});
-    });
-    for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.ok()) << backend << " " << describe(outcome);
+    for (const bool waits : {true, false}) {
+      hosts_.emplace();  // whole again
+      const auto outcomes = rank_outcomes(kRanks, {}, [&](Rank& rank) {
+        ::setenv("LOCKSTEP_HOST_TIMEOUT_S", "3", 1);
+        const auto group = join(rank, *hosts_, backend).unchecked();
+        barrier(group);
+        if (rank.rank() == 1) TwoHosts::unplug();
+        auto tensor = at::ones({kElements});
+        const int opposite = rank.rank() ^ 1;
+        const auto error = error_of([&] { waits ? receive(tensor, group, opposite) : all_reduce(tensor, group); });
+        EXPECT_EQ(error.kind(), ErrorKind::peer_lost) << error.what();
+        if (host_of(rank.rank()) == 0) expect_words(error, {"rank 1 (pid"});
+      });
+      for (const auto& outcome : outcomes) {
+        EXPECT_TRUE(outcome.ok()) << backend << (waits ? " waits " : " sends ") << describe(outcome);
+      }
+    }
   }
 }
 
