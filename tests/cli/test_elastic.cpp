@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace lockstep::test {
 namespace {
@@ -193,6 +194,19 @@ TEST(Elastic, RanksThatEndEarlyForTheUsersSignalUseNoRestart) {
     EXPECT_EQ(agent.wait(), (ExitStatus{7, 0})) << agent.said();
     EXPECT_THAT(agent.said(), AllOf(HasSubstr("exit code 7"), HasSubstr("saved"), Not(HasSubstr("restart"))));
   }
+}
+
+TEST(Elastic, TrainingThatABatchSystemEndsIsNotStartedAnew) {
+  const Workbench bench;
+  Agent agent = Agent::of_program(Words{"--nproc_per_node=2", "--max_restarts=3"},
+                                  bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
+  const auto limit = std::chrono::steady_clock::now() + 60s;
+  while (read_file(bench.work_dir() / "metrics.jsonl").empty() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(50ms);
+  }
+  agent.kill(SIGUSR1);
+  EXPECT_EQ(agent.wait(), (ExitStatus{75, 0})) << agent.said();
+  EXPECT_THAT(agent.said(), AllOf(HasSubstr("SIGUSR1 ended the run early"), Not(HasSubstr("restart"))));
 }
 
 TEST(Elastic, NodesWhoseRanksEndEarlyEndWithThem) {

@@ -93,10 +93,10 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
   etcd_->kill();
-  std::this_thread::sleep_for(3s);  // longer than a launcher may be silent
+  std::this_thread::sleep_for(2s);  // longer than a launcher may be silent
   etcd_->start();
   etcd_->wait_until_ready();
-  std::this_thread::sleep_for(2s);  // time to find somebody lost
+  std::this_thread::sleep_for(1500ms);  // time to find somebody lost
   finish();
   for (Agent* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
