@@ -184,9 +184,10 @@ SpawnedProcesses start_processes(const std::function<void(int)>& fn, int nprocs,
 }
 
 void spawn(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options) {
-  auto processes = start_processes(fn, nprocs, options);
   std::optional<int> interrupted_by;
   {
+    // Gone, with their folder, before the signal takes effect here.
+    auto processes = start_processes(fn, nprocs, options);
     cluster::SignalInbox signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
     processes.impl_->join(milliseconds::max(), &signals);
     interrupted_by = processes.impl_->interrupted_by();

@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -218,7 +219,9 @@ TEST(Spawn, ChildrenAndTheirsDieWithTheParent) {
 
 TEST(Spawn, ASignalIsPassedOnAndThenTakesEffectHere) {
   const SharedMemory flags;
+  const TemporaryFolder folder;
   const auto outcomes = test::fork_outcomes(1, {}, [&](int) {
+    ::setenv("TMPDIR", folder.path().c_str(), 1);
     spawn(
         [&](int index) {
           sigset_t term;
@@ -242,6 +245,7 @@ TEST(Spawn, ASignalIsPassedOnAndThenTakesEffectHere) {
   EXPECT_EQ(flags[0], 2);
   EXPECT_EQ(flags[1], 2);
   EXPECT_EQ(flags[2], 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(Spawn, IsRefusedWhereOtherThreadsRun) {
