@@ -93,7 +93,7 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
   etcd_->kill();
-  std::this_thread::sleep_for(2s);  // longer than a launcher may be silent
+  std::this_thread::sleep_for(3s);  // longer than a launcher may be silent, and until it says that it waits
   etcd_->start();
   etcd_->wait_until_ready();
   std::this_thread::sleep_for(1500ms);  // time to find somebody lost
