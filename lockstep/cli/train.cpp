@@ -8,6 +8,7 @@
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_model.h>
+#include <lockstep/train/stop_signals.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -91,6 +92,8 @@ int start_this_node(const Start& start, const TrainArguments& arguments) {
 /// A batch system asks by SIGTERM (or SIGUSR1, before it does) and may start the run again; a person asks by Ctrl-C.
 int exit_code_of(const train::RunResult& result) {
   if (!result.ended_by) return kOk;
+  // Slurm's KillOnBadExit, for one, tells the ranks once more as soon as the first of them has ended.
+  result.signals->ignore_for_good();
   const std::string signal = signal_name(*result.ended_by);
   cluster::report_failure(fmt::format("{} ended the run early, after step {}", signal, result.steps), "ended_early");
   return *result.ended_by == SIGTERM || *result.ended_by == SIGUSR1 ? kEndedEarly : 128 + *result.ended_by;

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -117,11 +118,12 @@ void prepare_folders(const RunConfig& config, const WorkDir& work_dir) {
 }
 
 // What this rank got, or the usual way to ask.
-RunResult end_early(const RunConfig& config, const Session& session, const StopSignals& signals, Console& console) {
+RunResult end_early(const RunConfig& config, const Session& session, std::shared_ptr<StopSignals> signals,
+                    Console& console) {
   const auto& state = session.state();
   const bool saves = config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
   tell(console, fmt::format("ended by {} after {} of {} steps; {}",
-                            signals.noted() ? signal_name(*signals.noted()) : "a signal to another rank", state.step,
+                            signals->noted() ? signal_name(*signals->noted()) : "a signal to another rank", state.step,
                             session.plan().total_steps,
                             saves ? "a checkpoint is saved, and the same command goes on from there"
                                   : "nothing is saved, because checkpoint.every_epochs and every_steps are 0"));
@@ -129,12 +131,13 @@ RunResult end_early(const RunConfig& config, const Session& session, const StopS
   result.steps = state.step;
   result.epochs = state.epoch;
   result.seconds = state.seconds;
-  result.ended_by = signals.noted().value_or(SIGTERM);
+  result.ended_by = signals->noted().value_or(SIGTERM);
+  result.signals = std::move(signals);
   return result;
 }
 
 RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir) {
-  const StopSignals signals;
+  const auto signals = std::make_shared<StopSignals>();
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
   Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
@@ -143,7 +146,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
                             choose_device(config.system, world).str(), config.system.threads));
   if (world.rank == 0) prepare_folders(config, work_dir);
   Session session(config, group, console);
-  if (!session.train(make_callbacks(config, work_dir, session, console, world.rank), signals)) {
+  if (!session.train(make_callbacks(config, work_dir, session, console, world.rank), *signals)) {
     return end_early(config, session, signals, console);
   }
   const auto result = make_result(session, group);

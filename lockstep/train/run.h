@@ -7,11 +7,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep::train {
+
+class StopSignals;
 
 /// The same on every rank.
 struct RunResult {
@@ -28,6 +31,8 @@ struct RunResult {
   /// The signal that ended the run before its end (SIGTERM where only other ranks got one): the newest checkpoint holds
   /// what was done, and there is no evaluation, no hash and no result.json.
   std::optional<int> ended_by = std::nullopt;
+  /// Then: as long as a copy of this lives, further signals are only noted.
+  std::shared_ptr<StopSignals> signals = nullptr;
 };
 
 /// Trains as this rank of `world`: meets the others, loads data, trains, evaluates, and leaves in system.work_dir

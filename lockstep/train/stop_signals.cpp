@@ -40,4 +40,10 @@ std::optional<int> StopSignals::noted() const noexcept {
   return signal == 0 ? std::nullopt : std::optional(signal);
 }
 
+void StopSignals::ignore_for_good() noexcept {
+  for (auto& [signal, before] : before_) {
+    if (signal != SIGINT) before.sa_handler = SIG_IGN;
+  }
+}
+
 }  // namespace lockstep::train

@@ -23,6 +23,10 @@ class StopSignals {
   /// The first that came.
   std::optional<int> noted() const noexcept;
 
+  /// For a process that was asked and now ends: all but SIGINT are ignored after the destructor, so that the next to
+  /// ask does not change how it ends.
+  void ignore_for_good() noexcept;
+
  private:
   std::vector<std::pair<int, struct sigaction>> before_;
 };

@@ -88,6 +88,21 @@ TEST(StopSignals, NotesTheFirstAndPutsBackWhatWas) {
   });
 }
 
+TEST(StopSignals, AreIgnoredForGoodByAProcessThatEnds) {
+  test::fork_ranks(1, {}, [](int) {
+    {
+      StopSignals signals;
+      ::raise(SIGTERM);
+      signals.ignore_for_good();
+      ::raise(SIGTERM);
+    }
+    for (const int signal : {SIGTERM, SIGUSR1, SIGHUP}) ::raise(signal);
+    struct sigaction now {};
+    ::sigaction(SIGINT, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, SIG_DFL);
+  });
+}
+
 TEST(StopSignals, ASecondInterruptEndsTheProcess) {
   const auto outcomes = test::fork_outcomes(1, {}, [](int) {
     const StopSignals signals;
