@@ -48,10 +48,10 @@ struct LaunchResult {
 };
 
 /// Starts `processes` ranks with torchrun's environment, hosts the store they meet at (on a port the kernel chose, so
-/// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and `signals` to all
-/// ranks, which are killed after the grace period or at a second signal; SIGUSR1, unless it is one of those, is only
-/// forwarded. When a rank fails the others get SIGTERM, and SIGKILL after the grace
-/// period. Returns once no process that came from the ranks is left.
+/// that jobs never collide; rank 0 hosts it where the place is given), forwards output line by line and `signals` to
+/// all ranks, which are killed after the grace period or at a second signal; SIGUSR1, unless it is one of those, is
+/// only forwarded. When a rank fails the others get SIGTERM, and SIGKILL after the grace period. Returns once no
+/// process that came from the ranks is left.
 ///
 /// Where the launcher itself was given a TORCHELASTIC_ERROR_FILE (it is a rank of another launcher), the first failing
 /// rank's goes there.
