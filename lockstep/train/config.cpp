@@ -73,7 +73,8 @@ void describe(ConfigFields& fields, DataConfig& c) {
                "threads of each rank that prepare batches; 0: the training thread");
   fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");
   fields.field("train_transforms", c.train_transforms, anything(), "steps from stored picture to model input");
-  fields.field("eval_transforms", c.eval_transforms, anything(), "the same for evaluation");
+  fields.field("eval_transforms", c.eval_transforms, anything(),
+               "the same for evaluation; null: those of training but the random ones");
 }
 
 void describe(ConfigFields& fields, OptimizerConfig& c) {

@@ -3,6 +3,9 @@
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/transform_config.h>
 
+#include <utility>
+#include <vector>
+
 namespace lockstep::train {
 namespace {
 
@@ -15,6 +18,19 @@ void require_enough_outputs(const RunConfig& config, int classes) {
   if (config.model.num_classes >= classes) return;
   fail(ErrorKind::config, "model.num_classes", "is {}, but {} has {} classes; give at least as many",
        config.model.num_classes, config.data.name, classes);
+}
+
+/// The steps for evaluation when none are given: pictures as training sees them, but for what is left to chance.
+std::vector<data::TransformSpec> without_chance(std::vector<data::TransformSpec> specs) {
+  std::erase_if(specs, [](const auto& spec) { return spec.name.starts_with("random_"); });
+  return specs;
+}
+
+std::vector<data::TransformSpec> specs_of(const DataConfig& config, data::Split split) {
+  const auto train = [&] { return transform_specs(config.train_transforms, "data.train_transforms"); };
+  if (split == data::Split::train) return train();
+  if (config.eval_transforms.kind == ConfigNode::Kind::null) return without_chance(train());
+  return transform_specs(config.eval_transforms, "data.eval_transforms");
 }
 
 RankData load(const RunConfig& config, data::Split split, data::SamplerOptions sampler) {
@@ -30,10 +46,7 @@ RankData load(const RunConfig& config, data::Split split, data::SamplerOptions s
 }  // namespace
 
 data::Pipeline make_pipeline(const DataConfig& config, data::Split split) {
-  const bool train = split == data::Split::train;
-  const auto specs = train ? transform_specs(config.train_transforms, "data.train_transforms")
-                           : transform_specs(config.eval_transforms, "data.eval_transforms");
-  return {specs, data::find_format(config.name).shape};
+  return {specs_of(config, split), data::find_format(config.name).shape};
 }
 
 std::unique_ptr<data::Loader> RankData::make_loader() const {

@@ -1,6 +1,7 @@
 // Whole runs on synthetic data, as real processes.
 #include <lockstep/base/process.h>
 #include <lockstep/train/metrics.h>
+#include <lockstep/train/run_data.h>
 #include <lockstep/train/safetensors.h>
 
 #include <gtest/gtest.h>
@@ -203,6 +204,20 @@ TEST(Run, ALossThatIsNotFiniteOnOneRankEndsAllNamingEpochStepAndRank) {
   EXPECT_FALSE(std::filesystem::exists(mnist().work_dir("nan") / "result.json"));
   expect_words(read_text(mnist().work_dir("nan") / "log/rank.1"), {"[error]", "loss is "});
   expect_words(read_text(mnist().work_dir("nan") / "log/rank.0"), {"[error]", "on rank 1"});
+}
+
+TEST(Run, EvaluationThatIsNotDescribedSeesPicturesAsTrainingDoes) {
+  mnist().run(1, mnist().config("eval_given"));
+  mnist().run(1, mnist().config("eval_left_out", {"data.eval_transforms=null"}));
+  EXPECT_EQ(mnist().result("eval_left_out")["eval_loss"], mnist().result("eval_given")["eval_loss"]);
+  auto config = mnist().config("eval_by_chance", {"data.eval_transforms=null"}).data;
+  ASSERT_EQ(config.train_transforms.items.size(), 2u);
+  ConfigNode flip;
+  flip.kind = ConfigNode::Kind::scalar;
+  flip.scalar = "random_horizontal_flip";
+  config.train_transforms.items.insert(config.train_transforms.items.begin(), flip);
+  EXPECT_NE(make_pipeline(config, data::Split::train).describe().find("random_horizontal_flip"), std::string::npos);
+  EXPECT_EQ(make_pipeline(config, data::Split::test).describe().find("random_horizontal_flip"), std::string::npos);
 }
 
 TEST(Run, BadInputIsAnsweredBeforeTraining) {
