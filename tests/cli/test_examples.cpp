@@ -1,5 +1,6 @@
 // Each example, started as its first lines say.
 #include "cli/program.h"
+#include "cli/two_nodes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,22 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Words example(const std::string& name) { return {std::string(LOCKSTEP_EXAMPLES) + "/" + name}; }
+
+TEST(Examples, TheReadmesConfigurationTrains) {
+  const auto readme = read_file(LOCKSTEP_SOURCE_DIR "/README.md");
+  const std::string fence = "```yaml\n";
+  const auto begin = readme.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const auto text = begin + fence.size();
+  const TemporaryFolder folder;
+  write_file(folder.path() / "mlp.yaml", readme.substr(text, readme.find("```", text) - text));
+  ASSERT_TRUE(run_in(folder.path(), {"lockstep", "data", "synthesize", "mnist", "--out", "data/mnist", "--train", "600",
+                                     "--test", "100"})
+                  .status.ok());
+  const auto ran = run_in(folder.path(), {"lockstep", "train", "--config", "mlp.yaml", "train.epochs=1"});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/mlp/result.json"));
+}
 
 TEST(Examples, AllgatherPrintsEverybodysNumber) {
   const auto ran = under_lockstep_run(4, example("allgather"));
