@@ -74,8 +74,13 @@ elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf
   if (!endpoint) {
     refuse("--rdzv_backend c10d needs --rdzv_endpoint HOST[:PORT], the host of one of the nodes, the same on all");
   }
-  if (flags.node_rank) options.node.given_rank = given_node_rank(flags);
-  return {endpoint->host, endpoint->port, conf.is_host};
+  auto is_host = conf.is_host;
+  if (flags.node_rank) {
+    options.node.given_rank = given_node_rank(flags);
+    // Node 0 is to be the host, also where several nodes are one machine and each could be.
+    if (!is_host && *options.node.given_rank != 0) is_host = false;
+  }
+  return {endpoint->host, endpoint->port, is_host};
 }
 
 elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {

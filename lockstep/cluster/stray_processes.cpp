@@ -29,7 +29,8 @@ std::set<pid_t> children_of_this_process() {
     const auto pid = parse_integer(entry->path().filename().native());
     if (!pid) continue;
     std::ifstream file(entry->path() / "stat");
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    std::string stat;
+    std::getline(file, stat, '\0');  // all of it, or nothing when the process has just gone: an iterator would throw
     if (parent_in_stat(stat) == ::getpid()) children.insert(static_cast<pid_t>(*pid));
   }
   return children;

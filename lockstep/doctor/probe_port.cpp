@@ -50,9 +50,9 @@ std::string inode_of_listener(const char* table, std::uint16_t number) {
 }
 
 bool holds(const std::filesystem::path& process, const std::string& link) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(process / "fd", error)) {
-    if (std::filesystem::read_symlink(entry.path(), error) == link) return true;
+  std::error_code error;  // processes come and go while we look
+  for (std::filesystem::directory_iterator entry(process / "fd", error), end; entry != end; entry.increment(error)) {
+    if (std::filesystem::read_symlink(entry->path(), error) == link) return true;
   }
   return false;
 }
@@ -63,11 +63,11 @@ std::string holder_of(std::uint16_t number) {
   if (inode.empty()) inode = inode_of_listener("/proc/net/tcp6", number);
   if (inode.empty()) return "another program";
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto pid = entry.path().filename().string();
-    if (!parse_integer(pid) || !holds(entry.path(), fmt::format("socket:[{}]", inode))) continue;
+  for (std::filesystem::directory_iterator entry("/proc", error), end; entry != end; entry.increment(error)) {
+    const auto pid = entry->path().filename().string();
+    if (!parse_integer(pid) || !holds(entry->path(), fmt::format("socket:[{}]", inode))) continue;
     std::string program;
-    std::getline(std::ifstream(entry.path() / "comm"), program);
+    std::getline(std::ifstream(entry->path() / "comm"), program);
     return fmt::format("{} (pid {})", program, pid);
   }
   return "a program that this user may not look into (another user's, or outside this container)";

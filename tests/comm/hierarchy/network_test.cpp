@@ -141,7 +141,10 @@ TEST_F(HierarchyNetwork, AHostThatVanishesIsNamedOnTheOther) {
         const int opposite = rank.rank() ^ 1;
         const auto error = error_of([&] { waits ? receive(tensor, group, opposite) : all_reduce(tensor, group); });
         EXPECT_EQ(error.kind(), ErrorKind::peer_lost) << error.what();
-        if (host_of(rank.rank()) == 0) expect_words(error, {"rank 1 (pid"});
+        // Whoever is seen first of the other host.
+        const std::string text = error.what();
+        const bool named = text.find("rank 1 (pid") != text.npos || text.find("rank 3 (pid") != text.npos;
+        EXPECT_TRUE(host_of(rank.rank()) != 0 || named) << text;
       });
       for (const auto& outcome : outcomes) {
         EXPECT_TRUE(outcome.ok()) << backend << (waits ? " waits " : " sends ") << describe(outcome);
