@@ -1,21 +1,10 @@
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/line_prefix.h>
 #include <lockstep/cluster/macros.h>
 
 #include <fmt/core.h>
-#include <limits.h>
-#include <unistd.h>
-
-#include <array>
 
 namespace lockstep::cluster {
-namespace {
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
-}
-
-}  // namespace
 
 std::string LinePrefix::of(int rank, int local_rank) const {
   if (!shown) return "";
@@ -23,7 +12,7 @@ std::string LinePrefix::of(int rank, int local_rank) const {
     return replace_macros(format, {{"role_name", role},
                                    {"rank", std::to_string(rank)},
                                    {"local_rank", std::to_string(local_rank)},
-                                   {"host", host_name()}});
+                                   {"host", host_name().value_or("localhost")}});
   }
   return role == "default" ? fmt::format("[rank {}] ", rank) : fmt::format("[{} rank {}] ", role, rank);
 }

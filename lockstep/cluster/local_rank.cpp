@@ -1,21 +1,12 @@
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/local_rank.h>
 
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <utility>
 
 namespace lockstep::cluster {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
-}
-
-}  // namespace
-
 LocalRank::LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const RankOutlets& outlets,
                      const Lifeline& lifeline, Consoles& consoles)
     : rank_(rank),
@@ -43,7 +34,7 @@ RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {
   RankEnd end;
   end.rank = rank_;
   end.pid = child_.pid();
-  end.host = host_name();
+  end.host = host_name().value_or("");
   end.status = *status_;
   end.when = ended_wall_;
   end.after = std::chrono::duration_cast<std::chrono::milliseconds>(ended_ - start);

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/c10d_error.h>
 #include <lockstep/comm/file_meeting.h>
 #include <lockstep/comm/mpi/exchange.h>
 #include <lockstep/world/await_listener.h>
@@ -12,14 +13,6 @@
 
 namespace lockstep::detail {
 namespace {
-
-// c10d's messages carry a C++ backtrace; the first line says what happened.
-std::string first_line(const std::exception& error) {
-  std::string text = error.what();
-  text.resize(std::min(text.size(), text.find('\n')));
-  while (text.ends_with('.')) text.pop_back();
-  return text;
-}
 
 StorePtr host_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,
                         std::chrono::milliseconds timeout) {

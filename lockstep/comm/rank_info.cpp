@@ -2,9 +2,9 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/this_host.h>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -18,26 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string boot_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
-}
-
-// The inode of a namespace file is the namespace's identity.
-std::string namespace_id(const char* file) {
-  struct stat info {};
-  return ::stat(file, &info) == 0 ? std::to_string(info.st_ino) : "none";
-}
-
 std::string given_host_id() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
 
-std::string host_name() {
-  std::string name(256, '\0');
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "?";
-  name.resize(name.find('\0'));
-  return name;
-}
+std::string namespace_of(const char* file) { return namespace_id(file).value_or("none"); }
 
 /// What ranks of one host share.
 json place_of(const RankInfo& info) { return {info.host, info.host_identity, info.pid_namespace, info.address}; }
@@ -87,17 +70,17 @@ std::uint64_t started_ticks(std::int64_t pid) {
 
 std::string host_identity() {
   if (auto given = given_host_id(); !given.empty()) return given;
-  return boot_id() + "/" + namespace_id("/proc/self/ns/net") + "/" + namespace_id("/proc/self/ns/user");
+  return boot_id() + "/" + namespace_of("/proc/self/ns/net") + "/" + namespace_of("/proc/self/ns/user");
 }
 
 RankInfo this_rank(const World& world, const std::string& address) {
   RankInfo info;
   info.rank = world.rank;
-  info.host = world.host.empty() ? host_name() : world.host;
+  info.host = world.host.empty() ? host_name().value_or("?") : world.host;
   info.host_identity = host_identity();
   info.pid = ::getpid();
   // Behind a given identity this is to look like another machine in everything.
-  info.pid_namespace = boot_id() + "/" + namespace_id("/proc/self/ns/pid") + "/" + given_host_id();
+  info.pid_namespace = boot_id() + "/" + namespace_of("/proc/self/ns/pid") + "/" + given_host_id();
   info.started_ticks = started_ticks(info.pid);
   info.address = address;
   return info;

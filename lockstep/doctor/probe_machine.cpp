@@ -1,4 +1,5 @@
 #include <lockstep/base/parse.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/base/usable_cpus.h>
 #include <lockstep/doctor/probe.h>
@@ -28,10 +29,8 @@ std::string try_memfd() {
 
 // Of the machine and its network namespace, whose inode is its identity.
 std::string network_of_this_process() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat info {};
-  return ::stat("/proc/self/ns/net", &info) == 0 ? boot + "/" + std::to_string(info.st_ino) : boot;
+  const auto network = namespace_id("/proc/self/ns/net");
+  return network ? boot_id() + "/" + *network : boot_id();
 }
 
 bool is_container(const Environment& environment, const std::filesystem::path& root) {

@@ -7,23 +7,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
 
 namespace lockstep::doctor {
-namespace {
-
-std::string numeric(const sockaddr* address, socklen_t length) {
-  std::array<char, NI_MAXHOST> text{};
-  if (::getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return {};
-  return text.data();
-}
-
-}  // namespace
-
 std::vector<Interface> probe_interfaces() {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) return {};
@@ -33,7 +22,7 @@ std::vector<Interface> probe_interfaces() {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    const auto address = numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    const auto address = address_text(*entry->ifa_addr);
     const bool link_local = address.starts_with("fe80") || address.starts_with("169.254.");
     if (!address.empty() && !link_local) {
       found.push_back({entry->ifa_name, address, (entry->ifa_flags & IFF_LOOPBACK) != 0});

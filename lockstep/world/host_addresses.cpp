@@ -1,3 +1,4 @@
+#include <lockstep/base/this_host.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <ifaddrs.h>
@@ -12,15 +13,12 @@
 #include <memory>
 
 namespace lockstep {
-namespace {
-
-std::string numeric(const sockaddr* address, socklen_t length) {
+std::string address_text(const sockaddr& address) {
   std::array<char, NI_MAXHOST> text{};
-  if (::getnameinfo(address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return {};
+  const socklen_t length = address.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (::getnameinfo(&address, length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0) return {};
   return text.data();
 }
-
-}  // namespace
 
 std::vector<std::string> resolve(const std::string& name) {
   addrinfo hints{};
@@ -31,7 +29,7 @@ std::vector<std::string> resolve(const std::string& name) {
   std::vector<std::string> found;
   for (const int family : {AF_INET, AF_INET6}) {
     for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
-      if (entry->ai_family == family) found.push_back(numeric(entry->ai_addr, entry->ai_addrlen));
+      if (entry->ai_family == family) found.push_back(address_text(*entry->ai_addr));
     }
   }
   return found;
@@ -46,7 +44,7 @@ std::vector<std::string> own_addresses() {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    found.push_back(numeric(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)));
+    found.push_back(address_text(*entry->ifa_addr));
   }
   return found;
 }
@@ -58,9 +56,9 @@ bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std
 }
 
 std::string address_of_host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "127.0.0.1";
-  const auto addresses = resolve(name.data());
+  const auto name = host_name();
+  if (!name) return "127.0.0.1";
+  const auto addresses = resolve(*name);
   if (addresses.empty() || addresses.front().starts_with("127.") || addresses.front() == "::1") return "127.0.0.1";
   return addresses.front();
 }

@@ -4,7 +4,12 @@
 #include <string>
 #include <vector>
 
+struct sockaddr;
+
 namespace lockstep {
+
+/// An IPv4 or IPv6 address in digits; empty when it is neither.
+std::string address_text(const sockaddr& address);
 
 /// Numeric addresses that `name` (a host name or an address) stands for, IPv4 first; empty when it does not resolve.
 std::vector<std::string> resolve(const std::string& name);

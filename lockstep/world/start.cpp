@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/overrule.h>
 #include <lockstep/world/start.h>
@@ -161,11 +162,8 @@ void warn_of(const std::vector<std::string>& overruled, const Start& start) {
 }  // namespace
 
 std::string detail::host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) {
-    fail(ErrorKind::io, "world", "cannot read the host name: {}", std::generic_category().message(errno));
-  }
-  return name.data();
+  if (const auto name = lockstep::host_name()) return *name;
+  fail(ErrorKind::io, "world", "cannot read the host name: {}", std::generic_category().message(errno));
 }
 
 std::vector<std::string> launcher_names() {

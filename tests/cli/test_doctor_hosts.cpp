@@ -22,7 +22,7 @@ using testing::StartsWith;
 class DoctorOnTwoHosts : public testing::Test {
  protected:
   void SetUp() override {
-    if (!hosts_.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+    if (!hosts_.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   }
 
   /// On one host, started as node `host` of two.

@@ -258,7 +258,7 @@ TEST(Elastic, PythonAndLockstepRanksMeetAcrossNodes) {
 
 TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
   const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Words flags = {
       "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0).append(":29400"),
       "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=4,read_timeout=3"};

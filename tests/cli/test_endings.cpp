@@ -203,7 +203,7 @@ TEST(Endings, AKilledLauncherLeavesNeitherProcessNorPortNorSharedMemory) {
 
 TEST(Endings, AHostThatVanishesEndsTheJobOnTheOther) {
   const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Workbench bench;
   const Words words = bench.train({"train.epochs=100000", "parallel.nodes=[{addr: 10.77.0.1}, {addr: 10.77.0.2}]",
                                    "parallel.ctrl_port=9988", "parallel.devices_per_node=2"});

@@ -86,7 +86,7 @@ TEST(SlowStart, TheVariableHasARule) {
 // The ranks meet in the store, but the data connections take a way on which packets are lost.
 TEST(SlowStart, ThePairThatCannotConnectIsNamed) {
   const TwoHosts hosts;
-  if (!hosts.made()) GTEST_SKIP() << "network namespaces cannot be made here (needs root and iproute2)";
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   // Below the first host's address: gloo connects from the higher one to the lower.
   add_interface(1, "docker0", "10.17.0.1");
   lose_packets(0, "10.17.0.1");

@@ -55,7 +55,7 @@ void SmallRun::run(int ranks, const train::RunConfig& config, const RankOptions&
 }
 
 nlohmann::json SmallRun::result(const std::string& name) const {
-  return nlohmann::json::parse(read_text(work_dir(name) / "result.json"));
+  return nlohmann::json::parse(read_file(work_dir(name) / "result.json"));
 }
 
 std::vector<std::pair<std::int64_t, double>> SmallRun::losses(const std::string& work_dir) const {
@@ -69,11 +69,6 @@ std::vector<std::pair<std::int64_t, double>> SmallRun::losses(const std::string&
 const SmallRun& mnist() {
   static const SmallRun run("mnist");
   return run;
-}
-
-std::string read_text(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 }  // namespace lockstep::test

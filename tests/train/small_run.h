@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/ranks.h"
+#include "support/read_file.h"
 
 namespace lockstep::test {
 
@@ -49,7 +50,5 @@ class SmallRun {
 
 /// One for all tests of a process.
 const SmallRun& mnist();
-
-std::string read_text(const std::filesystem::path& file);
 
 }  // namespace lockstep::test

@@ -66,7 +66,7 @@ TEST(EndingEarly, WithoutCheckpointsSavesNothingAndSaysSo) {
   const auto config = mnist().config("off", {"checkpoint.every_epochs=0"});
   run_until(2, 3, config);
   EXPECT_TRUE(list_checkpoints(checkpoint_folder_of(config)).empty());
-  EXPECT_NE(test::read_text(mnist().work_dir("off") / "log/rank.0").find("nothing is saved"), std::string::npos);
+  EXPECT_NE(test::read_file(mnist().work_dir("off") / "log/rank.0").find("nothing is saved"), std::string::npos);
 }
 
 // ---- the signals themselves

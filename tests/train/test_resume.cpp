@@ -24,11 +24,11 @@ namespace {
 namespace fs = std::filesystem;
 using test::expect_words;
 using test::mnist;
-using test::read_text;
+using test::read_file;
 using test::SmallRun;
 
 void damage(const fs::path& file) {
-  auto bytes = read_text(file);
+  auto bytes = read_file(file);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(file, std::ios::binary) << bytes;
 }
@@ -56,7 +56,7 @@ TEST_P(Stopped, WithinAnEpochGoesOnBitForBit) {
   mnist().run(2, mnist().config(optimizer + "_parts", with({})));
   EXPECT_EQ(mnist().hash(optimizer + "_whole"), mnist().hash(optimizer + "_parts"));
   EXPECT_EQ(mnist().losses(optimizer + "_whole"), mnist().losses(optimizer + "_parts"));
-  expect_words(read_text(mnist().work_dir(optimizer + "_parts") / "log/rank.0"),
+  expect_words(read_file(mnist().work_dir(optimizer + "_parts") / "log/rank.0"),
                {"going on from", "step_00000003", "3 of 8 steps are done", "8 of 12 steps are done"});
 }
 
@@ -92,7 +92,7 @@ TEST(Resume, AFinishedRunIsNotTrainedAgain) {
   const auto before = mnist().result("finished");
   mnist().run(2, mnist().config("finished"));
   EXPECT_EQ(mnist().result("finished"), before);
-  expect_words(read_text(mnist().work_dir("finished") / "log/rank.0"), {"12 of 12 steps are done"});
+  expect_words(read_file(mnist().work_dir("finished") / "log/rank.0"), {"12 of 12 steps are done"});
 }
 
 TEST(Resume, FromANamedFile) {

@@ -19,7 +19,7 @@ namespace {
 
 using test::expect_words;
 using test::mnist;
-using test::read_text;
+using test::read_file;
 using test::SmallRun;
 
 const SmallRun& cifar10() {
@@ -57,7 +57,7 @@ TEST(Run, LogsAndMetricsAgree) {
   EXPECT_EQ(lines[5].epoch, 2);
   EXPECT_EQ(lines[0].lr, 0.1);
   const auto loss_in_log = [&](int rank) {
-    const auto log = read_text(folder / "log" / ("rank." + std::to_string(rank)));
+    const auto log = read_file(folder / "log" / ("rank." + std::to_string(rank)));
     expect_words(log, {"epoch: 1 step: 1, loss is ", "rank " + std::to_string(rank) + " of 2", "gloo", "cpu"});
     const auto at = log.find("epoch: 1 step: 2, loss is ");
     return std::stod(log.substr(at + 26));
@@ -149,7 +149,7 @@ TEST(Run, StartsFromGivenWeights) {
   const auto weights = (mnist().work_dir("giver") / "model.safetensors").string();
   mnist().run(2, mnist().config("taker", {"train.steps=1", "optimizer.lr=1e-30", "model.weights=" + weights}));
   expect_close_weights(mnist(), "giver", "taker", 0);
-  expect_words(read_text(mnist().work_dir("taker") / "log/rank.0"), {"starting from the weights in", weights});
+  expect_words(read_file(mnist().work_dir("taker") / "log/rank.0"), {"starting from the weights in", weights});
 }
 
 TEST(Run, EverySwitchTrainsAConvolutionalNetwork) {
@@ -202,8 +202,8 @@ TEST(Run, ALossThatIsNotFiniteOnOneRankEndsAllNamingEpochStepAndRank) {
     expect_words(outcome.output, {"epoch: 1 step: 1, loss is ", "on rank 1"});
   }
   EXPECT_FALSE(std::filesystem::exists(mnist().work_dir("nan") / "result.json"));
-  expect_words(read_text(mnist().work_dir("nan") / "log/rank.1"), {"[error]", "loss is "});
-  expect_words(read_text(mnist().work_dir("nan") / "log/rank.0"), {"[error]", "on rank 1"});
+  expect_words(read_file(mnist().work_dir("nan") / "log/rank.1"), {"[error]", "loss is "});
+  expect_words(read_file(mnist().work_dir("nan") / "log/rank.0"), {"[error]", "on rank 1"});
 }
 
 TEST(Run, EvaluationThatIsNotDescribedSeesPicturesAsTrainingDoes) {

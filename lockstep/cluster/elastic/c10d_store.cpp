@@ -4,6 +4,7 @@
 #include <lockstep/cluster/elastic/c10d_store.h>
 #include <lockstep/cluster/elastic/deadline_thread.h>
 #include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/c10d_error.h>
 #include <lockstep/world/await_listener.h>
 
 #include <netinet/in.h>
@@ -18,20 +19,13 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
+using detail::first_line;
 using detail::StorePtr;
 using detail::to_bytes;
 using detail::to_text;
 using std::chrono::milliseconds;
 
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
-// c10d's messages carry a C++ backtrace; the first line says what happened.
-std::string first_line(const std::exception& error) {
-  std::string text = error.what();
-  text.resize(std::min(text.size(), text.find('\n')));
-  while (text.ends_with('.')) text.pop_back();
-  return text;
-}
 
 std::string name_of(const std::string& host, std::uint16_t port) {
   if (host.find(':') != std::string::npos) return fmt::format("the c10d store at [{}]:{}", host, port);

@@ -1,26 +1,21 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/rendezvous.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <array>
 
 namespace lockstep::cluster::elastic {
 namespace {
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
+std::string own_name() { return host_name().value_or("unknown"); }
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 bool is_this_host(const std::string& host) {
-  return host == "localhost" || host == host_name() || any_is_own(resolve(host), own_addresses());
+  return host == "localhost" || host == own_name() || any_is_own(resolve(host), own_addresses());
 }
 
 }  // namespace
@@ -47,7 +42,7 @@ std::string address_for_others(const std::string& endpoint_host, std::uint16_t e
 }
 
 std::string name_of_host(const std::string& address) {
-  return is_loopback(address) ? host_name() : fmt::format("{} ({})", host_name(), address);
+  return is_loopback(address) ? own_name() : fmt::format("{} ({})", own_name(), address);
 }
 
 }  // namespace lockstep::cluster::elastic
