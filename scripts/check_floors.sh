@@ -10,11 +10,12 @@ declare -A may_include=(
   [doctor]="base world"
   [comm]="base world doctor"
   [mirrored]="base world comm"
+  [global]="base world comm"
   [data]="base"
   [models]="base"
-  [train]="base world comm mirrored data models"
+  [train]="base world comm mirrored global data models"
   [cluster]="base world comm"
-  [cli]="base world doctor comm mirrored data models train cluster"
+  [cli]="base world doctor comm mirrored global data models train cluster"
 )
 torch_free=(base world doctor data)
 

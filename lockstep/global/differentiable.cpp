@@ -1,0 +1,122 @@
+#include <lockstep/global/differentiable.h>
+#include <lockstep/global/redistribute.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace lockstep::global {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// What backward must know; autograd keeps only what it knows, so it is a member of the node by way of a capsule.
+struct Way : torch::CustomClassHolder {
+  Way(Mesh on, Placements back_to, std::vector<std::int64_t> of_sizes)
+      : mesh(std::move(on)), back(std::move(back_to)), sizes(std::move(of_sizes)) {}
+  Mesh mesh;
+  Placements back;
+  std::vector<std::int64_t> sizes;
+};
+
+void keep(AutogradContext* context, Mesh mesh, Placements back, std::vector<std::int64_t> sizes) {
+  context->saved_data["way"] =
+      c10::IValue::make_capsule(c10::make_intrusive<Way>(std::move(mesh), std::move(back), std::move(sizes)));
+}
+
+const Way& kept(AutogradContext* context) { return static_cast<const Way&>(*context->saved_data["way"].toCapsule()); }
+
+at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& placements, c10::IntArrayRef sizes) {
+  return make_global({.mesh = mesh.state(), .sharding = mesh.state()->intern(placements), .local = local},
+                     {.sizes = sizes.vec(), .strides = row_major_strides(sizes), .dtype = local.scalar_type()});
+}
+
+at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
+  const auto& state = state_of(tensor);
+  return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements, placements);
+}
+
+/// A gradient that came as an ordinary tensor is this rank's part of a global one, and the other way round.
+struct ToGlobal : Function<ToGlobal> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& local, const Mesh& mesh,
+                            const Placements& placements, std::vector<std::int64_t> sizes) {
+    auto result = wrap(local.detach(), mesh, placements, sizes);
+    keep(context, mesh, placements_of_gradient(placements), std::move(sizes));
+    return result;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0].defined() ? lie(gradients[0], kept(context).back) : at::Tensor(), {}, {}, {}};
+  }
+};
+
+struct Distribute : Function<Distribute> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& full, const Mesh& mesh,
+                            const Placements& placements) {
+    auto part = part_of_full(full.detach(), *mesh.state(), placements);
+    if (part.is_alias_of(full)) part = part.clone();
+    keep(context, mesh, mesh.state()->replicated()->placements, full.sizes().vec());
+    return wrap(part, mesh, placements, full.sizes());
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0].defined() ? lie(gradients[0], kept(context).back) : at::Tensor(), {}, {}};
+  }
+};
+
+struct Redistribute : Function<Redistribute> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, const Placements& placements) {
+    const auto& state = state_of(tensor);
+    auto part = lie(tensor, placements);
+    if (part.is_same(state.local)) part = part.clone();
+    keep(context, Mesh(state.mesh), placements_of_gradient(state.sharding->placements), tensor.sizes().vec());
+    return wrap(part, Mesh(state.mesh), placements, tensor.sizes());
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Way& way = kept(context);
+    return {gradients[0].defined() ? wrap(lie(gradients[0], way.back), way.mesh, way.back, way.sizes) : at::Tensor(),
+            {}};
+  }
+};
+
+struct ToLocal : Function<ToLocal> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, const Placements& gradient) {
+    const auto& state = state_of(tensor);
+    keep(context, Mesh(state.mesh), gradient, tensor.sizes().vec());
+    return state.local.detach();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Way& way = kept(context);
+    return {gradients[0].defined() ? wrap(gradients[0], way.mesh, way.back, way.sizes) : at::Tensor(), {}};
+  }
+};
+
+}  // namespace
+
+Placements placements_of_gradient(const Placements& placements) {
+  Placements gradient = placements;
+  for (auto& each : gradient) {
+    if (each.is_partial()) each = Replicate();
+  }
+  return gradient;
+}
+
+at::Tensor differentiable_to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements,
+                                    std::vector<std::int64_t> sizes) {
+  return ToGlobal::apply(local, mesh, placements, std::move(sizes));
+}
+
+at::Tensor differentiable_distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements) {
+  return Distribute::apply(full, mesh, placements);
+}
+
+at::Tensor differentiable_redistribute(const at::Tensor& tensor, const Placements& placements) {
+  return Redistribute::apply(tensor, placements);
+}
+
+at::Tensor differentiable_to_local(const at::Tensor& tensor, const Placements& gradient) {
+  return ToLocal::apply(tensor, gradient);
+}
+
+}  // namespace lockstep::global

@@ -1,0 +1,21 @@
+// The ways between ordinary and global tensors, and between placements, as autograd sees them. Arguments are checked.
+#pragma once
+
+#include <lockstep/global/mesh.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace lockstep::global {
+
+/// How the gradient of a tensor lies that lies so: the same, but replicated instead of partial.
+Placements placements_of_gradient(const Placements& placements);
+
+at::Tensor differentiable_to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements,
+                                    std::vector<std::int64_t> sizes);
+at::Tensor differentiable_distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements);
+at::Tensor differentiable_redistribute(const at::Tensor& tensor, const Placements& placements);
+at::Tensor differentiable_to_local(const at::Tensor& tensor, const Placements& gradient);
+
+}  // namespace lockstep::global

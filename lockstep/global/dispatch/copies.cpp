@@ -1,0 +1,51 @@
+#include <lockstep/global/dispatch/copies.h>
+#include <lockstep/global/dispatch/results.h>
+#include <lockstep/global/dispatch/shapes.h>
+#include <lockstep/global/redistribute.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+namespace {
+
+at::Tensor whole_of(const at::Tensor& tensor) {
+  auto& state = state_of(tensor);
+  return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements,
+                            state.mesh->replicated()->placements);
+}
+
+bool copy_in_place(const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  const at::Tensor self = arguments[0].toTensor();
+  const at::Tensor source = arguments[1].toTensor();
+  if (is_global(self) == is_global(source)) return false;
+  if (is_global(self)) {
+    auto& state = state_of(self);
+    assign(self, source.expand(self.sizes()).to(self.scalar_type(), /*non_blocking=*/false, /*copy=*/true),
+           shape_of(self), state.mesh->replicated());
+  } else {
+    self.copy_(whole_of(source));
+  }
+  results.push_back(arguments[0]);
+  return true;
+}
+
+/// _to_copy(self, dtype, layout, device, ...)
+bool leave(const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  if (!arguments[3].isDevice() || arguments[3].toDevice().type() == kDeviceType || !is_global(arguments[0].toTensor()))
+    return false;
+  const auto options =
+      at::TensorOptions(arguments[3].toDevice())
+          .dtype(arguments[1].isNone() ? arguments[0].toTensor().scalar_type() : arguments[1].toScalarType());
+  results.push_back(whole_of(arguments[0].toTensor()).to(options, /*non_blocking=*/false, /*copy=*/true));
+  return true;
+}
+
+}  // namespace
+
+bool copy_between_worlds(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  if (info.name == "copy" && info.written_self) return copy_in_place(arguments, results);
+  if (info.name == "_to_copy") return leave(arguments, results);
+  return false;
+}
+
+}  // namespace lockstep::global

@@ -1,0 +1,13 @@
+// The one kernel behind all operators on global tensors.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace lockstep::global {
+
+/// Finds or makes the plan of the call, brings the inputs to where the plan wants them, works on this rank's parts, and
+/// wraps the results. Called by libtorch.
+void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace lockstep::global

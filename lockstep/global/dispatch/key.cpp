@@ -1,0 +1,76 @@
+#include <lockstep/global/dispatch/key.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <functional>
+#include <string>
+
+namespace lockstep::global {
+namespace {
+
+enum Tag : std::int64_t { kNone, kUndefined, kLocal, kGlobal, kList, kNumber, kFloat, kText, kFlag };
+
+void write_tensor(const at::Tensor& tensor, std::vector<std::int64_t>& key) {
+  if (!tensor.defined()) {
+    key.push_back(kUndefined);
+    return;
+  }
+  if (!is_global(tensor)) {
+    key.push_back(kLocal);
+    key.push_back(static_cast<std::int64_t>(tensor.scalar_type()));
+    key.push_back(tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0);
+    key.push_back(tensor.dim());
+    return;
+  }
+  const auto& state = state_of(tensor);
+  key.push_back(kGlobal + (state.unwritten ? 100 : 0));
+  key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(state.sharding)));
+  key.push_back(static_cast<std::int64_t>(tensor.scalar_type()) * 64 + tensor.dim());
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  key.insert(key.end(), sizes.begin(), sizes.end());
+  key.insert(key.end(), strides.begin(), strides.end());
+}
+
+void write_value(const c10::IValue& value, std::vector<std::int64_t>& key);
+
+void write_list(const c10::IValue& value, std::vector<std::int64_t>& key) {
+  const auto items = value.toListRef();
+  key.push_back(kList);
+  key.push_back(static_cast<std::int64_t>(items.size()));
+  for (const auto& each : items) write_value(each, key);
+}
+
+void write_value(const c10::IValue& value, std::vector<std::int64_t>& key) {
+  if (value.isTensor()) {
+    write_tensor(value.toTensor(), key);
+  } else if (value.isInt()) {
+    key.push_back(kNumber);
+    key.push_back(value.toInt());
+  } else if (value.isBool()) {
+    key.push_back(kFlag);
+    key.push_back(value.toBool() ? 1 : 0);
+  } else if (value.isDouble()) {
+    key.push_back(kFloat);
+  } else if (value.isNone()) {
+    key.push_back(kNone);
+  } else if (value.isDevice()) {
+    key.push_back(static_cast<std::int64_t>(value.toDevice().type()));
+  } else if (value.isString()) {
+    key.push_back(kText);
+    key.push_back(static_cast<std::int64_t>(std::hash<std::string>()(value.toStringRef())));
+  } else if (value.isList()) {
+    write_list(value, key);
+  } else {
+    key.push_back(kNone);
+  }
+}
+
+}  // namespace
+
+void write_key(const OpInfo& info, const torch::jit::Stack& arguments, std::vector<std::int64_t>& key) {
+  key.clear();
+  key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
+  for (const auto& value : arguments) write_value(value, key);
+}
+
+}  // namespace lockstep::global

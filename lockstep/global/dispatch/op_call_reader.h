@@ -1,0 +1,18 @@
+// Turns the arguments of a call into what the rules see.
+#pragma once
+
+#include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/rules/op_call.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+namespace lockstep::global {
+
+TensorInfo tensor_info(const at::Tensor& tensor);
+TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype);
+
+/// Without outputs, which are the caller's to find out.
+OpCall read_call(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments);
+
+}  // namespace lockstep::global

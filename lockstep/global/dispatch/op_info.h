@@ -1,0 +1,26 @@
+// What the schema of an operator says, read once.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::global {
+
+struct OpInfo {
+  std::string name;      ///< base name: "add" for aten::add.Tensor, aten::add_.Tensor and aten::add.out
+  std::string overload;  ///< "Tensor"
+  std::string shown;     ///< "aten::add.Tensor", for messages
+
+  std::optional<std::size_t> written_self;                    ///< the argument that an in-place variant writes to
+  std::vector<bool> is_out;                                   ///< by argument: result memory that is not read
+  std::vector<std::optional<std::size_t>> returned_argument;  ///< by return: the written argument that comes back
+  bool is_view = false;                                       ///< a result shares memory with an argument
+};
+
+/// Thread-safe; the reference stays valid.
+const OpInfo& op_info(const c10::OperatorHandle& op);
+
+}  // namespace lockstep::global

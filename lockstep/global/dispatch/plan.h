@@ -1,0 +1,33 @@
+// How a call of an operator on global tensors is carried out.
+#pragma once
+
+#include <lockstep/global/rules/choose.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace lockstep::global {
+
+struct LocalCall;
+/// Carries out the local part of a call where that is more than calling the operator on the parts (local/).
+using LocalForm = void (*)(LocalCall&);
+
+struct PlannedOutput {
+  LogicalShape shape;
+  const Sharding* sharding = nullptr;
+};
+
+struct Plan {
+  OpCall call;                          ///< shapes and numbers as the rules saw them
+  std::vector<const Sharding*> inputs;  ///< how each tensor argument must lie; nullptr: an undefined or a local number
+  std::vector<PlannedOutput>
+      outputs;               ///< what comes back, lists laid flat, without those that are the caller's own tensors
+  LocalForm form = nullptr;  ///< nullptr: the operator itself
+  bool shapes_from_local = false;  ///< everything is replicated: what the operator returns has the logical shape
+  bool overwrites = false;         ///< an in-place variant that does not read its own tensor
+  bool plain = false;              ///< nothing to redistribute
+};
+
+}  // namespace lockstep::global

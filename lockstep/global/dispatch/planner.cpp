@@ -1,0 +1,104 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/global/dispatch/op_call_reader.h>
+#include <lockstep/global/dispatch/planner.h>
+#include <lockstep/global/dispatch/shapes.h>
+#include <lockstep/global/local/local_call.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <set>
+
+namespace lockstep::global {
+namespace {
+
+std::atomic<int> strictness{-1};
+
+bool strict_by_environment() {
+  const auto value = find(current_environment(), "LOCKSTEP_GLOBAL_STRICT");
+  return value && parse_bool(*value).value_or(false);
+}
+
+/// Placements of the inputs as they are; those of local numbers and undefined tensors count as replicated.
+std::vector<Placements> placements_of(const std::vector<TensorArgument>& inputs, const MeshState& mesh) {
+  std::vector<Placements> placements;
+  for (const auto& each : inputs) {
+    placements.push_back(is_global(each.tensor) ? state_of(each.tensor).sharding->placements
+                                                : Placements(mesh.sizes().size()));
+  }
+  return placements;
+}
+
+/// What is written in place must lie as it does, unless nothing was ever written to it.
+std::vector<std::optional<Placements>> wanted_outputs(const OpInfo& info, const torch::jit::Stack& arguments,
+                                                      std::size_t outputs) {
+  std::vector<std::optional<Placements>> wanted(outputs);
+  for (std::size_t i = 0; i < std::min(outputs, info.returned_argument.size()); ++i) {
+    if (!info.returned_argument[i] || !arguments[*info.returned_argument[i]].isTensor()) continue;
+    const auto& own = arguments[*info.returned_argument[i]].toTensor();
+    if (is_global(own) && own.numel() > 0 && !state_of(own).unwritten) wanted[i] = state_of(own).sharding->placements;
+  }
+  return wanted;
+}
+
+void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>& inputs) {
+  const bool costs = std::any_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
+    return is_global(each.tensor) && !state_of(each.tensor).sharding->replicated;
+  });
+  if (!costs) return;
+  if (strict()) {
+    fail(ErrorKind::unsupported, "global view",
+         "{} has no sharding rule and would gather its inputs on every rank, which strict mode forbids; redistribute "
+         "them to "
+         "Replicate() first, or turn strict mode off",
+         info.shown);
+  }
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::lock_guard lock(mutex);
+  if (told.insert(info.name).second) {
+    log_warning("{} has no sharding rule: its inputs are gathered on every rank (said once)", info.shown);
+  }
+}
+
+}  // namespace
+
+bool strict() {
+  int now = strictness.load();
+  if (now < 0) strictness = now = strict_by_environment() ? 1 : 0;
+  return now == 1;
+}
+
+void set_strict(bool strict) { strictness = strict ? 1 : 0; }
+
+Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
+               const std::vector<TensorArgument>& inputs, MeshState& mesh) {
+  Plan plan;
+  plan.call = read_call(op, info, arguments);
+  const Rule* rule = find_rule(info.name);
+  const auto shapes = result_shapes(op, info, arguments, plan.call, rule);
+  if (shapes) {
+    for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape.sizes, shape.dtype));
+  }
+  plan.shapes_from_local = !shapes;
+  if (!rule || !shapes) tell_of_missing_rule(info, inputs);
+  const auto now = placements_of(inputs, mesh);
+  const auto choice = choose(shapes ? rule : nullptr, plan.call, now,
+                             wanted_outputs(info, arguments, plan.call.outputs.size()), mesh.sizes());
+  plan.plain = true;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    plan.inputs.push_back(is_global(inputs[i].tensor) ? mesh.intern(choice.inputs[i]) : nullptr);
+    if (plan.inputs[i] && plan.inputs[i] != state_of(inputs[i].tensor).sharding) plan.plain = false;
+  }
+  plan.overwrites = choice.unread_self;
+  for (std::size_t i = 0; shapes && i < shapes->size(); ++i) {
+    plan.outputs.push_back({.shape = (*shapes)[i], .sharding = mesh.intern(choice.outputs[i])});
+  }
+  plan.form = find_local_form(info.name);
+  return plan;
+}
+
+}  // namespace lockstep::global

@@ -1,0 +1,55 @@
+#include <lockstep/global/dispatch/kernel.h>
+#include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/rules/signature.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <torch/library.h>
+
+#include <mutex>
+#include <string>
+
+namespace lockstep::global {
+namespace {
+
+void boxed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  run_global(op, stack);
+}
+
+/// Operators that have a kernel for every device never reach a fallback; those that Lockstep has an own way for are
+/// registered one by one. The others are made of operators that come here.
+bool needs_registration(const c10::OperatorHandle& op, const std::string& base) {
+  using c10::DispatchKey;
+  const bool for_every_device = op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+                                op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
+  return for_every_device && !op.hasKernelForDispatchKey(kDispatchKey) &&
+         (find_rule(base) || base == "empty" || base == "empty_strided" || base == "_local_scalar_dense");
+}
+
+std::string base_of(const c10::OperatorName& name) {
+  std::string base = name.name.substr(name.name.rfind(':') + 1);
+  if (base.ends_with('_') && !base.ends_with("__")) base.pop_back();
+  return base;
+}
+
+/// Lives as long as the process: libtorch may call the kernels until the end.
+struct Registrations {
+  torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
+  torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};
+
+  Registrations() {
+    fallback.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      const auto op = dispatcher.findSchema(name);
+      if (!op || !name.name.starts_with("aten::") || !needs_registration(*op, base_of(name))) continue;
+      const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+      aten.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
+    }
+  }
+};
+
+}  // namespace
+
+void register_kernels() { static const Registrations registrations; }
+
+}  // namespace lockstep::global

@@ -1,0 +1,9 @@
+// Makes libtorch call Lockstep for operators on global tensors.
+#pragma once
+
+namespace lockstep::global {
+
+/// Registers the kernel for all operators; once for each process, at the first mesh. Thread-safe.
+void register_kernels();
+
+}  // namespace lockstep::global

@@ -1,0 +1,19 @@
+// Results of the local work become global tensors, or go into the caller's own.
+#pragma once
+
+#include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/dispatch/plan.h>
+
+#include <ATen/core/stack.h>
+
+namespace lockstep::global {
+
+/// Puts `local`, which lies as `sharding`, into the caller's own tensor. It lies as it did before, unless nothing was
+/// ever written to it, or it was partial and nobody else sees its memory.
+void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding);
+
+/// `results` as the caller sees them: global tensors, lists of them, or values. `own` are the arguments of the call.
+torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std::shared_ptr<MeshState>& mesh,
+                                 torch::jit::Stack results, const torch::jit::Stack& own);
+
+}  // namespace lockstep::global

@@ -1,0 +1,25 @@
+// The tensors among the arguments of a call, laid flat.
+#pragma once
+
+#include <lockstep/global/dispatch/op_info.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <vector>
+
+namespace lockstep::global {
+
+struct TensorArgument {
+  at::Tensor tensor;         ///< undefined for an optional one that was not given
+  std::size_t position = 0;  ///< which argument it is, or is in
+};
+
+/// Inputs, in the order of the arguments; an in-place variant's own tensor is one of them, `out` tensors are not.
+std::vector<TensorArgument> input_tensors(const OpInfo& info, const torch::jit::Stack& arguments);
+
+/// The arguments with each input tensor replaced by the next of `locals`, which has one for each of input_tensors().
+void replace_inputs(const OpInfo& info, torch::jit::Stack& arguments, const std::vector<at::Tensor>& locals);
+
+}  // namespace lockstep::global

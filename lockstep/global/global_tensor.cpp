@@ -1,0 +1,145 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/arguments.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/differentiable.h>
+#include <lockstep/global/dispatch/ambient_mesh.h>
+#include <lockstep/global/dispatch/planner.h>
+#include <lockstep/global/dispatch/shapes.h>
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/redistribute.h>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+global::TensorState& checked_state(const at::Tensor& tensor, std::string_view where) {
+  if (!global::is_global(tensor)) {
+    fail(ErrorKind::invalid_argument, where,
+         "the tensor is {}; a global one is needed, which distribute() or to_global() makes of an ordinary one",
+         tensor.defined() ? "an ordinary tensor, " + detail::describe(tensor) : "undefined");
+  }
+  return global::state_of(tensor);
+}
+
+void check_ordinary(const at::Tensor& tensor, std::string_view where) {
+  if (!tensor.defined() || global::is_global(tensor)) {
+    fail(ErrorKind::invalid_argument, where, "an ordinary tensor is needed, not {}",
+         tensor.defined() ? "a global one; redistribute() changes how that lies" : "an undefined one");
+  }
+}
+
+void check_placements(const Placements& placements, std::int64_t dims, const Mesh& mesh, std::string_view where) {
+  if (placements.size() != mesh.axes()) {
+    fail(ErrorKind::invalid_argument, where, "{} placements for the {} axes of mesh {}; one for each is needed",
+         placements.size(), mesh.axes(), to_string(mesh));
+  }
+  for (const auto& each : placements) {
+    if (each.is_shard() && each.dim >= dims) {
+      fail(ErrorKind::invalid_argument, where, "{} of a tensor with {} dimensions; they count from 0", to_string(each),
+           dims);
+    }
+  }
+}
+
+/// The logical size of `dim`: parts along the axes that divide it, innermost first, are added up.
+std::int64_t logical_size(std::int64_t local, std::int64_t dim, const Mesh& mesh, const Placements& placements) {
+  auto size = at::tensor({local});
+  for (std::size_t axis = placements.size(); axis-- > 0;) {
+    if (placements[axis].is_shard(dim) && mesh.size(axis) > 1) all_reduce(size, mesh.group(axis));
+  }
+  return size.item<std::int64_t>();
+}
+
+std::vector<std::int64_t> logical_sizes(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
+  auto sizes = local.sizes().vec();
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    sizes[dim] = logical_size(sizes[dim], static_cast<std::int64_t>(dim), mesh, placements);
+  }
+  auto wrong = at::tensor(
+      {global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate()) == local.sizes().vec() ? 0 : 1});
+  all_reduce(wrong, mesh.group(), ReduceOp::max);
+  if (wrong.item<int>() != 0) {
+    fail(ErrorKind::mismatch, "to_global",
+         "the parts do not make one tensor: together they are [{}], of which this rank's part would be [{}], not [{}]; "
+         "the first "
+         "ranks along an axis hold one row more where rows do not divide evenly",
+         fmt::join(sizes, ", "),
+         fmt::join(global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate()), ", "),
+         fmt::join(local.sizes().vec(), ", "));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+at::Device global_device() { return {global::kDeviceType, 0}; }
+
+bool is_global(const at::Tensor& tensor) { return global::is_global(tensor); }
+
+Mesh mesh_of(const at::Tensor& tensor) { return Mesh(checked_state(tensor, "mesh_of").mesh); }
+
+Placements placements_of(const at::Tensor& tensor) {
+  return checked_state(tensor, "placements_of").sharding->placements;
+}
+
+std::vector<std::int64_t> local_sizes_of(const at::Tensor& tensor) {
+  return checked_state(tensor, "local_sizes_of").local.sizes().vec();
+}
+
+std::string describe(const at::Tensor& tensor) {
+  if (!global::is_global(tensor)) return detail::describe(tensor);
+  const auto& state = global::state_of(tensor);
+  return fmt::format("{}[{}] on {}: {}, here [{}]", detail::dtype_name(tensor.scalar_type()),
+                     fmt::join(tensor.sizes().vec(), ", "), to_string(Mesh(state.mesh)),
+                     to_string(state.sharding->placements), fmt::join(state.local.sizes().vec(), ", "));
+}
+
+at::Tensor to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
+  check_ordinary(local, "to_global");
+  check_placements(placements, local.dim(), mesh, "to_global");
+  return global::differentiable_to_global(local, mesh, placements, logical_sizes(local, mesh, placements));
+}
+
+at::Tensor distribute(const at::Tensor& full_tensor, const Mesh& mesh, const Placements& placements, Source source) {
+  check_ordinary(full_tensor, "distribute");
+  check_placements(placements, full_tensor.dim(), mesh, "distribute");
+  at::Tensor values = full_tensor;
+  if (source == Source::rank0 && mesh.group().size() > 1) {
+    values = full_tensor.detach().clone(at::MemoryFormat::Contiguous);
+    broadcast(values, mesh.group(), 0);
+  }
+  return global::differentiable_distribute(values, mesh, placements)
+      .requires_grad_(full_tensor.is_leaf() && full_tensor.requires_grad());
+}
+
+at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements) {
+  checked_state(tensor, "redistribute");
+  check_placements(placements, tensor.dim(), mesh_of(tensor), "redistribute");
+  return global::differentiable_redistribute(tensor, placements);
+}
+
+at::Tensor to_local(const at::Tensor& tensor, const std::optional<Placements>& gradient) {
+  checked_state(tensor, "to_local");
+  if (gradient) check_placements(*gradient, tensor.dim(), mesh_of(tensor), "to_local");
+  return global::differentiable_to_local(tensor,
+                                         gradient.value_or(global::placements_of_gradient(placements_of(tensor))));
+}
+
+at::Tensor full(const at::Tensor& tensor) {
+  const auto& state = checked_state(tensor, "full");
+  return to_local(redistribute(tensor, state.mesh->replicated()->placements));
+}
+
+MeshScope::MeshScope(const Mesh& mesh) : before_(global::exchange_scoped_mesh(mesh.state())) {}
+MeshScope::~MeshScope() { global::exchange_scoped_mesh(std::move(before_)); }
+
+void set_strict_global_ops(bool strict) { global::set_strict(strict); }
+
+}  // namespace lockstep

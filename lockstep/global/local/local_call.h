@@ -1,0 +1,47 @@
+// The local part of an operator: what this rank does with its parts once they lie as the rule asked.
+#pragma once
+
+#include <lockstep/global/dispatch/plan.h>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <string_view>
+
+namespace lockstep::global {
+
+struct LocalCall {
+  const c10::OperatorHandle& op;
+  torch::jit::Stack& stack;  ///< in: the arguments, with this rank's parts for tensors; out: the results
+  const Plan& plan;
+  MeshState& mesh;
+
+  /// The place of an argument on the stack. The name must be one of the schema's.
+  std::size_t position(std::string_view argument) const;
+  c10::IValue& argument(std::string_view name) const { return stack[position(name)]; }
+
+  /// How input tensor `index` (of OpCall::tensors) lies, and output `index`.
+  const Placements& input(std::size_t index) const { return plan.inputs[index]->placements; }
+  const Placements& output(std::size_t index = 0) const { return plan.outputs[index].sharding->placements; }
+
+  /// This rank's sizes of output `index`.
+  std::vector<std::int64_t> local_output_sizes(std::size_t index = 0) const;
+
+  /// Replaces the arguments by one result.
+  void give(at::Tensor result) const;
+};
+
+/// Calls the operator itself on what is on the stack.
+void run_operator(LocalCall& call);
+
+/// The local form of an operator that has one, else nullptr. By base name, as rules are.
+LocalForm find_local_form(std::string_view op);
+
+// The forms, one file for each family.
+void form_with_local_sizes(LocalCall& call);   ///< views and the like, whose `size` argument names the result's sizes
+void form_of_mean(LocalCall& call);            ///< divides by the logical number of elements
+void form_of_sum_of_product(LocalCall& call);  ///< addmm, baddbmm: adds `self` once where the product is partial
+void form_of_random(LocalCall& call);          ///< numbers that do not depend on the placement
+void form_of_cut_backward(LocalCall& call);    ///< select_backward, slice_backward: `input_sizes`
+
+}  // namespace lockstep::global

@@ -1,0 +1,24 @@
+// Operators that are told the sizes of their result.
+#include <lockstep/global/local/local_call.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+
+void form_with_local_sizes(LocalCall& call) {
+  const auto sizes = call.local_output_sizes();
+  const at::Tensor self = call.stack[0].toTensor();
+  if (call.plan.call.name == "expand") {
+    call.give(self.expand(sizes));
+  } else {
+    // A part may lie in memory in another order than the whole would, and then must be copied.
+    call.give(self.reshape(sizes));
+  }
+}
+
+void form_of_cut_backward(LocalCall& call) {
+  call.argument("input_sizes") = c10::IValue(call.local_output_sizes());
+  run_operator(call);
+}
+
+}  // namespace lockstep::global

@@ -1,0 +1,32 @@
+// Sums of which each rank computes a part.
+#include <lockstep/global/local/local_call.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+
+void form_of_mean(LocalCall& call) {
+  const auto& whole = call.plan.call.tensors[0];
+  const auto& result = call.plan.outputs[0].shape;
+  std::int64_t results = 1;
+  for (const auto size : result.sizes) results *= size;
+  const at::Tensor self = call.stack[0].toTensor();
+  const auto dims = call.plan.call.integers("dim");
+  const auto sum = dims.empty() && !call.plan.call.flag("keepdim")
+                       ? at::sum(self, result.dtype)
+                       : at::sum(self, at::OptionalIntArrayRef(dims), call.plan.call.flag("keepdim"), result.dtype);
+  call.give(sum.div(static_cast<double>(whole.elements()) / static_cast<double>(results)));
+}
+
+void form_of_sum_of_product(LocalCall& call) {
+  const auto& placements = call.output();
+  bool first = true;
+  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+    if (placements[axis].is_partial() && call.mesh.coordinate()[axis] != 0) first = false;
+  }
+  // beta = 0 means that `self` is not even looked at.
+  if (!first) call.argument("beta") = at::Scalar(0);
+  run_operator(call);
+}
+
+}  // namespace lockstep::global

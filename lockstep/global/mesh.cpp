@@ -1,0 +1,137 @@
+#include <lockstep/base/error.h>
+#include <lockstep/global/dispatch/ambient_mesh.h>
+#include <lockstep/global/dispatch/plan_cache.h>
+#include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/mesh_state.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace lockstep {
+namespace global {
+namespace {
+
+std::vector<std::string> given_or_numbered(std::vector<std::string> names, std::size_t axes) {
+  if (names.empty()) {
+    for (std::size_t axis = 0; axis < axes; ++axis) names.push_back(std::to_string(axis));
+  }
+  return names;
+}
+
+void check(const Group& group, const std::vector<int>& sizes, const std::vector<std::string>& names) {
+  const bool positive = std::all_of(sizes.begin(), sizes.end(), [](int size) { return size > 0; });
+  const auto ranks = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+  if (sizes.empty() || !positive || ranks != group.size()) {
+    fail(ErrorKind::invalid_argument, "Mesh",
+         "the sizes of the axes, {}, are positive and their product is the {} of the group", fmt::join(sizes, "x"),
+         group.size() == 1 ? "1 rank" : fmt::format("{} ranks", group.size()));
+  }
+  if (names.size() != sizes.size() || std::set(names.begin(), names.end()).size() != names.size()) {
+    fail(ErrorKind::invalid_argument, "Mesh", "{} axes need as many different names, not [{}]", sizes.size(),
+         fmt::join(names, ", "));
+  }
+}
+
+std::vector<int> coordinate_of(int rank, const std::vector<int>& sizes) {
+  std::vector<int> coordinate(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    coordinate[axis] = rank % sizes[axis];
+    rank /= sizes[axis];
+  }
+  return coordinate;
+}
+
+/// The group of this rank's line along `axis`. All ranks ask for all lines, in the same order.
+Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t axis) {
+  if (sizes[axis] == group.size()) return group;
+  std::vector<std::vector<int>> lines;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto at = coordinate_of(rank, sizes);
+    if (at[axis] != 0) continue;
+    const int stride =
+        std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, sizes.end(), 1, std::multiplies<>());
+    std::vector<int> line;
+    for (int i = 0; i < sizes[axis]; ++i) line.push_back(group.world_rank(rank + i * stride));
+    lines.push_back(std::move(line));
+  }
+  std::optional<Group> mine;
+  for (const auto& line : lines) {
+    if (auto found = group.subgroup(line)) mine = std::move(found);
+  }
+  return mine.value();
+}
+
+}  // namespace
+
+bool PlacementLess::operator()(const Placements& a, const Placements& b) const {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [](const Placement& x, const Placement& y) {
+                                        return std::tuple(x.kind, x.op, x.dim) < std::tuple(y.kind, y.op, y.dim);
+                                      });
+}
+
+MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names)
+    : group_(std::move(group)),
+      sizes_(std::move(sizes)),
+      names_(given_or_numbered(std::move(names), sizes_.size())),
+      plans_(std::make_unique<PlanCache>()) {
+  check(group_, sizes_, names_);
+  coordinate_ = coordinate_of(group_.rank(), sizes_);
+  for (std::size_t axis = 0; axis < sizes_.size(); ++axis) axis_groups_.push_back(line_along(group_, sizes_, axis));
+  replicated_ = intern(Placements(sizes_.size()));
+}
+
+MeshState::~MeshState() = default;
+
+const Sharding* MeshState::intern(const Placements& placements) {
+  const std::lock_guard lock(mutex_);
+  auto& found = shardings_[placements];
+  if (!found) {
+    const bool all =
+        std::all_of(placements.begin(), placements.end(), [](const Placement& each) { return each.is_replicate(); });
+    found = std::make_unique<Sharding>(Sharding{.placements = placements, .replicated = all});
+  }
+  return found.get();
+}
+
+}  // namespace global
+
+Mesh::Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names)
+    : state_(std::make_shared<global::MeshState>(std::move(group), std::move(sizes), std::move(names))) {
+  global::register_kernels();
+  global::set_ambient_mesh(state_);
+}
+
+Mesh::Mesh(Group group) : Mesh(group, {group.size()}) {}
+
+const std::vector<int>& Mesh::sizes() const { return state_->sizes(); }
+const std::vector<std::string>& Mesh::names() const { return state_->names(); }
+int Mesh::size(std::size_t axis) const { return state_->sizes().at(axis); }
+const std::vector<int>& Mesh::coordinate() const { return state_->coordinate(); }
+const Group& Mesh::group() const { return state_->group(); }
+
+const Group& Mesh::group(std::size_t axis) const {
+  if (axis >= axes())
+    fail(ErrorKind::invalid_argument, "Mesh", "there is no axis {} in a mesh {}", axis, to_string(*this));
+  return state_->group(axis);
+}
+
+std::size_t Mesh::axis(std::string_view name) const {
+  const auto found = std::find(names().begin(), names().end(), name);
+  if (found == names().end()) {
+    fail(ErrorKind::invalid_argument, "Mesh", "there is no axis \"{}\" in a mesh {}", name, to_string(*this));
+  }
+  return static_cast<std::size_t>(found - names().begin());
+}
+
+std::string to_string(const Mesh& mesh) {
+  return fmt::format("{} ({})", fmt::join(mesh.sizes(), "x"), fmt::join(mesh.names(), ", "));
+}
+
+}  // namespace lockstep

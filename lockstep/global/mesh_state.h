@@ -1,0 +1,55 @@
+// What stands behind a Mesh: its groups, and the placements and plans that its tensors share.
+#pragma once
+
+#include <lockstep/global/mesh.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lockstep::global {
+
+class PlanCache;
+
+/// Placements on one mesh; there is one such object for equal ones, so comparing addresses is enough.
+struct Sharding {
+  Placements placements;
+  bool replicated = true;  ///< on every axis
+};
+
+struct PlacementLess {
+  bool operator()(const Placements& a, const Placements& b) const;
+};
+
+class MeshState {
+ public:
+  MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names);
+  ~MeshState();
+  MeshState(const MeshState&) = delete;
+  MeshState& operator=(const MeshState&) = delete;
+
+  const std::vector<int>& sizes() const { return sizes_; }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<int>& coordinate() const { return coordinate_; }
+  const Group& group() const { return group_; }
+  const Group& group(std::size_t axis) const { return axis_groups_[axis]; }
+
+  /// The shared object for these placements, which lives as long as the mesh. Thread-safe.
+  const Sharding* intern(const Placements& placements);
+  const Sharding* replicated() const { return replicated_; }
+  PlanCache& plans() { return *plans_; }
+
+ private:
+  Group group_;
+  std::vector<int> sizes_;
+  std::vector<std::string> names_;
+  std::vector<int> coordinate_;
+  std::vector<Group> axis_groups_;
+  std::mutex mutex_;
+  std::map<Placements, std::unique_ptr<Sharding>, PlacementLess> shardings_;
+  const Sharding* replicated_ = nullptr;
+  std::unique_ptr<PlanCache> plans_;
+};
+
+}  // namespace lockstep::global

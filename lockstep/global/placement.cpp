@@ -1,0 +1,128 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/global/placement.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <optional>
+
+namespace lockstep {
+namespace {
+
+std::string lower_without_blanks(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+/// What stands in "name(inside)"; nullopt where there is no such name.
+std::optional<std::string_view> inside(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name)) return std::nullopt;
+  text.remove_prefix(name.size());
+  if (text.size() < 2 || text.front() != '(' || text.back() != ')') return std::nullopt;
+  return text.substr(1, text.size() - 2);
+}
+
+std::optional<Placement> shard_of(std::string_view number) {
+  const auto dim = parse_integer(number);
+  if (!dim || *dim < 0 || *dim > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  return Shard(*dim);
+}
+
+std::optional<Placement> partial_of(std::string_view op) {
+  for (const ReduceOp each : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+    if (op == name(each)) return Partial(each);
+  }
+  return std::nullopt;
+}
+
+/// `text` is in lower case without blanks.
+std::optional<Placement> parse_one(std::string_view text) {
+  for (const std::string_view prefix : {"flow.sbp.", "oneflow.sbp.", "sbp."}) {
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  }
+  for (const std::string_view each : {"replicate()", "replicate", "broadcast()", "broadcast", "r", "b"}) {
+    if (text == each) return Replicate();
+  }
+  for (const std::string_view each : {"partial()", "partial", "partial_sum()", "partial_sum", "p"}) {
+    if (text == each) return Partial();
+  }
+  if (const auto dim = inside(text, "shard")) return shard_of(*dim);
+  if (const auto dim = inside(text, "split")) return shard_of(*dim);
+  if (const auto dim = inside(text, "s")) return shard_of(*dim);
+  if (const auto op = inside(text, "partial")) return partial_of(*op);
+  if (text.starts_with('s')) return shard_of(text.substr(1));
+  return std::nullopt;
+}
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+Placement Shard(std::int64_t dim) {
+  if (dim < 0 || dim > std::numeric_limits<std::int32_t>::max()) {
+    fail(ErrorKind::invalid_argument, "Shard", "dimensions count from 0, not {}", dim);
+  }
+  return {.kind = Placement::Kind::shard, .dim = static_cast<std::int32_t>(dim)};
+}
+
+Placement Replicate() { return {}; }
+
+Placement Partial(ReduceOp op) {
+  if (op == ReduceOp::product) {
+    fail(ErrorKind::invalid_argument, "Partial", "a partial value is a sum, mean, min or max of parts, not a product");
+  }
+  return {.kind = Placement::Kind::partial, .op = op};
+}
+
+std::string to_string(const Placement& placement) {
+  switch (placement.kind) {
+    case Placement::Kind::shard: return fmt::format("Shard({})", placement.dim);
+    case Placement::Kind::partial: return fmt::format("Partial({})", name(placement.op));
+    case Placement::Kind::replicate: break;
+  }
+  return "Replicate()";
+}
+
+std::string to_string(const Placements& placements) {
+  std::string out = "[";
+  for (const auto& each : placements) out += (out.size() > 1 ? ", " : "") + to_string(each);
+  return out + "]";
+}
+
+Placements parse_placements(std::string_view text) {
+  std::string plain = lower_without_blanks(text);
+  const bool opened = plain.starts_with('[') || (plain.starts_with('(') && plain.ends_with(')'));
+  if (opened) plain = plain.substr(1, plain.size() - 2);
+  Placements placements;
+  for (const auto& part : split_at_commas(plain)) {
+    const auto placement = parse_one(part);
+    if (!placement) {
+      fail(ErrorKind::invalid_argument, "placements",
+           "\"{}\" in \"{}\" is not a placement; write Shard(0), Replicate(), Partial(sum) or S0, R, P, one for each "
+           "axis "
+           "of the mesh, e.g. [Shard(0), Replicate()]",
+           part, text);
+    }
+    placements.push_back(*placement);
+  }
+  return placements;
+}
+
+}  // namespace lockstep

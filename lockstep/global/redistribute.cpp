@@ -1,0 +1,126 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/redistribute.h>
+#include <lockstep/global/transitions.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+namespace {
+
+/// One step: the part before, and what the step needs to know. `rows(dim)` is the logical size of a dimension as it
+/// would be on this rank if `axis` did not divide it.
+struct Move {
+  const at::Tensor& local;
+  MeshState& mesh;
+  std::size_t axis;
+  Placements others;  ///< with Replicate() at `axis`
+  c10::IntArrayRef sizes;
+
+  int ranks() const { return mesh.sizes()[axis]; }
+  int rank() const { return mesh.coordinate()[axis]; }
+  const Group& group() const { return mesh.group(axis); }
+  std::int64_t rows(std::int64_t dim) const {
+    return part_of(sizes[static_cast<std::size_t>(dim)], dim, others, mesh.sizes(), mesh.coordinate()).size;
+  }
+  Part part(std::int64_t dim, int index) const { return part_of(rows(dim), ranks(), index); }
+  /// Rows of the largest part.
+  std::int64_t largest(std::int64_t dim) const { return part(dim, 0).size; }
+};
+
+at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows) {
+  if (tensor.size(dim) == rows) return tensor;
+  auto sizes = tensor.sizes().vec();
+  sizes[static_cast<std::size_t>(dim)] = rows;
+  auto larger = at::zeros(sizes, tensor.options());
+  larger.narrow(dim, 0, tensor.size(dim)).copy_(tensor);
+  return larger;
+}
+
+/// Collectives divide dimension 0.
+at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.movedim(dim, 0).contiguous(); }
+
+at::Tensor gather_shards(const Move& move, std::int64_t dim) {
+  const auto largest = move.largest(dim);
+  const auto gathered = all_gather(to_front(padded(move.local, dim, largest), dim), move.group());
+  if (largest * move.ranks() == move.rows(dim)) return gathered.movedim(0, dim).contiguous();
+  std::vector<at::Tensor> parts;
+  for (int i = 0; i < move.ranks(); ++i) parts.push_back(gathered.narrow(0, i * largest, move.part(dim, i).size));
+  return at::cat(parts).movedim(0, dim).contiguous();
+}
+
+at::Tensor cut_shard(const Move& move, std::int64_t dim) {
+  const auto part = move.part(dim, move.rank());
+  return move.local.narrow(dim, part.begin, part.size).clone(at::MemoryFormat::Contiguous);
+}
+
+at::Tensor finish_partial(const Move& move, ReduceOp op) {
+  auto sum = move.local.clone(at::MemoryFormat::Contiguous);
+  all_reduce(sum, move.group(), op);
+  return sum;
+}
+
+/// Parts of `tensor` along `dim`, one for each rank, each padded to the largest, one after the other along dimension 0.
+at::Tensor parts_in_a_row(const Move& move, const at::Tensor& tensor, std::int64_t dim) {
+  const auto largest = move.largest(dim);
+  if (largest * move.ranks() == move.rows(dim)) return to_front(tensor, dim);
+  std::vector<at::Tensor> parts;
+  for (int i = 0; i < move.ranks(); ++i) {
+    const auto part = move.part(dim, i);
+    parts.push_back(padded(tensor.narrow(dim, part.begin, part.size), dim, largest).movedim(dim, 0));
+  }
+  return at::cat(parts).contiguous();
+}
+
+at::Tensor reduce_to_shard(const Move& move, ReduceOp op, std::int64_t dim) {
+  const auto mine = reduce_scatter(parts_in_a_row(move, move.local, dim), move.group(), op);
+  return mine.narrow(0, 0, move.part(dim, move.rank()).size).movedim(0, dim).contiguous();
+}
+
+at::Tensor exchange_shards(const Move& move, std::int64_t from, std::int64_t to) {
+  const auto rows = move.largest(to);
+  const auto sent = parts_in_a_row(move, padded(move.local, from, move.largest(from)), to);
+  const auto received = all_to_all(sent, move.group());
+  std::vector<at::Tensor> parts;
+  for (int i = 0; i < move.ranks(); ++i) {
+    const auto whole = received.narrow(0, i * rows, move.part(to, move.rank()).size).movedim(0, to);
+    parts.push_back(whole.narrow(from, 0, move.part(from, i).size));
+  }
+  return at::cat(parts, from).contiguous();
+}
+
+/// The first rank keeps the value and the others hold nothing of it; equal values are their own mean, max and min.
+at::Tensor spread_as_partial(const Move& move, ReduceOp op) {
+  if (op == ReduceOp::sum && move.rank() != 0) return at::zeros_like(move.local, at::MemoryFormat::Contiguous);
+  return move.local;
+}
+
+at::Tensor make_step(const Move& move, const Placement& from, const Placement& to) {
+  if (from.is_shard()) return to.is_shard() ? exchange_shards(move, from.dim, to.dim) : gather_shards(move, from.dim);
+  if (from.is_partial()) return to.is_shard() ? reduce_to_shard(move, from.op, to.dim) : finish_partial(move, from.op);
+  return to.is_shard() ? cut_shard(move, to.dim) : spread_as_partial(move, to.op);
+}
+
+}  // namespace
+
+at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, MeshState& mesh, const Placements& from,
+                              const Placements& to) {
+  at::Tensor now = local;
+  Placements placements = from;
+  for (const auto& step : transitions(from, to)) {
+    if (mesh.sizes()[step.axis] > 1) {
+      Placements others = placements;
+      others[step.axis] = Replicate();
+      now = make_step({.local = now, .mesh = mesh, .axis = step.axis, .others = std::move(others), .sizes = sizes},
+                      step.from, step.to);
+    }
+    placements[step.axis] = step.to;
+  }
+  return now;
+}
+
+at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements) {
+  return redistribute_local(full, full.sizes(), mesh, Placements(placements.size()), placements).contiguous();
+}
+
+}  // namespace lockstep::global

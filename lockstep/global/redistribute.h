@@ -1,0 +1,18 @@
+// Moves parts between ranks so that the same logical tensor lies differently.
+#pragma once
+
+#include <lockstep/global/mesh_state.h>
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::global {
+
+/// This rank's part after the change; `local` itself where nothing changes. A collective along the axes that change.
+/// `sizes` are the logical ones.
+at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, MeshState& mesh, const Placements& from,
+                              const Placements& to);
+
+/// This rank's part, contiguous, of a value that it has whole.
+at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements);
+
+}  // namespace lockstep::global

@@ -1,0 +1,79 @@
+#include <lockstep/global/rules/choose.h>
+#include <lockstep/global/transitions.h>
+
+#include <limits>
+
+namespace lockstep::global {
+namespace {
+
+/// Cutting a part out of a replicated value sends nothing but is not free: below any byte that is sent, above nothing.
+constexpr double kCut = 1e-6;
+
+double cost_of_input(const Placement& now, const std::optional<Placement>& needed, double bytes, int ranks) {
+  if (!needed || now == *needed) return 0;
+  if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: a sum is better finished than spread
+  if (now.is_replicate()) return kCut * bytes;
+  return traffic(now, *needed, bytes, ranks);
+}
+
+/// Output `placement` where `wanted` is asked for: turning one into the other afterwards.
+double cost_of_output(const Placement& placement, const Placement& wanted, double bytes, int ranks) {
+  if (placement == wanted) return 0;
+  if (placement.is_replicate()) return kCut * bytes;
+  return traffic(placement, wanted, bytes, ranks);
+}
+
+/// What a rank holds of a tensor, axes other than `axis` taken into account.
+double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t axis, std::span<const int> mesh_sizes) {
+  double bytes = info.bytes();
+  for (std::size_t other = 0; other < now.size(); ++other) {
+    if (other != axis && now[other].is_shard()) bytes /= mesh_sizes[other];
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
+              const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes) {
+  Choice choice{.inputs = now,
+                .outputs = std::vector<Placements>(call.outputs.size(), Placements(mesh_sizes.size())),
+                .bytes = 0};
+  call.all_ranks = 1;
+  for (const int ranks : mesh_sizes) call.all_ranks *= ranks;
+  for (std::size_t axis = 0; axis < mesh_sizes.size(); ++axis) {
+    call.ranks = mesh_sizes[axis];
+    std::vector<Signature> candidates{replicated(call)};
+    if (rule) {
+      for (auto& each : rule->signatures(call)) candidates.push_back(std::move(each));
+    }
+    const Signature* best = nullptr;
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& candidate : candidates) {
+      double cost = 0;
+      for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+        if (!call.tensors[i].defined) continue;
+        cost += cost_of_input(now[i][axis], candidate.inputs[i],
+                              bytes_beside(call.tensors[i], now[i], axis, mesh_sizes), call.ranks);
+      }
+      for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+        if (i >= wanted.size() || !wanted[i]) continue;
+        cost += cost_of_output(candidate.outputs[i], (*wanted[i])[axis],
+                               bytes_beside(call.outputs[i], *wanted[i], axis, mesh_sizes), call.ranks);
+      }
+      if (cost < least) {
+        least = cost;
+        best = &candidate;
+      }
+    }
+    for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+      if (best->inputs[i]) choice.inputs[i][axis] = *best->inputs[i];
+    }
+    if (!best->inputs.empty() && !best->inputs[0]) choice.unread_self = true;
+    for (std::size_t i = 0; i < call.outputs.size(); ++i) choice.outputs[i][axis] = best->outputs[i];
+    choice.bytes += least;
+  }
+  return choice;
+}
+
+}  // namespace lockstep::global

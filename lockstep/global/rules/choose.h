@@ -1,0 +1,25 @@
+// Picks, for each mesh axis, the signature that moves the fewest bytes. Pure.
+#pragma once
+
+#include <lockstep/global/rules/signature.h>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace lockstep::global {
+
+/// How the inputs are to lie, and how the outputs will.
+struct Choice {
+  std::vector<Placements> inputs;   ///< one for each of OpCall::tensors
+  std::vector<Placements> outputs;  ///< one for each of OpCall::outputs
+  bool unread_self = false;         ///< the rule reads nothing of input 0 (nullopt on every axis)
+  double bytes = 0;                 ///< that each rank receives for it
+};
+
+/// Rule or not (nullptr: everything replicated), `now` is how the inputs lie, `wanted[i]` how output i must lie because
+/// it is written in place. A value is made partial only where nothing else gives the wanted output.
+Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
+              const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes);
+
+}  // namespace lockstep::global

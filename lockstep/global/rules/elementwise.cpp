@@ -1,0 +1,218 @@
+// Operators whose result at a place depends on the inputs at that place only, with broadcasting.
+#include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/signature.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::global {
+
+std::optional<Placement> shard_like_output(const TensorInfo& input, const TensorInfo& output, std::int64_t output_dim) {
+  const std::int64_t dim = output_dim - (output.dim() - input.dim());
+  if (dim < 0 || input.sizes[static_cast<std::size_t>(dim)] == 1) return Replicate();
+  return Shard(dim);
+}
+
+std::vector<Signature> shards_of_elementwise(const OpCall& call) {
+  std::vector<Signature> signatures;
+  if (call.outputs.empty()) return signatures;
+  const TensorInfo& output = call.outputs.front();
+  for (std::int64_t dim = 0; dim < output.dim(); ++dim) {
+    if (output.sizes[static_cast<std::size_t>(dim)] == 1) continue;
+    Signature signature;
+    for (const auto& tensor : call.tensors) signature.inputs.push_back(shard_like_output(tensor, output, dim));
+    signature.outputs.assign(call.outputs.size(), Shard(dim));
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+namespace {
+
+constexpr std::array kLinear{ReduceOp::sum, ReduceOp::mean};
+constexpr std::array kAnyReduction{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
+
+Signature partial_in(const OpCall& call, std::span<const std::size_t> partial_inputs, ReduceOp op) {
+  Signature signature = replicated(call);
+  for (const std::size_t index : partial_inputs) signature.inputs[index] = Partial(op);
+  for (auto& output : signature.outputs) output = Partial(op);
+  return signature;
+}
+
+std::vector<Signature> nonlinear(const OpCall& call) { return shards_of_elementwise(call); }
+
+/// f(a + b) = f(a) + f(b): a scaling by a number, or nothing at all. One tensor.
+std::vector<Signature> scaling(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
+  return signatures;
+}
+
+/// Whatever the parts are, they stay as they are.
+std::vector<Signature> copying(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  for (const ReduceOp op : kAnyReduction) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
+  return signatures;
+}
+
+/// A change of dtype rounds; the parts of a sum may be rounded one by one only where nothing is lost.
+std::vector<Signature> casting(const OpCall& call) {
+  const auto& from = call.tensors.front();
+  const auto& to = call.outputs.front();
+  const bool exact = from.floating == to.floating && to.element_bytes >= from.element_bytes;
+  return exact ? copying(call) : shards_of_elementwise(call);
+}
+
+bool same_shape(const OpCall& call, std::size_t input) {
+  return call.tensors[input].sizes == call.outputs.front().sizes;
+}
+
+/// a + number * b.
+std::vector<Signature> adding(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  if (call.tensors.size() == 2 && same_shape(call, 0) && same_shape(call, 1)) {
+    for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 2>{0, 1}, op));
+  }
+  return signatures;
+}
+
+/// a * b, where b may be a number.
+std::vector<Signature> multiplying(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  for (std::size_t input = 0; input < call.tensors.size(); ++input) {
+    for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{input}, op));
+  }
+  return signatures;
+}
+
+/// a / b, where b may be a number.
+std::vector<Signature> dividing(const OpCall& call) {
+  if (call.has("rounding_mode")) return shards_of_elementwise(call);
+  return scaling(call);
+}
+
+/// copy_(self, src): the result is src in self's shape.
+std::vector<Signature> copy_in(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
+  if (call.tensors.size() < 2 || !same_shape(call, 1)) return signatures;
+  for (const ReduceOp op : kAnyReduction) {
+    Signature signature{.inputs = {std::nullopt, Partial(op)}, .outputs = {Partial(op)}};
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+constexpr std::string_view kAnyDim = "any dimension";
+constexpr std::string_view kAnyDimAndSums = "any dimension; partial sums stay partial";
+
+/// The rest: their results at a place are any function of the inputs at that place.
+constexpr std::array kNonlinear = std::to_array<std::string_view>({"abs",
+                                                                   "acos",
+                                                                   "addcdiv",
+                                                                   "addcmul",
+                                                                   "asin",
+                                                                   "atan",
+                                                                   "atan2",
+                                                                   "bitwise_and",
+                                                                   "bitwise_not",
+                                                                   "bitwise_or",
+                                                                   "bitwise_xor",
+                                                                   "ceil",
+                                                                   "clamp",
+                                                                   "clamp_max",
+                                                                   "clamp_min",
+                                                                   "cos",
+                                                                   "cosh",
+                                                                   "elu",
+                                                                   "eq",
+                                                                   "erf",
+                                                                   "exp",
+                                                                   "expm1",
+                                                                   "floor",
+                                                                   "floor_divide",
+                                                                   "fmod",
+                                                                   "ge",
+                                                                   "gelu",
+                                                                   "gelu_backward",
+                                                                   "gt",
+                                                                   "hardsigmoid",
+                                                                   "hardsigmoid_backward",
+                                                                   "hardswish",
+                                                                   "hardswish_backward",
+                                                                   "hardtanh",
+                                                                   "hardtanh_backward",
+                                                                   "isfinite",
+                                                                   "isinf",
+                                                                   "isnan",
+                                                                   "le",
+                                                                   "leaky_relu",
+                                                                   "leaky_relu_backward",
+                                                                   "lerp",
+                                                                   "log",
+                                                                   "log1p",
+                                                                   "log2",
+                                                                   "logical_and",
+                                                                   "logical_not",
+                                                                   "logical_or",
+                                                                   "logical_xor",
+                                                                   "lt",
+                                                                   "masked_fill",
+                                                                   "maximum",
+                                                                   "minimum",
+                                                                   "ne",
+                                                                   "pow",
+                                                                   "reciprocal",
+                                                                   "relu",
+                                                                   "remainder",
+                                                                   "round",
+                                                                   "rsqrt",
+                                                                   "sgn",
+                                                                   "sigmoid",
+                                                                   "sigmoid_backward",
+                                                                   "sign",
+                                                                   "silu",
+                                                                   "silu_backward",
+                                                                   "sin",
+                                                                   "sinh",
+                                                                   "softplus",
+                                                                   "softplus_backward",
+                                                                   "sqrt",
+                                                                   "square",
+                                                                   "tan",
+                                                                   "tanh",
+                                                                   "tanh_backward",
+                                                                   "threshold",
+                                                                   "threshold_backward",
+                                                                   "trunc",
+                                                                   "where",
+                                                                   "xlogy"});
+
+constexpr std::array kLinearRules = std::to_array<Rule>({
+    {.op = "add", .signatures = adding, .supports = kAnyDimAndSums},
+    {.op = "sub", .signatures = adding, .supports = kAnyDimAndSums},
+    {.op = "rsub", .signatures = adding, .supports = kAnyDimAndSums},
+    {.op = "mul", .signatures = multiplying, .supports = kAnyDimAndSums},
+    {.op = "div", .signatures = dividing, .supports = kAnyDimAndSums},
+    {.op = "neg", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "clone", .signatures = copying, .supports = kAnyDimAndSums},
+    {.op = "contiguous", .signatures = copying, .supports = kAnyDimAndSums},
+    {.op = "alias", .signatures = copying, .supports = kAnyDimAndSums},
+    {.op = "detach", .signatures = copying, .supports = kAnyDimAndSums},
+    {.op = "positive", .signatures = copying, .supports = kAnyDimAndSums},
+    {.op = "_to_copy", .signatures = casting, .supports = kAnyDimAndSums},
+    {.op = "copy", .signatures = copy_in, .supports = kAnyDimAndSums},
+});
+
+}  // namespace
+
+std::span<const Rule> elementwise_rules() {
+  static const auto rules = [] {
+    std::vector<Rule> all(kLinearRules.begin(), kLinearRules.end());
+    for (const auto op : kNonlinear) all.push_back({.op = op, .signatures = nonlinear, .supports = kAnyDim});
+    return all;
+  }();
+  return rules;
+}
+
+}  // namespace lockstep::global

@@ -1,0 +1,14 @@
+// What rules of several families share: how an input of an elementwise operator lies beside its output. Pure.
+#pragma once
+
+#include <lockstep/global/rules/signature.h>
+
+namespace lockstep::global {
+
+/// How an input that is broadcast to `output` must lie where the output is sharded along `output_dim`.
+std::optional<Placement> shard_like_output(const TensorInfo& input, const TensorInfo& output, std::int64_t output_dim);
+
+/// One signature for each dimension of the output with more than one row.
+std::vector<Signature> shards_of_elementwise(const OpCall& call);
+
+}  // namespace lockstep::global

@@ -1,0 +1,69 @@
+// Operators that make or overwrite whole tensors: nothing of what was there is needed.
+#include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/signature.h>
+
+#include <array>
+
+namespace lockstep::global {
+namespace {
+
+/// The result lies as `self` does, and of `self` only that is looked at.
+std::vector<Signature> like_self(const OpCall& call) {
+  std::vector<Signature> signatures;
+  if (call.outputs.empty() || call.tensors.empty()) return signatures;
+  if (call.outputs[0].sizes == call.tensors[0].sizes) {
+    for (std::int64_t dim = 0; dim < call.outputs[0].dim(); ++dim) {
+      Signature signature = replicated(call);
+      signature.inputs[0] = Shard(dim);
+      signature.outputs[0] = Shard(dim);
+      signatures.push_back(std::move(signature));
+    }
+  }
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+    Signature signature = replicated(call);
+    signature.inputs[0] = Partial(op);
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+/// new_zeros and the like: another shape, always replicated.
+std::vector<Signature> beside_self(const OpCall& call) {
+  Signature signature = replicated(call);
+  for (auto& input : signature.inputs) input = std::nullopt;
+  return {std::move(signature)};
+}
+
+/// zero_ and the like: a part of equal numbers is as good as any other; a partial sum stays one only of zeros.
+std::vector<Signature> filled(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
+  if (call.name == "zero") {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+      signatures.push_back({.inputs = {std::nullopt}, .outputs = {Partial(op)}});
+    }
+  }
+  return signatures;
+}
+
+constexpr std::string_view kLikeSelf = "as the tensor they are made like";
+
+constexpr std::array kRules = std::to_array<Rule>({
+    {.op = "empty_like", .signatures = like_self, .supports = kLikeSelf},
+    {.op = "zeros_like", .signatures = like_self, .supports = kLikeSelf},
+    {.op = "ones_like", .signatures = like_self, .supports = kLikeSelf},
+    {.op = "full_like", .signatures = like_self, .supports = kLikeSelf},
+    {.op = "new_empty", .signatures = beside_self, .supports = "replicated results"},
+    {.op = "new_zeros", .signatures = beside_self, .supports = "replicated results"},
+    {.op = "new_ones", .signatures = beside_self, .supports = "replicated results"},
+    {.op = "new_full", .signatures = beside_self, .supports = "replicated results"},
+    {.op = "new_empty_strided", .signatures = beside_self, .supports = "replicated results"},
+    {.op = "zero", .signatures = filled, .supports = "any dimension, partial"},
+    {.op = "fill", .signatures = filled, .supports = "any dimension"},
+});
+
+}  // namespace
+
+std::span<const Rule> factory_rules() { return kRules; }
+
+}  // namespace lockstep::global

@@ -1,0 +1,90 @@
+// Matrix products: rows or columns of the result are divided, or the sum over the common dimension.
+#include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/signature.h>
+
+#include <array>
+
+namespace lockstep::global {
+namespace {
+
+/// [.., m, k] x [.., k, n] of two operands with `batch` equal leading dimensions; their results have m and n last.
+struct Operands {
+  std::size_t left = 0;
+  std::size_t right = 1;
+  std::int64_t batch = 0;
+};
+
+void add(std::vector<Signature>& signatures, const OpCall& call, const Operands& operands, const Placement& left,
+         const Placement& right, const Placement& output) {
+  Signature signature = replicated(call);
+  signature.inputs[operands.left] = left;
+  signature.inputs[operands.right] = right;
+  signature.outputs[0] = output;
+  signatures.push_back(std::move(signature));
+}
+
+std::vector<Signature> products(const OpCall& call, const Operands& operands) {
+  std::vector<Signature> signatures;
+  const auto& left = call.tensors[operands.left].sizes;
+  const auto& right = call.tensors[operands.right].sizes;
+  const std::int64_t row = operands.batch;
+  const std::int64_t column = operands.batch + 1;
+  for (std::int64_t dim = 0; dim < operands.batch; ++dim) {
+    if (left[static_cast<std::size_t>(dim)] > 1) add(signatures, call, operands, Shard(dim), Shard(dim), Shard(dim));
+  }
+  if (left[static_cast<std::size_t>(row)] > 1) add(signatures, call, operands, Shard(row), Replicate(), Shard(row));
+  if (right[static_cast<std::size_t>(column)] > 1)
+    add(signatures, call, operands, Replicate(), Shard(column), Shard(column));
+  if (left[static_cast<std::size_t>(column)] > 1) {
+    add(signatures, call, operands, Shard(column), Shard(row), Partial());
+  }
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
+    add(signatures, call, operands, Partial(op), Replicate(), Partial(op));
+    add(signatures, call, operands, Replicate(), Partial(op), Partial(op));
+  }
+  return signatures;
+}
+
+std::vector<Signature> mm(const OpCall& call) {
+  return products(call, {.left = call.tensor("self"), .right = call.tensor("mat2")});
+}
+
+std::vector<Signature> bmm(const OpCall& call) {
+  return products(call, {.left = call.tensor("self"), .right = call.tensor("mat2"), .batch = 1});
+}
+
+/// beta * self + alpha * (a x b). Where the product is a partial sum, its local form adds `self` on the first rank
+/// only, so `self` stays replicated.
+std::vector<Signature> sums_of_product(const OpCall& call, const Operands& operands) {
+  auto signatures = products(call, operands);
+  const std::size_t self = call.tensor("self");
+  for (auto& signature : signatures) {
+    const auto& output = signature.outputs[0];
+    if (output.is_shard()) signature.inputs[self] = shard_like_output(call.tensors[self], call.outputs[0], output.dim);
+  }
+  std::erase_if(signatures, [](const Signature& each) { return each.outputs[0].is_partial(ReduceOp::mean); });
+  return signatures;
+}
+
+std::vector<Signature> addmm(const OpCall& call) {
+  return sums_of_product(call, {.left = call.tensor("mat1"), .right = call.tensor("mat2")});
+}
+
+std::vector<Signature> baddbmm(const OpCall& call) {
+  return sums_of_product(call, {.left = call.tensor("batch1"), .right = call.tensor("batch2"), .batch = 1});
+}
+
+constexpr std::string_view kProducts = "batch, rows, columns, the common dimension (partial sum)";
+
+constexpr std::array kRules = std::to_array<Rule>({
+    {.op = "mm", .signatures = mm, .supports = kProducts},
+    {.op = "bmm", .signatures = bmm, .supports = kProducts},
+    {.op = "addmm", .signatures = addmm, .supports = kProducts},
+    {.op = "baddbmm", .signatures = baddbmm, .supports = kProducts},
+});
+
+}  // namespace
+
+std::span<const Rule> matmul_rules() { return kRules; }
+
+}  // namespace lockstep::global

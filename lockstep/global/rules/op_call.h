@@ -1,0 +1,73 @@
+// A call of an operator as the sharding rules see it: names, numbers and logical shapes, no data. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lockstep::global {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// What a rule may know of a tensor: its logical shape.
+struct TensorInfo {
+  Sizes sizes;
+  int element_bytes = 4;
+  bool floating = true;
+  bool defined = true;  ///< false for an optional argument that was not given
+
+  std::int64_t dim() const { return static_cast<std::int64_t>(sizes.size()); }
+  std::int64_t elements() const;
+  double bytes() const { return static_cast<double>(elements()) * element_bytes; }
+};
+
+/// A tensor argument: which of OpCall::tensors it is.
+struct TensorAt {
+  std::size_t index = 0;
+};
+/// A list of tensors: `count` of them from `first` on.
+struct TensorsAt {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+/// A number whose value no rule depends on (a learning rate, an epsilon).
+struct AnyNumber {};
+
+using Argument = std::variant<std::monostate, TensorAt, TensorsAt, AnyNumber, std::int64_t, bool, Sizes, std::string>;
+
+struct OpCall {
+  std::string name;      ///< without namespace, overload and the underscore of in-place variants: "add", "_softmax"
+  std::string overload;  ///< "Tensor", "dim_IntList", ""
+  std::vector<std::pair<std::string, Argument>> arguments;  ///< by the schema's names, in its order, without `out`
+  std::vector<TensorInfo> tensors;                          ///< inputs, lists laid flat
+  std::vector<TensorInfo> outputs;                          ///< results, lists laid flat
+  int ranks = 1;                                            ///< along the mesh axis that the rule is asked about
+  int all_ranks = 1;                                        ///< of the whole mesh
+
+  /// Whether an argument of this name was given (an optional tensor: is defined).
+  bool has(std::string_view argument) const;
+  /// The index in `tensors` of a tensor argument. The name must be that of one.
+  std::size_t tensor(std::string_view argument) const;
+  TensorsAt tensor_list(std::string_view argument) const;
+  /// The logical shape of a tensor argument.
+  const TensorInfo& info(std::string_view argument) const { return tensors[tensor(argument)]; }
+  std::int64_t integer(std::string_view argument, std::int64_t otherwise = 0) const;
+  bool flag(std::string_view argument, bool otherwise = false) const;
+  /// A list of integers; a single integer counts as a list of one; empty when not given.
+  Sizes integers(std::string_view argument) const;
+
+  /// Whether a dimension of `size` rows divides into equal parts however the axes of the mesh are combined.
+  bool divides_evenly(std::int64_t size) const { return size % all_ranks == 0; }
+
+ private:
+  const Argument* find(std::string_view argument) const;
+};
+
+/// `dim` counted from 0; negative ones count from the end of `dims` dimensions.
+std::int64_t wrapped_dim(std::int64_t dim, std::int64_t dims);
+
+}  // namespace lockstep::global

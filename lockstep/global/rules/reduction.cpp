@@ -1,0 +1,128 @@
+// Reductions: dimensions that remain may be divided; over a divided dimension each rank reduces its part, and the
+// result is partial.
+#include <lockstep/global/rules/signature.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::global {
+namespace {
+
+/// The dimensions that a call reduces: all where none are given.
+std::vector<bool> reduced_dims(const OpCall& call, std::int64_t dims) {
+  const auto given = call.integers("dim");
+  std::vector<bool> reduced(static_cast<std::size_t>(dims), given.empty());
+  for (const auto dim : given) {
+    if (dims > 0) reduced[static_cast<std::size_t>(wrapped_dim(dim, dims))] = true;
+  }
+  return reduced;
+}
+
+Signature one_to_all(const OpCall& call, const Placement& input, const Placement& output) {
+  Signature signature = replicated(call);
+  signature.inputs[0] = input;
+  std::fill(signature.outputs.begin(), signature.outputs.end(), output);
+  return signature;
+}
+
+std::vector<Signature> over_kept_dims(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& input = call.tensors[0];
+  const auto reduced = reduced_dims(call, input.dim());
+  const bool keepdim = call.flag("keepdim");
+  std::int64_t output_dim = 0;
+  for (std::int64_t dim = 0; dim < input.dim(); ++dim) {
+    if (reduced[static_cast<std::size_t>(dim)]) {
+      output_dim += keepdim ? 1 : 0;
+      continue;
+    }
+    if (input.sizes[static_cast<std::size_t>(dim)] > 1)
+      signatures.push_back(one_to_all(call, Shard(dim), Shard(output_dim)));
+    ++output_dim;
+  }
+  return signatures;
+}
+
+/// Divided dimensions that are reduced: `op` over the ranks finishes what each did alone.
+void over_reduced_dims(std::vector<Signature>& signatures, const OpCall& call, ReduceOp op, bool empty_parts_are_fine) {
+  const auto& input = call.tensors[0];
+  const auto reduced = reduced_dims(call, input.dim());
+  for (std::int64_t dim = 0; dim < input.dim(); ++dim) {
+    const auto size = input.sizes[static_cast<std::size_t>(dim)];
+    if (!reduced[static_cast<std::size_t>(dim)] || size < 2) continue;
+    if (!empty_parts_are_fine && size < call.all_ranks) continue;
+    signatures.push_back(one_to_all(call, Shard(dim), Partial(op)));
+  }
+}
+
+std::vector<Signature> sum(const OpCall& call) {
+  auto signatures = over_kept_dims(call);
+  over_reduced_dims(signatures, call, ReduceOp::sum, true);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean})
+    signatures.push_back(one_to_all(call, Partial(op), Partial(op)));
+  return signatures;
+}
+
+template <ReduceOp op>
+std::vector<Signature> extreme(const OpCall& call) {
+  auto signatures = over_kept_dims(call);
+  const bool with_indices = call.outputs.size() > 1;
+  if (with_indices) return signatures;
+  over_reduced_dims(signatures, call, op, false);
+  signatures.push_back(one_to_all(call, Partial(op), Partial(op)));
+  return signatures;
+}
+
+/// Works on whole rows along its dimension; all results have the input's dimensions.
+std::vector<Signature> along_dim(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto dims = call.tensors[0].dim();
+  const auto along = wrapped_dim(call.integer("dim", -1), dims);
+  for (std::int64_t dim = 0; dim < dims; ++dim) {
+    if (dim == along || call.tensors[0].sizes[static_cast<std::size_t>(dim)] < 2) continue;
+    Signature signature = replicated(call);
+    std::fill(signature.inputs.begin(), signature.inputs.end(), Shard(dim));
+    std::fill(signature.outputs.begin(), signature.outputs.end(), Shard(dim));
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+constexpr std::string_view kKept = "dimensions that are kept";
+constexpr std::string_view kAll = "any dimension";
+constexpr std::string_view kOthers = "all dimensions but the one it works along";
+
+constexpr std::array kRules = std::to_array<Rule>({
+    {.op = "sum", .signatures = sum, .supports = kAll},
+    {.op = "mean", .signatures = sum, .supports = kAll},
+    {.op = "amax", .signatures = extreme<ReduceOp::max>, .supports = kAll},
+    {.op = "amin", .signatures = extreme<ReduceOp::min>, .supports = kAll},
+    {.op = "max",
+     .signatures = extreme<ReduceOp::max>,
+     .supports = "any dimension; with indices, dimensions that are kept"},
+    {.op = "min",
+     .signatures = extreme<ReduceOp::min>,
+     .supports = "any dimension; with indices, dimensions that are kept"},
+    {.op = "prod", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "any", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "all", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "argmax", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "argmin", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "logsumexp", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "var", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "std", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "_softmax", .signatures = along_dim, .supports = kOthers},
+    {.op = "_log_softmax", .signatures = along_dim, .supports = kOthers},
+    {.op = "_softmax_backward_data", .signatures = along_dim, .supports = kOthers},
+    {.op = "_log_softmax_backward_data", .signatures = along_dim, .supports = kOthers},
+    {.op = "cumsum", .signatures = along_dim, .supports = kOthers},
+    {.op = "cumprod", .signatures = along_dim, .supports = kOthers},
+    {.op = "sort", .signatures = along_dim, .supports = kOthers},
+    {.op = "topk", .signatures = along_dim, .supports = kOthers},
+});
+
+}  // namespace
+
+std::span<const Rule> reduction_rules() { return kRules; }
+
+}  // namespace lockstep::global

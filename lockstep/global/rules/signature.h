@@ -1,0 +1,47 @@
+// What a sharding rule says: ways to divide one operator's work along one mesh axis. Pure.
+#pragma once
+
+#include <lockstep/global/placement.h>
+#include <lockstep/global/rules/op_call.h>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::global {
+
+/// If the inputs lie so, then each rank can work on what it has (perhaps with small collectives that the operator's
+/// local form makes by itself), and the results lie so. An input that is nullopt may lie in any way.
+struct Signature {
+  std::vector<std::optional<Placement>> inputs;  ///< one for each of OpCall::tensors
+  std::vector<Placement> outputs;                ///< one for each of OpCall::outputs
+};
+
+/// All inputs and outputs replicated: right for every operator, and the first choice where nothing else is cheaper.
+Signature replicated(const OpCall& call);
+
+/// The sharding rule of an operator, in all its overloads, in-place and out variants.
+struct Rule {
+  std::string_view op;
+  /// The signatures besides `replicated`, those to be preferred first. Only called with known output shapes.
+  std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
+  /// Shapes of the results, for the few operators that have no kernel for tensors without data (meta tensors).
+  std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
+  std::string_view supports;  ///< for the table in the documentation: what may be divided
+};
+
+/// The rule of an operator, nullptr where there is none and it falls back to replicated inputs.
+const Rule* find_rule(std::string_view op);
+
+/// All rules, in the order of the families.
+std::vector<Rule> all_rules();
+
+// The families, one file each.
+std::span<const Rule> elementwise_rules();
+std::span<const Rule> matmul_rules();
+std::span<const Rule> reduction_rules();
+std::span<const Rule> view_rules();
+std::span<const Rule> factory_rules();
+
+}  // namespace lockstep::global

@@ -1,0 +1,192 @@
+// Other looks at the same numbers: shapes, orders and parts of tensors. A divided dimension is followed to where it
+// goes.
+#include <lockstep/global/rules/signature.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::global {
+namespace {
+
+void add(std::vector<Signature>& signatures, const OpCall& call, const Placement& input, const Placement& output) {
+  Signature signature = replicated(call);
+  std::fill(signature.inputs.begin(), signature.inputs.end(), input);
+  std::fill(signature.outputs.begin(), signature.outputs.end(), output);
+  signatures.push_back(std::move(signature));
+}
+
+void keep_partials(std::vector<Signature>& signatures, const OpCall& call) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+    add(signatures, call, Partial(op), Partial(op));
+  }
+}
+
+std::int64_t size_at(const Sizes& sizes, std::int64_t dim) { return sizes[static_cast<std::size_t>(dim)]; }
+
+/// Walks both shapes in groups of dimensions with equal products. The first dimension of a group that is not 1 may stay
+/// divided, where its parts are the parts of the group's first dimension on the other side.
+std::vector<Signature> reshape(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const Sizes& from = call.tensors[0].sizes;
+  const Sizes& to = call.outputs[0].sizes;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < from.size() && j < to.size()) {
+    while (i < from.size() && from[i] == 1) ++i;
+    while (j < to.size() && to[j] == 1) ++j;
+    if (i == from.size() || j == to.size()) break;
+    const std::size_t first_from = i;
+    const std::size_t first_to = j;
+    std::int64_t left = from[i++];
+    std::int64_t right = to[j++];
+    while (left != right && i <= from.size() && j <= to.size()) {
+      if (left < right && i < from.size()) {
+        left *= from[i++];
+      } else if (left > right && j < to.size()) {
+        right *= to[j++];
+      } else {
+        break;
+      }
+    }
+    const bool alone = from[first_from] == to[first_to];
+    if (alone || (call.divides_evenly(from[first_from]) && call.divides_evenly(to[first_to]))) {
+      add(signatures, call, Shard(static_cast<std::int64_t>(first_from)), Shard(static_cast<std::int64_t>(first_to)));
+    }
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+/// Input dimension i becomes output dimension order[i].
+std::vector<Signature> reorder(const OpCall& call, const std::vector<std::int64_t>& order) {
+  std::vector<Signature> signatures;
+  for (std::size_t dim = 0; dim < order.size(); ++dim) {
+    if (call.tensors[0].sizes[dim] > 1) add(signatures, call, Shard(static_cast<std::int64_t>(dim)), Shard(order[dim]));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+std::vector<std::int64_t> identity_order(std::int64_t dims) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(dims));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
+  return order;
+}
+
+std::vector<Signature> transpose(const OpCall& call) {
+  const auto dims = call.tensors[0].dim();
+  auto order = identity_order(dims);
+  if (dims > 0) {
+    const auto a = call.name == "t" ? 0 : wrapped_dim(call.integer("dim0"), dims);
+    const auto b = call.name == "t" ? dims - 1 : wrapped_dim(call.integer("dim1"), dims);
+    std::swap(order[static_cast<std::size_t>(a)], order[static_cast<std::size_t>(b)]);
+  }
+  return reorder(call, order);
+}
+
+std::vector<Signature> permute(const OpCall& call) {
+  const auto dims = call.tensors[0].dim();
+  std::vector<std::int64_t> order(static_cast<std::size_t>(dims));
+  const auto given = call.integers("dims");
+  for (std::size_t to = 0; to < given.size(); ++to) {
+    order[static_cast<std::size_t>(wrapped_dim(given[to], dims))] = static_cast<std::int64_t>(to);
+  }
+  return reorder(call, order);
+}
+
+std::vector<Signature> expand(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& from = call.tensors[0];
+  const auto added = call.outputs[0].dim() - from.dim();
+  for (std::int64_t dim = 0; dim < from.dim(); ++dim) {
+    if (size_at(from.sizes, dim) > 1) add(signatures, call, Shard(dim), Shard(dim + added));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+/// Dimensions other than the one that the call cuts or removes; `removed` counts how many dimensions vanish there.
+std::vector<Signature> beside_dim(const OpCall& call, std::int64_t at, bool removed) {
+  std::vector<Signature> signatures;
+  const auto& sizes = call.tensors[0].sizes;
+  for (std::int64_t dim = 0; dim < call.tensors[0].dim(); ++dim) {
+    if (dim == at || size_at(sizes, dim) < 2) continue;
+    add(signatures, call, Shard(dim), Shard(removed && dim > at ? dim - 1 : dim));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+std::vector<Signature> select(const OpCall& call) {
+  return beside_dim(call, wrapped_dim(call.integer("dim"), call.tensors[0].dim()), true);
+}
+
+std::vector<Signature> cut(const OpCall& call) {
+  const auto at = wrapped_dim(call.integer("dim"), call.tensors[0].dim());
+  auto signatures = beside_dim(call, at, false);
+  const bool whole = call.outputs.size() == 1 && call.outputs[0].sizes == call.tensors[0].sizes;
+  if (call.name == "slice" && whole && size_at(call.outputs[0].sizes, at) > 1)
+    add(signatures, call, Shard(at), Shard(at));
+  return signatures;
+}
+
+/// The gradient of a part: the rest is zero. `grad_output` has the part's shape.
+std::vector<Signature> cut_backward(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& whole = call.outputs[0];
+  const auto at = wrapped_dim(call.integer("dim"), whole.dim());
+  const bool removed = call.name == "select_backward";
+  for (std::int64_t dim = 0; dim < whole.dim(); ++dim) {
+    if (dim == at || size_at(whole.sizes, dim) < 2) continue;
+    add(signatures, call, Shard(removed && dim > at ? dim - 1 : dim), Shard(dim));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+/// Dimensions of one row appear and vanish; the others keep their order.
+std::vector<Signature> squeeze(const OpCall& call) { return reshape(call); }
+
+std::vector<Signature> cat(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& output = call.outputs[0];
+  const auto at = wrapped_dim(call.integer("dim"), output.dim());
+  const bool same_dims = std::all_of(call.tensors.begin(), call.tensors.end(),
+                                     [&](const TensorInfo& each) { return each.dim() == output.dim(); });
+  for (std::int64_t dim = 0; same_dims && dim < output.dim(); ++dim) {
+    if (dim != at && size_at(output.sizes, dim) > 1) add(signatures, call, Shard(dim), Shard(dim));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+constexpr std::string_view kReshape = "dimensions that begin a group of merged or split ones, when they divide evenly";
+constexpr std::string_view kFollowed = "any dimension, partial";
+constexpr std::string_view kBeside = "dimensions that are not cut, partial";
+
+constexpr std::array kRules = std::to_array<Rule>({
+    {.op = "view", .signatures = reshape, .supports = kReshape},
+    {.op = "_unsafe_view", .signatures = reshape, .supports = kReshape},
+    {.op = "_reshape_alias", .signatures = reshape, .supports = kReshape},
+    {.op = "reshape", .signatures = reshape, .supports = kReshape},
+    {.op = "unsqueeze", .signatures = squeeze, .supports = kFollowed},
+    {.op = "squeeze", .signatures = squeeze, .supports = kFollowed},
+    {.op = "transpose", .signatures = transpose, .supports = kFollowed},
+    {.op = "t", .signatures = transpose, .supports = kFollowed},
+    {.op = "permute", .signatures = permute, .supports = kFollowed},
+    {.op = "expand", .signatures = expand, .supports = kFollowed},
+    {.op = "select", .signatures = select, .supports = kBeside},
+    {.op = "unbind", .signatures = select, .supports = kBeside},
+    {.op = "slice", .signatures = cut, .supports = kBeside},
+    {.op = "split", .signatures = cut, .supports = kBeside},
+    {.op = "split_with_sizes", .signatures = cut, .supports = kBeside},
+    {.op = "select_backward", .signatures = cut_backward, .supports = kBeside},
+    {.op = "slice_backward", .signatures = cut_backward, .supports = kBeside},
+    {.op = "cat", .signatures = cat, .supports = kBeside},
+});
+
+}  // namespace
+
+std::span<const Rule> view_rules() { return kRules; }
+
+}  // namespace lockstep::global

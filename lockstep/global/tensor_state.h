@@ -1,0 +1,42 @@
+// A global tensor for libtorch: an ordinary TensorImpl of logical sizes whose storage holds, instead of numbers, this
+// rank's part and how the parts make the whole. Handles that share a storage (detach(), data()) share that, too.
+#pragma once
+
+#include <lockstep/global/mesh_state.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+namespace lockstep::global {
+
+/// PrivateUse1 is libtorch's place for devices that it does not know.
+inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
+inline constexpr auto kDispatchKey = c10::DispatchKey::PrivateUse1;
+
+struct TensorState {
+  std::shared_ptr<MeshState> mesh;
+  const Sharding* sharding = nullptr;
+  at::Tensor local;
+  bool unwritten = false;  ///< made by empty(): an operator that fills it may choose how it lies
+  bool cut_off = false;    ///< a view that had to be computed from other ranks' parts: writing to it would be lost
+};
+
+/// What a new global tensor looks like from outside.
+struct LogicalShape {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  ///< as libtorch on one device would have it
+  c10::ScalarType dtype = c10::ScalarType::Float;
+};
+
+bool is_global(const at::TensorBase& tensor);
+
+/// The state behind a global tensor. The caller made sure that it is one.
+TensorState& state_of(const at::TensorBase& tensor);
+
+at::Tensor make_global(TensorState state, const LogicalShape& shape);
+
+/// Contiguous strides for `sizes`.
+std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes);
+
+}  // namespace lockstep::global

@@ -1,0 +1,89 @@
+#include <lockstep/global/transitions.h>
+
+namespace lockstep::global {
+namespace {
+
+class Way {
+ public:
+  Way(Placements from, const Placements& to) : now_(std::move(from)), to_(to) {}
+
+  std::vector<Step> steps() && {
+    reduce_where_possible();
+    release_shards();
+    arrive();
+    return std::move(steps_);
+  }
+
+ private:
+  void step(std::size_t axis, const Placement& to) {
+    if (now_[axis] == to) return;
+    steps_.push_back({.axis = axis, .from = now_[axis], .to = to});
+    now_[axis] = to;
+  }
+
+  /// Whether `axis` may now be the next to divide the dimension that its goal shards: all axes before it that will
+  /// divide that dimension do, and no later one does.
+  bool may_shard(std::size_t axis) const {
+    const auto dim = to_[axis].dim;
+    for (std::size_t other = 0; other < now_.size(); ++other) {
+      const bool should = other < axis && to_[other].is_shard(dim);
+      if (other != axis && now_[other].is_shard(dim) != should) return false;
+    }
+    return true;
+  }
+
+  /// While tensors are small: reductions whose result can be what is asked for.
+  void reduce_where_possible() {
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) {
+      if (!now_[axis].is_partial() || now_[axis] == to_[axis]) continue;
+      if (!to_[axis].is_shard()) {
+        step(axis, Replicate());
+      } else if (may_shard(axis)) {
+        step(axis, to_[axis]);
+      }
+    }
+  }
+
+  /// Whether `axis` divides a dimension in which it, or an axis before it, is about to change.
+  bool must_release(std::size_t axis) const {
+    const auto dim = now_[axis].dim;
+    for (std::size_t outer = 0; outer <= axis; ++outer) {
+      if (now_[outer].is_shard(dim) != to_[outer].is_shard(dim)) return true;
+    }
+    return false;
+  }
+
+  void release_shards() {
+    std::vector<bool> release(now_.size());
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) release[axis] = now_[axis].is_shard() && must_release(axis);
+    for (std::size_t axis = now_.size(); axis-- > 0;) {
+      if (!release[axis]) continue;
+      const bool directly = to_[axis].is_shard() && to_[axis] != now_[axis] && may_shard(axis);
+      step(axis, directly ? to_[axis] : Replicate());
+    }
+  }
+
+  void arrive() {
+    for (std::size_t axis = 0; axis < now_.size(); ++axis) {
+      if (now_[axis].is_partial() && to_[axis].is_partial() && now_[axis] != to_[axis]) step(axis, Replicate());
+      step(axis, to_[axis]);
+    }
+  }
+
+  Placements now_;
+  const Placements& to_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+std::vector<Step> transitions(const Placements& from, const Placements& to) { return Way(from, to).steps(); }
+
+double traffic(const Placement& from, const Placement& to, double bytes, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (from == to || from.is_replicate()) return 0;
+  if (from.is_partial()) return to.is_shard() ? bytes * others : 2 * bytes * others;
+  return to.is_shard() ? bytes * others / ranks : bytes * others;
+}
+
+}  // namespace lockstep::global
