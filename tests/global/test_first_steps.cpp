@@ -1,4 +1,5 @@
 // One way through the whole: tensors, operators, backward and an optimizer.
+#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 
 #include "support/ranks.h"
@@ -69,6 +70,42 @@ TEST(GlobalFirstSteps, ATrainedNetworkIsThatOfOneDevice) {
     for (std::size_t i = 0; i < plain.size(); ++i) {
       EXPECT_TRUE(torch::allclose(full(global[i].detach()), plain[i].detach(), 1e-4, 1e-5)) << i;
       EXPECT_EQ(placements_of(global[i]), plans[i]);
+    }
+  });
+}
+
+TEST(GlobalFirstSteps, AModuleIsDistributedInPlace) {
+  run_ranks(2, on_shm(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    torch::manual_seed(3);
+    const auto make = [] {
+      return torch::nn::Sequential(torch::nn::Linear(8, 16), torch::nn::ReLU(), torch::nn::Linear(16, 5));
+    };
+    auto plain = make();
+    torch::manual_seed(3);
+    auto global = make();
+    const auto weight = global->ptr<torch::nn::LinearImpl>(0)->weight;
+    distribute_module(global, mesh, {{"0.*", {Shard(0)}}});
+    EXPECT_EQ(to_string(placements_of(weight)), "[Shard(0)]") << "other handles to a parameter see it, too";
+    torch::optim::Adam plain_adam(plain->parameters(), 0.01);
+    torch::optim::Adam global_adam(global->parameters(), 0.01);
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({6, 8});
+      const auto y = torch::randint(5, {6});
+      plain_adam.zero_grad();
+      torch::mse_loss(plain->forward(x), torch::one_hot(y, 5).to(torch::kFloat)).backward();
+      plain_adam.step();
+      global_adam.zero_grad();
+      const auto gx = distribute(x, mesh, {Shard(0)}, Source::same_everywhere);
+      const auto gy = distribute(torch::one_hot(y, 5).to(torch::kFloat), mesh, {Shard(0)}, Source::same_everywhere);
+      torch::mse_loss(global->forward(gx), gy).backward();
+      for (const auto& p : global->named_parameters())
+        EXPECT_EQ(placements_of(p.value().grad()), placements_of(p.value())) << p.key();
+      global_adam.step();
+    }
+    const auto expected = plain->named_parameters();
+    for (const auto& p : global->named_parameters()) {
+      EXPECT_TRUE(torch::allclose(full(p.value().detach()), expected[p.key()].detach(), 1e-4, 1e-5)) << p.key();
     }
   });
 }

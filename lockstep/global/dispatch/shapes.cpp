@@ -76,8 +76,8 @@ void replace_device(torch::jit::Stack& arguments, c10::Device device) {
 std::optional<std::vector<LogicalShape>> result_shapes(const c10::OperatorHandle& op, const OpInfo& info,
                                                        const torch::jit::Stack& arguments, const OpCall& call,
                                                        const Rule* rule) {
-  if (auto shapes = by_rule(call, rule, dtype_of_first(info, arguments))) return shapes;
-  return by_meta_kernel(op, info, arguments);
+  if (auto shapes = by_meta_kernel(op, info, arguments)) return shapes;
+  return by_rule(call, rule, dtype_of_first(info, arguments));
 }
 
 }  // namespace lockstep::global

@@ -27,6 +27,19 @@ std::vector<Signature> shards_of_elementwise(const OpCall& call) {
   return signatures;
 }
 
+std::vector<Sizes> broadcast_shape(const OpCall& call) {
+  Sizes sizes;
+  for (const auto& tensor : call.tensors) {
+    if (!tensor.defined) continue;
+    if (tensor.sizes.size() > sizes.size()) sizes.insert(sizes.begin(), tensor.sizes.size() - sizes.size(), 1);
+    const std::size_t first = sizes.size() - tensor.sizes.size();
+    for (std::size_t dim = 0; dim < tensor.sizes.size(); ++dim) {
+      if (tensor.sizes[dim] != 1) sizes[first + dim] = tensor.sizes[dim];
+    }
+  }
+  return {sizes};
+}
+
 namespace {
 
 constexpr std::array kLinear{ReduceOp::sum, ReduceOp::mean};
@@ -209,7 +222,8 @@ constexpr std::array kLinearRules = std::to_array<Rule>({
 std::span<const Rule> elementwise_rules() {
   static const auto rules = [] {
     std::vector<Rule> all(kLinearRules.begin(), kLinearRules.end());
-    for (const auto op : kNonlinear) all.push_back({.op = op, .signatures = nonlinear, .supports = kAnyDim});
+    for (const auto op : kNonlinear)
+      all.push_back({.op = op, .signatures = nonlinear, .shapes = broadcast_shape, .supports = kAnyDim});
     return all;
   }();
   return rules;

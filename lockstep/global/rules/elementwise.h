@@ -11,4 +11,7 @@ std::optional<Placement> shard_like_output(const TensorInfo& input, const Tensor
 /// One signature for each dimension of the output with more than one row.
 std::vector<Signature> shards_of_elementwise(const OpCall& call);
 
+/// The shape of the one result, where libtorch has no kernel that says so.
+std::vector<Sizes> broadcast_shape(const OpCall& call);
+
 }  // namespace lockstep::global

@@ -1,0 +1,49 @@
+#include <lockstep/base/error.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <torch/nn/module.h>
+
+#include <set>
+
+namespace lockstep {
+namespace {
+
+void distribute_named(const std::string& name, const at::Tensor& tensor, const Mesh& mesh, const Placements& placements,
+                      Source source) {
+  try {
+    distribute_in_place(tensor, mesh, placements, source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), "distribute_module", name + ": " + error.message());
+  }
+}
+
+}  // namespace
+
+void distribute_in_place(const at::Tensor& tensor, const Mesh& mesh, const Placements& placements, Source source) {
+  const auto global_tensor = distribute(tensor.detach(), mesh, placements, source);
+  // The tensor's own TensorImpl takes over what the new one is, so that every handle to it does; it keeps its place in
+  // autograd (requires_grad, hooks). set_data() would do the same, but only between devices that it knows.
+  tensor.unsafeGetTensorImpl()->shallow_copy_from(global_tensor.getIntrusivePtr());
+  if (tensor.grad().defined()) tensor.mutable_grad() = at::Tensor();
+}
+
+void distribute_module(torch::nn::Module& module, const Mesh& mesh, const ModulePlan& plan,
+                       const DistributeModuleOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& each : module.named_parameters()) names.push_back(each.key());
+  for (const auto& each : module.named_buffers()) names.push_back(each.key());
+  check_patterns(plan, names);
+  const Placements otherwise(mesh.axes());
+  std::set<const at::TensorImpl*> done;  // a tensor may have several names; the first counts
+  const auto visit = [&](const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined() || !done.insert(tensor.unsafeGetTensorImpl()).second) return;
+    const auto* placements = find_placements(plan, name);
+    distribute_named(name, tensor, mesh, placements ? *placements : otherwise, options.source);
+  };
+  for (const auto& each : module.named_parameters()) visit(each.key(), each.value());
+  for (const auto& each : module.named_buffers()) visit(each.key(), each.value());
+  reduce_gradients_in_buckets(module.parameters(), options.gradients);
+}
+
+}  // namespace lockstep

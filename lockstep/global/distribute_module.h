@@ -1,0 +1,43 @@
+// A module of libtorch becomes global where it stands.
+#pragma once
+
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/gradient_reduction.h>
+#include <lockstep/global/module_plan.h>
+
+namespace torch::nn {
+class Module;
+template <typename Contained>
+class ModuleHolder;
+}  // namespace torch::nn
+
+namespace lockstep {
+
+struct DistributeModuleOptions {
+  Source source = Source::rank0;  ///< whose values count
+  GradientReductionOptions gradients{};
+};
+
+/// Turns the parameters and buffers of any torch::nn::Module into global tensors, in place: members of the module, and
+/// whoever else holds the same tensors, see global ones. Gradients that are partial (because ranks had different data)
+/// are finished in buckets during backward. Construct the optimizer afterwards.
+///
+///     lockstep::distribute_module(*model, mesh, {{"fc.weight", {Replicate(), Shard(0)}}, {"fc.bias", {Replicate(),
+///     Shard(0)}}});
+///
+/// Errors: config for a pattern that fits nothing; invalid_argument naming the parameter whose dimension does not
+/// exist, that is global already, or that is not on the CPU.
+void distribute_module(torch::nn::Module& module, const Mesh& mesh, const ModulePlan& plan = {},
+                       const DistributeModuleOptions& options = {});
+
+template <typename Contained>
+void distribute_module(const torch::nn::ModuleHolder<Contained>& holder, const Mesh& mesh, const ModulePlan& plan = {},
+                       const DistributeModuleOptions& options = {}) {
+  distribute_module(*holder.ptr(), mesh, plan, options);
+}
+
+/// The same for one tensor, such as a parameter that is no module's: whoever holds it sees a global tensor.
+void distribute_in_place(const at::Tensor& tensor, const Mesh& mesh, const Placements& placements,
+                         Source source = Source::rank0);
+
+}  // namespace lockstep

@@ -1,0 +1,122 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/gradient_bucket.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+namespace {
+
+/// Dimension `dim` is divided by no axis but this one, now and in the end.
+bool alone_on_dim(const PendingGradient& gradient, std::size_t axis) {
+  const auto& now = state_of(gradient.gradient).sharding->placements;
+  for (std::size_t other = 0; other < now.size(); ++other) {
+    const auto dim = gradient.goal[axis].dim;
+    if (other != axis && (now[other].is_shard(dim) || gradient.goal[other].is_shard(dim))) return false;
+  }
+  return true;
+}
+
+/// Rows of the largest part of `gradient` along the dimension that its goal divides.
+std::int64_t padded_rows(const PendingGradient& gradient, const BucketKind& kind) {
+  return part_of(state_of(gradient.gradient).local.size(gradient.goal[kind.axis].dim), kind.mesh->sizes()[kind.axis], 0)
+      .size;
+}
+
+/// Elements that a gradient takes for each rank of a bucket that is scattered.
+std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind& kind) {
+  const auto& local = state_of(gradient.gradient).local;
+  const auto rows = local.size(gradient.goal[kind.axis].dim);
+  return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
+}
+
+}  // namespace
+
+bool fits_bucket(const PendingGradient& gradient, BucketKind& kind) {
+  const auto& state = state_of(gradient.gradient);
+  const auto& now = state.sharding->placements;
+  for (std::size_t axis = 0; axis < now.size(); ++axis) {
+    if (!now[axis].is_partial() || gradient.goal[axis].is_partial()) continue;
+    const bool scatter = gradient.goal[axis].is_shard();
+    if (scatter && !alone_on_dim(gradient, axis)) return false;
+    kind = {.mesh = state.mesh.get(),
+            .axis = axis,
+            .op = now[axis].op,
+            .dtype = state.local.scalar_type(),
+            .scatter = scatter};
+    return true;
+  }
+  return false;
+}
+
+void GradientBucket::add(PendingGradient gradient) {
+  elements_ += kind_.scatter ? elements_for_each(gradient, kind_) * kind_.mesh->sizes()[kind_.axis]
+                             : state_of(gradient.gradient).local.numel();
+  gradients_.push_back(std::move(gradient));
+}
+
+void GradientBucket::start() {
+  memory_ = allocate(kind_.mesh->group(kind_.axis), elements_, static_cast<int>(kind_.dtype));
+  kind_.scatter ? start_reduce_scatter() : start_all_reduce();
+}
+
+void GradientBucket::start_all_reduce() {
+  std::int64_t begin = 0;
+  for (const auto& each : gradients_) {
+    const auto& local = state_of(each.gradient).local;
+    memory_.narrow(0, begin, local.numel()).view(local.sizes()).copy_(local);
+    begin += local.numel();
+  }
+  result_ = memory_;
+  work_ = all_reduce_async(memory_, kind_.mesh->group(kind_.axis), kind_.op);
+}
+
+void GradientBucket::start_reduce_scatter() {
+  const int ranks = kind_.mesh->sizes()[kind_.axis];
+  const auto by_rank = memory_.zero_().view({ranks, elements_ / ranks});
+  std::int64_t begin = 0;
+  for (const auto& each : gradients_) {
+    const auto local = state_of(each.gradient).local.movedim(each.goal[kind_.axis].dim, 0);
+    const auto elements = elements_for_each(each, kind_);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto part = part_of(local.size(0), ranks, rank);
+      const auto rows = local.narrow(0, part.begin, part.size);
+      by_rank[rank].narrow(0, begin, rows.numel()).view(rows.sizes()).copy_(rows);
+    }
+    begin += elements;
+  }
+  result_ = at::empty({elements_ / ranks}, memory_.options());
+  work_ = reduce_scatter_async(result_, memory_, kind_.mesh->group(kind_.axis), kind_.op);
+}
+
+std::vector<PendingGradient> GradientBucket::finish() {
+  work_.wait();
+  std::int64_t begin = 0;
+  for (const auto& each : gradients_) {
+    auto& state = state_of(each.gradient);
+    Placements placements = state.sharding->placements;
+    placements[kind_.axis] = each.goal[kind_.axis];
+    if (kind_.scatter) {
+      const auto dim = each.goal[kind_.axis].dim;
+      const auto mine =
+          part_of(state.local.size(dim), kind_.mesh->sizes()[kind_.axis], kind_.mesh->coordinate()[kind_.axis]);
+      const auto elements = elements_for_each(each, kind_);
+      auto sizes = state.local.movedim(dim, 0).sizes().vec();
+      const auto rows = state.local.size(dim) == 0 ? 0 : state.local.numel() / state.local.size(dim) * mine.size;
+      sizes[0] = mine.size;
+      state.local = result_.narrow(0, begin, rows).view(sizes).movedim(0, dim).contiguous();
+      begin += elements;
+    } else {
+      const auto elements = state.local.numel();
+      state.local.copy_(result_.narrow(0, begin, elements).view(state.local.sizes()));
+      begin += elements;
+    }
+    state.sharding = kind_.mesh->intern(placements);
+  }
+  memory_.reset();
+  result_.reset();
+  elements_ = 0;
+  return std::exchange(gradients_, {});
+}
+
+}  // namespace lockstep::global

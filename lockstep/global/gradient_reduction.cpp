@@ -1,0 +1,147 @@
+#include <lockstep/global/gradient_bucket.h>
+#include <lockstep/global/gradient_reduction.h>
+#include <lockstep/global/redistribute.h>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace lockstep {
+namespace global {
+namespace {
+
+/// One set of parameters. Hooks on them own it and it must not own them, so that all goes with the parameters.
+class Reduction : public std::enable_shared_from_this<Reduction> {
+ public:
+  Reduction(const std::vector<at::Tensor>& parameters, const GradientReductionOptions& options) : options_(options) {
+    for (const auto& each : parameters) parameters_.emplace_back(each.getIntrusivePtr());
+  }
+
+  /// A gradient comes for this parameter and will be added to what it has. Those before it have been.
+  void about_to_accumulate(std::size_t index) {
+    if (!running_) begin();
+    take_accumulated();
+    make_partial(parameters_[index]);
+    accumulating_ = index;
+  }
+
+ private:
+  struct Known {
+    explicit Known(const c10::intrusive_ptr<at::TensorImpl>& of) : parameter(of) {}
+    c10::weak_intrusive_ptr<at::TensorImpl> parameter;
+    const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished
+  };
+
+  void begin() {
+    running_ = true;
+    first_ = true;
+    auto self = shared_from_this();
+    // Destroyed without a call when backward throws: then nothing is pending any more.
+    const std::shared_ptr<void> unless_called(nullptr, [self](void*) { self->forget(); });
+    torch::autograd::Engine::get_default_engine().queue_callback([self, unless_called] { self->end(); });
+  }
+
+  void forget() {
+    running_ = false;
+    accumulating_.reset();
+    collecting_.clear();
+    under_way_.clear();
+  }
+
+  /// What is added to a finished gradient would have to be finished at once, all by itself. A sum of which the first
+  /// rank has all can wait.
+  void make_partial(const Known& known) {
+    const auto parameter = known.parameter.lock();
+    const auto& gradient = at::Tensor(parameter).grad();
+    if (!gradient.defined() || !is_global(gradient) || !known.came_as) return;
+    auto& state = state_of(gradient);
+    Placements placements = state.sharding->placements;
+    bool keep = true;
+    for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+      if (!placements[axis].is_replicate() || !known.came_as->placements[axis].is_partial(ReduceOp::sum)) continue;
+      placements[axis] = Partial();
+      keep = keep && state.mesh->coordinate()[axis] == 0;
+    }
+    if (!keep) state.local.zero_();
+    state.sharding = state.mesh->intern(placements);
+  }
+
+  void take_accumulated() {
+    if (!accumulating_) return;
+    auto& known = parameters_[*std::exchange(accumulating_, std::nullopt)];
+    const at::Tensor parameter(known.parameter.lock());
+    const auto& gradient = parameter.grad();
+    if (!gradient.defined() || !is_global(gradient)) return;
+    known.came_as = state_of(gradient).sharding;
+    put({.gradient = gradient, .goal = state_of(parameter).sharding->placements});
+  }
+
+  void put(PendingGradient gradient) {
+    BucketKind kind;
+    if (!fits_bucket(gradient, kind)) return finish_alone(gradient);
+    auto found = std::find_if(collecting_.begin(), collecting_.end(),
+                              [&](const GradientBucket& each) { return each.kind() == kind; });
+    if (found == collecting_.end()) found = collecting_.insert(found, GradientBucket(kind));
+    found->add(std::move(gradient));
+    if (found->bytes() >= (first_ ? options_.first_bucket_bytes : options_.bucket_bytes)) {
+      first_ = false;
+      start(found);
+    }
+  }
+
+  void start(std::vector<GradientBucket>::iterator bucket) {
+    under_way_.push_back(std::move(*bucket));
+    collecting_.erase(bucket);
+    under_way_.back().start();
+  }
+
+  /// Whatever is left to do for a gradient to lie as its parameter.
+  static void finish_alone(const PendingGradient& each) {
+    auto& state = state_of(each.gradient);
+    if (state.sharding->placements == each.goal) return;
+    state.local =
+        redistribute_local(state.local, each.gradient.sizes(), *state.mesh, state.sharding->placements, each.goal);
+    state.sharding = state.mesh->intern(each.goal);
+  }
+
+  void end() {
+    take_accumulated();
+    // A gradient that was partial on two axes comes back once for the second.
+    while (!collecting_.empty() || !under_way_.empty()) {
+      while (!collecting_.empty()) start(collecting_.begin());
+      auto finished = under_way_.front().finish();
+      under_way_.pop_front();
+      for (auto& each : finished) put(std::move(each));
+    }
+    running_ = false;
+  }
+
+  GradientReductionOptions options_;
+  std::vector<Known> parameters_;
+  bool running_ = false;
+  bool first_ = true;
+  std::optional<std::size_t> accumulating_;
+  std::vector<GradientBucket> collecting_;
+  std::deque<GradientBucket> under_way_;
+};
+
+}  // namespace
+}  // namespace global
+
+void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters, const GradientReductionOptions& options) {
+  std::vector<at::Tensor> trained;
+  for (const auto& each : parameters) {
+    if (each.requires_grad() && each.is_leaf() && global::is_global(each)) trained.push_back(each);
+  }
+  const auto reduction = std::make_shared<global::Reduction>(trained, options);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    trained[i].register_hook([reduction, i](const at::Tensor&) { reduction->about_to_accumulate(i); });
+  }
+}
+
+}  // namespace lockstep
