@@ -4,6 +4,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/cli/bench_dispatch.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/world.h>
@@ -23,13 +24,16 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr const char* kDispatch = "dispatch";
+
 constexpr const char* kBenchFooter =
     "\nStarts WORLD ranks of one thread for each backend in turn (mpi under mpirun), ROUNDS times, and prints the "
     "median of the\nrounds: size, time, algorithm and bus bandwidth, and whether the values were right on every rank.\n"
     "\n"
     "Examples:\n"
     "  lockstep bench all_reduce --backend shm,gloo,mpi --world 2 --sizes 1K,64K,1M,16M,100M --json all_reduce.json\n"
-    "  lockstep bench all_gather --backend shm --world 4 --memory ordinary";
+    "  lockstep bench all_gather --backend shm --world 4 --memory ordinary\n"
+    "  lockstep bench dispatch --json dispatch.json";
 
 struct BenchArguments {
   std::string op;
@@ -140,7 +144,22 @@ void print_table(const nlohmann::json& rows) {
   }
 }
 
+/// `lockstep bench dispatch`: this process alone.
+int bench_dispatch(const BenchArguments& arguments) {
+  at::set_num_threads(1);
+  nlohmann::json all = nlohmann::json::array();
+  fmt::print("{:<15} {:>12} {:>12} {:>12}\n", "case", "plain ns", "global ns", "difference");
+  for (const auto& row : measure_dispatch(init({.backend = "self"}), std::max(arguments.rounds, 5))) {
+    fmt::print("{:<15} {:>12.0f} {:>12.0f} {:>12.0f}\n", row.name, row.plain_ns, row.global_ns,
+               row.global_ns - row.plain_ns);
+    all.push_back({{"case", row.name}, {"plain_ns", row.plain_ns}, {"global_ns", row.global_ns}});
+  }
+  if (!arguments.json.empty()) write_file_atomically(arguments.json, all.dump(1) + "\n");
+  return kOk;
+}
+
 int bench(const BenchArguments& arguments) {
+  if (arguments.op == kDispatch) return bench_dispatch(arguments);
   request_of(arguments);  // complains before anything is started
   std::vector<std::vector<nlohmann::json>> rounds(arguments.backends.size());
   for (int round = 0; round < arguments.rounds; ++round) {
@@ -162,9 +181,15 @@ int bench(const BenchArguments& arguments) {
 }  // namespace
 
 void add_bench(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Time a collective and check its values");
+  CLI::App* command =
+      app.add_subcommand("bench", "Time a collective and check its values, or time operators on global tensors");
   const auto arguments = std::make_shared<BenchArguments>();
-  command->add_option("op", arguments->op, "The collective")->required()->check(CLI::IsMember(bench_ops()));
+  auto ops = bench_ops();
+  ops.emplace_back(kDispatch);
+  command
+      ->add_option("op", arguments->op, "The collective, or dispatch: operators on global tensors beside ordinary ones")
+      ->required()
+      ->check(CLI::IsMember(ops));
   command
       ->add_option("--backend", arguments->backends,
                    "shm, gloo, mpi, hierarchy: one or several, with commas between them")

@@ -6,24 +6,26 @@
 namespace lockstep::global {
 namespace {
 
-void drop(void* state) { std::unique_ptr<TensorState>(static_cast<TensorState*>(state)).reset(); }
+/// No bytes, but the state: one allocation for both.
+class GlobalStorage final : public c10::StorageImpl {
+ public:
+  explicit GlobalStorage(TensorState of_tensor)
+      : StorageImpl(use_byte_size_t(), 0, at::DataPtr(nullptr, c10::Device(kDeviceType, 0)), nullptr, false),
+        state(std::move(of_tensor)) {}
+
+  TensorState state;
+};
 
 }  // namespace
 
-bool is_global(const at::TensorBase& tensor) { return tensor.defined() && tensor.device().type() == kDeviceType; }
-
 TensorState& state_of(const at::TensorBase& tensor) {
-  return *static_cast<TensorState*>(tensor.unsafeGetTensorImpl()->unsafe_storage().data_ptr().get_context());
+  return static_cast<GlobalStorage*>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl())->state;
 }
 
 at::Tensor make_global(TensorState state, const LogicalShape& shape) {
-  auto owned = std::make_unique<TensorState>(std::move(state));
-  at::DataPtr pointer(nullptr, owned.get(), &drop, c10::Device(kDeviceType, 0));
-  [[maybe_unused]] auto* held = owned.release();  // by `pointer`
-  auto storage =
-      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, std::move(pointer), nullptr, false);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(std::move(storage)), c10::DispatchKeySet(kDispatchKey),
-                                                   c10::scalarTypeToTypeMeta(shape.dtype));
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
+                                           c10::DispatchKeySet(kDispatchKey), c10::scalarTypeToTypeMeta(shape.dtype));
   impl->set_sizes_and_strides(shape.sizes, shape.strides);
   return at::Tensor(std::move(impl));
 }

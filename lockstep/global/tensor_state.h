@@ -29,7 +29,9 @@ struct LogicalShape {
   c10::ScalarType dtype = c10::ScalarType::Float;
 };
 
-bool is_global(const at::TensorBase& tensor);
+inline bool is_global(const at::TensorBase& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(kDispatchKey);
+}
 
 /// The state behind a global tensor. The caller made sure that it is one.
 TensorState& state_of(const at::TensorBase& tensor);

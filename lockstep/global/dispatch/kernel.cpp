@@ -15,25 +15,20 @@
 namespace lockstep::global {
 namespace {
 
-const Plan& plan_for(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
-                     const std::vector<TensorArgument>& inputs, MeshState& mesh) {
-  thread_local std::vector<std::int64_t> key;
-  write_key(info, arguments, key);
-  if (const Plan* known = mesh.plans().find(key)) return *known;
-  const auto asked = key;  // making a plan may run operators that write another key
-  return *mesh.plans().keep(asked, make_plan(op, info, arguments, inputs, mesh));
+void refuse_cut_off(const OpInfo& info, const TensorState& state) {
+  if (!state.cut_off) return;
+  fail(ErrorKind::unsupported, "global view",
+       "{} writes to a view whose numbers had to be fetched from other ranks, so that the tensor it is a view of would "
+       "not see it; "
+       "write to that tensor, or to a clone() of the view",
+       info.shown);
 }
 
 /// The local tensor that an in-place variant writes to: the part itself where it stays where it is, else a copy.
-at::Tensor written_part(const Plan& plan, const at::Tensor& own, const at::Tensor& input, MeshState& mesh) {
+at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& own, const at::Tensor& input,
+                        MeshState& mesh) {
   const auto& state = state_of(own);
-  if (state.cut_off) {
-    fail(ErrorKind::unsupported, "global view",
-         "{}_ writes to a view whose numbers had to be fetched from other ranks, so that the tensor it is a view of "
-         "would not see "
-         "it; write to that tensor, or to a clone() of the view",
-         plan.call.name);
-  }
+  refuse_cut_off(info, state);
   const auto* result = plan.outputs.empty() ? state.sharding : plan.outputs[0].sharding;
   if (input.is_same(state.local) && result == state.sharding) return input;
   if (!plan.overwrites) return input.clone();
@@ -41,27 +36,92 @@ at::Tensor written_part(const Plan& plan, const at::Tensor& own, const at::Tenso
                    state.local.options());
 }
 
-void prepare_out(const OpInfo& info, torch::jit::Stack& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (info.is_out[i] && arguments[i].isTensor()) {
-      arguments[i] = at::empty({0}, at::TensorOptions(arguments[i].toTensor().scalar_type()));
-    }
-  }
+/// A view of a view that was cut off is, too.
+void note_view(const at::Tensor& view, const TensorState& base) {
+  auto& state = state_of(view);
+  state.cut_off = base.cut_off || !state.local.is_alias_of(base.local);
+  state.unwritten = base.unwritten;
 }
 
 void mark_cut_off_views(const torch::jit::Stack& results, const std::vector<TensorArgument>& inputs) {
   const auto& base = state_of(inputs[0].tensor);
-  const auto mark = [&](const at::Tensor& view) {
-    auto& state = state_of(view);
-    state.cut_off = base.cut_off || !state.local.is_alias_of(base.local);
-    state.unwritten = base.unwritten;
-  };
   for (const auto& value : results) {
-    if (value.isTensor() && is_global(value.toTensor())) mark(value.toTensor());
-    if (value.isTensorList()) {
-      for (const auto& each : value.toTensorVector()) mark(each);
+    if (value.isTensor() && is_global(value.toTensor())) note_view(value.toTensor(), base);
+    if (!value.isTensorList()) continue;
+    for (const auto& view : value.toTensorVector()) note_view(view, base);
+  }
+}
+
+const at::Tensor* first_global(const torch::jit::Stack& arguments) {
+  for (const auto& value : arguments) {
+    if (value.isTensor() && is_global(value.toTensor())) return &value.toTensor();
+  }
+  return nullptr;
+}
+
+/// Nothing to bring, nothing to look up: parts in, operator, results out, all on the caller's stack.
+void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
+  c10::IValue own = stack[plan.tensor_positions.front()];
+  auto& own_state = state_of(own.toTensor());
+  if (info.written_self) refuse_cut_off(info, own_state);
+  const auto mesh = own_state.mesh;
+  for (const std::size_t position : plan.tensor_positions) {
+    at::Tensor local = state_of(stack[position].toTensor()).local;
+    stack[position] = std::move(local);
+  }
+  for (const std::size_t position : plan.device_positions) stack[position] = c10::Device(c10::kCPU);
+  if (plan.form) {
+    LocalCall call{.op = op, .stack = stack, .plan = plan, .mesh = *mesh};
+    plan.form(call);
+  } else {
+    op.callBoxed(stack);
+  }
+  if (info.written_self) own_state.unwritten = false;
+  const bool one_tensor = stack.size() == 1 && stack[0].isTensor() && stack[0].toTensor().defined();
+  if (one_tensor && info.returned_argument[0]) {
+    stack[0] = std::move(own);
+  } else if (one_tensor && plan.outputs.size() == 1) {
+    stack[0] = make_global({.mesh = mesh,
+                            .sharding = plan.outputs[0].sharding,
+                            .local = std::move(stack[0]).toTensor(),
+                            .unwritten = info.makes_unwritten},
+                           plan.outputs[0].shape);
+    if (info.is_view) note_view(stack[0].toTensor(), own_state);
+  } else {
+    torch::jit::Stack arguments(info.arguments);
+    if (info.written_self) arguments[*info.written_self] = own;
+    stack = global_results(info, plan, mesh, std::move(stack), arguments);
+    if (info.is_view) {
+      for (const auto& value : stack) {
+        if (!value.isTensorList()) continue;
+        for (const auto& view : value.toTensorVector()) note_view(view, own_state);
+      }
     }
   }
+}
+
+void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
+  const torch::jit::Stack arguments = torch::jit::pop(stack, info.arguments);
+  if (info.may_cross && copy_between_worlds(info, arguments, stack)) return;
+  const auto inputs = input_tensors(info, arguments);
+  const auto mesh = mesh_of_call(op, info, inputs);
+  const Plan* plan = mesh->plans().find(key);
+  if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));
+
+  auto locals = local_inputs(*plan, inputs, *mesh);
+  torch::jit::Stack work = arguments;
+  if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {
+    locals[0] = written_part(info, *plan, inputs[0].tensor, locals[0], *mesh);
+  }
+  replace_inputs(info, work, locals);
+  const auto& called = without_out(op, info, work, at::kCPU);
+  replace_device(work, at::kCPU);
+  LocalCall call{.op = called, .stack = work, .plan = *plan, .mesh = *mesh};
+  (plan->form ? plan->form : run_operator)(call);
+
+  auto results = global_results(info, *plan, mesh, std::move(work), arguments);
+  if (info.is_view && !inputs.empty()) mark_cut_off_views(results, inputs);
+  for (auto& result : results) stack.push_back(std::move(result));
 }
 
 }  // namespace
@@ -69,26 +129,18 @@ void mark_cut_off_views(const torch::jit::Stack& results, const std::vector<Tens
 void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const OpInfo& info = op_info(op);
-  torch::jit::Stack arguments = torch::jit::pop(*stack, op.schema().arguments().size());
-  if (copy_between_worlds(info, arguments, *stack)) return;
-  const auto inputs = input_tensors(info, arguments);
-  const auto mesh = mesh_of_call(op, info, inputs);
-  const Plan& plan = plan_for(op, info, arguments, inputs, *mesh);
-
-  auto locals = local_inputs(plan, inputs, *mesh);
-  torch::jit::Stack work = arguments;
-  if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {
-    locals[0] = written_part(plan, inputs[0].tensor, locals[0], *mesh);
+  Key key;
+  if (stack->size() == info.arguments) {
+    write_key(info, *stack, key);
+    const auto* tensor = info.may_cross ? nullptr : first_global(*stack);
+    if (tensor) {
+      const Plan* plan = state_of(*tensor).mesh->plans().find({key.data(), key.size()});
+      if (plan && plan->direct) return run_direct(op, info, *plan, *stack);
+    }
+  } else {
+    write_key(info, torch::jit::last(*stack, info.arguments).vec(), key);
   }
-  replace_inputs(info, work, locals);
-  prepare_out(info, work);
-  replace_device(work, at::kCPU);
-  LocalCall call{.op = op, .stack = work, .plan = plan, .mesh = *mesh};
-  (plan.form ? plan.form : run_operator)(call);
-
-  auto results = global_results(info, plan, mesh, std::move(work), arguments);
-  if (info.is_view && !inputs.empty()) mark_cut_off_views(results, inputs);
-  for (auto& result : results) stack->push_back(std::move(result));
+  run_planned(op, info, {key.data(), key.size()}, *stack);
 }
 
 }  // namespace lockstep::global

@@ -9,7 +9,7 @@ namespace {
 
 enum Tag : std::int64_t { kNone, kUndefined, kLocal, kGlobal, kList, kNumber, kFloat, kText, kFlag };
 
-void write_tensor(const at::Tensor& tensor, std::vector<std::int64_t>& key) {
+void write_tensor(const at::Tensor& tensor, Key& key) {
   if (!tensor.defined()) {
     key.push_back(kUndefined);
     return;
@@ -27,22 +27,22 @@ void write_tensor(const at::Tensor& tensor, std::vector<std::int64_t>& key) {
   key.push_back(static_cast<std::int64_t>(tensor.scalar_type()) * 64 + tensor.dim());
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
-  key.insert(key.end(), sizes.begin(), sizes.end());
-  key.insert(key.end(), strides.begin(), strides.end());
+  key.append(sizes.begin(), sizes.end());
+  key.append(strides.begin(), strides.end());
 }
 
-void write_value(const c10::IValue& value, std::vector<std::int64_t>& key);
+void write_value(const c10::IValue& value, Key& key);
 
-void write_list(const c10::IValue& value, std::vector<std::int64_t>& key) {
+void write_list(const c10::IValue& value, Key& key) {
   const auto items = value.toListRef();
   key.push_back(kList);
   key.push_back(static_cast<std::int64_t>(items.size()));
   for (const auto& each : items) write_value(each, key);
 }
 
-void write_value(const c10::IValue& value, std::vector<std::int64_t>& key) {
+void write_value(const c10::IValue& value, Key& key) {
   if (value.isTensor()) {
-    write_tensor(value.toTensor(), key);
+    write_tensor(value.toTensor(), key);  // a reference: nothing is counted
   } else if (value.isInt()) {
     key.push_back(kNumber);
     key.push_back(value.toInt());
@@ -67,7 +67,7 @@ void write_value(const c10::IValue& value, std::vector<std::int64_t>& key) {
 
 }  // namespace
 
-void write_key(const OpInfo& info, const torch::jit::Stack& arguments, std::vector<std::int64_t>& key) {
+void write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
   key.clear();
   key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
   for (const auto& value : arguments) write_value(value, key);

@@ -6,11 +6,15 @@
 
 #include <ATen/core/stack.h>
 
-#include <vector>
+#include <c10/util/SmallVector.h>
 
 namespace lockstep::global {
 
-/// Writes the key into `key`. The values of floating-point numbers and scalars are left out: nothing depends on them.
-void write_key(const OpInfo& info, const torch::jit::Stack& arguments, std::vector<std::int64_t>& key);
+/// A key under construction: no allocation for calls of ordinary length.
+using Key = c10::SmallVector<std::int64_t, 96>;
+
+/// Writes the key of the call whose arguments are these. The values of floating-point numbers and scalars are left out:
+/// nothing depends on them.
+void write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key);
 
 }  // namespace lockstep::global

@@ -1,5 +1,7 @@
 #include <lockstep/global/dispatch/op_info.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -21,16 +23,20 @@ OpInfo read(const c10::FunctionSchema& schema) {
   info.shown = schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
   info.overload = schema.overload_name();
   const auto& arguments = schema.arguments();
+  info.arguments = arguments.size();
   info.is_out.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (!writes(arguments[i].alias_info())) continue;
     if (arguments[i].kwarg_only() || i > 0) {
       info.is_out[i] = true;
+      info.has_out = true;
     } else {
       info.written_self = i;
     }
   }
   info.name = base_name(schema.name(), info.written_self.has_value());
+  info.makes_unwritten = info.name.starts_with("empty") || info.name.starts_with("new_empty");
+  info.may_cross = info.name == "copy" || info.name == "_to_copy";
   for (const auto& result : schema.returns()) {
     std::optional<std::size_t> back;
     if (writes(result.alias_info())) {
@@ -46,16 +52,55 @@ OpInfo read(const c10::FunctionSchema& schema) {
   return info;
 }
 
+/// The operator of the same name with the same arguments but `out`.
+std::optional<c10::OperatorHandle> functional_variant(const c10::FunctionSchema& schema,
+                                                      const std::vector<bool>& is_out) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  std::vector<c10::Argument> wanted;
+  for (std::size_t i = 0; i < is_out.size(); ++i) {
+    if (!is_out[i]) wanted.push_back(schema.arguments()[i]);
+  }
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (name.name != schema.name()) continue;
+    auto op = dispatcher.findSchema(name);
+    if (!op || op->schema().arguments().size() != wanted.size()) continue;
+    const auto& arguments = op->schema().arguments();
+    const bool same =
+        std::equal(wanted.begin(), wanted.end(), arguments.begin(), [](const c10::Argument& a, const c10::Argument& b) {
+          return a.name() == b.name() && *a.type() == *b.type() && !writes(b.alias_info());
+        });
+    if (same) return *op;
+  }
+  return std::nullopt;
+}
+
+const OpInfo& shared_info(const c10::FunctionSchema* schema) {
+  static std::mutex mutex;
+  static std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> known;
+  const std::lock_guard lock(mutex);
+  auto& info = known[schema];
+  if (!info) {
+    info = std::make_unique<OpInfo>(read(*schema));
+    if (info->has_out) info->functional = functional_variant(*schema, info->is_out);
+  }
+  return *info;
+}
+
+/// What this thread asked for lately, so that it need not ask under a lock.
+struct Lately {
+  const c10::FunctionSchema* schema = nullptr;
+  const OpInfo* info = nullptr;
+};
+constexpr std::size_t kLately = 256;
+
 }  // namespace
 
 const OpInfo& op_info(const c10::OperatorHandle& op) {
-  static std::mutex mutex;
-  static std::unordered_map<const c10::FunctionSchema*, std::unique_ptr<OpInfo>> known;
+  thread_local std::array<Lately, kLately> lately{};
   const auto* schema = &op.schema();
-  const std::lock_guard lock(mutex);
-  auto& info = known[schema];
-  if (!info) info = std::make_unique<OpInfo>(read(*schema));
-  return *info;
+  auto& place = lately[(reinterpret_cast<std::uintptr_t>(schema) / alignof(c10::FunctionSchema)) % kLately];
+  if (place.schema != schema) place = {.schema = schema, .info = &shared_info(schema)};
+  return *place.info;
 }
 
 }  // namespace lockstep::global

@@ -18,6 +18,15 @@ struct OpInfo {
   std::vector<bool> is_out;                                   ///< by argument: result memory that is not read
   std::vector<std::optional<std::size_t>> returned_argument;  ///< by return: the written argument that comes back
   bool is_view = false;                                       ///< a result shares memory with an argument
+  bool makes_unwritten = false;                               ///< empty() and its like
+  bool has_out = false;                                       ///< some argument is result memory
+  bool may_cross = false;  ///< copy_, _to_copy: may be between a global and an ordinary tensor
+  std::size_t arguments = 0;
+
+  /// The variant that returns new tensors instead of writing into `out` ones: what is called instead, because
+  /// libtorch 1.13 returns dangling references when an operator with several `out` tensors is called with its arguments
+  /// on a stack.
+  std::optional<c10::OperatorHandle> functional;
 };
 
 /// Thread-safe; the reference stays valid.

@@ -64,6 +64,21 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   }
 }
 
+/// `plan` redistributes nothing.
+void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::Stack& arguments,
+                             const std::vector<TensorArgument>& inputs) {
+  if (info.has_out || plan.overwrites) return;
+  if (info.written_self && plan.outputs.at(0).sharding != plan.inputs.at(0)) return;
+  for (const auto& each : inputs) {
+    if (!arguments[each.position].isTensor()) return;
+    if (is_global(each.tensor)) plan.tensor_positions.push_back(each.position);
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].isDevice() && arguments[i].toDevice().type() == kDeviceType) plan.device_positions.push_back(i);
+  }
+  plan.direct = !plan.tensor_positions.empty();
+}
+
 }  // namespace
 
 bool strict() {
@@ -88,16 +103,17 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   const auto now = placements_of(inputs, mesh);
   const auto choice = choose(shapes ? rule : nullptr, plan.call, now,
                              wanted_outputs(info, arguments, plan.call.outputs.size()), mesh.sizes());
-  plan.plain = true;
+  bool plain = shapes.has_value();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     plan.inputs.push_back(is_global(inputs[i].tensor) ? mesh.intern(choice.inputs[i]) : nullptr);
-    if (plan.inputs[i] && plan.inputs[i] != state_of(inputs[i].tensor).sharding) plan.plain = false;
+    if (plan.inputs[i] && plan.inputs[i] != state_of(inputs[i].tensor).sharding) plain = false;
   }
   plan.overwrites = choice.unread_self;
   for (std::size_t i = 0; shapes && i < shapes->size(); ++i) {
     plan.outputs.push_back({.shape = (*shapes)[i], .sharding = mesh.intern(choice.outputs[i])});
   }
   plan.form = find_local_form(info.name);
+  if (plain) make_direct_if_possible(plan, info, arguments, inputs);
   return plan;
 }
 

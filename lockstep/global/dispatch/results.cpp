@@ -61,10 +61,6 @@ c10::IValue wrap_value(Wrapper& wrapper, const c10::IValue& value) {
   return list;
 }
 
-bool makes_unwritten(const OpInfo& info) {
-  return info.name.starts_with("empty") || info.name.starts_with("new_empty");
-}
-
 }  // namespace
 
 void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
@@ -84,7 +80,7 @@ void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& 
 
 torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std::shared_ptr<MeshState>& mesh,
                                  torch::jit::Stack results, const torch::jit::Stack& own) {
-  Wrapper wrapper(plan, mesh, makes_unwritten(info));
+  Wrapper wrapper(plan, mesh, info.makes_unwritten);
   torch::jit::Stack wrapped;
   wrapped.reserve(results.size());
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -27,14 +27,10 @@ std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandl
   std::vector<at::Tensor> metas;
   for (const auto& each : input_tensors(info, arguments)) metas.push_back(as_meta(each.tensor));
   replace_inputs(info, arguments, metas);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (info.is_out[i] && arguments[i].isTensor()) {
-      arguments[i] = at::empty({0}, arguments[i].toTensor().options().device(at::kMeta));
-    }
-  }
+  const auto& called = without_out(op, info, arguments, at::kMeta);
   replace_device(arguments, at::kMeta);
   try {
-    op.callBoxed(arguments);
+    called.callBoxed(arguments);
   } catch (const c10::Error&) {
     return std::nullopt;  // no such kernel; wrong arguments are found by the real one
   }

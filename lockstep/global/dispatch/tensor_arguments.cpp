@@ -1,5 +1,7 @@
 #include <lockstep/global/dispatch/tensor_arguments.h>
 
+#include <ATen/ATen.h>
+
 namespace lockstep::global {
 namespace {
 
@@ -48,6 +50,21 @@ void replace_inputs(const OpInfo& info, torch::jit::Stack& arguments, const std:
       value = std::move(list);
     }
   }
+}
+
+const c10::OperatorHandle& without_out(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack& arguments,
+                                       c10::Device device) {
+  if (!info.has_out) return op;
+  torch::jit::Stack kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!info.is_out[i]) {
+      kept.push_back(std::move(arguments[i]));
+    } else if (!info.functional) {
+      kept.push_back(at::empty({0}, at::TensorOptions(device).dtype(arguments[i].toTensor().scalar_type())));
+    }
+  }
+  arguments = std::move(kept);
+  return info.functional ? *info.functional : op;
 }
 
 }  // namespace lockstep::global

@@ -22,4 +22,9 @@ std::vector<TensorArgument> input_tensors(const OpInfo& info, const torch::jit::
 /// The arguments with each input tensor replaced by the next of `locals`, which has one for each of input_tensors().
 void replace_inputs(const OpInfo& info, torch::jit::Stack& arguments, const std::vector<at::Tensor>& locals);
 
+/// Makes the arguments of an `out` variant those of the variant that returns new tensors, or, where there is none,
+/// gives it empty tensors like the given ones on `device` to write to. Returns the operator to call.
+const c10::OperatorHandle& without_out(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack& arguments,
+                                       c10::Device device);
+
 }  // namespace lockstep::global

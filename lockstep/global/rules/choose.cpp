@@ -6,14 +6,14 @@
 namespace lockstep::global {
 namespace {
 
-/// Cutting a part out of a replicated value sends nothing but is not free: below any byte that is sent, above nothing.
+/// No change is free, also where nothing is sent: cutting a part out of a replicated value, or an axis of one rank.
 constexpr double kCut = 1e-6;
 
 double cost_of_input(const Placement& now, const std::optional<Placement>& needed, double bytes, int ranks) {
   if (!needed || now == *needed) return 0;
   if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: a sum is better finished than spread
   if (now.is_replicate()) return kCut * bytes;
-  return traffic(now, *needed, bytes, ranks);
+  return traffic(now, *needed, bytes, ranks) + kCut * bytes;
 }
 
 /// Output `placement` where `wanted` is asked for: turning one into the other afterwards.
