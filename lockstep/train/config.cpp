@@ -21,7 +21,13 @@ void describe(ConfigFields& fields, SystemConfig& c) {
 }
 
 void describe(ConfigFields& fields, ParallelConfig& c) {
-  fields.field("mode", c.mode, one_of({"data_parallel", "stand_alone"}), "stand_alone: one process, no communication");
+  fields.field("mode", c.mode, one_of({"data_parallel", "semi_auto", "stand_alone"}),
+               "semi_auto: one logical model over parallel.mesh; stand_alone: one process, no communication");
+  fields.field("mesh", c.mesh, anything(),
+               "semi_auto: axes and their ranks, e.g. {data: 2, model: 4}; null: {data: all}");
+  fields.field(
+      "shard", c.shard, anything(),
+      "semi_auto: parameters by name, e.g. {fc.weight: {model: 0}, \"layer4.*\": \"[Shard(0), Replicate()]\"}");
   fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
                "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");

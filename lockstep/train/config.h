@@ -33,6 +33,8 @@ struct ParallelConfig {
   bool shard_optimizer = false;
   std::string buffers = "broadcast";
   bool check_collectives = false;
+  ConfigNode mesh;  ///< see mesh_config.h
+  ConfigNode shard;
   double timeout_s = 600;
   double start_timeout_s = 300;
   ConfigNode nodes;

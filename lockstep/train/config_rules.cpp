@@ -1,6 +1,7 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/mesh_config.h>
 
 #include <fmt/ranges.h>
 
@@ -84,6 +85,7 @@ void check_run_config(const RunConfig& config) {
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
   node_list_of(config.parallel);
+  check_parallel(config);
 }
 
 RunConfig read_run_config(const ConfigSource& source) {

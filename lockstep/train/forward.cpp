@@ -11,7 +11,11 @@ ForwardOptions forward_options(const RunConfig& config, const c10::Device& devic
 
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options) {
-  const auto [pictures, labels] = to_tensors(batch, options.device, options.channels_last);
+  auto [pictures, labels] = to_tensors(batch, options.device, options.channels_last);
+  if (options.place) {
+    pictures = options.place(pictures);
+    labels = options.place(labels);
+  }
   at::Tensor logits;
   {
     const Bfloat16Autocast autocast(options.bfloat16, options.device.is_cuda());

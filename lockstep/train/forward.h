@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 
 namespace lockstep::train {
@@ -18,6 +19,7 @@ struct ForwardOptions {
   bool channels_last = false;
   bool bfloat16 = false;
   c10::Device device{c10::DeviceType::CPU};
+  std::function<at::Tensor(const at::Tensor&)> place{};  ///< applied to pictures and labels, when given
 };
 
 ForwardOptions forward_options(const RunConfig& config, const c10::Device& device);
@@ -28,7 +30,7 @@ struct ForwardResult {
   at::Tensor loss;    ///< scalar: mean over the batch
 };
 
-/// The batch must not be empty.
+/// The batch must not be empty, unless options.place makes one batch of several ranks'.
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options);
 

@@ -55,23 +55,23 @@ std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Grou
   return ResumePoint{std::move(*shared), own ? std::move(own->remarks) : std::vector<std::string>()};
 }
 
-Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module, const NamedTensors& optimizer_state,
+Checkpoint take_checkpoint(const RunState& state, const NamedTensors& model_state, const NamedTensors& optimizer_state,
                            const Group& group) {
   const auto generators = gather(generator_state().unsqueeze(0), group, 0);
   Checkpoint checkpoint{state, {}};
   if (group.rank() != 0) return checkpoint;
-  add_part(checkpoint.tensors, "model", module_state(module));
+  add_part(checkpoint.tensors, "model", model_state);
   add_part(checkpoint.tensors, "optimizer", optimizer_state);
   checkpoint.tensors.emplace(kGenerators, generators);
   return checkpoint;
 }
 
-void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed) {
+void restore_generator(const Checkpoint& checkpoint, int rank, std::int64_t seed) {
   const auto found = checkpoint.tensors.find(kGenerators);
-  if (found == checkpoint.tensors.end() || group.rank() >= found->second.size(0)) {
-    seed_rank(seed, group.rank(), checkpoint.state.step);
+  if (found == checkpoint.tensors.end() || rank >= found->second.size(0)) {
+    seed_rank(seed, rank, checkpoint.state.step);
   } else {
-    set_generator_state(found->second[group.rank()].clone());
+    set_generator_state(found->second[rank].clone());
   }
 }
 

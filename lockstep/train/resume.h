@@ -9,10 +9,6 @@
 #include <string>
 #include <vector>
 
-namespace torch::nn {
-class Module;
-}
-
 namespace lockstep::train {
 
 struct ResumePoint {
@@ -26,12 +22,12 @@ struct ResumePoint {
 std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
 
 /// Everything a checkpoint holds, of the run as it stands. Gathers the ranks' generators: a collective. Only rank 0
-/// gets tensors; they share memory with model and optimizer.
-Checkpoint take_checkpoint(const RunState& state, const torch::nn::Module& module, const NamedTensors& optimizer_state,
+/// gets tensors; they share memory with those given.
+Checkpoint take_checkpoint(const RunState& state, const NamedTensors& model_state, const NamedTensors& optimizer_state,
                            const Group& group);
 
-/// Puts this rank's generator back. With more ranks than the checkpoint's run had, the generators of those beyond are
-/// seeded from (seed, rank, step).
-void restore_generator(const Checkpoint& checkpoint, const Group& group, std::int64_t seed);
+/// Puts the generator back that rank `rank` had. With more ranks than the checkpoint's run had, the generators of those
+/// beyond are seeded from (seed, rank, step).
+void restore_generator(const Checkpoint& checkpoint, int rank, std::int64_t seed);
 
 }  // namespace lockstep::train

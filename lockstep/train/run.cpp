@@ -34,10 +34,10 @@ GroupOptions group_options(const ParallelConfig& config) {
 }
 
 void require_mode_fits(const RunConfig& config, const World& world) {
-  if (config.parallel.mode == "data_parallel" || world.size == 1) return;
+  if (config.parallel.mode != "stand_alone" || world.size == 1) return;
   fail(ErrorKind::config, "parallel.mode",
        "stand_alone is for one process, but this is {}; start one, or use "
-       "parallel.mode=data_parallel",
+       "parallel.mode=data_parallel or semi_auto",
        describe(world));
 }
 
@@ -87,12 +87,12 @@ void require_equal_replicas(const std::string& hash, const Group& group) {
   }
 }
 
-RunResult make_result(const Session& session, const Group& group) {
+RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group) {
   const auto& state = session.state();
   return {.evaluation = state.evaluations.back(),
           .evaluations = state.evaluations,
           .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
-          .params_sha256 = params_sha256(session.module()),
+          .params_sha256 = sha256_of(model_state),
           .world_size = group.size(),
           .steps = state.step,
           .epochs = state.epoch,
@@ -101,10 +101,11 @@ RunResult make_result(const Session& session, const Group& group) {
           .device = session.device().str()};
 }
 
-void leave_results(const RunConfig& config, const WorkDir& work_dir, const Session& session, const RunResult& result) {
+void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
+                   const RunResult& result) {
   if (config.checkpoint.export_weights) {
-    save_weights(session.module(), work_dir.weights(),
-                 {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
+    save_safetensors(work_dir.weights(), model_state,
+                     {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
   }
   write_result(work_dir.result(), result, config);
 }
@@ -149,9 +150,10 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   if (!session.train(make_callbacks(config, work_dir, session, console, world.rank), *signals)) {
     return end_early(config, session, signals, console);
   }
-  const auto result = make_result(session, group);
+  const auto model_state = session.model_state();
+  const auto result = make_result(session, model_state, group);
   require_equal_replicas(result.params_sha256, group);
-  if (world.rank == 0) leave_results(config, work_dir, session, result);
+  if (world.rank == 0) leave_results(config, work_dir, model_state, result);
   tell(console, fmt::format("done: accuracy {:.4f}, loss {:.4f}, {:.1f} samples/s; see {}", result.evaluation.accuracy,
                             result.evaluation.loss, result.samples_per_s, config.system.work_dir));
   return result;

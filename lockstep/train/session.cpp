@@ -1,7 +1,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/train/checkpoint_folder.h>
-#include <lockstep/train/evaluate.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
@@ -17,16 +16,6 @@
 namespace lockstep::train {
 namespace {
 
-DataParallelOptions parallel_options(const ParallelConfig& config) {
-  constexpr double kMiB = 1024.0 * 1024.0;
-  DataParallelOptions options;
-  options.gradients_mean = config.gradients_mean;
-  options.bucket_bytes = std::max<std::int64_t>(1, std::llround(config.bucket_mb * kMiB));
-  options.first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB));
-  options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
-  return options;
-}
-
 bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
 
 }  // namespace
@@ -35,10 +24,11 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
     : config_(config),
       group_(group),
       console_(console),
-      train_data_(load_train_data(config, group.rank(), group.size())),
-      eval_data_(load_eval_data(config, group.rank(), group.size())),
+      share_(data_share(config, group)),
+      train_data_(load_train_data(config, share_.index, share_.count)),
+      eval_data_(load_eval_data(config, share_.index, share_.count)),
       plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
-      settings_(run_settings(config, group.size(), train_data_.dataset->size())),
+      settings_(run_settings(config, share_.count, train_data_.dataset->size())),
       options_(forward_options(config, choose_device(config.system, group.world()))),
       model_(make_model(config, options_.device)),
       resumed_(find_resume_point(config, group)) {
@@ -47,16 +37,14 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
                                plan_.schedule.warmup_steps, plan_.total_steps));
   }
   restore_weights();
-  parallel_.emplace(model_.module, group_, parallel_options(config.parallel));
-  updater_.emplace(config.optimizer, *parallel_, config.parallel.shard_optimizer);
+  parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
-    updater_->load(part_of(resumed_->checkpoint.tensors, "optimizer"));
-    restore_generator(resumed_->checkpoint, group_, config.system.seed);
+    parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
+    restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
   } else {
-    seed_rank(config.system.seed, group_.rank(), 0);
+    seed_rank(config.system.seed, parallel_->random_stream(), 0);
   }
   resumed_.reset();
-  step_.emplace(model_, *parallel_, *updater_, options_, config.train.clip_norm);
   loader_ = train_data_.make_loader();
 }
 
@@ -72,7 +60,7 @@ void Session::restore_weights() {
     tell(console_, fmt::format("{} of {} steps are done", state_.step, plan_.total_steps));
     load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
   } else if (config_.model.weights && group_.rank() == 0) {
-    // The others get them from DataParallel.
+    // The others get them when the run is made parallel.
     load_weights(*model_.module, *config_.model.weights);
     tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
   }
@@ -145,14 +133,14 @@ StepReport Session::train_step(const StopSignals& signals) {
   const auto first = state_.step_in_epoch * config_.train.accumulate;
   const auto batches = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
   for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
-  const auto losses = step_->run({.batches = batches,
-                                  .pictures = report.samples,
-                                  .lr = report.lr,
-                                  .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
-                                  .signals = &signals,
-                                  .epoch = report.epoch,
-                                  .step_in_epoch = report.step_in_epoch},
-                                 *loader_);
+  const auto losses = parallel_->step({.batches = batches,
+                                       .pictures = report.samples,
+                                       .lr = report.lr,
+                                       .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
+                                       .signals = &signals,
+                                       .epoch = report.epoch,
+                                       .step_in_epoch = report.step_in_epoch},
+                                      *loader_);
   report.local_loss = losses.local;
   report.loss = losses.global;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -165,9 +153,8 @@ StepReport Session::train_step(const StopSignals& signals) {
 }
 
 void Session::evaluate_now(const Callbacks& callbacks) {
-  parallel_->synchronize_buffers();
   const auto loader = eval_data_.make_loader();
-  auto evaluation = evaluate(model_, *loader, group_, options_);
+  auto evaluation = parallel_->evaluate(*loader);
   evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
   evaluation.step = state_.step;
   state_.evaluations.push_back(evaluation);
@@ -177,8 +164,7 @@ void Session::evaluate_now(const Callbacks& callbacks) {
 void Session::save_now() {
   const auto& checkpoint = config_.checkpoint;
   if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
-  parallel_->synchronize_buffers();
-  const auto content = take_checkpoint(state_, *model_.module, updater_->state(), group_);
+  const auto content = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
   if (group_.rank() == 0) save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
   saved_step_ = state_.step;
 }

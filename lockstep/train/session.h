@@ -2,16 +2,15 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/console.h>
 #include <lockstep/train/fault.h>
 #include <lockstep/train/forward.h>
+#include <lockstep/train/parallel_run.h>
 #include <lockstep/train/plan.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_state.h>
-#include <lockstep/train/training_step.h>
 
 #include <cstdint>
 #include <memory>
@@ -33,13 +32,14 @@ class Session {
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
-  torch::nn::Module& module() const { return *model_.module; }
+  /// Parameters and buffers of the whole model. A collective.
+  NamedTensors model_state() const { return parallel_->model_state(); }
 
  private:
   void restore_weights();
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
-  bool asked_to_end() const { return parallel_->hands_raised() > 0; }
+  bool asked_to_end() const { return parallel_->asked_to_end(); }
   void evaluate_if_owed(const Callbacks& callbacks);
   void evaluate_now(const Callbacks& callbacks);
   void save_now();
@@ -48,6 +48,7 @@ class Session {
   const RunConfig& config_;
   Group group_;
   Console& console_;
+  DataShare share_;
   RankData train_data_;
   RankData eval_data_;
   RunPlan plan_;
@@ -57,9 +58,7 @@ class Session {
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
-  std::optional<DataParallel> parallel_;
-  std::optional<Updater> updater_;
-  std::optional<TrainingStep> step_;
+  std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<data::Loader> loader_;
   std::optional<Fault> fault_ = find_fault(current_environment());
 };

@@ -174,18 +174,18 @@ TEST(Resume, EachRankGetsItsRandomNumbersBack) {
     torch::nn::Linear model(2, 2);
     seed_rank(1, rank.rank(), 0);
     torch::rand({5});
-    auto saved = take_checkpoint({}, *model, {}, rank.group());
+    auto saved = take_checkpoint({}, module_state(*model), {}, rank.group());
     const auto numbers = torch::rand({4});
     auto shared = share_checkpoint(std::move(saved), rank.group());
     ASSERT_TRUE(shared);
-    restore_generator(*shared, rank.group(), 1);
+    restore_generator(*shared, rank.rank(), 1);
     EXPECT_TRUE(torch::equal(torch::rand({4}), numbers));
     const auto all = all_gather(numbers.unsqueeze(0), rank.group());
     EXPECT_FALSE(torch::equal(all[0], all[1]));
     EXPECT_FALSE(torch::equal(all[1], all[2]));
     // A run that had two ranks only: the third starts a sequence of its own.
     shared->tensors["generators"] = shared->tensors["generators"].slice(0, 0, 2);
-    restore_generator(*shared, rank.group(), 1);
+    restore_generator(*shared, rank.rank(), 1);
     EXPECT_EQ(torch::equal(torch::rand({4}), numbers), rank.rank() < 2);
   });
 }

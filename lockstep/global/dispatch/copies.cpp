@@ -20,8 +20,8 @@ bool copy_in_place(const torch::jit::Stack& arguments, torch::jit::Stack& result
   if (is_global(self) == is_global(source)) return false;
   if (is_global(self)) {
     auto& state = state_of(self);
-    assign(self, source.expand(self.sizes()).to(self.scalar_type(), /*non_blocking=*/false, /*copy=*/true),
-           shape_of(self), state.mesh->replicated());
+    const auto whole = source.expand(self.sizes()).to(self.scalar_type());
+    assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self), state.sharding);
   } else {
     self.copy_(whole_of(source));
   }

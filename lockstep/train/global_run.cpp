@@ -1,0 +1,117 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/train/global_run.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace lockstep::train {
+namespace {
+
+NamedTensors whole(NamedTensors tensors) {
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {
+    if (is_global(tensor)) tensor = full(tensor.detach());
+  }
+  return tensors;
+}
+
+GradientReductionOptions reduction_options(const ParallelConfig& config) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  return {.bucket_bytes = std::max<std::int64_t>(1, std::llround(config.bucket_mb * kMiB)),
+          .first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB))};
+}
+
+std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, parameter] : parameters) tensors.push_back(parameter);
+  return tensors;
+}
+
+}  // namespace
+
+GlobalRun::GlobalRun(const RunConfig& config, const models::Classifier& model, const Group& group,
+                     const ForwardOptions& options)
+    : model_(model),
+      group_(group),
+      layout_(mesh_layout(config.parallel, group.size())),
+      mesh_(group, layout_.sizes, layout_.names),
+      options_(options),
+      clip_norm_(config.train.clip_norm),
+      gradient_scale_(config.parallel.gradients_mean ? 1.0 : group.size()) {
+  options_.place = [mesh = mesh_, placements = batch_placements(layout_)](const at::Tensor& tensor) {
+    return to_global(tensor, mesh, placements);
+  };
+  distribute_module(*model_.module, mesh_, module_plan(config.parallel, layout_),
+                    {.gradients = reduction_options(config.parallel)});
+  parameters_ = trainable_parameters(*model_.module);
+  optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));
+}
+
+GlobalRun::~GlobalRun() = default;
+
+StepLosses GlobalRun::step(const StepRequest& request, data::Loader& loader) {
+  const auto pictures = static_cast<double>(request.pictures);
+  double mean_loss = 0;
+  model_.module->zero_grad(/*set_to_none=*/true);
+  for (std::int64_t i = 0; i < request.batches; ++i) {
+    const auto result = forward(model_, loader.next(), options_);
+    const double share = static_cast<double>(result.labels.size(0)) / pictures;
+    const auto value = result.loss.item<double>();
+    if (!std::isfinite(value)) {
+      fail(ErrorKind::numeric, "train",
+           "epoch: {} step: {}, loss is {}; training cannot go on. A lower optimizer.lr, a warm-up or train.clip_norm "
+           "may help",
+           request.epoch, request.step_in_epoch, value);
+    }
+    mean_loss += value * share;
+    const double scale = share * gradient_scale_;
+    (scale == 1.0 ? result.loss : result.loss * scale).backward();
+  }
+  agree_on_end(request.signals);
+  if (clip_norm_ > 0) torch::nn::utils::clip_grad_norm_(tensors_of(parameters_), clip_norm_);
+  set_learning_rate(*optimizer_, request.lr);
+  optimizer_->step();
+  return {.local = mean_loss, .global = mean_loss};
+}
+
+void GlobalRun::agree_on_end(const StopSignals* signals) {
+  auto hands = torch::full({1}, signals != nullptr && signals->noted() ? 1 : 0, torch::kInt);
+  all_reduce(hands, group_);
+  asked_to_end_ = hands.item<int>() > 0;
+}
+
+Evaluation GlobalRun::evaluate(data::Loader& loader) {
+  const auto start = std::chrono::steady_clock::now();
+  const torch::NoGradGuard no_grad;
+  Evaluation evaluation;
+  std::int64_t correct = 0;
+  double loss = 0;
+  model_.module->eval();
+  loader.start(0);
+  while (const auto batch = loader.next()) {
+    const auto result = forward(model_, batch, options_);
+    correct += (result.logits.argmax(1) == result.labels).sum().item<std::int64_t>();
+    loss += result.loss.item<double>() * static_cast<double>(result.labels.size(0));
+    evaluation.samples += result.labels.size(0);
+  }
+  model_.module->train();
+  evaluation.accuracy = static_cast<double>(correct) / static_cast<double>(evaluation.samples);
+  evaluation.loss = loss / static_cast<double>(evaluation.samples);
+  evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return evaluation;
+}
+
+NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }
+
+NamedTensors GlobalRun::optimizer_state() { return whole(train::optimizer_state(*optimizer_, parameters_)); }
+
+void GlobalRun::load_optimizer_state(const NamedTensors& state) {
+  train::load_optimizer_state(*optimizer_, parameters_, state);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,173 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/train/mesh_config.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kDataAxis = "data";
+
+[[noreturn]] void wrong(const ConfigNode& node, const std::string& message) {
+  throw Error(ErrorKind::config, "config", message, node.position);
+}
+
+std::optional<std::int64_t> integer_of(const ConfigNode& node) {
+  if (node.kind != ConfigNode::Kind::scalar || node.quoted) return std::nullopt;
+  return parse_integer(node.scalar);
+}
+
+std::size_t axis_of(const MeshLayout& mesh, const ConfigNode& place, const std::string& name) {
+  const auto found = std::find(mesh.names.begin(), mesh.names.end(), name);
+  if (found == mesh.names.end()) {
+    wrong(place,
+          fmt::format("parallel.shard: parallel.mesh has no axis '{}', only {}", name, fmt::join(mesh.names, ", ")));
+  }
+  return static_cast<std::size_t>(found - mesh.names.begin());
+}
+
+Placements by_axes(const ConfigNode& node, const MeshLayout& mesh) {
+  Placements placements(mesh.sizes.size());
+  for (const auto& [axis, value] : node.entries) {
+    const auto dim = integer_of(value);
+    if (!dim || *dim < 0) {
+      wrong(value, fmt::format("parallel.shard: axis '{}' divides a dimension, a number from 0, not {}", axis,
+                               describe_found(value)));
+    }
+    placements[axis_of(mesh, value, axis)] = Shard(*dim);
+  }
+  return placements;
+}
+
+Placements by_text(const ConfigNode& node, const MeshLayout& mesh) {
+  try {
+    auto placements = parse_placements(node.scalar);
+    if (placements.size() != mesh.sizes.size()) {
+      wrong(node, fmt::format("parallel.shard: '{}' has {} placements, the mesh {} axes; one for each is needed",
+                              node.scalar, placements.size(), mesh.sizes.size()));
+    }
+    return placements;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_argument) throw;
+    wrong(node, "parallel.shard: " + error.message());
+  }
+}
+
+/// A list such as [S0, R], item by item.
+Placements by_list(const ConfigNode& node, const MeshLayout& mesh) {
+  ConfigNode text = node;
+  text.kind = ConfigNode::Kind::scalar;
+  for (const auto& item : node.items) text.scalar += (text.scalar.empty() ? "" : ",") + item.scalar;
+  return by_text(text, mesh);
+}
+
+Placements placements_of(const ConfigNode& node, const MeshLayout& mesh) {
+  switch (node.kind) {
+    case ConfigNode::Kind::map: return by_axes(node, mesh);
+    case ConfigNode::Kind::scalar: return by_text(node, mesh);
+    case ConfigNode::Kind::list: return by_list(node, mesh);
+    case ConfigNode::Kind::null: break;
+  }
+  wrong(node, "parallel.shard: expected placements such as '[Replicate(), Shard(0)]', or {model: 0}, found nothing");
+}
+
+void fill_in_the_rest(MeshLayout& mesh, int world_size) {
+  int known = 1;
+  int* rest = nullptr;
+  for (auto& size : mesh.sizes) {
+    if (size == -1) {
+      rest = &size;
+    } else {
+      known *= size;
+    }
+  }
+  if (rest != nullptr) *rest = world_size / known;
+}
+
+}  // namespace
+
+bool is_global_mode(const ParallelConfig& config) { return config.mode == "semi_auto"; }
+
+MeshLayout mesh_layout(const ParallelConfig& config, int world_size) {
+  MeshLayout mesh;
+  if (config.mesh.kind == ConfigNode::Kind::null) return {{world_size}, {kDataAxis}};
+  if (config.mesh.kind != ConfigNode::Kind::map || config.mesh.entries.empty()) {
+    wrong(config.mesh,
+          fmt::format("parallel.mesh: expected axes with their sizes, such as {{data: 2, model: 4}}, found {}",
+                      describe_found(config.mesh)));
+  }
+  for (const auto& [name, value] : config.mesh.entries) {
+    const auto size = integer_of(value);
+    const bool second_rest = size == -1 && std::count(mesh.sizes.begin(), mesh.sizes.end(), -1) > 0;
+    if (!size || *size == 0 || *size < -1 || *size > 1 << 20 || second_rest) {
+      wrong(value, fmt::format("parallel.mesh.{}: expected a number of ranks, or -1 on one axis for the rest, found {}",
+                               name, describe_found(value)));
+    }
+    mesh.names.push_back(name);
+    mesh.sizes.push_back(static_cast<int>(*size));
+  }
+  fill_in_the_rest(mesh, world_size);
+  std::int64_t ranks = 1;
+  for (const int size : mesh.sizes) ranks *= size;
+  if (ranks != world_size) {
+    wrong(config.mesh, fmt::format("parallel.mesh: {} makes {} ranks, but {} were started",
+                                   fmt::join(mesh.sizes, " x "), ranks, world_size));
+  }
+  return mesh;
+}
+
+ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh) {
+  if (config.shard.kind == ConfigNode::Kind::null) return {};
+  if (config.shard.kind != ConfigNode::Kind::map) {
+    wrong(config.shard, fmt::format("parallel.shard: expected names of parameters with their placements, found {}",
+                                    describe_found(config.shard)));
+  }
+  ModulePlan plan;
+  for (const auto& [pattern, value] : config.shard.entries) plan.emplace_back(pattern, placements_of(value, mesh));
+  return plan;
+}
+
+void check_parallel(const RunConfig& config) {
+  const auto& parallel = config.parallel;
+  const auto refuse = [](const std::string& message) { throw Error(ErrorKind::config, "config", message); };
+  if (!is_global_mode(parallel)) {
+    if (parallel.mesh.kind != ConfigNode::Kind::null || parallel.shard.kind != ConfigNode::Kind::null) {
+      refuse("parallel.mesh and parallel.shard are for parallel.mode semi_auto; set that, or remove them");
+    }
+    return;
+  }
+  if (parallel.shard_optimizer) {
+    refuse(
+        "parallel.shard_optimizer is for data_parallel; in mode semi_auto, parameters that are sharded along `data` "
+        "have "
+        "their optimizer state sharded, too");
+  }
+  if (config.model.channels_last) refuse("model.channels_last is not available in parallel.mode semi_auto");
+  if (config.model.autocast != "none") refuse("model.autocast is not available in parallel.mode semi_auto");
+}
+
+DataShare global_data_share(const ParallelConfig& config, int rank, int world_size) {
+  const auto mesh = mesh_layout(config, world_size);
+  DataShare share;
+  int stride = 1;
+  for (std::size_t axis = mesh.sizes.size(); axis-- > 0;) {
+    if (mesh.names[axis] == kDataAxis) share = {.index = rank / stride % mesh.sizes[axis], .count = mesh.sizes[axis]};
+    stride *= mesh.sizes[axis];
+  }
+  return share;
+}
+
+Placements batch_placements(const MeshLayout& mesh) {
+  Placements placements(mesh.sizes.size());
+  for (std::size_t axis = 0; axis < mesh.names.size(); ++axis) {
+    if (mesh.names[axis] == kDataAxis) placements[axis] = Shard(0);
+  }
+  return placements;
+}
+
+}  // namespace lockstep::train

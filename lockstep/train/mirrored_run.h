@@ -1,0 +1,31 @@
+// A run in which every rank holds a replica of the model.
+#pragma once
+
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/parallel_run.h>
+#include <lockstep/train/updater.h>
+
+namespace lockstep::train {
+
+class MirroredRun final : public ParallelRun {
+ public:
+  MirroredRun(const RunConfig& config, const models::Classifier& model, const Group& group,
+              const ForwardOptions& options);
+
+  StepLosses step(const StepRequest& request, data::Loader& loader) override { return step_.run(request, loader); }
+  bool asked_to_end() const override { return parallel_.hands_raised() > 0; }
+  Evaluation evaluate(data::Loader& loader) override;
+  NamedTensors model_state() override;
+  NamedTensors optimizer_state() override { return updater_.state(); }
+  void load_optimizer_state(const NamedTensors& state) override { updater_.load(state); }
+  int random_stream() const override { return parallel_.group().rank(); }
+
+ private:
+  const models::Classifier& model_;
+  ForwardOptions options_;
+  DataParallel parallel_;
+  Updater updater_;
+  TrainingStep step_;
+};
+
+}  // namespace lockstep::train

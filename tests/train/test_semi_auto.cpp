@@ -1,0 +1,89 @@
+// Runs in the global view: the same file, the same numbers, whatever the mesh and the placements.
+#include <lockstep/base/error.h>
+#include <lockstep/train/mesh_config.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "train/small_run.h"
+
+namespace lockstep::test {
+namespace {
+
+void expect_same_losses(const SmallRun& run, const std::string& got, const std::string& expected) {
+  const auto a = run.losses(got);
+  const auto b = run.losses(expected);
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].first, b[i].first);
+    EXPECT_NEAR(a[i].second, b[i].second, 1e-4 * std::abs(b[i].second)) << got << ", step " << a[i].first;
+  }
+}
+
+/// The global batch is 8 pictures in all of these, as in SmallRun::config on one rank.
+train::RunConfig semi_auto(const SmallRun& run, const std::string& name, int data_ranks,
+                           std::vector<std::string> overrides) {
+  overrides.emplace_back("parallel.mode=semi_auto");
+  overrides.emplace_back("data.batch_size=" + std::to_string(8 / data_ranks));
+  return run.config(name, std::move(overrides));
+}
+
+TEST(SemiAuto, TrainsAsOneDeviceDoes) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(2, semi_auto(run, "data", 2, {}));
+  run.run(2, semi_auto(run, "zero", 2, {"parallel.shard={\"*\": {data: 0}}"}));
+  run.run(2,
+          semi_auto(run, "model", 1, {"parallel.mesh={data: 1, model: -1}", "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  for (const auto* each : {"data", "zero", "model"}) {
+    expect_same_losses(run, each, "alone");
+    EXPECT_EQ(run.result(each)["eval_accuracy"], run.result("alone")["eval_accuracy"]) << each;
+    EXPECT_EQ(run.result(each)["world_size"], 2);
+  }
+}
+
+TEST(SemiAuto, ATwoDimensionalMesh) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(4, semi_auto(run, "both", 2,
+                       {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": \"[Replicate(), Shard(0)]\"}"}));
+  expect_same_losses(run, "both", "alone");
+}
+
+TEST(SemiAuto, GoesOnFromTheCheckpointOfAnotherMesh) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(1, run.config("resumed", {"data.batch_size=8", "train.epochs=1"}));
+  run.run(2, semi_auto(run, "resumed", 2, {"parallel.shard={\"*weight\": {data: 1}}"}));
+  expect_same_losses(run, "resumed", "alone");
+}
+
+TEST(SemiAuto, MistakesAreNamed) {
+  const SmallRun run;
+  const auto error_of = [&](const std::vector<std::string>& overrides) -> std::string {
+    try {
+      const auto config = run.config("wrong", overrides);
+      train::module_plan(config.parallel, train::mesh_layout(config.parallel, 4));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto expect = [&](const std::string& override_text, const std::string& part) {
+    EXPECT_NE(error_of({"parallel.mode=semi_auto", override_text}).find(part), std::string::npos)
+        << override_text << ": " << error_of({"parallel.mode=semi_auto", override_text});
+  };
+  expect("parallel.mesh={data: 3}", "3 makes 3 ranks, but 4 were started");
+  expect("parallel.mesh={data: two}", "expected a number of ranks");
+  expect("parallel.mesh=[4]", "expected axes with their sizes");
+  expect("parallel.shard={fc: {model: 0}}", "has no axis 'model', only data");
+  expect("parallel.shard={fc: \"S0,R\"}", "has 2 placements, the mesh 1 axes");
+  expect("parallel.shard={fc: Sharded}", "is not a placement");
+  expect("parallel.shard_optimizer=true", "parallel.shard_optimizer is for data_parallel");
+  EXPECT_NE(error_of({"parallel.mesh={data: 4}"}).find("for parallel.mode semi_auto"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::test
