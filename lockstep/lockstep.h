@@ -1,5 +1,6 @@
 // All of Lockstep that a program needs: who am I (world), groups and collectives (comm), data parallel training
-// (mirrored), and the parts of a training run (data, models, train). Heavy headers of libtorch are not included here.
+// (mirrored), tensors that many ranks hold together (global), and the parts of a training run (data, models, train).
+// Heavy headers of libtorch are not included here.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -18,6 +19,8 @@
 #include <lockstep/data/sampler.h>
 #include <lockstep/data/synthesize.h>
 #include <lockstep/data/transform.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/parameter_shards.h>
 #include <lockstep/mirrored/sharded_optimizer.h>

@@ -79,7 +79,7 @@ std::vector<std::int64_t> logical_sizes(const at::Tensor& local, const Mesh& mes
 
 }  // namespace
 
-at::Device global_device() { return {global::kDeviceType, 0}; }
+c10::Device global_device() { return {global::kDeviceType, 0}; }
 
 bool is_global(const at::Tensor& tensor) { return global::is_global(tensor); }
 

@@ -16,15 +16,23 @@
 #include <lockstep/global/mesh.h>
 #include <lockstep/global/placement.h>
 
-#include <ATen/core/Tensor.h>
-
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+struct Device;
+}
 
 namespace lockstep {
 
 /// The device of global tensors. Factories with it make replicated tensors on the current mesh.
-at::Device global_device();
+c10::Device global_device();
 
 bool is_global(const at::Tensor& tensor);
 

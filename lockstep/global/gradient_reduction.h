@@ -2,10 +2,12 @@
 // data are reduced many at a time, not one by one when the optimizer asks for them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <vector>
+
+namespace at {
+class Tensor;
+}
 
 namespace lockstep {
 

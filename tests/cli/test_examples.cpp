@@ -65,5 +65,46 @@ TEST(Examples, ResnetTrainsOnCifar10) {
   EXPECT_THAT(usage.err, HasSubstr("usage: resnet_cifar10"));
 }
 
+/// The lines that an example prints on rank 0, without prefixes.
+std::string printed(const std::string& out) {
+  std::string text = out;
+  for (auto at = text.find("[rank 0] "); at != std::string::npos; at = text.find("[rank 0] ")) text.erase(at, 9);
+  return text;
+}
+
+TEST(Examples, TheGlobalMlpIsTheSameHoweverItIsDivided) {
+  const Workbench bench;
+  const std::string digits = bench.path() / "digits";
+  ASSERT_TRUE(
+      lockstep({"data", "synthesize", "mnist", "--out", digits, "--train", "400", "--test", "150"}).status.ok());
+  Words program = example("mlp_mnist_global");
+  program.push_back(digits);
+  const auto alone = run_program(program);
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  EXPECT_THAT(alone.out, StartsWith("epoch 1: loss "));
+  program.insert(program.end(), {"1", "2"});
+  const auto divided = under_lockstep_run(4, program);
+  ASSERT_TRUE(divided.status.ok()) << divided.err;
+  // Printed with six digits; sums in another order change the last ones.
+  const auto loss_of = [](const std::string& out) {
+    return std::stod(out.substr(std::string("epoch 1: loss ").size()));
+  };
+  EXPECT_NEAR(loss_of(printed(divided.out)), loss_of(alone.out), 1e-4);
+  EXPECT_THAT(divided.out, HasSubstr("accuracy "));
+}
+
+TEST(Examples, TheMirroredMlpTrains) {
+  const Workbench bench;
+  const std::string digits = bench.path() / "digits";
+  ASSERT_TRUE(
+      lockstep({"data", "synthesize", "mnist", "--out", digits, "--train", "400", "--test", "150"}).status.ok());
+  Words program = example("mlp_mnist_mirrored");
+  program.push_back(digits);
+  const auto ran = under_lockstep_run(2, program);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(printed(ran.out), StartsWith("epoch 1: loss "));
+  EXPECT_THAT(ran.out, HasSubstr("accuracy "));
+}
+
 }  // namespace
 }  // namespace lockstep::test

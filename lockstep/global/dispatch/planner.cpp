@@ -99,7 +99,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
     for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape.sizes, shape.dtype));
   }
   plan.shapes_from_local = !shapes;
-  if (!rule || !shapes) tell_of_missing_rule(info, inputs);
+  if (!rule || (!shapes && !rule->needs_all)) tell_of_missing_rule(info, inputs);
   const auto now = placements_of(inputs, mesh);
   const auto choice = choose(shapes ? rule : nullptr, plan.call, now,
                              wanted_outputs(info, arguments, plan.call.outputs.size()), mesh.sizes());

@@ -46,6 +46,9 @@ std::vector<Signature> filled(const OpCall& call) {
   return signatures;
 }
 
+/// The answer is no tensor: everybody needs to see all of it.
+std::vector<Signature> seen_whole(const OpCall&) { return {}; }
+
 constexpr std::string_view kLikeSelf = "as the tensor they are made like";
 
 constexpr std::array kRules = std::to_array<Rule>({
@@ -59,6 +62,11 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "new_full", .signatures = beside_self, .supports = "replicated results"},
     {.op = "new_empty_strided", .signatures = beside_self, .supports = "replicated results"},
     {.op = "zero", .signatures = filled, .supports = "any dimension, partial"},
+    {.op = "_local_scalar_dense",
+     .signatures = seen_whole,
+     .needs_all = true,
+     .supports = "item(): finished and replicated first"},
+    {.op = "equal", .signatures = seen_whole, .needs_all = true, .supports = "gathered first"},
     {.op = "fill", .signatures = filled, .supports = "any dimension"},
 });
 

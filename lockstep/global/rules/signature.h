@@ -28,6 +28,7 @@ struct Rule {
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
   /// Shapes of the results, for the few operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
+  bool needs_all = false;     ///< the answer depends on every element, so that gathering is no want of a rule
   std::string_view supports;  ///< for the table in the documentation: what may be divided
 };
 
