@@ -4,7 +4,7 @@
 
 #include <torch/nn/module.h>
 
-#include <set>
+#include <map>
 
 namespace lockstep {
 namespace {
@@ -15,6 +15,16 @@ void distribute_named(const std::string& name, const at::Tensor& tensor, const M
     distribute_in_place(tensor, mesh, placements, source);
   } catch (const Error& error) {
     throw Error(error.kind(), "distribute_module", name + ": " + error.message());
+  }
+}
+
+/// A shared tensor that the plan places under both of its names must lie the same way under both.
+void require_same(const ModulePlan& plan, const std::string& first, const std::string& second) {
+  const auto* a = find_placements(plan, first);
+  const auto* b = find_placements(plan, second);
+  if (b != nullptr && (a == nullptr || *a != *b)) {
+    fail(ErrorKind::config, "distribute_module", "{} and {} are one tensor, but the plan places it as {} and as {}",
+         first, second, a != nullptr ? to_string(*a) : "replicated", to_string(*b));
   }
 }
 
@@ -35,10 +45,12 @@ void distribute_module(torch::nn::Module& module, const Mesh& mesh, const Module
   for (const auto& each : module.named_buffers()) names.push_back(each.key());
   check_patterns(plan, names);
   const Placements otherwise(mesh.axes());
-  std::set<const at::TensorImpl*> done;  // a tensor may have several names; the first counts
+  std::map<const at::TensorImpl*, std::string> done;  // a tensor may have several names
   const auto visit = [&](const std::string& name, const at::Tensor& tensor) {
-    if (!tensor.defined() || !done.insert(tensor.unsafeGetTensorImpl()).second) return;
+    if (!tensor.defined()) return;
     const auto* placements = find_placements(plan, name);
+    const auto [first, is_new] = done.emplace(tensor.unsafeGetTensorImpl(), name);
+    if (!is_new) return require_same(plan, first->second, name);
     distribute_named(name, tensor, mesh, placements ? *placements : otherwise, options.source);
   };
   for (const auto& each : module.named_parameters()) visit(each.key(), each.value());

@@ -28,6 +28,8 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field(
       "shard", c.shard, anything(),
       "semi_auto: parameters by name, e.g. {fc.weight: {model: 0}, \"layer4.*\": \"[Shard(0), Replicate()]\"}");
+  fields.field("strategy", c.strategy, anything(),
+               "semi_auto: layers by name with the parts of their input and weight, e.g. {fc: [[2, 1], [4, 1]]}");
   fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
                "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");

@@ -35,6 +35,7 @@ struct ParallelConfig {
   bool check_collectives = false;
   ConfigNode mesh;  ///< see mesh_config.h
   ConfigNode shard;
+  ConfigNode strategy;
   double timeout_s = 600;
   double start_timeout_s = 300;
   ConfigNode nodes;

@@ -26,6 +26,12 @@ GradientReductionOptions reduction_options(const ParallelConfig& config) {
           .first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB))};
 }
 
+std::vector<std::string> names_of(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
+  return names;
+}
+
 std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
   std::vector<at::Tensor> tensors;
   for (const auto& [name, parameter] : parameters) tensors.push_back(parameter);
@@ -46,7 +52,7 @@ GlobalRun::GlobalRun(const RunConfig& config, const models::Classifier& model, c
   options_.place = [mesh = mesh_, placements = batch_placements(layout_)](const at::Tensor& tensor) {
     return to_global(tensor, mesh, placements);
   };
-  distribute_module(*model_.module, mesh_, module_plan(config.parallel, layout_),
+  distribute_module(*model_.module, mesh_, whole_plan(config.parallel, layout_, names_of(*model_.module)),
                     {.gradients = reduction_options(config.parallel)});
   parameters_ = trainable_parameters(*model_.module);
   optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));

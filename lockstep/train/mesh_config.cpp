@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/global/strategy.h>
 #include <lockstep/train/mesh_config.h>
 
 #include <fmt/format.h>
@@ -76,6 +77,33 @@ Placements placements_of(const ConfigNode& node, const MeshLayout& mesh) {
   wrong(node, "parallel.shard: expected placements such as '[Replicate(), Shard(0)]', or {model: 0}, found nothing");
 }
 
+/// [[2, 1], [4, 1]] as the text that parse_strategy reads.
+std::string text_of(const ConfigNode& node) {
+  if (node.kind == ConfigNode::Kind::scalar) return node.scalar;
+  std::string text = "(";
+  for (const auto& item : node.items) text += text_of(item) + ',';
+  return text + ')';
+}
+
+std::vector<std::pair<std::string, Strategy>> strategies_of(const ParallelConfig& config) {
+  if (config.strategy.kind == ConfigNode::Kind::null) return {};
+  if (config.strategy.kind != ConfigNode::Kind::map) {
+    wrong(
+        config.strategy,
+        fmt::format("parallel.strategy: expected layers with their tuples, such as {{fc: [[2, 1], [4, 1]]}}, found {}",
+                    describe_found(config.strategy)));
+  }
+  std::vector<std::pair<std::string, Strategy>> strategies;
+  for (const auto& [layer, value] : config.strategy.entries) {
+    try {
+      strategies.emplace_back(layer, parse_strategy(text_of(value)));
+    } catch (const Error& error) {
+      wrong(value, "parallel.strategy: " + error.message());
+    }
+  }
+  return strategies;
+}
+
 void fill_in_the_rest(MeshLayout& mesh, int world_size) {
   int known = 1;
   int* rest = nullptr;
@@ -132,12 +160,29 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh) {
   return plan;
 }
 
+ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names) {
+  const auto shard = module_plan(config, mesh);
+  check_patterns(shard, names);
+  auto plan = plan_of_strategies(strategies_of(config), mesh.sizes, mesh.names, names);
+  for (const auto& [name, placements] : plan) {
+    const auto* other = find_placements(shard, name);
+    if (other != nullptr && *other != placements) {
+      wrong(config.strategy,
+            fmt::format("parallel: {} is {} by parallel.strategy and {} by parallel.shard; remove one of them", name,
+                        to_string(placements), to_string(*other)));
+    }
+  }
+  plan.insert(plan.end(), shard.begin(), shard.end());
+  return plan;
+}
+
 void check_parallel(const RunConfig& config) {
   const auto& parallel = config.parallel;
   const auto refuse = [](const std::string& message) { throw Error(ErrorKind::config, "config", message); };
   if (!is_global_mode(parallel)) {
-    if (parallel.mesh.kind != ConfigNode::Kind::null || parallel.shard.kind != ConfigNode::Kind::null) {
-      refuse("parallel.mesh and parallel.shard are for parallel.mode semi_auto; set that, or remove them");
+    const auto given = [](const ConfigNode& node) { return node.kind != ConfigNode::Kind::null; };
+    if (given(parallel.mesh) || given(parallel.shard) || given(parallel.strategy)) {
+      refuse("parallel.mesh, shard and strategy are for parallel.mode semi_auto; set that, or remove them");
     }
     return;
   }

@@ -26,6 +26,10 @@ MeshLayout mesh_layout(const ParallelConfig& config, int world_size);
 /// the dimension that an axis divides ({model: 0}). Error(config) with file and line.
 ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh);
 
+/// parallel.shard and parallel.strategy (layers by name, with MindSpore's tuples: see strategy.h) for a model whose
+/// parameters have these names. Error(config) when both place the same parameter, and differently.
+ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names);
+
 /// Error(config) for settings that do not go with parallel.mode.
 void check_parallel(const RunConfig& config);
 

@@ -47,8 +47,9 @@ TEST(SemiAuto, TrainsAsOneDeviceDoes) {
 TEST(SemiAuto, ATwoDimensionalMesh) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8"}));
-  run.run(4, semi_auto(run, "both", 2,
-                       {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": \"[Replicate(), Shard(0)]\"}"}));
+  run.run(4,
+          semi_auto(run, "both", 2,
+                    {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": \"[Replicate(), Shard(0)]\"}"}));
   expect_same_losses(run, "both", "alone");
 }
 
@@ -58,6 +59,42 @@ TEST(SemiAuto, GoesOnFromTheCheckpointOfAnotherMesh) {
   run.run(1, run.config("resumed", {"data.batch_size=8", "train.epochs=1"}));
   run.run(2, semi_auto(run, "resumed", 2, {"parallel.shard={\"*weight\": {data: 1}}"}));
   expect_same_losses(run, "resumed", "alone");
+}
+
+TEST(SemiAuto, StrategiesInMindSporesTuples) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(4, semi_auto(run, "tuples", 2,
+                       {"parallel.mesh={data: 2, model: 2}",
+                        "parallel.strategy={fc1: [[2, 1], [2, 1]], fc2: \"((2, 2), (1, 2))\"}"}));
+  expect_same_losses(run, "tuples", "alone");
+}
+
+TEST(SemiAuto, StrategiesBecomePlacements) {
+  const SmallRun run;
+  const std::vector<std::string> names{"fc.weight", "fc.bias", "conv.weight"};
+  const auto plan_of = [&](const std::string& strategy, const std::string& shard = "null") -> std::string {
+    try {
+      const auto config = run.config("x", {"parallel.mode=semi_auto", "parallel.mesh={data: 2, model: 4}",
+                                           "parallel.strategy=" + strategy, "parallel.shard=" + shard});
+      std::string text;
+      const auto plan = train::whole_plan(config.parallel, train::mesh_layout(config.parallel, 8), names);
+      for (const auto& [name, placements] : plan) text += name + to_string(placements) + " ";
+      return text;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(plan_of("{fc: [[2, 1], [4, 1]]}"), "fc.weight[Replicate(), Shard(0)] fc.bias[Replicate(), Shard(0)] ");
+  EXPECT_EQ(plan_of("{fc: [[2, 4], [1, 4]]}"), "fc.weight[Replicate(), Shard(1)] fc.bias[Replicate(), Replicate()] ");
+  EXPECT_EQ(plan_of("{conv: \"((2, 1, 1, 1), (4, 1, 1, 1))\"}"), "conv.weight[Replicate(), Shard(0)] ");
+  EXPECT_NE(plan_of("{fc: [[2, 4], [1, 2]]}").find("in 4 parts in its input and in 2 in its weight"),
+            std::string::npos);
+  EXPECT_NE(plan_of("{fc: [[8, 1], [1, 1]]}").find("no axis of 8 ranks left"), std::string::npos);
+  EXPECT_NE(plan_of("{fd: [[2, 1], [4, 1]]}").find("did you mean 'fc.weight'"), std::string::npos);
+  EXPECT_NE(plan_of("{fc: [[2, 1]]}").find("two tuples"), std::string::npos);
+  EXPECT_NE(plan_of("{fc: [[2, 0], [1, 1]]}").find("is no strategy"), std::string::npos);
+  EXPECT_NE(plan_of("{fc: [[2, 1], [4, 1]]}", "{fc.weight: {model: 1}}").find("remove one of them"), std::string::npos);
 }
 
 TEST(SemiAuto, MistakesAreNamed) {
