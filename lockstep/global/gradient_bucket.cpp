@@ -57,6 +57,8 @@ void GradientBucket::add(PendingGradient gradient) {
 
 void GradientBucket::start() {
   memory_ = allocate(kind_.mesh->group(kind_.axis), elements_, static_cast<int>(kind_.dtype));
+  auto& traffic = kind_.mesh->traffic();
+  (kind_.scatter ? traffic.reduce_scatter : traffic.all_reduce).count(memory_.nbytes());
   kind_.scatter ? start_reduce_scatter() : start_all_reduce();
 }
 

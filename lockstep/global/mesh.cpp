@@ -130,6 +130,9 @@ std::size_t Mesh::axis(std::string_view name) const {
   return static_cast<std::size_t>(found - names().begin());
 }
 
+TrafficCount traffic_of(const Mesh& mesh) { return mesh.state()->traffic(); }
+void reset_traffic(const Mesh& mesh) { mesh.state()->traffic() = {}; }
+
 std::string to_string(const Mesh& mesh) {
   return fmt::format("{} ({})", fmt::join(mesh.sizes(), "x"), fmt::join(mesh.names(), ", "));
 }

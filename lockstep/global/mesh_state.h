@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/global/mesh.h>
+#include <lockstep/global/traffic_count.h>
 
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ class MeshState {
   const Sharding* intern(const Placements& placements);
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
+  TrafficCount& traffic() { return traffic_; }
 
  private:
   Group group_;
@@ -50,6 +52,7 @@ class MeshState {
   std::map<Placements, std::unique_ptr<Sharding>, PlacementLess> shardings_;
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
+  TrafficCount traffic_;
 };
 
 }  // namespace lockstep::global

@@ -26,6 +26,11 @@ struct Move {
   Part part(std::int64_t dim, int index) const { return part_of(rows(dim), ranks(), index); }
   /// Rows of the largest part.
   std::int64_t largest(std::int64_t dim) const { return part(dim, 0).size; }
+  /// `sent`, after it was written down.
+  const at::Tensor& counted(Traffic TrafficCount::*kind, const at::Tensor& sent) const {
+    (mesh.traffic().*kind).count(sent.nbytes());
+    return sent;
+  }
 };
 
 at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows) {
@@ -42,7 +47,8 @@ at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.
 
 at::Tensor gather_shards(const Move& move, std::int64_t dim) {
   const auto largest = move.largest(dim);
-  const auto gathered = all_gather(to_front(padded(move.local, dim, largest), dim), move.group());
+  const auto sent = to_front(padded(move.local, dim, largest), dim);
+  const auto gathered = all_gather(move.counted(&TrafficCount::all_gather, sent), move.group());
   if (largest * move.ranks() == move.rows(dim)) return gathered.movedim(0, dim).contiguous();
   std::vector<at::Tensor> parts;
   for (int i = 0; i < move.ranks(); ++i) parts.push_back(gathered.narrow(0, i * largest, move.part(dim, i).size));
@@ -56,6 +62,7 @@ at::Tensor cut_shard(const Move& move, std::int64_t dim) {
 
 at::Tensor finish_partial(const Move& move, ReduceOp op) {
   auto sum = move.local.clone(at::MemoryFormat::Contiguous);
+  move.counted(&TrafficCount::all_reduce, sum);
   all_reduce(sum, move.group(), op);
   return sum;
 }
@@ -73,14 +80,15 @@ at::Tensor parts_in_a_row(const Move& move, const at::Tensor& tensor, std::int64
 }
 
 at::Tensor reduce_to_shard(const Move& move, ReduceOp op, std::int64_t dim) {
-  const auto mine = reduce_scatter(parts_in_a_row(move, move.local, dim), move.group(), op);
+  const auto sent = parts_in_a_row(move, move.local, dim);
+  const auto mine = reduce_scatter(move.counted(&TrafficCount::reduce_scatter, sent), move.group(), op);
   return mine.narrow(0, 0, move.part(dim, move.rank()).size).movedim(0, dim).contiguous();
 }
 
 at::Tensor exchange_shards(const Move& move, std::int64_t from, std::int64_t to) {
   const auto rows = move.largest(to);
   const auto sent = parts_in_a_row(move, padded(move.local, from, move.largest(from)), to);
-  const auto received = all_to_all(sent, move.group());
+  const auto received = all_to_all(move.counted(&TrafficCount::all_to_all, sent), move.group());
   std::vector<at::Tensor> parts;
   for (int i = 0; i < move.ranks(); ++i) {
     const auto whole = received.narrow(0, i * rows, move.part(to, move.rank()).size).movedim(0, to);
