@@ -36,15 +36,15 @@ at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& 
                    state.local.options());
 }
 
-/// A view of a view that was cut off is, too.
-void note_view(const at::Tensor& view, const TensorState& base) {
+/// A view of a view that was cut off is, too. What a view may be written through can no longer choose how it lies.
+void note_view(const at::Tensor& view, TensorState& base) {
   auto& state = state_of(view);
   state.cut_off = base.cut_off || !state.local.is_alias_of(base.local);
-  state.unwritten = base.unwritten;
+  base.unwritten = false;
 }
 
 void mark_cut_off_views(const torch::jit::Stack& results, const std::vector<TensorArgument>& inputs) {
-  const auto& base = state_of(inputs[0].tensor);
+  auto& base = state_of(inputs[0].tensor);
   for (const auto& value : results) {
     if (value.isTensor() && is_global(value.toTensor())) note_view(value.toTensor(), base);
     if (!value.isTensorList()) continue;

@@ -1,3 +1,4 @@
+#include <lockstep/global/dispatch/batched_products.h>
 #include <lockstep/global/dispatch/kernel.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/rules/signature.h>
@@ -35,6 +36,7 @@ std::string base_of(const c10::OperatorName& name) {
 struct Registrations {
   torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
   torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};
+  torch::Library derivatives{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
 
   Registrations() {
     fallback.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
@@ -45,6 +47,10 @@ struct Registrations {
       const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
       aten.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
+    for (const char* whole : {"matmul", "tensordot"}) {
+      aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
+    }
+    register_derivatives_of_products(derivatives);
   }
 };
 

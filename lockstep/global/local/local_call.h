@@ -43,5 +43,17 @@ void form_of_mean(LocalCall& call);            ///< divides by the logical numbe
 void form_of_sum_of_product(LocalCall& call);  ///< addmm, baddbmm: adds `self` once where the product is partial
 void form_of_random(LocalCall& call);          ///< numbers that do not depend on the placement
 void form_of_cut_backward(LocalCall& call);    ///< select_backward, slice_backward: `input_sizes`
+void form_of_convolution(LocalCall& call);     ///< groups of a part, and the bias once
+void form_of_convolution_backward(LocalCall& call);
+void form_of_planes(LocalCall& call);      ///< pooling and resampling, also of no planes at all
+void form_of_batch_norm(LocalCall& call);  ///< statistics of the logical batch, and running ones updated where they lie
+void form_of_batch_norm_backward(LocalCall& call);
+void form_of_group_norm(LocalCall& call);  ///< and its backward
+void form_of_softmax(LocalCall& call);     ///< and its logarithm, along a divided dimension, too
+void form_of_softmax_backward(LocalCall& call);
+void form_of_class_loss(LocalCall& call);  ///< nll_loss: divided batch or classes
+void form_of_class_loss_backward(LocalCall& call);
+void form_of_pointwise_loss(LocalCall& call);  ///< and its backward: the mean of the logical count
+void form_of_embedding(LocalCall& call);       ///< a divided table
 
 }  // namespace lockstep::global

@@ -13,7 +13,8 @@ double cost_of_input(const Placement& now, const std::optional<Placement>& neede
   if (!needed || now == *needed) return 0;
   if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: a sum is better finished than spread
   if (now.is_replicate()) return kCut * bytes;
-  return traffic(now, *needed, bytes, ranks) + kCut * bytes;
+  // A sum that is scattered is sooner or later gathered, so it counts as much as one that all get.
+  return traffic(now, now.is_partial() ? Replicate() : *needed, bytes, ranks) + kCut * bytes;
 }
 
 /// Output `placement` where `wanted` is asked for: turning one into the other afterwards.

@@ -11,7 +11,9 @@ Signature replicated(const OpCall& call) {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> rules;
-  for (const auto family : {elementwise_rules(), matmul_rules(), reduction_rules(), view_rules(), factory_rules()}) {
+  for (const auto family : {elementwise_rules(), matmul_rules(), reduction_rules(), view_rules(), factory_rules(),
+                            convolution_rules(), pooling_rules(), normalization_rules(), softmax_rules(), loss_rules(),
+                            embedding_rules(), batched_product_rules()}) {
     rules.insert(rules.end(), family.begin(), family.end());
   }
   return rules;

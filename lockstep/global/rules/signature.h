@@ -44,5 +44,12 @@ std::span<const Rule> matmul_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> view_rules();
 std::span<const Rule> factory_rules();
+std::span<const Rule> batched_product_rules();
+std::span<const Rule> convolution_rules();
+std::span<const Rule> pooling_rules();
+std::span<const Rule> normalization_rules();
+std::span<const Rule> softmax_rules();
+std::span<const Rule> loss_rules();
+std::span<const Rule> embedding_rules();
 
 }  // namespace lockstep::global

@@ -180,6 +180,8 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "slice", .signatures = cut, .supports = kBeside},
     {.op = "split", .signatures = cut, .supports = kBeside},
     {.op = "split_with_sizes", .signatures = cut, .supports = kBeside},
+    {.op = "unsafe_split", .signatures = cut, .supports = kBeside},
+    {.op = "unsafe_split_with_sizes", .signatures = cut, .supports = kBeside},
     {.op = "select_backward", .signatures = cut_backward, .supports = kBeside},
     {.op = "slice_backward", .signatures = cut_backward, .supports = kBeside},
     {.op = "cat", .signatures = cat, .supports = kBeside},

@@ -1,0 +1,37 @@
+// What local forms exchange with the ranks that hold the other parts.
+#pragma once
+
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/local/local_call.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+#include <vector>
+
+namespace lockstep::global {
+
+using Axes = std::vector<std::size_t>;
+
+/// How the tensor argument of this name lies; it was given.
+const Placements& placements_of_input(const LocalCall& call, std::string_view argument);
+
+/// The axes of more than one rank along which `dim` is divided, or any dimension but `dim`.
+Axes axes_that_divide(const LocalCall& call, const Placements& placements, std::int64_t dim);
+Axes axes_that_divide_others(const LocalCall& call, const Placements& placements, std::int64_t dim);
+
+/// The rows of dimension `dim` of a tensor argument that this rank has.
+Part part_of_input(const LocalCall& call, std::string_view argument, std::int64_t dim);
+
+/// Whether this rank is the first along each axis on which a value with these placements is partial: the one that adds
+/// what is to be added once.
+bool adds_once(const LocalCall& call, const Placements& placements);
+
+/// Reduces `value` in place over the ranks along each axis in turn.
+void reduce_over(const LocalCall& call, const Axes& axes, at::Tensor& value, ReduceOp op = ReduceOp::sum);
+
+/// What the ranks along an axis have, stacked along a new dimension 0.
+at::Tensor gather_along(const LocalCall& call, std::size_t axis, const at::Tensor& value);
+
+}  // namespace lockstep::global

@@ -1,0 +1,14 @@
+// The operators of networks with inputs to try them on, small and mostly uneven.
+#pragma once
+
+#include "every_placement.h"
+
+#include <vector>
+
+namespace lockstep::test {
+
+/// Convolution, pooling and resampling, norms, softmax, losses, embedding, products, recurrent layers, attention. The
+/// same numbers each time. Tolerance 1e-5, relative and absolute, where a case does not say otherwise.
+std::vector<OperatorCase> network_cases();
+
+}  // namespace lockstep::test
