@@ -12,6 +12,18 @@
 namespace lockstep {
 namespace {
 
+/// As collectives call it; their name() comes with libtorch, which placements do without.
+std::string_view name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "sum";
+    case ReduceOp::mean: return "mean";
+    case ReduceOp::min: return "min";
+    case ReduceOp::max: return "max";
+    case ReduceOp::product: break;
+  }
+  return "product";
+}
+
 std::string lower_without_blanks(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -37,7 +49,7 @@ std::optional<Placement> shard_of(std::string_view number) {
 
 std::optional<Placement> partial_of(std::string_view op) {
   for (const ReduceOp each : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
-    if (op == name(each)) return Partial(each);
+    if (op == name_of(each)) return Partial(each);
   }
   return std::nullopt;
 }
@@ -57,6 +69,7 @@ std::optional<Placement> parse_one(std::string_view text) {
   if (const auto dim = inside(text, "split")) return shard_of(*dim);
   if (const auto dim = inside(text, "s")) return shard_of(*dim);
   if (const auto op = inside(text, "partial")) return partial_of(*op);
+  if (const auto op = inside(text, "p")) return partial_of(*op);
   if (text.starts_with('s')) return shard_of(text.substr(1));
   return std::nullopt;
 }
@@ -94,7 +107,7 @@ Placement Partial(ReduceOp op) {
 std::string to_string(const Placement& placement) {
   switch (placement.kind) {
     case Placement::Kind::shard: return fmt::format("Shard({})", placement.dim);
-    case Placement::Kind::partial: return fmt::format("Partial({})", name(placement.op));
+    case Placement::Kind::partial: return fmt::format("Partial({})", name_of(placement.op));
     case Placement::Kind::replicate: break;
   }
   return "Replicate()";
@@ -108,16 +121,16 @@ std::string to_string(const Placements& placements) {
 
 Placements parse_placements(std::string_view text) {
   std::string plain = lower_without_blanks(text);
-  const bool opened = plain.starts_with('[') || (plain.starts_with('(') && plain.ends_with(')'));
-  if (opened) plain = plain.substr(1, plain.size() - 2);
+  const bool listed = plain.size() >= 2 &&
+                      ((plain.front() == '[' && plain.back() == ']') || (plain.front() == '(' && plain.back() == ')'));
+  if (listed) plain = plain.substr(1, plain.size() - 2);
   Placements placements;
   for (const auto& part : split_at_commas(plain)) {
     const auto placement = parse_one(part);
     if (!placement) {
       fail(ErrorKind::invalid_argument, "placements",
            "\"{}\" in \"{}\" is not a placement; write Shard(0), Replicate(), Partial(sum) or S0, R, P, one for each "
-           "axis "
-           "of the mesh, e.g. [Shard(0), Replicate()]",
+           "axis of the mesh, e.g. [Shard(0), Replicate()]",
            part, text);
     }
     placements.push_back(*placement);

@@ -23,10 +23,11 @@ TensorState& state_of(const at::TensorBase& tensor) {
 }
 
 at::Tensor make_global(TensorState state, const LogicalShape& shape) {
-  auto impl =
-      c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
-                                           c10::DispatchKeySet(kDispatchKey), c10::scalarTypeToTypeMeta(shape.dtype));
+  const auto dtype = state.local.dtype();
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
+                                                   c10::DispatchKeySet(kDispatchKey), dtype);
   impl->set_sizes_and_strides(shape.sizes, shape.strides);
+  if (shape.offset != 0) impl->set_storage_offset(shape.offset);
   return at::Tensor(std::move(impl));
 }
 

@@ -27,6 +27,7 @@ struct LogicalShape {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;  ///< as libtorch on one device would have it
   c10::ScalarType dtype = c10::ScalarType::Float;
+  std::int64_t offset = 0;  ///< of the first element in the memory that views of one tensor share
 };
 
 inline bool is_global(const at::TensorBase& tensor) {
@@ -36,6 +37,7 @@ inline bool is_global(const at::TensorBase& tensor) {
 /// The state behind a global tensor. The caller made sure that it is one.
 TensorState& state_of(const at::TensorBase& tensor);
 
+/// Of the dtype of its part: that of `shape` may be a guess.
 at::Tensor make_global(TensorState state, const LogicalShape& shape);
 
 /// Contiguous strides for `sizes`.

@@ -29,6 +29,7 @@ at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& 
                         MeshState& mesh) {
   const auto& state = state_of(own);
   refuse_cut_off(info, state);
+  if (info.reshapes_self) return input.alias();
   const auto* result = plan.outputs.empty() ? state.sharding : plan.outputs[0].sharding;
   if (input.is_same(state.local) && result == state.sharding) return input;
   if (!plan.overwrites) return input.clone();
@@ -36,11 +37,12 @@ at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& 
                    state.local.options());
 }
 
-/// A view of a view that was cut off is, too. What a view may be written through can no longer choose how it lies.
+/// A view of a view that was cut off is, too. Neither may choose any more how it lies when it is first written to: the
+/// other would not see it.
 void note_view(const at::Tensor& view, TensorState& base) {
   auto& state = state_of(view);
   state.cut_off = base.cut_off || !state.local.is_alias_of(base.local);
-  base.unwritten = false;
+  state.unwritten = base.unwritten = false;
 }
 
 void mark_cut_off_views(const torch::jit::Stack& results, const std::vector<TensorArgument>& inputs) {

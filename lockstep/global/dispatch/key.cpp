@@ -25,6 +25,7 @@ void write_tensor(const at::Tensor& tensor, Key& key) {
   key.push_back(kGlobal + (state.unwritten ? 100 : 0));
   key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(state.sharding)));
   key.push_back(static_cast<std::int64_t>(tensor.scalar_type()) * 64 + tensor.dim());
+  key.push_back(tensor.storage_offset());
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   key.append(sizes.begin(), sizes.end());

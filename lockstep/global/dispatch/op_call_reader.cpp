@@ -1,5 +1,6 @@
 #include <lockstep/global/dispatch/op_call_reader.h>
 #include <lockstep/global/dispatch/tensor_arguments.h>
+#include <lockstep/global/tensor_state.h>
 
 #include <c10/core/ScalarType.h>
 
@@ -33,13 +34,25 @@ TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype) {
 
 TensorInfo tensor_info(const at::Tensor& tensor) {
   if (!tensor.defined()) return {.sizes = {}, .defined = false};
-  return tensor_info(tensor.sizes().vec(), tensor.scalar_type());
+  auto info = tensor_info(tensor.sizes().vec(), tensor.scalar_type());
+  info.strides = tensor.strides().vec();
+  info.offset = tensor.storage_offset();
+  info.ordinary = !is_global(tensor);
+  return info;
+}
+
+TensorInfo tensor_info(const LogicalShape& shape) {
+  auto info = tensor_info(shape.sizes, shape.dtype);
+  info.strides = shape.strides;
+  info.offset = shape.offset;
+  return info;
 }
 
 OpCall read_call(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments) {
   OpCall call;
   call.name = info.name;
   call.overload = info.overload;
+  call.in_place = info.written_self.has_value();
   const auto tensors = input_tensors(info, arguments);
   for (const auto& each : tensors) call.tensors.push_back(tensor_info(each.tensor));
   std::size_t next = 0;

@@ -3,6 +3,7 @@
 
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/tensor_state.h>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
@@ -10,6 +11,7 @@
 namespace lockstep::global {
 
 TensorInfo tensor_info(const at::Tensor& tensor);
+TensorInfo tensor_info(const LogicalShape& shape);
 TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype);
 
 /// Without outputs, which are the caller's to find out.

@@ -37,6 +37,9 @@ OpInfo read(const c10::FunctionSchema& schema) {
   info.name = base_name(schema.name(), info.written_self.has_value());
   info.makes_unwritten = info.name.starts_with("empty") || info.name.starts_with("new_empty");
   info.may_cross = info.name == "copy" || info.name == "_to_copy";
+  static constexpr std::array kReshaping{"t", "transpose", "squeeze", "unsqueeze", "as_strided", "resize", "resize_as"};
+  info.reshapes_self =
+      info.written_self && std::find(kReshaping.begin(), kReshaping.end(), info.name) != kReshaping.end();
   for (const auto& result : schema.returns()) {
     std::optional<std::size_t> back;
     if (writes(result.alias_info())) {

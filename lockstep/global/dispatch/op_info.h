@@ -17,6 +17,7 @@ struct OpInfo {
   std::optional<std::size_t> written_self;                    ///< the argument that an in-place variant writes to
   std::vector<bool> is_out;                                   ///< by argument: result memory that is not read
   std::vector<std::optional<std::size_t>> returned_argument;  ///< by return: the written argument that comes back
+  bool reshapes_self = false;                                 ///< in place, but of the shape alone: t_, squeeze_
   bool is_view = false;                                       ///< a result shares memory with an argument
   bool makes_unwritten = false;                               ///< empty() and its like
   bool has_out = false;                                       ///< some argument is result memory

@@ -36,6 +36,7 @@ std::vector<Placements> placements_of(const std::vector<TensorArgument>& inputs,
 std::vector<std::optional<Placements>> wanted_outputs(const OpInfo& info, const torch::jit::Stack& arguments,
                                                       std::size_t outputs) {
   std::vector<std::optional<Placements>> wanted(outputs);
+  if (info.reshapes_self) return wanted;
   for (std::size_t i = 0; i < std::min(outputs, info.returned_argument.size()); ++i) {
     if (!info.returned_argument[i] || !arguments[*info.returned_argument[i]].isTensor()) continue;
     const auto& own = arguments[*info.returned_argument[i]].toTensor();
@@ -67,7 +68,7 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
 /// `plan` redistributes nothing.
 void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::Stack& arguments,
                              const std::vector<TensorArgument>& inputs) {
-  if (info.has_out || plan.overwrites) return;
+  if (info.has_out || info.reshapes_self || plan.overwrites) return;
   if (info.written_self && plan.outputs.at(0).sharding != plan.inputs.at(0)) return;
   for (const auto& each : inputs) {
     if (!arguments[each.position].isTensor()) return;
@@ -96,7 +97,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   const Rule* rule = find_rule(info.name);
   const auto shapes = result_shapes(op, info, arguments, plan.call, rule);
   if (shapes) {
-    for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape.sizes, shape.dtype));
+    for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape));
   }
   plan.shapes_from_local = !shapes;
   if (!rule || (!shapes && !rule->needs_all)) tell_of_missing_rule(info, inputs);

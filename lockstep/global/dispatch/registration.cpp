@@ -1,4 +1,5 @@
 #include <lockstep/global/dispatch/batched_products.h>
+#include <lockstep/global/dispatch/foreach.h>
 #include <lockstep/global/dispatch/kernel.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/rules/signature.h>
@@ -14,6 +15,10 @@ namespace {
 
 void boxed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   run_global(op, stack);
+}
+
+void foreach_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  run_foreach(op, stack);
 }
 
 /// Operators that have a kernel for every device never reach a fallback; those that Lockstep has an own way for are
@@ -43,8 +48,13 @@ struct Registrations {
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames()) {
       const auto op = dispatcher.findSchema(name);
-      if (!op || !name.name.starts_with("aten::") || !needs_registration(*op, base_of(name))) continue;
+      if (!op || !name.name.starts_with("aten::")) continue;
       const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+      if (name.name.starts_with("aten::_foreach_") && name.overload_name.find("out") == std::string::npos) {
+        aten.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&foreach_kernel>());
+        continue;
+      }
+      if (!needs_registration(*op, base_of(name))) continue;
       aten.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     for (const char* whole : {"matmul", "tensordot"}) {

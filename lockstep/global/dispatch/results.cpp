@@ -1,3 +1,5 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/redistribute.h>
@@ -22,6 +24,21 @@ void take_over(const at::Tensor& own, const at::Tensor& local, const LogicalShap
     own.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes, shape.strides);
 }
 
+/// t_ and the like: the same numbers, seen otherwise.
+void reshape(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
+  take_over(own, local, shape, sharding);
+  own.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes, shape.strides);
+  own.unsafeGetTensorImpl()->set_storage_offset(shape.offset);
+}
+
+void check_own(const OpInfo& info, const at::Tensor& own) {
+  if (is_global(own)) return;
+  fail(ErrorKind::invalid_argument, "global view",
+       "{} would write a global result into an ordinary tensor, {}; make that global with distribute() first, or "
+       "compute with ordinary tensors, which full() and to_local() give",
+       info.shown, detail::describe(own));
+}
+
 /// Wraps results one by one, in the order of plan.outputs.
 class Wrapper {
  public:
@@ -39,11 +56,11 @@ class Wrapper {
                        known ? plan_.outputs[index].shape : shape_of(local));
   }
 
-  void assign_to(const at::Tensor& own, const at::Tensor& local) {
+  void assign_to(const at::Tensor& own, const at::Tensor& local, bool reshapes) {
     const std::size_t index = next_++;
     const bool known = index < plan_.outputs.size();
-    assign(own, local, known ? plan_.outputs[index].shape : shape_of(local),
-           known ? plan_.outputs[index].sharding : mesh_->replicated());
+    (reshapes ? reshape : assign)(own, local, known ? plan_.outputs[index].shape : shape_of(local),
+                                  known ? plan_.outputs[index].sharding : mesh_->replicated());
   }
 
  private:
@@ -86,7 +103,8 @@ torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto back = i < info.returned_argument.size() ? info.returned_argument[i] : std::nullopt;
     if (back && own[*back].isTensor()) {
-      wrapper.assign_to(own[*back].toTensor(), results[i].toTensor());
+      check_own(info, own[*back].toTensor());
+      wrapper.assign_to(own[*back].toTensor(), results[i].toTensor(), info.reshapes_self);
       wrapped.push_back(own[*back]);
     } else {
       wrapped.push_back(wrap_value(wrapper, results[i]));

@@ -3,13 +3,19 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace lockstep::global {
 namespace {
 
 at::Tensor as_meta(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  auto meta =
-      at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).requires_grad(false));
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    last += std::max<std::int64_t>(tensor.size(dim) - 1, 0) * tensor.stride(dim);
+  }
+  auto meta = at::empty({last + 1}, tensor.options().device(at::kMeta).requires_grad(false))
+                  .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) meta.unsafeGetTensorImpl()->set_wrapped_number(true);
   return meta;
 }
@@ -39,28 +45,39 @@ std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandl
   return shapes;
 }
 
-std::optional<std::vector<LogicalShape>> by_rule(const OpCall& call, const Rule* rule, c10::ScalarType dtype) {
+/// A result that has the first input's sizes lies in memory as that does (channels last stays so).
+std::vector<std::int64_t> likely_strides(const std::vector<std::int64_t>& sizes, const at::Tensor& first) {
+  const bool alike =
+      first.defined() && first.sizes() == c10::IntArrayRef(sizes) && first.is_non_overlapping_and_dense();
+  return alike ? first.strides().vec() : row_major_strides(sizes);
+}
+
+std::optional<std::vector<LogicalShape>> by_rule(const OpCall& call, const Rule* rule, const at::Tensor& first) {
   if (!rule || !rule->shapes) return std::nullopt;
+  const auto dtype = first.defined() ? first.scalar_type() : c10::ScalarType::Float;
   std::vector<LogicalShape> shapes;
   for (auto& sizes : rule->shapes(call)) {
-    auto strides = row_major_strides(sizes);
+    auto strides = likely_strides(sizes, first);
     shapes.push_back({.sizes = std::move(sizes), .strides = std::move(strides), .dtype = dtype});
   }
   return shapes;
 }
 
-c10::ScalarType dtype_of_first(const OpInfo& info, const torch::jit::Stack& arguments) {
+at::Tensor first_of(const OpInfo& info, const torch::jit::Stack& arguments) {
   for (const auto& each : input_tensors(info, arguments)) {
-    if (each.tensor.defined()) return each.tensor.scalar_type();
+    if (each.tensor.defined()) return each.tensor;
   }
-  return c10::ScalarType::Float;
+  return {};
 }
 
 }  // namespace
 
 LogicalShape shape_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec(), .dtype = tensor.scalar_type()};
+  return {.sizes = tensor.sizes().vec(),
+          .strides = tensor.strides().vec(),
+          .dtype = tensor.scalar_type(),
+          .offset = tensor.storage_offset()};
 }
 
 void replace_device(torch::jit::Stack& arguments, c10::Device device) {
@@ -73,7 +90,7 @@ std::optional<std::vector<LogicalShape>> result_shapes(const c10::OperatorHandle
                                                        const torch::jit::Stack& arguments, const OpCall& call,
                                                        const Rule* rule) {
   if (auto shapes = by_meta_kernel(op, info, arguments)) return shapes;
-  return by_rule(call, rule, dtype_of_first(info, arguments));
+  return by_rule(call, rule, first_of(info, arguments));
 }
 
 }  // namespace lockstep::global

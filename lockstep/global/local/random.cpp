@@ -8,19 +8,14 @@
 namespace lockstep::global {
 
 void form_of_random(LocalCall& call) {
+  if (!call.plan.call.in_place) return run_operator(call);  // everything is replicated
   const at::Tensor part = call.stack[0].toTensor();
-  const auto& placements = call.output();
   const auto& shape = call.plan.outputs[0].shape;
-  call.stack[0] = at::empty(shape.sizes, part.options());
+  // libtorch draws in the order of the memory that it fills.
+  call.stack[0] = at::empty_strided(shape.sizes, shape.strides, part.options());
   run_operator(call);
-  const auto full = call.stack[0].toTensor();
-  const auto mine = part_of_full(full, call.mesh, placements);
-  if (part.sizes() == mine.sizes()) {
-    part.copy_(mine);
-    call.give(part);
-  } else {
-    call.give(mine);
-  }
+  part.copy_(part_of_full(call.stack[0].toTensor(), call.mesh, call.output()));
+  call.give(part);
 }
 
 }  // namespace lockstep::global

@@ -9,8 +9,10 @@ namespace {
 /// No change is free, also where nothing is sent: cutting a part out of a replicated value, or an axis of one rank.
 constexpr double kCut = 1e-6;
 
-double cost_of_input(const Placement& now, const std::optional<Placement>& needed, double bytes, int ranks) {
+double cost_of_input(const TensorInfo& info, const Placement& now, const std::optional<Placement>& needed, double bytes,
+                     int ranks) {
   if (!needed || now == *needed) return 0;
+  if (info.ordinary) return std::numeric_limits<double>::infinity();
   if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: a sum is better finished than spread
   if (now.is_replicate()) return kCut * bytes;
   // A sum that is scattered is sooner or later gathered, so it counts as much as one that all get.
@@ -54,9 +56,12 @@ Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
       double cost = 0;
       for (std::size_t i = 0; i < call.tensors.size(); ++i) {
         if (!call.tensors[i].defined) continue;
-        cost += cost_of_input(now[i][axis], candidate.inputs[i],
+        cost += cost_of_input(call.tensors[i], now[i][axis], candidate.inputs[i],
                               bytes_beside(call.tensors[i], now[i], axis, mesh_sizes), call.ranks);
       }
+      // What is overwritten stays where it is when nothing else decides.
+      if (call.in_place && !candidate.inputs[0] && candidate.outputs[0] != now[0][axis])
+        cost += kCut / 2 * call.tensors[0].bytes();
       for (std::size_t i = 0; i < call.outputs.size(); ++i) {
         if (i >= wanted.size() || !wanted[i]) continue;
         cost += cost_of_output(candidate.outputs[i], (*wanted[i])[axis],

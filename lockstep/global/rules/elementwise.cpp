@@ -32,15 +32,17 @@ std::vector<Sizes> broadcast_shape(const OpCall& call) {
   for (const auto& tensor : call.tensors) {
     if (!tensor.defined) continue;
     if (tensor.sizes.size() > sizes.size()) sizes.insert(sizes.begin(), tensor.sizes.size() - sizes.size(), 1);
-    const std::size_t first = sizes.size() - tensor.sizes.size();
-    for (std::size_t dim = 0; dim < tensor.sizes.size(); ++dim) {
-      if (tensor.sizes[dim] != 1) sizes[first + dim] = tensor.sizes[dim];
+    for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
+      auto& size = sizes[sizes.size() - 1 - i];
+      if (size == 1) size = tensor.sizes[tensor.sizes.size() - 1 - i];
     }
   }
-  return {sizes};
+  return {std::move(sizes)};
 }
 
 namespace {
+
+std::vector<Sizes> twice_self(const OpCall& call) { return {call.tensors[0].sizes, call.tensors[0].sizes}; }
 
 constexpr std::array kLinear{ReduceOp::sum, ReduceOp::mean};
 constexpr std::array kAnyReduction{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
@@ -80,7 +82,7 @@ bool same_shape(const OpCall& call, std::size_t input) {
   return call.tensors[input].sizes == call.outputs.front().sizes;
 }
 
-/// a + number * b.
+/// a + number * b. What is added to a sum must be added once: a number is no part of one.
 std::vector<Signature> adding(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   if (call.tensors.size() == 2 && same_shape(call, 0) && same_shape(call, 1)) {
@@ -104,11 +106,14 @@ std::vector<Signature> dividing(const OpCall& call) {
   return scaling(call);
 }
 
-/// copy_(self, src): the result is src in self's shape.
+/// copy_(self, src): the result is src in self's shape. A part of a sum that is rounded is not a part of the rounded
+/// sum.
 std::vector<Signature> copy_in(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
-  if (call.tensors.size() < 2 || !same_shape(call, 1)) return signatures;
+  const bool converts_parts = call.tensors[0].floating != call.tensors[1].floating ||
+                              call.tensors[0].element_bytes < call.tensors[1].element_bytes;
+  if (!same_shape(call, 1) || converts_parts) return signatures;
   for (const ReduceOp op : kAnyReduction) {
     Signature signature{.inputs = {std::nullopt, Partial(op)}, .outputs = {Partial(op)}};
     signatures.push_back(std::move(signature));
@@ -120,86 +125,19 @@ constexpr std::string_view kAnyDim = "any dimension";
 constexpr std::string_view kAnyDimAndSums = "any dimension; partial sums stay partial";
 
 /// The rest: their results at a place are any function of the inputs at that place.
-constexpr std::array kNonlinear = std::to_array<std::string_view>({"abs",
-                                                                   "acos",
-                                                                   "addcdiv",
-                                                                   "addcmul",
-                                                                   "asin",
-                                                                   "atan",
-                                                                   "atan2",
-                                                                   "bitwise_and",
-                                                                   "bitwise_not",
-                                                                   "bitwise_or",
-                                                                   "bitwise_xor",
-                                                                   "ceil",
-                                                                   "clamp",
-                                                                   "clamp_max",
-                                                                   "clamp_min",
-                                                                   "cos",
-                                                                   "cosh",
-                                                                   "elu",
-                                                                   "eq",
-                                                                   "erf",
-                                                                   "exp",
-                                                                   "expm1",
-                                                                   "floor",
-                                                                   "floor_divide",
-                                                                   "fmod",
-                                                                   "ge",
-                                                                   "gelu",
-                                                                   "gelu_backward",
-                                                                   "gt",
-                                                                   "hardsigmoid",
-                                                                   "hardsigmoid_backward",
-                                                                   "hardswish",
-                                                                   "hardswish_backward",
-                                                                   "hardtanh",
-                                                                   "hardtanh_backward",
-                                                                   "isfinite",
-                                                                   "isinf",
-                                                                   "isnan",
-                                                                   "le",
-                                                                   "leaky_relu",
-                                                                   "leaky_relu_backward",
-                                                                   "lerp",
-                                                                   "log",
-                                                                   "log1p",
-                                                                   "log2",
-                                                                   "logical_and",
-                                                                   "logical_not",
-                                                                   "logical_or",
-                                                                   "logical_xor",
-                                                                   "lt",
-                                                                   "masked_fill",
-                                                                   "maximum",
-                                                                   "minimum",
-                                                                   "ne",
-                                                                   "pow",
-                                                                   "reciprocal",
-                                                                   "relu",
-                                                                   "remainder",
-                                                                   "round",
-                                                                   "rsqrt",
-                                                                   "sgn",
-                                                                   "sigmoid",
-                                                                   "sigmoid_backward",
-                                                                   "sign",
-                                                                   "silu",
-                                                                   "silu_backward",
-                                                                   "sin",
-                                                                   "sinh",
-                                                                   "softplus",
-                                                                   "softplus_backward",
-                                                                   "sqrt",
-                                                                   "square",
-                                                                   "tan",
-                                                                   "tanh",
-                                                                   "tanh_backward",
-                                                                   "threshold",
-                                                                   "threshold_backward",
-                                                                   "trunc",
-                                                                   "where",
-                                                                   "xlogy"});
+constexpr std::string_view kNonlinear =
+    "abs acos acosh addcdiv addcmul angle asin asinh atan atan2 atanh bitwise_and bitwise_left_shift "
+    "bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min copysign cos "
+    "cosh deg2rad digamma elu elu_backward eq erf erfc erfinv exp exp2 expm1 floor floor_divide fmax fmin fmod "
+    "frac gcd ge gelu gelu_backward gt hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward "
+    "hardswish hardswish_backward hardtanh hardtanh_backward heaviside hypot i0 igamma igammac isfinite isinf "
+    "isnan isneginf isposinf lcm le leaky_relu leaky_relu_backward lerp lgamma log log10 log1p log2 "
+    "log_sigmoid_backward logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit "
+    "logit_backward lt masked_fill maximum minimum mish mish_backward nan_to_num ne nextafter polygamma pow "
+    "rad2deg reciprocal relu remainder round rsqrt selu sgn sigmoid sigmoid_backward sign signbit silu "
+    "silu_backward sin sinc sinh softplus softplus_backward softshrink softshrink_backward special_entr "
+    "special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri special_xlog1py "
+    "special_zeta sqrt square tan tanh tanh_backward threshold threshold_backward trunc where xlogy";
 
 constexpr std::array kLinearRules = std::to_array<Rule>({
     {.op = "add", .signatures = adding, .supports = kAnyDimAndSums},
@@ -215,15 +153,26 @@ constexpr std::array kLinearRules = std::to_array<Rule>({
     {.op = "positive", .signatures = copying, .supports = kAnyDimAndSums},
     {.op = "_to_copy", .signatures = casting, .supports = kAnyDimAndSums},
     {.op = "copy", .signatures = copy_in, .supports = kAnyDimAndSums},
+    {.op = "log_sigmoid_forward", .signatures = nonlinear, .shapes = twice_self, .supports = kAnyDim},
 });
+
+template <typename Use>
+void for_each_word(std::string_view text, Use use) {
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    if (end > 0) use(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
 
 }  // namespace
 
 std::span<const Rule> elementwise_rules() {
   static const auto rules = [] {
     std::vector<Rule> all(kLinearRules.begin(), kLinearRules.end());
-    for (const auto op : kNonlinear)
+    for_each_word(kNonlinear, [&](std::string_view op) {
       all.push_back({.op = op, .signatures = nonlinear, .shapes = broadcast_shape, .supports = kAnyDim});
+    });
     return all;
   }();
   return rules;

@@ -74,6 +74,49 @@ std::vector<Signature> baddbmm(const OpCall& call) {
   return sums_of_product(call, {.left = call.tensor("batch1"), .right = call.tensor("batch2"), .batch = 1});
 }
 
+/// [m, k] x [k].
+std::vector<Signature> products_with_vector(const OpCall& call, std::size_t matrix, std::size_t vector) {
+  std::vector<Signature> signatures;
+  const Operands operands{.left = matrix, .right = vector};
+  const auto& sizes = call.tensors[matrix].sizes;
+  if (sizes[0] > 1) add(signatures, call, operands, Shard(0), Replicate(), Shard(0));
+  if (sizes[1] > 1) add(signatures, call, operands, Shard(1), Shard(0), Partial());
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
+    add(signatures, call, operands, Partial(op), Replicate(), Partial(op));
+    add(signatures, call, operands, Replicate(), Partial(op), Partial(op));
+  }
+  return signatures;
+}
+
+std::vector<Signature> mv(const OpCall& call) {
+  return products_with_vector(call, call.tensor("self"), call.tensor("vec"));
+}
+
+/// beta * self + alpha * (mat x vec); see sums_of_product.
+std::vector<Signature> addmv(const OpCall& call) {
+  auto signatures = products_with_vector(call, call.tensor("mat"), call.tensor("vec"));
+  const std::size_t self = call.tensor("self");
+  for (auto& signature : signatures) {
+    if (signature.outputs[0].is_shard())
+      signature.inputs[self] = shard_like_output(call.tensors[self], call.outputs[0], 0);
+  }
+  std::erase_if(signatures, [](const Signature& each) { return each.outputs[0].is_partial(ReduceOp::mean); });
+  return signatures;
+}
+
+std::vector<Signature> dot(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const Operands operands;
+  if (call.tensors[0].elements() > 1) add(signatures, call, operands, Shard(0), Shard(0), Partial());
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean}) {
+    add(signatures, call, operands, Partial(op), Replicate(), Partial(op));
+    add(signatures, call, operands, Replicate(), Partial(op), Partial(op));
+  }
+  return signatures;
+}
+
+std::vector<Sizes> a_number(const OpCall&) { return {Sizes{}}; }
+
 constexpr std::string_view kProducts = "batch, rows, columns, the common dimension (partial sum)";
 
 constexpr std::array kRules = std::to_array<Rule>({
@@ -81,6 +124,10 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "bmm", .signatures = bmm, .supports = kProducts},
     {.op = "addmm", .signatures = addmm, .supports = kProducts},
     {.op = "baddbmm", .signatures = baddbmm, .supports = kProducts},
+    {.op = "mv", .signatures = mv, .supports = "rows, the common dimension (partial sum)"},
+    {.op = "addmv", .signatures = addmv, .supports = "rows, the common dimension (partial sum)"},
+    {.op = "dot", .signatures = dot, .shapes = a_number, .supports = "the common dimension (partial sum)"},
+    {.op = "vdot", .signatures = dot, .shapes = a_number, .supports = "the common dimension (partial sum)"},
 });
 
 }  // namespace

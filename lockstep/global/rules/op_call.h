@@ -16,9 +16,12 @@ using Sizes = std::vector<std::int64_t>;
 /// What a rule may know of a tensor: its logical shape.
 struct TensorInfo {
   Sizes sizes;
+  Sizes strides = {};       ///< as on one device; empty where nobody asked
+  std::int64_t offset = 0;  ///< of the first element in the memory of the tensor that this is a view of
   int element_bytes = 4;
   bool floating = true;
-  bool defined = true;  ///< false for an optional argument that was not given
+  bool defined = true;    ///< false for an optional argument that was not given
+  bool ordinary = false;  ///< a number in an ordinary tensor without dimensions: every rank has it, and nothing else
 
   std::int64_t dim() const { return static_cast<std::int64_t>(sizes.size()); }
   std::int64_t elements() const;
@@ -45,6 +48,7 @@ struct OpCall {
   std::vector<std::pair<std::string, Argument>> arguments;  ///< by the schema's names, in its order, without `out`
   std::vector<TensorInfo> tensors;                          ///< inputs, lists laid flat
   std::vector<TensorInfo> outputs;                          ///< results, lists laid flat
+  bool in_place = false;                                    ///< tensor 0 is overwritten: add_, not add
   int ranks = 1;                                            ///< along the mesh axis that the rule is asked about
   int all_ranks = 1;                                        ///< of the whole mesh
 

@@ -12,8 +12,9 @@ namespace {
 std::vector<bool> reduced_dims(const OpCall& call, std::int64_t dims) {
   const auto given = call.integers("dim");
   std::vector<bool> reduced(static_cast<std::size_t>(dims), given.empty());
-  for (const auto dim : given) {
-    if (dims > 0) reduced[static_cast<std::size_t>(wrapped_dim(dim, dims))] = true;
+  for (const auto each : given) {
+    const auto dim = wrapped_dim(each, dims);
+    if (dim >= 0 && dim < dims) reduced[static_cast<std::size_t>(dim)] = true;  // the operator refuses others
   }
   return reduced;
 }
@@ -55,11 +56,54 @@ void over_reduced_dims(std::vector<Signature>& signatures, const OpCall& call, R
   }
 }
 
+/// Sizes of what a reduction leaves.
+Sizes reduced_sizes(const OpCall& call) {
+  const auto& input = call.tensors[0];
+  const auto reduced = reduced_dims(call, input.dim());
+  Sizes sizes;
+  for (std::size_t dim = 0; dim < reduced.size(); ++dim) {
+    if (!reduced[dim]) {
+      sizes.push_back(input.sizes[dim]);
+    } else if (call.flag("keepdim")) {
+      sizes.push_back(1);
+    }
+  }
+  return sizes;
+}
+
+std::vector<Sizes> one_reduced(const OpCall& call) { return {reduced_sizes(call)}; }
+std::vector<Sizes> two_reduced(const OpCall& call) { return {reduced_sizes(call), reduced_sizes(call)}; }
+
+/// max and min have two results where they are told a dimension.
+std::vector<Sizes> extreme_shapes(const OpCall& call) {
+  return call.has("dim") ? two_reduced(call) : one_reduced(call);
+}
+
+/// The local form ends the reduction over divided dimensions by an all_reduce of what is left.
+std::vector<Signature> over_all_dims(const OpCall& call) {
+  auto signatures = over_kept_dims(call);
+  const auto& input = call.tensors[0];
+  const auto reduced = reduced_dims(call, input.dim());
+  for (std::int64_t dim = 0; dim < input.dim(); ++dim) {
+    const auto at = static_cast<std::size_t>(dim);
+    if (reduced[at] && input.sizes[at] > 1) signatures.push_back(one_to_all(call, Shard(dim), Replicate()));
+  }
+  return signatures;
+}
+
 std::vector<Signature> sum(const OpCall& call) {
   auto signatures = over_kept_dims(call);
   over_reduced_dims(signatures, call, ReduceOp::sum, true);
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean})
     signatures.push_back(one_to_all(call, Partial(op), Partial(op)));
+  return signatures;
+}
+
+/// Any is a maximum, all a minimum; nothing is neither here nor there.
+template <ReduceOp op>
+std::vector<Signature> of_truths(const OpCall& call) {
+  auto signatures = over_kept_dims(call);
+  over_reduced_dims(signatures, call, op, true);
   return signatures;
 }
 
@@ -88,8 +132,26 @@ std::vector<Signature> along_dim(const OpCall& call) {
   return signatures;
 }
 
+/// Counts are sums, of tests that parts of a sum do not pass one by one.
+std::vector<Signature> sum_of_tests(const OpCall& call) {
+  auto signatures = over_kept_dims(call);
+  over_reduced_dims(signatures, call, ReduceOp::sum, true);
+  return signatures;
+}
+
+std::vector<Signature> cumulative_sum(const OpCall& call) {
+  auto signatures = along_dim(call);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean})
+    signatures.push_back(one_to_all(call, Partial(op), Partial(op)));
+  return signatures;
+}
+
+std::vector<Sizes> shape_of_first(const OpCall& call) { return {call.tensors[0].sizes}; }
+std::vector<Sizes> twice_first(const OpCall& call) { return {call.tensors[0].sizes, call.tensors[0].sizes}; }
+
 constexpr std::string_view kKept = "dimensions that are kept";
 constexpr std::string_view kAll = "any dimension";
+constexpr std::string_view kEnded = "any dimension; over divided ones a small all_reduce ends it";
 constexpr std::string_view kOthers = "all dimensions but the one it works along";
 
 constexpr std::array kRules = std::to_array<Rule>({
@@ -99,20 +161,36 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "amin", .signatures = extreme<ReduceOp::min>, .supports = kAll},
     {.op = "max",
      .signatures = extreme<ReduceOp::max>,
+     .shapes = extreme_shapes,
      .supports = "any dimension; with indices, dimensions that are kept"},
     {.op = "min",
      .signatures = extreme<ReduceOp::min>,
+     .shapes = extreme_shapes,
      .supports = "any dimension; with indices, dimensions that are kept"},
-    {.op = "prod", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "any", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "all", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "aminmax", .signatures = over_kept_dims, .supports = kKept},
+    {.op = "prod", .signatures = over_kept_dims, .shapes = one_reduced, .supports = kKept},
+    {.op = "any", .signatures = of_truths<ReduceOp::max>, .supports = kAll},
+    {.op = "all", .signatures = of_truths<ReduceOp::min>, .supports = kAll},
+    {.op = "count_nonzero", .signatures = sum_of_tests, .shapes = one_reduced, .supports = kAll},
     {.op = "argmax", .signatures = over_kept_dims, .supports = kKept},
     {.op = "argmin", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "logsumexp", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "var", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "std", .signatures = over_kept_dims, .supports = kKept},
-    {.op = "cumsum", .signatures = along_dim, .supports = kOthers},
+    {.op = "logsumexp", .signatures = over_kept_dims, .shapes = one_reduced, .supports = kKept},
+    {.op = "var", .signatures = over_all_dims, .shapes = one_reduced, .supports = kEnded},
+    {.op = "std", .signatures = over_all_dims, .shapes = one_reduced, .supports = kEnded},
+    {.op = "var_mean", .signatures = over_all_dims, .shapes = two_reduced, .supports = kEnded},
+    {.op = "std_mean", .signatures = over_all_dims, .shapes = two_reduced, .supports = kEnded},
+    {.op = "norm", .signatures = over_all_dims, .shapes = one_reduced, .supports = kEnded},
+    {.op = "linalg_vector_norm", .signatures = over_all_dims, .shapes = one_reduced, .supports = kEnded},
+    {.op = "kthvalue", .signatures = over_kept_dims, .shapes = two_reduced, .supports = kKept},
+    {.op = "mode", .signatures = over_kept_dims, .shapes = two_reduced, .supports = kKept},
+    {.op = "median", .signatures = over_kept_dims, .shapes = extreme_shapes, .supports = kKept},
+    {.op = "nanmedian", .signatures = over_kept_dims, .shapes = extreme_shapes, .supports = kKept},
+    {.op = "cumsum", .signatures = cumulative_sum, .supports = kOthers},
     {.op = "cumprod", .signatures = along_dim, .supports = kOthers},
+    {.op = "logcumsumexp", .signatures = along_dim, .shapes = shape_of_first, .supports = kOthers},
+    {.op = "_logcumsumexp", .signatures = along_dim, .shapes = shape_of_first, .supports = kOthers},
+    {.op = "cummax", .signatures = along_dim, .shapes = twice_first, .supports = kOthers},
+    {.op = "cummin", .signatures = along_dim, .shapes = twice_first, .supports = kOthers},
     {.op = "sort", .signatures = along_dim, .supports = kOthers},
     {.op = "topk", .signatures = along_dim, .supports = kOthers},
 });

@@ -9,13 +9,28 @@ Signature replicated(const OpCall& call) {
           .outputs = std::vector<Placement>(call.outputs.size(), Replicate())};
 }
 
+std::vector<RuleFamily> rule_families() {
+  return {
+      {.title = "Elementwise", .rules = elementwise_rules()},
+      {.title = "Products of matrices", .rules = matmul_rules()},
+      {.title = "Products of batches", .rules = batched_product_rules()},
+      {.title = "Convolution", .rules = convolution_rules()},
+      {.title = "Pooling", .rules = pooling_rules()},
+      {.title = "Normalization", .rules = normalization_rules()},
+      {.title = "Softmax", .rules = softmax_rules()},
+      {.title = "Losses", .rules = loss_rules()},
+      {.title = "Embedding", .rules = embedding_rules()},
+      {.title = "Reductions, and along a dimension", .rules = reduction_rules()},
+      {.title = "Views, shapes and parts", .rules = view_rules()},
+      {.title = "Views by strides", .rules = strided_rules()},
+      {.title = "Indexing", .rules = indexing_rules()},
+      {.title = "Factories, random numbers, and numbers taken out", .rules = factory_rules()},
+  };
+}
+
 std::vector<Rule> all_rules() {
   std::vector<Rule> rules;
-  for (const auto family : {elementwise_rules(), matmul_rules(), reduction_rules(), view_rules(), factory_rules(),
-                            convolution_rules(), pooling_rules(), normalization_rules(), softmax_rules(), loss_rules(),
-                            embedding_rules(), batched_product_rules()}) {
-    rules.insert(rules.end(), family.begin(), family.end());
-  }
+  for (const auto& family : rule_families()) rules.insert(rules.end(), family.rules.begin(), family.rules.end());
   return rules;
 }
 

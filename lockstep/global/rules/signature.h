@@ -26,7 +26,7 @@ struct Rule {
   std::string_view op;
   /// The signatures besides `replicated`, those to be preferred first. Only called with known output shapes.
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
-  /// Shapes of the results, for the few operators that have no kernel for tensors without data (meta tensors).
+  /// Shapes of the results, for operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
   bool needs_all = false;     ///< the answer depends on every element, so that gathering is no want of a rule
   std::string_view supports;  ///< for the table in the documentation: what may be divided
@@ -34,6 +34,12 @@ struct Rule {
 
 /// The rule of an operator, nullptr where there is none and it falls back to replicated inputs.
 const Rule* find_rule(std::string_view op);
+
+struct RuleFamily {
+  std::string_view title;
+  std::span<const Rule> rules;
+};
+std::vector<RuleFamily> rule_families();
 
 /// All rules, in the order of the families.
 std::vector<Rule> all_rules();
@@ -43,6 +49,8 @@ std::span<const Rule> elementwise_rules();
 std::span<const Rule> matmul_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> view_rules();
+std::span<const Rule> strided_rules();
+std::span<const Rule> indexing_rules();
 std::span<const Rule> factory_rules();
 std::span<const Rule> batched_product_rules();
 std::span<const Rule> convolution_rules();

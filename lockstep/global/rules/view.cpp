@@ -27,6 +27,7 @@ std::int64_t size_at(const Sizes& sizes, std::int64_t dim) { return sizes[static
 /// divided, where its parts are the parts of the group's first dimension on the other side.
 std::vector<Signature> reshape(const OpCall& call) {
   std::vector<Signature> signatures;
+  if (call.overload == "dtype") return signatures;  // other numbers, not another shape
   const Sizes& from = call.tensors[0].sizes;
   const Sizes& to = call.outputs[0].sizes;
   std::size_t i = 0;
@@ -160,6 +161,90 @@ std::vector<Signature> cat(const OpCall& call) {
   return signatures;
 }
 
+std::vector<Signature> stack(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& output = call.outputs[0];
+  const auto at = wrapped_dim(call.integer("dim"), output.dim());
+  for (std::int64_t dim = 0; dim < output.dim(); ++dim) {
+    if (dim != at && size_at(output.sizes, dim) > 1) add(signatures, call, Shard(dim < at ? dim : dim - 1), Shard(dim));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+/// Rows of some dimensions change places; no dimension given means all.
+std::vector<Signature> moved_rows(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& sizes = call.tensors[0].sizes;
+  const auto dims = call.integers("dims");
+  std::vector<bool> moved(sizes.size(), dims.empty() && call.name == "roll");
+  for (const auto dim : dims) {
+    const auto at = static_cast<std::size_t>(wrapped_dim(dim, call.tensors[0].dim()));
+    if (at < moved.size()) moved[at] = true;
+  }
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (moved[dim] || sizes[dim] < 2) continue;
+    add(signatures, call, Shard(static_cast<std::int64_t>(dim)), Shard(static_cast<std::int64_t>(dim)));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+std::vector<Sizes> shape_of_self(const OpCall& call) { return {call.tensors[0].sizes}; }
+
+std::vector<Signature> repeat(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& from = call.tensors[0];
+  const auto times = call.integers("repeats");
+  const auto added = call.outputs[0].dim() - from.dim();
+  for (std::int64_t dim = 0; dim < from.dim(); ++dim) {
+    if (size_at(from.sizes, dim) > 1 && times[static_cast<std::size_t>(dim + added)] == 1)
+      add(signatures, call, Shard(dim), Shard(dim + added));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+std::vector<Sizes> repeat_shapes(const OpCall& call) {
+  Sizes sizes = call.integers("repeats");
+  const auto& from = call.tensors[0].sizes;
+  for (std::size_t i = 0; i < from.size() && i < sizes.size(); ++i)
+    sizes[sizes.size() - 1 - i] *= from[from.size() - 1 - i];
+  return {std::move(sizes)};
+}
+
+/// The local form moves the diagonal to where it is in this rank's part.
+std::vector<Signature> triangle(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& output = call.outputs[0];
+  for (std::int64_t dim = 0; dim < output.dim(); ++dim) {
+    if (size_at(output.sizes, dim) > 1) add(signatures, call, Shard(dim), Shard(dim));
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
+/// Windows along a dimension become a new last one.
+std::vector<Signature> unfold(const OpCall& call) {
+  return beside_dim(call, wrapped_dim(call.integer("dimension"), call.tensors[0].dim()), false);
+}
+
+/// Both dimensions vanish; the diagonal is the last of the result.
+std::vector<Signature> diagonal(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& from = call.tensors[0];
+  const auto a = wrapped_dim(call.integer("dim1", 0), from.dim());
+  const auto b = wrapped_dim(call.integer("dim2", 1), from.dim());
+  std::int64_t to = 0;
+  for (std::int64_t dim = 0; dim < from.dim(); ++dim) {
+    if (dim == a || dim == b) continue;
+    if (size_at(from.sizes, dim) > 1) add(signatures, call, Shard(dim), Shard(to));
+    ++to;
+  }
+  keep_partials(signatures, call);
+  return signatures;
+}
+
 constexpr std::string_view kReshape = "dimensions that begin a group of merged or split ones, when they divide evenly";
 constexpr std::string_view kFollowed = "any dimension, partial";
 constexpr std::string_view kBeside = "dimensions that are not cut, partial";
@@ -185,6 +270,14 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "select_backward", .signatures = cut_backward, .supports = kBeside},
     {.op = "slice_backward", .signatures = cut_backward, .supports = kBeside},
     {.op = "cat", .signatures = cat, .supports = kBeside},
+    {.op = "stack", .signatures = stack, .supports = "any dimension, partial"},
+    {.op = "flip", .signatures = moved_rows, .shapes = shape_of_self, .supports = "dimensions that stay, partial"},
+    {.op = "roll", .signatures = moved_rows, .shapes = shape_of_self, .supports = "dimensions that stay, partial"},
+    {.op = "repeat", .signatures = repeat, .shapes = repeat_shapes, .supports = "dimensions that stay, partial"},
+    {.op = "tril", .signatures = triangle, .supports = kFollowed},
+    {.op = "triu", .signatures = triangle, .supports = kFollowed},
+    {.op = "unfold", .signatures = unfold, .supports = kBeside},
+    {.op = "diagonal", .signatures = diagonal, .supports = "dimensions beside, partial"},
 });
 
 }  // namespace

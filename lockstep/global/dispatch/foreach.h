@@ -1,0 +1,12 @@
+// _foreach_ operators of libtorch's optimizers: the operator for one tensor, again and again.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace lockstep::global {
+
+/// Carries out a call of an operator whose name begins with _foreach_. Called by libtorch.
+void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace lockstep::global

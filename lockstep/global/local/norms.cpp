@@ -1,0 +1,41 @@
+// Norms over divided dimensions: each rank's own norm, and one all_reduce of that.
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/reduced.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+namespace lockstep::global {
+namespace {
+
+double order_of(const LocalCall& call) {
+  const auto& given = call.argument(call.plan.call.name == "norm" ? "p" : "ord");
+  return given.isNone() ? 2.0 : given.toScalar().toDouble();
+}
+
+/// Of nothing: what changes no norm that it is joined with.
+double empty_norm(double order) { return order < 0 ? std::numeric_limits<double>::infinity() : 0; }
+
+}  // namespace
+
+void form_of_norm(LocalCall& call) {
+  const auto axes = axes_to_join(call);
+  if (axes.empty()) return run_operator(call);
+  const double order = order_of(call);
+  const auto dims = dims_or_all(call);
+  const auto self = call.stack[0].toTensor().to(call.plan.outputs[0].shape.dtype);
+  auto norm = self.numel() == 0 ? at::full(call.local_output_sizes(), empty_norm(order), self.options())
+                                : at::linalg_vector_norm(self, order, dims, call.plan.call.flag("keepdim"));
+  auto joined = norm.to(at::kDouble);
+  const bool adds = !std::isinf(order);
+  if (adds && order != 0) joined = joined.pow(order);
+  const auto op = adds ? ReduceOp::sum : order > 0 ? ReduceOp::max : ReduceOp::min;
+  for (const auto axis : axes) all_reduce(joined, call.mesh.group(axis), op);
+  if (adds && order != 0) joined = joined.pow(1 / order);
+  call.give(joined.to(norm.scalar_type()));
+}
+
+}  // namespace lockstep::global

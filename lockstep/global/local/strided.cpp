@@ -1,0 +1,70 @@
+// Views by strides, and triangles, whose numbers say where things are in the whole and not in this rank's part.
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/rules/strided.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace lockstep::global {
+namespace {
+
+/// The cuts of the whole, done on a part: dimensions that may be divided are those that are not cut.
+at::Tensor cut_part(at::Tensor part, const std::vector<Cut>& cuts, const TensorInfo& whole, const TensorInfo& view) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> goals;  // where in the view, where among what remains
+  std::int64_t dim = 0;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const Cut& cut = cuts[i];
+    if (!cut.to) {
+      part = part.select(dim, cut.begin);
+      continue;
+    }
+    if (cut.rows != whole.sizes[i])
+      part = part.slice(dim, cut.begin, cut.begin + (cut.rows - 1) * cut.step + 1, cut.step);
+    goals.emplace_back(*cut.to, dim++);
+  }
+  std::sort(goals.begin(), goals.end());
+  std::vector<std::int64_t> order;
+  for (const auto& goal : goals) order.push_back(goal.second);
+  part = part.permute(order);
+  for (std::int64_t to = 0; to < view.dim(); ++to) {
+    if (std::none_of(goals.begin(), goals.end(), [&](const auto& goal) { return goal.first == to; }))
+      part = part.unsqueeze(to);
+  }
+  return part;
+}
+
+/// `part` in memory as the whole is on one device.
+at::Tensor laid_out_as(const at::Tensor& part, const TensorInfo& whole) {
+  if (part.strides() == c10::IntArrayRef(whole.strides)) return part;
+  return at::empty_strided(whole.sizes, whole.strides, part.options()).copy_(part);
+}
+
+}  // namespace
+
+void form_of_strided_view(LocalCall& call) {
+  const auto& whole = call.plan.call.tensors[0];
+  const auto& view = call.plan.call.outputs[0];
+  const at::Tensor part = call.stack[0].toTensor();
+  if (const auto cuts = as_cuts(whole, view, view.offset - whole.offset)) {
+    return call.give(cut_part(part, *cuts, whole, view));
+  }
+  const auto base = laid_out_as(part, whole);
+  call.give(base.as_strided(view.sizes, view.strides, base.storage_offset() + view.offset - whole.offset));
+}
+
+void form_of_triangle(LocalCall& call) {
+  const auto& placements = call.output();
+  const auto& shape = call.plan.outputs[0].shape.sizes;
+  const auto columns = static_cast<std::int64_t>(shape.size()) - 1;
+  const auto begin = [&](std::int64_t dim) {
+    return part_of(shape[static_cast<std::size_t>(dim)], dim, placements, call.mesh.sizes(), call.mesh.coordinate())
+        .begin;
+  };
+  auto& diagonal = call.argument("diagonal");
+  diagonal = diagonal.toInt() + begin(columns - 1) - begin(columns);
+  run_operator(call);
+}
+
+}  // namespace lockstep::global

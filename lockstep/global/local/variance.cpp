@@ -1,0 +1,46 @@
+// Variances over divided dimensions: the mean of all, then the squares of what differs from it; two small all_reduces.
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/reduced.h>
+
+#include <ATen/ATen.h>
+
+namespace lockstep::global {
+namespace {
+
+double rows_reduced(const LocalCall& call) {
+  const auto& whole = call.plan.call.tensors[0];
+  double rows = 1;
+  for (const auto dim : dims_or_all(call)) rows *= static_cast<double>(whole.sizes[static_cast<std::size_t>(dim)]);
+  return rows;
+}
+
+at::Tensor joined_sum(const LocalCall& call, const at::Tensor& values, const std::vector<std::size_t>& axes) {
+  auto sum = values.sum(dims_or_all(call), /*keepdim=*/true);
+  for (const auto axis : axes) all_reduce(sum, call.mesh.group(axis));
+  return sum;
+}
+
+at::Tensor in_result_shape(const LocalCall& call, const at::Tensor& value) {
+  return value.reshape(call.local_output_sizes()).to(call.plan.outputs[0].shape.dtype);
+}
+
+}  // namespace
+
+void form_of_variance(LocalCall& call) {
+  const auto axes = axes_to_join(call);
+  if (axes.empty()) return run_operator(call);
+  const auto part = call.stack[0].toTensor();
+  const auto self = part.scalar_type() == at::kDouble ? part : part.to(at::kFloat);
+  const double rows = rows_reduced(call);
+  const auto mean = joined_sum(call, self, axes).div(rows);
+  const auto squares = joined_sum(call, self.sub(mean).square(), axes);
+  const auto& correction = call.argument("correction");
+  auto spread = squares.div(std::max(0.0, rows - (correction.isNone() ? 1.0 : correction.toScalar().toDouble())));
+  const auto& name = call.plan.call.name;
+  if (name.starts_with("std")) spread = spread.sqrt();
+  call.give(in_result_shape(call, spread));
+  if (name.ends_with("_mean")) call.stack.emplace_back(in_result_shape(call, mean));
+}
+
+}  // namespace lockstep::global

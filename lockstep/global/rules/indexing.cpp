@@ -1,0 +1,238 @@
+// Rows picked, written and added by number. Dimensions that no number points into may be divided; a divided list of
+// numbers picks from a whole tensor, and adds to a partial one.
+#include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/signature.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::global {
+namespace {
+
+constexpr std::array kEveryReduction{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
+
+std::int64_t rows_of(const TensorInfo& info, std::int64_t dim) { return info.sizes[static_cast<std::size_t>(dim)]; }
+
+/// All that is not said here is replicated.
+Signature with(const OpCall& call, std::initializer_list<std::pair<std::size_t, Placement>> inputs,
+               const Placement& output) {
+  Signature signature = replicated(call);
+  for (const auto& [index, placement] : inputs) signature.inputs[index] = placement;
+  std::fill(signature.outputs.begin(), signature.outputs.end(), output);
+  return signature;
+}
+
+/// Numbers pick the same from every part of a partial value.
+void pick_from_partials(std::vector<Signature>& signatures, const OpCall& call) {
+  for (const ReduceOp op : kEveryReduction) signatures.push_back(with(call, {{0, Partial(op)}}, Partial(op)));
+}
+
+/// self, dim, index [n]: the result has n rows along `dim`.
+std::vector<Signature> index_select(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto index = call.tensor("index");
+  const auto along = wrapped_dim(call.integer("dim"), self.dim());
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (dim != along && rows_of(self, dim) > 1) signatures.push_back(with(call, {{0, Shard(dim)}}, Shard(dim)));
+  }
+  if (self.dim() > 0 && call.tensors[index].dim() == 1) {
+    signatures.push_back(with(call, {{index, Shard(0)}}, Shard(along)));
+  }
+  pick_from_partials(signatures, call);
+  return signatures;
+}
+
+std::vector<Sizes> index_select_shapes(const OpCall& call) {
+  Sizes sizes = call.info("self").sizes;
+  const auto along = static_cast<std::size_t>(wrapped_dim(call.integer("dim"), call.info("self").dim()));
+  if (along < sizes.size()) sizes[along] = call.info("index").elements();
+  return {std::move(sizes)};
+}
+
+/// self, dim, index: the result has the index's shape.
+std::vector<Signature> gather(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto at = call.tensor("index");
+  const auto& index = call.tensors[at];
+  if (self.dim() != index.dim()) return signatures;
+  const auto along = wrapped_dim(call.integer("dim"), self.dim());
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (rows_of(index, dim) < 2) continue;
+    if (dim == along) {
+      signatures.push_back(with(call, {{at, Shard(dim)}}, Shard(dim)));
+    } else if (rows_of(index, dim) == rows_of(self, dim)) {
+      signatures.push_back(with(call, {{0, Shard(dim)}, {at, Shard(dim)}}, Shard(dim)));
+    }
+  }
+  pick_from_partials(signatures, call);
+  return signatures;
+}
+
+/// self, dim, index, and `src` of the index's shape or a number.
+std::vector<Signature> scatter(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto at = call.tensor("index");
+  const auto& index = call.tensors[at];
+  const bool from_tensor = call.tensors.size() > 2;
+  const auto& source = call.tensors.back();
+  if (self.dim() != index.dim() || (from_tensor && source.dim() != self.dim())) return signatures;
+  const auto along = wrapped_dim(call.integer("dim"), self.dim());
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    const auto rows = rows_of(index, dim);
+    if (rows < 2 || (from_tensor && rows_of(source, dim) != rows)) continue;
+    if (dim != along && rows_of(self, dim) == rows) {
+      Signature signature = with(call, {{0, Shard(dim)}, {at, Shard(dim)}}, Shard(dim));
+      if (from_tensor) signature.inputs.back() = Shard(dim);
+      signatures.push_back(std::move(signature));
+    } else if (dim == along && call.name == "scatter_add") {
+      signatures.push_back(with(call, {{0, Partial()}, {at, Shard(dim)}, {2, Shard(dim)}}, Partial()));
+    }
+  }
+  return signatures;
+}
+
+/// index_add(self, dim, index, source), index_copy, index_fill(self, dim, index, value).
+std::vector<Signature> into_rows(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto along = wrapped_dim(call.integer("dim"), self.dim());
+  const bool from_tensor = call.tensors.size() > 2 && call.tensors[2].dim() == self.dim();
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (dim == along || rows_of(self, dim) < 2) continue;
+    Signature signature = with(call, {{0, Shard(dim)}}, Shard(dim));
+    if (from_tensor) signature.inputs[2] = Shard(dim);
+    signatures.push_back(std::move(signature));
+  }
+  if (call.name == "index_add" && from_tensor && self.dim() > 0 && call.tensors[1].dim() == 1) {
+    signatures.push_back(with(call, {{0, Partial()}, {1, Shard(0)}, {2, Shard(along)}}, Partial()));
+  }
+  return signatures;
+}
+
+/// How the result of x[indices] is made of x's dimensions and those of the indices, which are broadcast together.
+struct Indexed {
+  std::vector<std::optional<std::int64_t>> kept;  ///< by dimension of x: where in the result, nullopt where indexed
+  TensorInfo numbers;                             ///< the shape that the indices are broadcast to
+  std::int64_t numbers_at = 0;                    ///< where that stands in the result
+  TensorInfo result;
+};
+
+Indexed read_indices(const OpCall& call, const TensorInfo& self, const TensorsAt& indices) {
+  const auto given = [&](std::int64_t dim) {
+    return dim < static_cast<std::int64_t>(indices.count) &&
+           call.tensors[indices.first + static_cast<std::size_t>(dim)].defined;
+  };
+  OpCall numbers;
+  std::vector<std::int64_t> indexed;
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (!given(dim)) continue;
+    indexed.push_back(dim);
+    numbers.tensors.push_back(call.tensors[indices.first + static_cast<std::size_t>(dim)]);
+  }
+  Indexed out;
+  out.kept.resize(self.sizes.size());
+  out.numbers.sizes = broadcast_shape(numbers).front();
+  const bool together =
+      !indexed.empty() && indexed.back() - indexed.front() + 1 == static_cast<std::int64_t>(indexed.size());
+  out.numbers_at = together ? indexed.front() : 0;
+  const auto put_numbers = [&] {
+    out.result.sizes.insert(out.result.sizes.end(), out.numbers.sizes.begin(), out.numbers.sizes.end());
+  };
+  if (!together) put_numbers();
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (together && dim == indexed.front()) put_numbers();
+    if (given(dim)) continue;
+    out.kept[static_cast<std::size_t>(dim)] = out.result.dim();
+    out.result.sizes.push_back(rows_of(self, dim));
+  }
+  return out;
+}
+
+/// Masks are lists of numbers whose length is not known before they are looked at.
+bool all_numbers(const OpCall& call, const TensorsAt& indices) {
+  for (std::size_t i = 0; i < indices.count; ++i) {
+    const auto& each = call.tensors[indices.first + i];
+    if (each.defined && each.element_bytes == 1) return false;
+  }
+  return indices.count > 0;
+}
+
+std::vector<Signature> index(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto indices = call.tensor_list("indices");
+  if (!all_numbers(call, indices)) return signatures;
+  const auto how = read_indices(call, self, indices);
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    const auto& kept = how.kept[static_cast<std::size_t>(dim)];
+    if (kept && rows_of(self, dim) > 1) signatures.push_back(with(call, {{0, Shard(dim)}}, Shard(*kept)));
+  }
+  for (std::int64_t dim = 0; dim < how.numbers.dim(); ++dim) {
+    if (rows_of(how.numbers, dim) < 2) continue;
+    Signature signature = with(call, {}, Shard(how.numbers_at + dim));
+    for (std::size_t i = 0; i < indices.count; ++i) {
+      const auto& each = call.tensors[indices.first + i];
+      if (each.defined) signature.inputs[indices.first + i] = shard_like_output(each, how.numbers, dim);
+    }
+    signatures.push_back(std::move(signature));
+  }
+  pick_from_partials(signatures, call);
+  return signatures;
+}
+
+/// x[indices] = values, or += values.
+std::vector<Signature> index_put(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto indices = call.tensor_list("indices");
+  const auto values = call.tensor("values");
+  if (!all_numbers(call, indices)) return signatures;
+  const auto how = read_indices(call, self, indices);
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    const auto& kept = how.kept[static_cast<std::size_t>(dim)];
+    if (!kept || rows_of(self, dim) < 2) continue;
+    Signature signature = with(call, {{0, Shard(dim)}}, Shard(dim));
+    signature.inputs[values] = shard_like_output(call.tensors[values], how.result, *kept);
+    signatures.push_back(std::move(signature));
+  }
+  if (!call.flag("accumulate")) return signatures;
+  for (std::int64_t dim = 0; dim < how.numbers.dim(); ++dim) {
+    if (rows_of(how.numbers, dim) < 2) continue;
+    Signature signature = with(call, {{0, Partial()}}, Partial());
+    for (std::size_t i = 0; i < indices.count; ++i) {
+      const auto& each = call.tensors[indices.first + i];
+      if (each.defined) signature.inputs[indices.first + i] = shard_like_output(each, how.numbers, dim);
+    }
+    signature.inputs[values] = shard_like_output(call.tensors[values], how.result, how.numbers_at + dim);
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+std::vector<Sizes> shape_of_self(const OpCall& call) { return {call.tensors[0].sizes}; }
+
+constexpr std::string_view kPick = "dimensions without numbers, the numbers, partial";
+constexpr std::string_view kPut = "dimensions without numbers";
+constexpr std::string_view kAdd = "dimensions without numbers; the numbers, into a partial sum";
+
+constexpr std::array kRules = std::to_array<Rule>({
+    {.op = "index_select", .signatures = index_select, .shapes = index_select_shapes, .supports = kPick},
+    {.op = "gather", .signatures = gather, .supports = kPick},
+    {.op = "index", .signatures = index, .supports = kPick},
+    {.op = "scatter", .signatures = scatter, .supports = kPut},
+    {.op = "scatter_add", .signatures = scatter, .supports = kAdd},
+    {.op = "index_add", .signatures = into_rows, .supports = kAdd},
+    {.op = "index_copy", .signatures = into_rows, .supports = kPut},
+    {.op = "index_fill", .signatures = into_rows, .shapes = shape_of_self, .supports = kPut},
+    {.op = "index_put", .signatures = index_put, .shapes = shape_of_self, .supports = kAdd},
+    {.op = "_index_put_impl", .signatures = index_put, .shapes = shape_of_self, .supports = kAdd},
+});
+
+}  // namespace
+
+std::span<const Rule> indexing_rules() { return kRules; }
+
+}  // namespace lockstep::global

@@ -1,0 +1,85 @@
+#include <lockstep/global/rules/choose.h>
+
+#include "rules/sample_call.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+using global::choose;
+using global::find_rule;
+using test::call_of;
+
+const std::vector<int> kFour{4};
+const std::vector<int> kTwoByTwo{2, 2};
+
+global::Choice chosen(const global::OpCall& call, const std::vector<Placements>& now, const std::vector<int>& mesh,
+                      std::vector<std::optional<Placements>> wanted = {}) {
+  return choose(find_rule(call.name), call, now, wanted, mesh);
+}
+
+TEST(Choose, NothingMovesWhereARuleFits) {
+  const auto mm = call_of("mm", {{"self", {64, 32}}, {"mat2", {32, 16}}}, {{64, 16}});
+  const auto rows = chosen(mm, {{Shard(0)}, {Replicate()}}, kFour);
+  EXPECT_EQ(rows.outputs[0], Placements{Shard(0)});
+  EXPECT_EQ(rows.bytes, 0);
+  const auto common = chosen(mm, {{Shard(1)}, {Shard(0)}}, kFour);
+  EXPECT_EQ(common.outputs[0], Placements{Partial()});
+  EXPECT_EQ(common.bytes, 0);
+}
+
+TEST(Choose, AxesAreDecidedOnTheirOwn) {
+  const auto mm = call_of("mm", {{"self", {64, 32}}, {"mat2", {32, 16}}}, {{64, 16}});
+  const auto choice = chosen(mm, {{Shard(0), Shard(1)}, {Replicate(), Shard(0)}}, kTwoByTwo);
+  EXPECT_EQ(choice.outputs[0], (Placements{Shard(0), Partial()}));
+  EXPECT_EQ(choice.bytes, 0);
+}
+
+TEST(Choose, TheSmallerTensorMoves) {
+  const auto add = call_of("add", {{"self", {64, 32}}, {"other", {32}}}, {{64, 32}});
+  const auto choice = chosen(add, {{Shard(0)}, {Shard(0)}}, kFour);
+  EXPECT_EQ(choice.inputs[0], Placements{Shard(0)});
+  EXPECT_EQ(choice.inputs[1], Placements{Replicate()});
+}
+
+TEST(Choose, NoRuleGathersEverything) {
+  const auto call = call_of("nobody_knows", {{"self", {8}}}, {{8}});
+  const auto choice = choose(nullptr, call, {{Shard(0)}}, {}, kFour);
+  EXPECT_EQ(choice.inputs[0], Placements{Replicate()});
+  EXPECT_EQ(choice.bytes, 24);
+}
+
+TEST(Choose, WhatIsWrittenInPlaceStaysWhereItIs) {
+  auto copy = call_of("copy", {{"self", {8, 8}}, {"src", {8, 8}}}, {{8, 8}});
+  copy.in_place = true;
+  const auto choice = chosen(copy, {{Shard(1)}, {Replicate()}}, kFour, {Placements{Shard(1)}});
+  EXPECT_EQ(choice.outputs[0], Placements{Shard(1)});
+  EXPECT_TRUE(choice.unread_self);
+
+  auto normal = call_of("normal", {{"self", {8, 8}}}, {{8, 8}});
+  normal.in_place = true;
+  EXPECT_EQ(chosen(normal, {{Shard(1)}}, kFour).outputs[0], Placements{Shard(1)});
+  EXPECT_EQ(chosen(normal, {{Replicate()}}, kFour).outputs[0], Placements{Replicate()});
+  EXPECT_EQ(chosen(normal, {{Shard(1)}}, kFour, {Placements{Shard(0)}}).outputs[0], Placements{Shard(0)});
+}
+
+TEST(Choose, ANumberIsNotAddedToAPartialSumByEveryRank) {
+  auto add = call_of("add", {{"self", {}}, {"other", {}}}, {{}});
+  add.in_place = true;
+  add.tensors[1].ordinary = true;
+  const auto choice = chosen(add, {{Partial()}, {Replicate()}}, kFour, {Placements{Partial()}});
+  EXPECT_EQ(choice.outputs[0], Placements{Replicate()});
+}
+
+TEST(Choose, PartialSumsAreFinishedWhereAFunctionIsNotLinear) {
+  const auto exp = call_of("exp", {{"self", {8, 8}}}, {{8, 8}});
+  const auto choice = chosen(exp, {{Partial()}}, kFour);
+  EXPECT_EQ(choice.inputs[0], Placements{Replicate()});
+  EXPECT_EQ(choice.outputs[0], Placements{Replicate()});
+  const auto mul = call_of("mul", {{"self", {8, 8}}, {"other", {8, 8}}}, {{8, 8}});
+  EXPECT_EQ(chosen(mul, {{Shard(1)}, {Partial(ReduceOp::max)}}, kFour).inputs[1], Placements{Shard(1)});
+}
+
+}  // namespace
+}  // namespace lockstep

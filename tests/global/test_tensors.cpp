@@ -1,0 +1,241 @@
+// Global tensors as libtorch's: aliasing, autograd's bookkeeping, ways out, and what a wrong use says.
+#include <lockstep/base/error.h>
+#include <lockstep/global/global_tensor.h>
+
+#include "placed.h"
+#include "support/ranks.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+using test::placed;
+using test::Rank;
+using test::RankOptions;
+
+void on_two(const std::function<void(Rank&, const Mesh&)>& body) {
+  const RankOptions options{.group = RankOptions::test_group_options("shm")};
+  test::run_ranks(2, options, [&](Rank& rank) { body(rank, Mesh(rank.group())); });
+}
+
+at::Tensor numbers(std::int64_t rows, std::int64_t columns) {
+  return torch::arange(rows * columns, torch::kFloat).reshape({rows, columns});
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_words(const std::string& text, const std::vector<std::string>& words) {
+  for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+}
+
+using Write = std::function<void(at::Tensor&)>;
+
+std::vector<std::pair<std::string, Write>> writes_through_views() {
+  return {
+      {"a column", [](at::Tensor& x) { x.select(1, 2).mul_(3); }},
+      {"columns", [](at::Tensor& x) { x.narrow(1, 1, 2).add_(1); }},
+      {"every other column", [](at::Tensor& x) { x.slice(1, 0, 4, 2).zero_(); }},
+      {"the transposed", [](at::Tensor& x) { x.t().mul_(2); }},
+      {"a view",
+       [](at::Tensor& x) {
+         x.view({6, 2, 2}).select(2, 1).mul_(5);
+       }},
+      {"a view of a view", [](at::Tensor& x) { x.t().narrow(0, 0, 2).unsqueeze(0).add_(4); }},
+      {"parts", [](at::Tensor& x) { x.chunk(2, 1)[1].mul_(-1); }},
+      {"detached", [](at::Tensor& x) { x.detach().mul_(2); }},
+  };
+}
+
+TEST(GlobalTensors, WritesThroughViewsAreSeenInTheBase) {
+  on_two([](Rank&, const Mesh& mesh) {
+    for (const auto& [name, write] : writes_through_views()) {
+      for (const auto& placement : {Replicate(), Shard(0)}) {
+        auto expected = numbers(6, 4);
+        auto x = placed(expected, mesh, {placement});
+        write(expected);
+        write(x);
+        EXPECT_TRUE(torch::equal(full(x), expected)) << name << " of " << to_string(placement) << "\n" << full(x);
+      }
+    }
+  });
+}
+
+TEST(GlobalTensors, GradientsPassWritesThroughViews) {
+  on_two([](Rank&, const Mesh& mesh) {
+    for (const auto& [name, write] : writes_through_views()) {
+      if (name == "detached" || name == "parts") continue;
+      for (const auto& placement : {Replicate(), Shard(0)}) {
+        const auto gradient_of = [&write = write](at::Tensor x, const at::Tensor& weight) {
+          x.requires_grad_();
+          auto y = x * 2;
+          write(y);
+          (y * weight).sum().backward();
+          return x.grad();
+        };
+        const auto expected = gradient_of(numbers(6, 4), numbers(6, 4));
+        const auto got =
+            gradient_of(placed(numbers(6, 4), mesh, {placement}), placed(numbers(6, 4), mesh, {Replicate()}));
+        EXPECT_TRUE(torch::equal(full(got), expected)) << name << " of " << to_string(placement) << "\n" << full(got);
+      }
+    }
+  });
+}
+
+TEST(GlobalTensors, AViewSeesWritesToItsBase) {
+  on_two([](Rank&, const Mesh& mesh) {
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    const auto column = x.select(1, 1);
+    const auto copy = x.clone();
+    x.add_(1);
+    EXPECT_TRUE(torch::equal(full(column), numbers(6, 4).add(1).select(1, 1)));
+    EXPECT_TRUE(torch::equal(full(copy), numbers(6, 4)));
+    auto part = to_local(x);
+    part.zero_();
+    EXPECT_EQ(x.sum().item<float>(), 0);
+  });
+}
+
+TEST(GlobalTensors, AViewOfAnEmptyTensorIsWrittenTo) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto source = placed(numbers(6, 2), mesh, {Shard(0)});
+    auto x = torch::empty({6, 4}, torch::TensorOptions(global_device()));
+    x.narrow(1, 0, 2).copy_(source);
+    x.narrow(1, 2, 2).copy_(source);
+    EXPECT_TRUE(torch::equal(full(x), torch::cat({numbers(6, 2), numbers(6, 2)}, 1)));
+  });
+}
+
+TEST(GlobalTensors, AViewOfRowsElsewhereIsNotWrittenTo) {
+  on_two([](Rank&, const Mesh& mesh) {
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    expect_words(error_of([&] { x.select(0, 1).add_(1); }), {"add_", "view", "clone()"});
+    expect_words(error_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
+    EXPECT_TRUE(torch::equal(full(x), numbers(6, 4)));
+    EXPECT_TRUE(torch::equal(full(x.select(0, 1).clone().add_(1)), numbers(6, 4).select(0, 1).add(1)));
+  });
+}
+
+TEST(GlobalTensors, AutogradKeepsItsBooks) {
+  on_two([](Rank&, const Mesh& mesh) {
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    EXPECT_FALSE(x.requires_grad());
+    EXPECT_FALSE((x * 2).requires_grad());
+    x.requires_grad_();
+    EXPECT_TRUE(x.is_leaf());
+    int called = 0;
+    x.register_hook([&](const at::Tensor& gradient) {
+      ++called;
+      EXPECT_TRUE(is_global(gradient));
+      return gradient * 10;
+    });
+    auto y = x * 2;
+    EXPECT_TRUE(y.requires_grad());
+    EXPECT_FALSE(y.is_leaf());
+    EXPECT_FALSE(y.detach().requires_grad());
+    {
+      const torch::NoGradGuard no_grad;
+      EXPECT_FALSE((x * 2).requires_grad());
+    }
+    y.retain_grad();
+    y.sum().backward();
+    y = x * 3;
+    y.sum().backward();  // adds to what is there
+    EXPECT_EQ(called, 2);
+    EXPECT_TRUE(torch::equal(full(x.grad()), torch::full({6, 4}, 50.0)));
+    const auto version = x._version();
+    {
+      const torch::NoGradGuard no_grad;
+      x.add_(1);
+    }
+    EXPECT_GT(x._version(), version);
+    EXPECT_NE(error_of([&] { x.add_(1); }).find("leaf"), std::string::npos);
+    x.set_data(placed(numbers(6, 4), mesh, {Shard(1)}));
+    EXPECT_EQ(placements_of(x), Placements{Shard(1)});
+  });
+}
+
+TEST(GlobalTensors, ASecondDerivative) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto second = [](at::Tensor x) {
+      x.requires_grad_();
+      const auto first = torch::autograd::grad({x.pow(3).sum()}, {x}, {}, true, true)[0];
+      return torch::autograd::grad({first.sum()}, {x})[0];
+    };
+    EXPECT_TRUE(torch::equal(full(second(placed(numbers(3, 4), mesh, {Shard(1)}))), second(numbers(3, 4))));
+  });
+}
+
+TEST(GlobalTensors, WaysOut) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto x = placed(numbers(5, 3), mesh, {Shard(0)});
+    EXPECT_TRUE(torch::equal(x.cpu(), numbers(5, 3)));
+    EXPECT_TRUE(torch::equal(x.to(torch::kCPU, torch::kDouble), numbers(5, 3).to(torch::kDouble)));
+    EXPECT_EQ(x.sum().item<double>(), 105);
+    EXPECT_EQ(x.index({4, 2}).item<float>(), 14);
+    auto ordinary = torch::zeros({5, 3});
+    ordinary.copy_(x);
+    EXPECT_TRUE(torch::equal(ordinary, numbers(5, 3)));
+    auto back = placed(torch::zeros({5, 3}), mesh, {Shard(1)});
+    back.copy_(ordinary);
+    EXPECT_EQ(placements_of(back), Placements{Shard(1)});
+    EXPECT_TRUE(torch::equal(full(back), numbers(5, 3)));
+    EXPECT_TRUE(torch::equal(back, x));
+    std::ostringstream printed;
+    printed << x;
+    expect_words(printed.str(), {"12", "14", "5,3"});
+    const auto partial = placed(numbers(2, 2), mesh, {Partial()});
+    EXPECT_TRUE(torch::equal(partial.cpu(), numbers(2, 2)));
+    EXPECT_EQ(describe(partial), "float32[2, 2] on 2 (0): [Partial(sum)], here [2, 2]");
+  });
+}
+
+TEST(GlobalTensors, SavedFromTheCpuAndLoaded) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto x = placed(numbers(5, 3), mesh, {Shard(0)});
+    std::stringstream file;
+    torch::save(x.cpu(), file);
+    at::Tensor loaded;
+    torch::load(loaded, file);
+    EXPECT_TRUE(torch::equal(loaded, numbers(5, 3)));
+  });
+}
+
+TEST(GlobalTensors, WrongUsesSayWhichArgument) {
+  on_two([](Rank& rank, const Mesh& mesh) {
+    const auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    const auto ordinary = numbers(6, 4);
+    expect_words(error_of([&] { x + ordinary; }), {"\"other\"", "ordinary", "distribute(", "to_global("});
+    expect_words(error_of([&] { ordinary + x; }), {"\"self\"", "ordinary"});
+    expect_words(error_of([&] { torch::cat({x, ordinary}); }), {"\"tensors\"", "ordinary"});
+    expect_words(error_of([&] { torch::tensor(1.0).add_(x.sum()); }), {"ordinary"});
+    auto result = torch::empty({6, 4});
+    expect_words(error_of([&] { torch::add_out(result, x, x); }), {"add", "ordinary"});
+    const Mesh other(rank.group());
+    expect_words(error_of([&] { x + placed(ordinary, other, {Shard(0)}); }), {"\"self\"", "\"other\"", "meshes"});
+    expect_words(error_of([&] {
+                   to_global(torch::zeros({rank.rank() + 1, 2}), mesh, {Shard(0)});
+                 }),
+                 {"[3, 2]", "parts"});
+    expect_words(error_of([&] { to_global(ordinary, mesh, {Shard(2)}); }), {"Shard(2)", "2 dimensions"});
+    expect_words(error_of([&] { to_global(ordinary, mesh, {Shard(0), Shard(1)}); }), {"2 placements", "1 axes"});
+    expect_words(error_of([&] { to_global(x, mesh, {Shard(0)}); }), {"ordinary", "global"});
+    expect_words(error_of([&] { redistribute(ordinary, {Shard(0)}); }), {"distribute()"});
+    expect_words(error_of([&] { to_local(ordinary); }), {"ordinary"});
+    EXPECT_EQ((x + torch::tensor(2.0)).sum().item<float>(), 324);  // numbers may be ordinary
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
