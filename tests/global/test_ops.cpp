@@ -42,7 +42,7 @@ TEST_P(GlobalOps, AreThoseOfOneDevice) {
 
 std::string mesh_name(const testing::TestParamInfo<std::vector<int>>& info) {
   std::string name = "mesh";
-  for (const int size : info.param) name += "_" + std::to_string(size);
+  for (const int size : info.param) name.append("_").append(std::to_string(size));
   return name;
 }
 

@@ -209,6 +209,31 @@ TEST(GlobalTensors, SavedFromTheCpuAndLoaded) {
     at::Tensor loaded;
     torch::load(loaded, file);
     EXPECT_TRUE(torch::equal(loaded, numbers(5, 3)));
+    expect_words(error_of([&] {
+                   std::stringstream other;
+                   torch::save(x, other);
+                 }),
+                 {"save tensor.cpu()"});
+  });
+}
+
+TEST(GlobalTensors, GradientsAreClippedWhereTheyAre) {
+  on_two([](Rank&, const Mesh& mesh) {
+    set_strict_global_ops(true);
+    const auto clipped = [](std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& gradients) {
+      for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].requires_grad_().mutable_grad() = gradients[i];
+      const double norm = torch::nn::utils::clip_grad_norm_(parameters, 2.0);
+      parameters[0].mutable_grad().mul_(norm);
+      return parameters;
+    };
+    const auto expected = clipped({numbers(6, 4), numbers(2, 3)}, {numbers(6, 4).add(1), numbers(2, 3).neg()});
+    const auto got =
+        clipped({placed(numbers(6, 4), mesh, {Shard(0)}), placed(numbers(2, 3), mesh, {Shard(1)})},
+                {placed(numbers(6, 4).add(1), mesh, {Shard(0)}), placed(numbers(2, 3).neg(), mesh, {Shard(1)})});
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(full(got[i].grad()), expected[i].grad())) << i;
+      EXPECT_EQ(placements_of(got[i].grad()), placements_of(got[i]));
+    }
   });
 }
 

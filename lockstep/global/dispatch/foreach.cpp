@@ -2,6 +2,7 @@
 #include <lockstep/global/dispatch/foreach.h>
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@ bool is_list_of_one_each(const c10::IValue& value) { return value.isTensorList()
 c10::OperatorHandle operator_for_one(const c10::OperatorHandle& op) {
   constexpr std::string_view kPrefix = "aten::_foreach_";
   const auto& schema = op.schema();
-  const std::string name = "aten::" + schema.name().substr(kPrefix.size());
+  const std::string name = fmt::format("aten::{}", schema.name().substr(kPrefix.size()));
   const std::string overload = schema.overload_name() == "List"         ? "Tensor"
                                : schema.overload_name() == "ScalarList" ? "Scalar"
                                                                         : schema.overload_name();

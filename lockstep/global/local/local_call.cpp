@@ -34,6 +34,7 @@ LocalForm find_local_form(std::string_view op) {
       {"squeeze", form_with_local_sizes},
       {"unsqueeze", form_with_local_sizes},
       {"as_strided", form_of_strided_view},
+      {"set", form_of_storage},
       {"tril", form_of_triangle},
       {"triu", form_of_triangle},
       {"norm", form_of_norm},

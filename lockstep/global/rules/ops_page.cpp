@@ -1,6 +1,8 @@
 #include <lockstep/global/rules/ops_page.h>
 #include <lockstep/global/rules/signature.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -40,7 +42,7 @@ std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_of(const
   for (const auto& rule : family.rules) {
     auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& each) { return each.first == rule.supports; });
     if (row == rows.end()) row = rows.insert(rows.end(), {rule.supports, {}});
-    row->second.push_back("`" + std::string(rule.op) + "`");
+    row->second.push_back(fmt::format("`{}`", rule.op));
   }
   return rows;
 }
@@ -50,12 +52,12 @@ std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_of(const
 std::string ops_page() {
   std::string page(kIntroduction);
   for (const auto& family : rule_families()) {
-    page += "\n## " + std::string(family.title) + "\n\n| operators | what may stay divided |\n|---|---|\n";
+    page += fmt::format("\n## {}\n\n| operators | what may stay divided |\n|---|---|\n", family.title);
     for (auto& [supports, ops] : rows_of(family)) {
       std::sort(ops.begin(), ops.end());
-      std::string names;
-      for (const auto& op : ops) names += (names.empty() ? "" : " ") + op;
-      page += "| " + names + " | " + std::string(supports) + " |\n";
+      page += '|';
+      for (const auto& op : ops) page.append(" ").append(op);
+      page.append(" | ").append(supports).append(" |\n");
     }
   }
   return page;

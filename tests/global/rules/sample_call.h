@@ -3,6 +3,8 @@
 
 #include <lockstep/global/rules/signature.h>
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,14 +40,15 @@ inline global::OpCall call_of(std::string name, const std::vector<std::pair<std:
 /// "S0,R->S1": what a signature says, short; "*" for an input that may lie anyhow.
 inline std::string shown(const global::Signature& signature) {
   const auto one = [](const Placement& placement) -> std::string {
-    if (placement.is_shard()) return "S" + std::to_string(placement.dim);
+    if (placement.is_shard()) return fmt::format("S{}", placement.dim);
     if (placement.is_replicate()) return "R";
     return placement.op == ReduceOp::sum ? "P" : to_string(placement);
   };
   std::string text;
-  for (const auto& input : signature.inputs) text += (text.empty() ? "" : ",") + (input ? one(*input) : "*");
-  text += "->";
-  for (std::size_t i = 0; i < signature.outputs.size(); ++i) text += (i > 0 ? "," : "") + one(signature.outputs[i]);
+  const auto list = [&](const std::string& each, bool first) { text.append(first ? "" : ",").append(each); };
+  for (const auto& input : signature.inputs) list(input ? one(*input) : "*", text.empty());
+  text.append("->");
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i) list(one(signature.outputs[i]), i == 0);
   return text;
 }
 

@@ -2,6 +2,8 @@
 
 #include <lockstep/global/even_split.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -79,7 +81,7 @@ SimulatedRanks::SimulatedRanks(std::vector<int> mesh, std::pair<std::int64_t, st
 }
 
 std::optional<std::string> SimulatedRanks::make(const global::Step& step) {
-  if (placements_[step.axis] != step.from) return "the step begins with " + to_string(step.from);
+  if (placements_[step.axis] != step.from) return fmt::format("the step begins with {}", to_string(step.from));
   const auto before = held_;
   placements_[step.axis] = step.to;
   for (int rank = 0; rank < static_cast<int>(held_.size()); ++rank) {
@@ -113,7 +115,7 @@ std::optional<std::string> SimulatedRanks::check() const {
     for (const auto& [where, value] : finished.all_of_region(rank)) {
       const auto& held = finished.held_[static_cast<std::size_t>(rank)];
       const auto found = held.find(where);
-      if (found == held.end() || std::abs(found->second - value) > 1e-9) return "rank " + std::to_string(rank);
+      if (found == held.end() || std::abs(found->second - value) > 1e-9) return fmt::format("rank {}", rank);
     }
   }
   return std::nullopt;

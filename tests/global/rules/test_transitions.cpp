@@ -5,6 +5,7 @@
 #include "rules/all_placements.h"
 #include "rules/simulated_ranks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace lockstep {
@@ -19,7 +20,7 @@ void expect_a_way(const std::vector<int>& mesh, std::pair<std::int64_t, std::int
   const auto steps = global::transitions(from, to);
   std::string way = to_string(from);
   for (const auto& step : steps) {
-    way += " -> axis " + std::to_string(step.axis) + " " + to_string(step.to);
+    way += fmt::format(" -> axis {} {}", step.axis, to_string(step.to));
     const auto wrong = ranks.make(step);
     ASSERT_FALSE(wrong) << way << ": " << *wrong;
   }
