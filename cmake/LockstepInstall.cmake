@@ -12,7 +12,7 @@ set(public_headers
   base/process.h base/status_page.h base/unique_fd.h
   world/init_method.h world/start.h world/world.h
   comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/work.h
-  global/distribute_module.h global/global_tensor.h global/gradient_reduction.h global/mesh.h global/module_plan.h
+  global/distribute_module.h global/factories.h global/global_tensor.h global/gradient_reduction.h global/mesh.h global/module_plan.h
   global/placement.h
   mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
   data/aligned.h data/axis_map.h data/batch.h data/check.h data/dataset.h data/fused_plan.h data/loader.h
