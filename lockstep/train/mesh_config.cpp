@@ -192,7 +192,6 @@ void check_parallel(const RunConfig& config) {
         "have "
         "their optimizer state sharded, too");
   }
-  if (config.model.channels_last) refuse("model.channels_last is not available in parallel.mode semi_auto");
   if (config.model.autocast != "none") refuse("model.autocast is not available in parallel.mode semi_auto");
 }
 
