@@ -36,7 +36,6 @@ class GradientBucket {
 
   const BucketKind& kind() const { return kind_; }
   std::int64_t bytes() const { return elements_ * static_cast<std::int64_t>(c10::elementSize(kind_.dtype)); }
-  bool empty() const { return gradients_.empty(); }
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
   void start();

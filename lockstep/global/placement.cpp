@@ -48,7 +48,7 @@ std::optional<Placement> shard_of(std::string_view number) {
 }
 
 std::optional<Placement> partial_of(std::string_view op) {
-  for (const ReduceOp each : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+  for (const ReduceOp each : kPartialOps) {
     if (op == name_of(each)) return Partial(each);
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <lockstep/comm/collectives.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ using Placements = std::vector<Placement>;
 /// Rank i along the axis holds the i-th part of dimension `dim`. Parts differ by at most one row, the larger ones
 /// first; some are empty where there are fewer rows than ranks. Error(invalid_argument) for a negative `dim`.
 Placement Shard(std::int64_t dim);
+/// What a partial value may be the reduction of.
+inline constexpr std::array kPartialOps{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
+
 /// Every rank along the axis holds the same.
 Placement Replicate();
 /// The value is the reduction of what the ranks along the axis hold. Error(invalid_argument) for product.

@@ -6,7 +6,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -22,21 +21,13 @@ NamedTensors whole(NamedTensors tensors) {
 }
 
 GradientReductionOptions reduction_options(const ParallelConfig& config) {
-  constexpr double kMiB = 1024.0 * 1024.0;
-  return {.bucket_bytes = std::max<std::int64_t>(1, std::llround(config.bucket_mb * kMiB)),
-          .first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB))};
+  return {.bucket_bytes = bytes_of_mib(config.bucket_mb), .first_bucket_bytes = bytes_of_mib(config.first_bucket_mb)};
 }
 
 std::vector<std::string> names_of(const torch::nn::Module& module) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
   return names;
-}
-
-std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, parameter] : parameters) tensors.push_back(parameter);
-  return tensors;
 }
 
 }  // namespace

@@ -3,18 +3,14 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <cmath>
-
 namespace lockstep::train {
 namespace {
 
 DataParallelOptions parallel_options(const ParallelConfig& config) {
-  constexpr double kMiB = 1024.0 * 1024.0;
   DataParallelOptions options;
   options.gradients_mean = config.gradients_mean;
-  options.bucket_bytes = std::max<std::int64_t>(1, std::llround(config.bucket_mb * kMiB));
-  options.first_bucket_bytes = std::max<std::int64_t>(1, std::llround(config.first_bucket_mb * kMiB));
+  options.bucket_bytes = bytes_of_mib(config.bucket_mb);
+  options.first_bucket_bytes = bytes_of_mib(config.first_bucket_mb);
   options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
   return options;
 }

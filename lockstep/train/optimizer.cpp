@@ -38,6 +38,12 @@ NamedParameters trainable_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
+std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, parameter] : parameters) tensors.push_back(parameter);
+  return tensors;
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                  const std::vector<at::Tensor>& parameters) {
   if (config.name == "adam") return std::make_unique<optim::Adam>(parameters, adam_options<optim::AdamOptions>(config));

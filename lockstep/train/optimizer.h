@@ -25,6 +25,9 @@ using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
 /// The parameters of a module that require gradients, each once, under its first name.
 NamedParameters trainable_parameters(const torch::nn::Module& module);
 
+/// The same without their names.
+std::vector<at::Tensor> tensors_of(const NamedParameters& parameters);
+
 /// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
 /// v (v = g in the first step), the same as MindSpore's Momentum for dampening 0.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,

@@ -3,7 +3,12 @@
 #include <lockstep/train/mirrored_run.h>
 #include <lockstep/train/parallel_run.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace lockstep::train {
+
+std::int64_t bytes_of_mib(double mib) { return std::max<std::int64_t>(1, std::llround(mib * 1024.0 * 1024.0)); }
 
 DataShare data_share(const RunConfig& config, const Group& group) {
   return is_global_mode(config.parallel) ? global_data_share(config.parallel, group.rank(), group.size())

@@ -10,6 +10,7 @@
 #include <lockstep/train/reports.h>
 #include <lockstep/train/training_step.h>
 
+#include <cstdint>
 #include <memory>
 
 namespace lockstep::train {
@@ -42,6 +43,9 @@ class ParallelRun {
   /// The rank whose random numbers this rank draws in steps.
   virtual int random_stream() const = 0;
 };
+
+/// Bytes of so many MiB of the configuration, at least 1.
+std::int64_t bytes_of_mib(double mib);
 
 DataShare data_share(const RunConfig& config, const Group& group);
 

@@ -4,16 +4,6 @@
 #include <torch/torch.h>
 
 namespace lockstep::train {
-namespace {
-
-std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, parameter] : parameters) tensors.push_back(parameter);
-  return tensors;
-}
-
-}  // namespace
-
 Updater::Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded)
     : parameters_(trainable_parameters(parallel.module())) {
   if (sharded) shards_.emplace(parallel);

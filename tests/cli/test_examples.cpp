@@ -72,13 +72,18 @@ std::string printed(const std::string& out) {
   return text;
 }
 
-TEST(Examples, TheGlobalMlpIsTheSameHoweverItIsDivided) {
-  const Workbench bench;
+/// A small MNIST as the last argument of `program`.
+void give_digits(const Workbench& bench, Words& program) {
   const std::string digits = bench.path() / "digits";
   ASSERT_TRUE(
       lockstep({"data", "synthesize", "mnist", "--out", digits, "--train", "400", "--test", "150"}).status.ok());
-  Words program = example("mlp_mnist_global");
   program.push_back(digits);
+}
+
+TEST(Examples, TheGlobalMlpIsTheSameHoweverItIsDivided) {
+  const Workbench bench;
+  Words program = example("mlp_mnist_global");
+  ASSERT_NO_FATAL_FAILURE(give_digits(bench, program));
   const auto alone = run_program(program);
   ASSERT_TRUE(alone.status.ok()) << alone.err;
   EXPECT_THAT(alone.out, StartsWith("epoch 1: loss "));
@@ -95,11 +100,8 @@ TEST(Examples, TheGlobalMlpIsTheSameHoweverItIsDivided) {
 
 TEST(Examples, TheMirroredMlpTrains) {
   const Workbench bench;
-  const std::string digits = bench.path() / "digits";
-  ASSERT_TRUE(
-      lockstep({"data", "synthesize", "mnist", "--out", digits, "--train", "400", "--test", "150"}).status.ok());
   Words program = example("mlp_mnist_mirrored");
-  program.push_back(digits);
+  ASSERT_NO_FATAL_FAILURE(give_digits(bench, program));
   const auto ran = under_lockstep_run(2, program);
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(printed(ran.out), StartsWith("epoch 1: loss "));

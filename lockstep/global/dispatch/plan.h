@@ -25,9 +25,8 @@ struct Plan {
   std::vector<PlannedOutput>
       outputs;               ///< what comes back, lists laid flat, without those that are the caller's own tensors
   LocalForm form = nullptr;  ///< nullptr: the operator itself
-  bool shapes_from_local = false;  ///< everything is replicated: what the operator returns has the logical shape
-  bool overwrites = false;         ///< an in-place variant that does not read its own tensor
-  bool direct = false;             ///< inputs lie right, and neither lists nor `out` are among the arguments
+  bool overwrites = false;   ///< an in-place variant that does not read its own tensor
+  bool direct = false;       ///< inputs lie right, and neither lists nor `out` are among the arguments
   std::vector<std::size_t> tensor_positions;  ///< of a direct plan: which arguments are global tensors
   std::vector<std::size_t> device_positions;  ///< and which name their device
 };

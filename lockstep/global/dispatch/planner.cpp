@@ -99,7 +99,6 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   if (shapes) {
     for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape));
   }
-  plan.shapes_from_local = !shapes;
   if (!rule || (!shapes && !rule->needs_all)) tell_of_missing_rule(info, inputs);
   const auto now = placements_of(inputs, mesh);
   const auto choice = choose(shapes ? rule : nullptr, plan.call, now,

@@ -7,7 +7,6 @@
 
 #include <torch/library.h>
 
-#include <mutex>
 #include <string>
 
 namespace lockstep::global {

@@ -1,6 +1,5 @@
 // Norms over divided dimensions: each rank's own norm, and one all_reduce of that.
-#include <lockstep/comm/collectives.h>
-#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/reduced.h>
 
 #include <ATen/ATen.h>
@@ -33,7 +32,7 @@ void form_of_norm(LocalCall& call) {
   const bool adds = !std::isinf(order);
   if (adds && order != 0) joined = joined.pow(order);
   const auto op = adds ? ReduceOp::sum : order > 0 ? ReduceOp::max : ReduceOp::min;
-  for (const auto axis : axes) all_reduce(joined, call.mesh.group(axis), op);
+  reduce_over(call, axes, joined, op);
   if (adds && order != 0) joined = joined.pow(1 / order);
   call.give(joined.to(norm.scalar_type()));
 }

@@ -15,9 +15,9 @@ std::vector<std::int64_t> dims_or_all(const LocalCall& call) {
   return dims;
 }
 
-std::vector<std::size_t> axes_to_join(const LocalCall& call) {
+Axes axes_to_join(const LocalCall& call) {
   const auto dims = dims_or_all(call);
-  std::vector<std::size_t> axes;
+  Axes axes;
   for (std::size_t axis = 0; axis < call.mesh.sizes().size(); ++axis) {
     const auto& placement = call.input(0)[axis];
     const bool reduced = placement.is_shard() && std::find(dims.begin(), dims.end(), placement.dim) != dims.end();

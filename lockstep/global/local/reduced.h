@@ -1,7 +1,7 @@
 // What local forms of reductions share.
 #pragma once
 
-#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/across_ranks.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,6 @@ namespace lockstep::global {
 std::vector<std::int64_t> dims_or_all(const LocalCall& call);
 
 /// The axes of more than one rank along which parts of a reduced dimension lie: their ranks have something to join.
-std::vector<std::size_t> axes_to_join(const LocalCall& call);
+Axes axes_to_join(const LocalCall& call);
 
 }  // namespace lockstep::global

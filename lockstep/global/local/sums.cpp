@@ -1,5 +1,5 @@
 // Sums of which each rank computes a part.
-#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
 
@@ -19,13 +19,8 @@ void form_of_mean(LocalCall& call) {
 }
 
 void form_of_sum_of_product(LocalCall& call) {
-  const auto& placements = call.output();
-  bool first = true;
-  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
-    if (placements[axis].is_partial() && call.mesh.coordinate()[axis] != 0) first = false;
-  }
   // beta = 0 means that `self` is not even looked at.
-  if (!first) call.argument("beta") = at::Scalar(0);
+  if (!adds_once(call, call.output())) call.argument("beta") = at::Scalar(0);
   run_operator(call);
 }
 

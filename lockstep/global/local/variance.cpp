@@ -1,6 +1,5 @@
 // Variances over divided dimensions: the mean of all, then the squares of what differs from it; two small all_reduces.
-#include <lockstep/comm/collectives.h>
-#include <lockstep/global/local/local_call.h>
+#include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/reduced.h>
 
 #include <ATen/ATen.h>
@@ -15,9 +14,9 @@ double rows_reduced(const LocalCall& call) {
   return rows;
 }
 
-at::Tensor joined_sum(const LocalCall& call, const at::Tensor& values, const std::vector<std::size_t>& axes) {
+at::Tensor joined_sum(const LocalCall& call, const at::Tensor& values, const Axes& axes) {
   auto sum = values.sum(dims_or_all(call), /*keepdim=*/true);
-  for (const auto axis : axes) all_reduce(sum, call.mesh.group(axis));
+  reduce_over(call, axes, sum);
   return sum;
 }
 

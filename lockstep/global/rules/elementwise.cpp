@@ -1,5 +1,6 @@
 // Operators whose result at a place depends on the inputs at that place only, with broadcasting.
 #include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/placing.h>
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
@@ -28,16 +29,7 @@ std::vector<Signature> shards_of_elementwise(const OpCall& call) {
 }
 
 std::vector<Sizes> broadcast_shape(const OpCall& call) {
-  Sizes sizes;
-  for (const auto& tensor : call.tensors) {
-    if (!tensor.defined) continue;
-    if (tensor.sizes.size() > sizes.size()) sizes.insert(sizes.begin(), tensor.sizes.size() - sizes.size(), 1);
-    for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
-      auto& size = sizes[sizes.size() - 1 - i];
-      if (size == 1) size = tensor.sizes[tensor.sizes.size() - 1 - i];
-    }
-  }
-  return {std::move(sizes)};
+  return {call.tensors.empty() ? Sizes{} : broadcast(call).sizes};
 }
 
 namespace {
@@ -45,7 +37,6 @@ namespace {
 std::vector<Sizes> twice_self(const OpCall& call) { return {call.tensors[0].sizes, call.tensors[0].sizes}; }
 
 constexpr std::array kLinear{ReduceOp::sum, ReduceOp::mean};
-constexpr std::array kAnyReduction{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
 
 Signature partial_in(const OpCall& call, std::span<const std::size_t> partial_inputs, ReduceOp op) {
   Signature signature = replicated(call);
@@ -66,7 +57,7 @@ std::vector<Signature> scaling(const OpCall& call) {
 /// Whatever the parts are, they stay as they are.
 std::vector<Signature> copying(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
-  for (const ReduceOp op : kAnyReduction) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
+  for (const ReduceOp op : kPartialOps) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
   return signatures;
 }
 
@@ -114,7 +105,7 @@ std::vector<Signature> copy_in(const OpCall& call) {
   const bool converts_parts = call.tensors[0].floating != call.tensors[1].floating ||
                               call.tensors[0].element_bytes < call.tensors[1].element_bytes;
   if (!same_shape(call, 1) || converts_parts) return signatures;
-  for (const ReduceOp op : kAnyReduction) {
+  for (const ReduceOp op : kPartialOps) {
     Signature signature{.inputs = {std::nullopt, Partial(op)}, .outputs = {Partial(op)}};
     signatures.push_back(std::move(signature));
   }

@@ -19,7 +19,7 @@ std::vector<Signature> like_self(const OpCall& call) {
       signatures.push_back(std::move(signature));
     }
   }
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+  for (const ReduceOp op : kPartialOps) {
     Signature signature = replicated(call);
     signature.inputs[0] = Partial(op);
     signatures.push_back(std::move(signature));
@@ -40,7 +40,7 @@ std::vector<Signature> filled(const OpCall& call) {
   signatures.insert(signatures.begin(), replicated(call));
   for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
   if (call.name == "zero") {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+    for (const ReduceOp op : kPartialOps) {
       signatures.push_back({.inputs = {std::nullopt}, .outputs = {Partial(op)}});
     }
   }

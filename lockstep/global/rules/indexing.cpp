@@ -9,8 +9,6 @@
 namespace lockstep::global {
 namespace {
 
-constexpr std::array kEveryReduction{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
-
 std::int64_t rows_of(const TensorInfo& info, std::int64_t dim) { return info.sizes[static_cast<std::size_t>(dim)]; }
 
 /// All that is not said here is replicated.
@@ -24,7 +22,7 @@ Signature with(const OpCall& call, std::initializer_list<std::pair<std::size_t, 
 
 /// Numbers pick the same from every part of a partial value.
 void pick_from_partials(std::vector<Signature>& signatures, const OpCall& call) {
-  for (const ReduceOp op : kEveryReduction) signatures.push_back(with(call, {{0, Partial(op)}}, Partial(op)));
+  for (const ReduceOp op : kPartialOps) signatures.push_back(with(call, {{0, Partial(op)}}, Partial(op)));
 }
 
 /// self, dim, index [n]: the result has n rows along `dim`.

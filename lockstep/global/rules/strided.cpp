@@ -79,7 +79,7 @@ std::vector<Signature> as_strided(const OpCall& call) {
     const auto& cut = (*cuts)[at(dim)];
     if (cut.to && cut.rows == self.sizes[at(dim)]) add(Shard(dim), Shard(*cut.to));
   }
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) add(Partial(op), Partial(op));
+  for (const ReduceOp op : kPartialOps) add(Partial(op), Partial(op));
   return signatures;
 }
 

@@ -16,7 +16,7 @@ void add(std::vector<Signature>& signatures, const OpCall& call, const Placement
 }
 
 void keep_partials(std::vector<Signature>& signatures, const OpCall& call) {
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min}) {
+  for (const ReduceOp op : kPartialOps) {
     add(signatures, call, Partial(op), Partial(op));
   }
 }
