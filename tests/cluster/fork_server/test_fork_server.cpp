@@ -63,6 +63,13 @@ std::string content(int fd) {
   return text;
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 /// As a launcher does it that has a store.
 Ran run(LaunchOptions options, const TemporaryFolder& folder = TemporaryFolder()) {
   const UniqueFd out(::memfd_create("out", MFD_CLOEXEC));
@@ -77,8 +84,7 @@ Ran run(LaunchOptions options, const TemporaryFolder& folder = TemporaryFolder()
     ran.forked = forked.has_value();
     ran.result = supervise(options, job, std::move(forked));
   }
-  std::istringstream lines(content(out.get()));
-  for (std::string line; std::getline(lines, line);) ran.out.push_back(line);
+  ran.out = lines_of(content(out.get()));
   ran.err = content(err.get());
   return ran;
 }
@@ -93,7 +99,7 @@ void expect_the_same(const LaunchOptions& options) {
   EXPECT_FALSE(expected.forked);
   EXPECT_TRUE(got.forked);
   EXPECT_THAT(got.out, testing::UnorderedElementsAreArray(expected.out));
-  EXPECT_EQ(got.err, expected.err);
+  EXPECT_THAT(lines_of(got.err), testing::UnorderedElementsAreArray(lines_of(expected.err)));
   EXPECT_EQ(got.result.exit_code, expected.result.exit_code);
   EXPECT_EQ(got.result.first_failed, expected.result.first_failed);
 }
