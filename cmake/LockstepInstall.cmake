@@ -31,12 +31,13 @@ endforeach()
 target_link_libraries(lockstep PUBLIC $<INSTALL_INTERFACE:torch>)
 
 # The program finds the library beside it, and both find a libtorch outside the system's folders where it was at build.
-file(RELATIVE_PATH library_from_program /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-set_target_properties(lockstep_cli PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_program} INSTALL_RPATH_USE_LINK_PATH ON)
+file(RELATIVE_PATH library_from_program /${CMAKE_INSTALL_LIBEXECDIR}/lockstep /${CMAKE_INSTALL_LIBDIR})
+set_target_properties(lockstep_whole PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_program} INSTALL_RPATH_USE_LINK_PATH ON)
 set_target_properties(lockstep PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
 install(TARGETS lockstep EXPORT LockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lockstep_whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep)
 install(EXPORT LockstepTargets NAMESPACE lockstep:: DESTINATION ${package_folder})
 configure_package_config_file(cmake/LockstepConfig.cmake.in "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
   INSTALL_DESTINATION ${package_folder})

@@ -42,13 +42,10 @@ std::string describe(const ExitStatus& status) {
   return fmt::format("signal {} ({})", status.signal, signal_name(status.signal));
 }
 
-Child::Child(const ChildOptions& options) {
-  detail::Spawned spawned = detail::spawn(options);
-  pid_ = spawned.pid;
-  pidfd_ = std::move(spawned.pidfd);
-  out_ = std::move(spawned.out);
-  err_ = std::move(spawned.err);
-}
+Child::Child(const ChildOptions& options) : Child(detail::spawn(options)) {}
+
+Child::Child(RunningChild running) noexcept
+    : pid_(running.pid), pidfd_(std::move(running.pidfd)), out_(std::move(running.out)), err_(std::move(running.err)) {}
 
 Child::Child(Child&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),

@@ -40,6 +40,17 @@ struct ChildOptions {
   ChildStream err = ChildStream::inherit;
   /// SIGKILL when the thread that spawned it ends, so spawn from a thread that lives as long as the child should.
   bool dies_with_parent = true;
+  /// Descriptors that the child keeps under their numbers although they are closed on exec.
+  std::vector<int> kept_descriptors{};
+};
+
+/// A process that runs already: leader of its own process group, and a child of this process, or about to be one
+/// because its parent ends.
+struct RunningChild {
+  pid_t pid = -1;
+  UniqueFd pidfd{};
+  UniqueFd out{};  ///< read ends of its streams, or closed
+  UniqueFd err{};
 };
 
 /// A running or ended child, leader of its own process group; stdin is /dev/null, no other descriptor is inherited
@@ -48,6 +59,8 @@ class Child {
  public:
   /// Error(io) naming the program and the reason when it cannot be started, Error(invalid_argument) without arguments.
   explicit Child(const ChildOptions& options);
+  /// Holds what was started in another way.
+  explicit Child(RunningChild running) noexcept;
   Child(Child&& other) noexcept;
   Child& operator=(Child&& other) noexcept;
   Child(const Child&) = delete;

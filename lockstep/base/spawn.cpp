@@ -35,28 +35,13 @@ struct Plan {
   UniqueFd null;
   int out = -1;
   int err = -1;
+  std::vector<int> kept;
   int report = -1;
   bool dies_with_parent = true;
   pid_t parent = -1;
 };
 
 std::string system_message(int error) { return std::generic_category().message(error); }
-
-std::string find_program(const std::string& name, const Environment& environment) {
-  if (name.find('/') != std::string::npos) return name;
-  const std::string path = find(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  std::string_view rest = path;
-  while (true) {
-    const auto colon = rest.find(':');
-    const std::string_view folder = rest.substr(0, colon);
-    std::string candidate = folder.empty() ? name : std::string(folder) + "/" + name;
-    std::error_code error;
-    if (::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error)) return candidate;
-    if (colon == std::string_view::npos) break;
-    rest.remove_prefix(colon + 1);
-  }
-  fail(ErrorKind::io, "process", "there is no program '{}' in PATH={}", name, path);
-}
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -87,6 +72,9 @@ void place(const Plan& plan, int fd, int target) {
   place(plan, plan.null.get(), STDIN_FILENO);
   place(plan, plan.out, STDOUT_FILENO);
   place(plan, plan.err, STDERR_FILENO);
+  for (const int fd : plan.kept) {
+    if (::fcntl(fd, F_SETFD, 0) != 0) report(plan, Step::streams);
+  }
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGPIPE, &by_default, nullptr);
@@ -149,7 +137,23 @@ int prepare_stream(ChildStream kind, const UniqueFd& null, UniqueFd& mine, Uniqu
 
 }  // namespace
 
-Spawned spawn(const ChildOptions& options) {
+std::string find_program(const std::string& name, const Environment& environment) {
+  if (name.find('/') != std::string::npos) return name;
+  const std::string path = find(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  std::string_view rest = path;
+  while (true) {
+    const auto colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    std::string candidate = folder.empty() ? name : std::string(folder) + "/" + name;
+    std::error_code error;
+    if (::access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error)) return candidate;
+    if (colon == std::string_view::npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  fail(ErrorKind::io, "process", "there is no program '{}' in PATH={}", name, path);
+}
+
+RunningChild spawn(const ChildOptions& options) {
   if (options.arguments.empty() || options.arguments.front().empty()) {
     fail(ErrorKind::invalid_argument, "process", "no program given");
   }
@@ -162,10 +166,11 @@ Spawned spawn(const ChildOptions& options) {
   plan.environment = pointers(plan.environment_text);
   plan.folder = options.working_directory.string();
   plan.null = open_null();
+  plan.kept = options.kept_descriptors;
   plan.dies_with_parent = options.dies_with_parent;
   plan.parent = ::getpid();
 
-  Spawned spawned;
+  RunningChild spawned;
   UniqueFd their_out;
   UniqueFd their_err;
   plan.out = prepare_stream(options.out, plan.null, spawned.out, their_out);

@@ -5,14 +5,11 @@
 
 namespace lockstep::detail {
 
-struct Spawned {
-  pid_t pid = -1;
-  UniqueFd pidfd;
-  UniqueFd out;
-  UniqueFd err;
-};
-
 /// Returns once the program runs; throws as Child's constructor does, with nothing left behind.
-Spawned spawn(const ChildOptions& options);
+RunningChild spawn(const ChildOptions& options);
+
+/// The file that `name` means: itself with a '/', else the first executable one in the PATH of `environment`.
+/// Error(io) when there is none.
+std::string find_program(const std::string& name, const Environment& environment);
 
 }  // namespace lockstep::detail

@@ -2,9 +2,9 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/command_line.h>
+#include <lockstep/cli/failure.h>
+#include <lockstep/cli/launcher_line.h>
 #include <lockstep/cli/pet_defaults.h>
-#include <lockstep/cli/run_line.h>
-#include <lockstep/cluster/error_file.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace lockstep::cli {
@@ -56,18 +55,6 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
        did_you_mean(wanted, names), fmt::join(names, ", "));
 }
 
-/// Of the launchers: spells the flags as CLI11 knows them, takes PROGRAM ARGS... off, gives flags their defaults.
-std::vector<PetDefault> prepare_launcher(CLI::App& app, std::vector<std::string>& arguments,
-                                         std::vector<std::string>& program) {
-  if (arguments.empty() || (arguments.front() != "run" && arguments.front() != "launch")) return {};
-  CLI::App& command = *app.get_subcommand(arguments.front());
-  RunLine line = read_run_line(command, {arguments.begin() + 1, arguments.end()});
-  arguments.erase(arguments.begin() + 1, arguments.end());
-  arguments.insert(arguments.end(), line.flags.begin(), line.flags.end());
-  program = std::move(line.program);
-  return apply_pet_defaults(command, line.given, current_environment());
-}
-
 int act(const Action& chosen, std::span<const PetDefault> defaults) {
   try {
     return chosen();
@@ -105,28 +92,11 @@ int parse_and_act(int argc, char** argv) {
 }
 
 int report(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string message = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  // First the file that a launcher reads, in case it is impatient.
-  cluster::report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
-  std::fflush(stdout);
-  fmt::print(stderr, "lockstep: error: {}\n", message);
-  return exit_code_for(error);
+  return report_failure(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
 }  // namespace
-
-int exit_code_for(const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  if (ours == nullptr) return kFailed;
-  switch (ours->kind()) {
-    case ErrorKind::invalid_argument:
-    case ErrorKind::config:
-    case ErrorKind::environment: return kUsage;
-    default: return kFailed;
-  }
-}
 
 int run_command_line(int argc, char** argv) noexcept {
   try {

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/elastic_start.h>
+#include <lockstep/cli/job_shape.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
 #include <lockstep/cluster/elastic/agent.h>
@@ -95,10 +96,6 @@ elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf
   return store;
 }
 
-bool is_one_node(const NodeFlags& flags) {
-  return flags.standalone || (flags.rdzv_backend == "static" && node_count_of(flags).most == 1);
-}
-
 /// Opens the store of the job and says in `options` what follows from where it is.
 elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
   if (is_one_node(flags)) {
@@ -122,25 +119,7 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   return opened.store;
 }
 
-void check(const NodeFlags& flags) {
-  const auto nodes = node_count_of(flags);
-  if (flags.standalone && nodes.most > 1) refuse("--standalone is one node, and --nnodes is {}", flags.nnodes);
-  const std::string& backend = flags.rdzv_backend;
-  if (backend == "static" || backend == "c10d" || backend == "etcd") return;
-  if (backend == "etcd-v2") {
-    refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not spoken; version 3 is, as --rdzv_backend etcd");
-  }
-  fail(ErrorKind::unsupported, "run",
-       "--rdzv_backend '{}' is not part of this version; there are static, c10d and etcd", backend);
-}
-
 }  // namespace
-
-bool needs_agent(const NodeFlags& flags) {
-  if (!flags.nodes.empty()) return false;
-  check(flags);
-  return flags.max_restarts != 0 || !is_one_node(flags);
-}
 
 int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch) {
   const auto conf = parse_rdzv_conf(flags.rdzv_conf);

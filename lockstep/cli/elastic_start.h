@@ -6,9 +6,6 @@
 
 namespace lockstep::cli {
 
-/// Whether the flags ask for several nodes that may come and go, or for restarts; `launch` is for the rest.
-bool needs_agent(const NodeFlags& flags);
-
 /// Finds the other agents, runs this node's part of the job and prints the report of a failure; returns the exit code.
 /// Error(invalid_argument) for flags that are half given or contradict each other.
 int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch);

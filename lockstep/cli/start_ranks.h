@@ -3,12 +3,7 @@
 
 #include <lockstep/cluster/launch.h>
 
-#include <string>
-
 namespace lockstep::cli {
-
-/// This very program, whatever PATH holds.
-std::string this_program();
 
 /// Runs the ranks to their end and prints the report of a failure; returns the exit code.
 int start_ranks(const cluster::LaunchOptions& options);

@@ -23,15 +23,17 @@ void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags) {
     return command.add_option(name, value, about)->type_name("NAME")->group("Accepted as torchrun's");
   };
   add("--start-method", flags.start_method,
-      "spawn, fork or forkserver: no effect, as in torchrun where PROGRAM is a program and no Python function")
-      ->capture_default_str();
+      "forkserver: a program that uses Lockstep is loaded once, and its ranks are forks (default, where that is "
+      "possible); spawn: each rank is started by itself; fork: as forkserver");
   add("--event-log-handler", flags.event_log_handler, "null is the only one here")->capture_default_str();
   add("--logs-specs", flags.logs_specs, "default is the only one here: plug-ins are Python's");
   add("--numa-binding", flags.numa_binding, "Refused: ranks are not bound to the CPUs near a GPU here");
 }
 
 void check_torchrun_flags(const TorchrunFlags& flags) {
-  require_one_of("--start_method", flags.start_method, {"spawn", "fork", "forkserver"});
+  if (!flags.start_method.empty()) {
+    require_one_of("--start_method", flags.start_method, {"spawn", "fork", "forkserver"});
+  }
   if (flags.event_log_handler != "null") {
     fail(ErrorKind::invalid_argument, "run",
          "--event_log_handler '{}' would be a Python plug-in, and there is no Python in this launcher; there is null",
@@ -49,6 +51,11 @@ void check_torchrun_flags(const TorchrunFlags& flags) {
        "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
        "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
        flags.numa_binding);
+}
+
+cluster::StartMethod start_method_of(const TorchrunFlags& flags) {
+  if (flags.start_method.empty()) return cluster::StartMethod::automatic;
+  return flags.start_method == "spawn" ? cluster::StartMethod::spawn : cluster::StartMethod::fork_server;
 }
 
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/programs.h>
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/train/config.h>
@@ -82,7 +83,7 @@ int start_this_node(const Start& start, const TrainArguments& arguments) {
   fmt::print("{}\n", conclusion(start));
   std::fflush(stdout);
   cluster::LaunchOptions options;
-  options.program.command = {this_program(), "train", "--config", arguments.config, "--launcher", "pytorch"};
+  options.program.command = {this_program().string(), "train", "--config", arguments.config, "--launcher", "pytorch"};
   options.program.command.insert(options.program.command.end(), arguments.overrides.begin(), arguments.overrides.end());
   options.processes = start.ranks;
   options.first_rank = start.world;

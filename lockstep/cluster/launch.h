@@ -16,9 +16,17 @@
 
 namespace lockstep::cluster {
 
+/// How the processes of the ranks come to be.
+enum class StartMethod {
+  automatic,    ///< what LOCKSTEP_START_METHOD says, else fork_server
+  fork_server,  ///< forks of one process that has loaded the program, where that is possible; else spawn
+  spawn,        ///< each is started by itself
+};
+
 struct LaunchOptions {
   Program program{};  ///< one without '/' is looked up in PATH
   int processes = 1;
+  StartMethod start_method = StartMethod::automatic;
   /// The world of the first rank started here, in a job that has ranks on other nodes too or a given place to meet
   /// (tcp with a port, or file). nullopt, or tcp with port 0: the whole job is here and meets at a store of the
   /// launcher.

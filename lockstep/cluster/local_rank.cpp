@@ -7,10 +7,10 @@
 #include <utility>
 
 namespace lockstep::cluster {
-LocalRank::LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const RankOutlets& outlets,
+LocalRank::LocalRank(int rank, Child child, const std::string& prefix, const RankOutlets& outlets,
                      const Lifeline& lifeline, Consoles& consoles)
     : rank_(rank),
-      child_(child),
+      child_(std::move(child)),
       keeper_(child_.pid(), lifeline),
       out_(std::move(child_.out()), prefix, consoles.out, nullptr, outlets.out),
       err_(std::move(child_.err()), prefix, consoles.err, &tail_, outlets.err) {}

@@ -23,8 +23,8 @@ struct Consoles {
 /// know where its tail lies.
 class LocalRank {
  public:
-  LocalRank(int rank, const ChildOptions& child, const std::string& prefix, const RankOutlets& outlets,
-            const Lifeline& lifeline, Consoles& consoles);
+  LocalRank(int rank, Child child, const std::string& prefix, const RankOutlets& outlets, const Lifeline& lifeline,
+            Consoles& consoles);
   LocalRank(const LocalRank&) = delete;
   LocalRank& operator=(const LocalRank&) = delete;
 

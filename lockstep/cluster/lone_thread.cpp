@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <string>
 
 // Of the libraries that libtorch computes with, where they are loaded. Their variables are read at load time only.
@@ -24,16 +24,17 @@ extern "C" {
 namespace lockstep::cluster {
 namespace {
 
-/// The names of the other threads.
-std::multiset<std::string> other_threads() {
+/// The names of the other threads, sorted.
+std::vector<std::string> threads_now() {
   const std::string self = std::to_string(::syscall(SYS_gettid));
-  std::multiset<std::string> names;
+  std::vector<std::string> names;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     if (task.path().filename() == self) continue;
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
-    names.insert(name);
+    names.push_back(name);
   }
+  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -48,9 +49,13 @@ void let_pools_end() {
 
 }  // namespace
 
-void require_lone_thread() {
-  if (other_threads().empty()) return;
+std::vector<std::string> other_threads() {
+  if (threads_now().empty()) return {};
   let_pools_end();
+  return threads_now();
+}
+
+void require_lone_thread() {
   const auto others = other_threads();
   if (others.empty()) return;
   fail(ErrorKind::unsupported, "spawn",

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace lockstep::cluster {
 
-/// Error(unsupported), naming the other threads of this process, unless there are none. Pools that end by themselves at
-/// a fork, as OpenBLAS's does, are ended by it and do not count.
+/// The names of the other threads of this process. Pools that end by themselves at a fork, as OpenBLAS's does, are
+/// ended by this and do not count.
+std::vector<std::string> other_threads();
+
+/// Error(unsupported), naming the other threads of this process, unless there are none.
 void require_lone_thread();
 
 /// While alive, processes that are forked compute with one thread each, in the libraries that are loaded; the

@@ -12,6 +12,39 @@ namespace {
 constexpr const char* kKeepMemory =
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1";
 
+/// What a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
+void set_defaults(Environment& environment, int ranks) {
+  if (limits_threads(environment, ranks)) environment.try_emplace("OMP_NUM_THREADS", "1");
+  environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  environment.try_emplace("PYTHONUNBUFFERED", "1");
+  environment.try_emplace("GLIBC_TUNABLES", kKeepMemory);
+}
+
+/// Who a rank is, and where it meets the others.
+Environment identity_of_rank(const Job& job, int local_rank) {
+  const std::string rank = std::to_string(job.first_rank + local_rank);
+  const std::string size = std::to_string(world_size_of(job));
+  return {
+      {"RANK", rank},
+      {"LOCAL_RANK", std::to_string(local_rank)},
+      {"GROUP_RANK", std::to_string(job.nodes > 0 ? job.node : job.first_rank / job.ranks)},
+      {"ROLE_RANK", rank},
+      {"ROLE_NAME", job.role},
+      {"WORLD_SIZE", size},
+      {"LOCAL_WORLD_SIZE", std::to_string(job.ranks)},
+      {"GROUP_WORLD_SIZE", std::to_string(job.nodes > 0 ? job.nodes : world_size_of(job) / job.ranks)},
+      {"ROLE_WORLD_SIZE", size},
+      {"MASTER_ADDR", job.master_addr},
+      {"MASTER_PORT", std::to_string(job.master_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(job.restarts)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", job.run_id},
+      {"TORCHELASTIC_USE_AGENT_STORE", job.hosts_store ? "True" : "False"},
+      {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
+      {"LOCKSTEP_STATUS_FILE", status_file_of(job, local_rank).string()},
+  };
+}
+
 }  // namespace
 
 std::filesystem::path folder_of_rank(const Job& job, int local_rank) {
@@ -33,43 +66,25 @@ bool limits_threads(const Environment& inherited, int ranks) {
 }
 
 Environment environment_of_rank(Environment inherited, const Job& job, int local_rank) {
-  const std::string rank = std::to_string(job.first_rank + local_rank);
-  const std::string size = std::to_string(world_size_of(job));
-  if (limits_threads(inherited, job.ranks)) inherited.try_emplace("OMP_NUM_THREADS", "1");
-
-  const Environment of_rank = {
-      {"RANK", rank},
-      {"LOCAL_RANK", std::to_string(local_rank)},
-      {"GROUP_RANK", std::to_string(job.nodes > 0 ? job.node : job.first_rank / job.ranks)},
-      {"ROLE_RANK", rank},
-      {"ROLE_NAME", job.role},
-      {"WORLD_SIZE", size},
-      {"LOCAL_WORLD_SIZE", std::to_string(job.ranks)},
-      {"GROUP_WORLD_SIZE", std::to_string(job.nodes > 0 ? job.nodes : world_size_of(job) / job.ranks)},
-      {"ROLE_WORLD_SIZE", size},
-      {"MASTER_ADDR", job.master_addr},
-      {"MASTER_PORT", std::to_string(job.master_port)},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(job.restarts)},
-      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
-      {"TORCHELASTIC_RUN_ID", job.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE", job.hosts_store ? "True" : "False"},
-      {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
-      {"LOCKSTEP_STATUS_FILE", status_file_of(job, local_rank).string()},
-  };
+  set_defaults(inherited, job.ranks);
   // A launcher that is not among these was started by a rank, which cannot be right.
   inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
-  for (const auto& [name, value] : of_rank) inherited[name] = value;
+  for (const auto& [name, value] : identity_of_rank(job, local_rank)) inherited[name] = value;
   // One that was set for the launcher is already in the job's place to meet.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
   if (!job.store_path.empty()) inherited["LOCKSTEP_INIT_METHOD"] = "file://" + job.store_path;
 
   // Through the launcher's pipe a rank cannot see that there is a terminal to draw a progress bar on.
   if (job.columns > 0) inherited.try_emplace("LOCKSTEP_TERMINAL_COLUMNS", std::to_string(job.columns));
+  return inherited;
+}
 
-  // Defaults that a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
-  inherited.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  inherited.try_emplace("PYTHONUNBUFFERED", "1");
-  inherited.try_emplace("GLIBC_TUNABLES", kKeepMemory);
+Environment environment_to_load_in(Environment inherited, int ranks) {
+  set_defaults(inherited, ranks);
+  Job job;
+  job.ranks = ranks;
+  const std::string unknown(1, '?');
+  for (const auto& [name, value] : identity_of_rank(job, 0)) inherited[name] = unknown;
   return inherited;
 }
 

@@ -49,4 +49,8 @@ bool limits_threads(const Environment& inherited, int ranks);
 /// `inherited` with the variables of `local_rank` laid over it.
 Environment environment_of_rank(Environment inherited, const Job& job, int local_rank);
 
+/// What the environments of all ranks have in common, of which there are `ranks` here, for a process that loads their
+/// program before it is known who they are: variables that tell a rank who it is and where it meets the others are "?".
+Environment environment_to_load_in(Environment inherited, int ranks);
+
 }  // namespace lockstep::cluster

@@ -17,12 +17,15 @@ void RankStream::read_some() {
   std::array<char, 64 << 10> buffer;
   const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
   if (count > 0) {
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
-    if (log_ && !log_->append(bytes)) console_ = true;
-    splitter_.feed(bytes, [this](std::string_view line) { pass_on(line); });
+    take({buffer.data(), static_cast<std::size_t>(count)});
   } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
     close();
   }
+}
+
+void RankStream::take(std::string_view bytes) {
+  if (log_ && !log_->append(bytes)) console_ = true;
+  splitter_.feed(bytes, [this](std::string_view line) { pass_on(line); });
 }
 
 void RankStream::close() {

@@ -31,6 +31,9 @@ class RankStream {
   /// Reads once; call when poll reported the pipe. At the end of the stream passes on what is left and closes.
   void read_some();
 
+  /// As if the rank had written it before everything else.
+  void take(std::string_view bytes);
+
   /// Gives up on a pipe that somebody still holds open.
   void close();
 

@@ -1,7 +1,6 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/stray_processes.h>
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,12 +35,7 @@ std::set<pid_t> children_of_this_process() {
   return children;
 }
 
-StrayProcesses::StrayProcesses() : known_(children_of_this_process()) {
-  ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper_before_);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
-
-StrayProcesses::~StrayProcesses() { ::prctl(PR_SET_CHILD_SUBREAPER, subreaper_before_); }
+StrayProcesses::StrayProcesses() : known_(children_of_this_process()) {}
 
 std::vector<pid_t> StrayProcesses::running() {
   std::vector<pid_t> running;

@@ -1,6 +1,8 @@
 // Processes that ranks started and left behind.
 #pragma once
 
+#include <lockstep/cluster/subreaper.h>
+
 #include <sys/types.h>
 
 #include <map>
@@ -23,9 +25,6 @@ class StrayProcesses {
  public:
   /// Children that exist now are none of its business.
   StrayProcesses();
-  StrayProcesses(const StrayProcesses&) = delete;
-  StrayProcesses& operator=(const StrayProcesses&) = delete;
-  ~StrayProcesses();
 
   /// A child that somebody else looks after.
   void except(pid_t pid) { known_.insert(pid); }
@@ -40,9 +39,9 @@ class StrayProcesses {
  private:
   std::vector<pid_t> running();
 
+  Subreaper subreaper_;
   std::set<pid_t> known_;
   std::map<pid_t, int> told_;
-  int subreaper_before_ = 0;
 };
 
 }  // namespace lockstep::cluster

@@ -1,7 +1,7 @@
 #include <lockstep/cluster/ending.h>
 #include <lockstep/cluster/local_rank.h>
-#include <lockstep/cluster/log_folder.h>
 #include <lockstep/cluster/poller.h>
+#include <lockstep/cluster/rank_options.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/stray_processes.h>
 #include <lockstep/cluster/supervise.h>
@@ -62,8 +62,8 @@ class Supervisor {
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
 
-  LaunchResult run() {
-    start_ranks();
+  LaunchResult run(std::optional<ForkedRanks> forked) {
+    start_ranks(std::move(forked));
     while (any_running()) {
       wait_for_events(kIdleLook);
       strays_.reap();
@@ -74,7 +74,8 @@ class Supervisor {
   }
 
  private:
-  void start_ranks();
+  void start_ranks(std::optional<ForkedRanks> forked);
+  void take_rank(int local_rank, Child child);
   void end_what_is_left();
   void drain();
   LaunchResult result() const;
@@ -112,25 +113,30 @@ class Supervisor {
   std::deque<LocalRank> ranks_;
 };
 
-void Supervisor::start_ranks() {
+void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
   if (limits_threads(options_.environment, job_.ranks)) {
     consoles_.err.append(
         "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more)\n");
   }
-  ChildOptions child;
-  child.out = child.err = ChildStream::pipe;
   for (int local_rank = 0; local_rank < job_.ranks; ++local_rank) {
-    const int rank = job_.first_rank + local_rank;
-    child.environment = environment_of_rank(options_.environment, job_, local_rank);
-    child.arguments = command_of_rank(options_.program, local_rank, options_.environment);
-    const auto folder = folder_of_rank(job_, local_rank);
-    if (!folder.empty()) make_empty_folder(folder);
-    const LocalRank& started =
-        ranks_.emplace_back(rank, child, options_.prefix.of(rank, local_rank),
-                            outlets_of(options_.output, local_rank, folder), lifeline_, consoles_);
-    strays_.except(started.child().pid());
-    strays_.except(started.keeper().pid());
+    if (!forked) {
+      take_rank(local_rank, Child(prepare_rank(options_, job_, local_rank)));
+    } else {
+      take_rank(local_rank, std::move(forked->children.at(static_cast<std::size_t>(local_rank))));
+      ranks_.back().out().take(forked->said.out);
+      ranks_.back().err().take(forked->said.err);
+    }
   }
+  if (forked) forked->release();
+}
+
+void Supervisor::take_rank(int local_rank, Child child) {
+  const int rank = job_.first_rank + local_rank;
+  const LocalRank& taken = ranks_.emplace_back(
+      rank, std::move(child), options_.prefix.of(rank, local_rank),
+      outlets_of(options_.output, local_rank, folder_of_rank(job_, local_rank)), lifeline_, consoles_);
+  strays_.except(taken.child().pid());
+  strays_.except(taken.keeper().pid());
 }
 
 void Supervisor::end_what_is_left() {
@@ -277,6 +283,8 @@ LaunchResult Supervisor::result() const {
 
 }  // namespace
 
-LaunchResult supervise(const LaunchOptions& options, const Job& job) { return Supervisor(options, job).run(); }
+LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked) {
+  return Supervisor(options, job).run(std::move(forked));
+}
 
 }  // namespace lockstep::cluster

@@ -5,13 +5,19 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/error_file.h>
 
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -47,6 +53,46 @@ void print_environment(const std::string& name) {
   write_all(1, name + "=" + value.value_or("(unset)") + "\n");
 }
 
+void print_all_variables() {
+  for (const auto& [name, value] : lockstep::current_environment()) write_all(1, name + "=" + value + "\n");
+}
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a process gets from whoever starts it, apart from words and variables.
+void print_state() {
+  const auto line = [](const std::string& name, const std::string& value) { write_all(1, name + ": " + value + "\n"); };
+  std::istringstream status(text_of("/proc/self/status"));
+  for (std::string text; std::getline(status, text);) {
+    for (const auto* field :
+         {"Name:", "Umask:", "Threads:", "SigPnd:", "SigBlk:", "SigIgn:", "SigCgt:", "NoNewPrivs:"}) {
+      if (text.starts_with(field)) write_all(1, text + "\n");
+    }
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the descriptor of this very look
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (!gone && !target.ends_with("/fd"))
+      line("descriptor", entry.path().filename().string() + " " + target.substr(0, target.find('[')));
+  }
+  int death_signal = 0;
+  ::prctl(PR_GET_PDEATHSIG, &death_signal);
+  line("dies with its parent by", std::to_string(death_signal));
+  line("leads its group", ::getpgrp() == ::getpid() ? "yes" : "no");
+  line("folder", std::filesystem::current_path().string());
+}
+
+/// 16 bytes that the kernel gives to a program that it executes: ranks that are forks have the same.
+void print_execution() {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(::getauxval(AT_RANDOM));
+  std::string text = "execution ";
+  for (int i = 0; i < 16; ++i) text += std::to_string(bytes[i]) + (i < 15 ? "." : "\n");
+  write_all(1, text);
+}
+
 using Action = std::function<void(const std::string&)>;
 
 const std::map<std::string, Action, std::less<>>& actions() {
@@ -64,6 +110,9 @@ const std::map<std::string, Action, std::less<>>& actions() {
          for (int i = 0; i < number(count); ++i) write_all(1, "line " + std::to_string(i) + "\n");
        }},
       {"env", print_environment},
+      {"all_env", [](const std::string&) { print_all_variables(); }},
+      {"state", [](const std::string&) { print_state(); }},
+      {"execution", [](const std::string&) { print_execution(); }},
       {"exit", [](const std::string& code) { ::_exit(number(code)); }},
       {"sleep_ms", [](const std::string& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(number(ms))); }},
       {"ignore", [](const std::string& signal) { ::signal(number(signal), SIG_IGN); }},

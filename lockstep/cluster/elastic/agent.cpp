@@ -6,6 +6,7 @@
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/elastic/watcher.h>
+#include <lockstep/cluster/fork_server/fork_attempt.h>
 #include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/poller.h>
 #include <lockstep/cluster/signal_inbox.h>
@@ -42,6 +43,7 @@ class Agent {
       : launch_(launch),
         options_(options),
         store_(store),
+        forks_(launch),
         watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
         logs_(launch.output, options.job),
@@ -84,6 +86,7 @@ class Agent {
   const LaunchOptions& launch_;
   const AgentOptions& options_;
   const KeyValueStorePtr store_;
+  ForkAttempt forks_;  ///< loads the program while the nodes meet
   Watcher watcher_;
   AgentLog log_;
   const LogFolder logs_;
@@ -194,7 +197,7 @@ void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& plac
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
   try {
-    last_ = supervise(launch, job_);
+    last_ = supervise(launch, job_, forks_.fork(launch, job_, inbox_.fd()));
     ends.ends = last_.ends;
   } catch (const Error& error) {
     ends.error = error.what();

@@ -1,0 +1,18 @@
+// The two files that are `lockstep`: a small one that starts ranks, and the whole, which libtorch is loaded for.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace lockstep::cli {
+
+/// The file that this process runs.
+std::filesystem::path this_program();
+
+/// Whether `name` is a path to it.
+bool is_this_program(const std::string& name);
+
+/// Of the small program: the whole one, whatever PATH holds. Error(io) when it is not where it was installed.
+std::filesystem::path whole_program_beside();
+
+}  // namespace lockstep::cli

@@ -1,0 +1,50 @@
+// The options of `lockstep run` and `lockstep launch`, all of them, and what they ask for.
+#pragma once
+
+#include <lockstep/cli/node_flags.h>
+#include <lockstep/cli/output_flags.h>
+#include <lockstep/cli/program_flags.h>
+#include <lockstep/cli/torchrun_flags.h>
+#include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/process_count.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct RunArguments {
+  std::string processes = "1";
+  std::string grace = "30";
+  std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  NodeFlags nodes;
+  ProgramFlags program;
+  OutputFlags output;
+  TorchrunFlags torchrun;
+};
+
+struct RunCommand {
+  CLI::App* command;
+  std::shared_ptr<RunArguments> arguments;
+};
+
+/// Adds the command `run` or `launch`.
+RunCommand add_run_command(CLI::App& app, LaunchStyle style);
+
+/// What there is here.
+struct Surroundings {
+  cluster::Processors processors{};
+  std::filesystem::path whole_program{};  ///< what PROGRAM is when it is called "lockstep", or is this very program
+};
+
+/// The job, but for the nodes (first_rank_of). `program` are PROGRAM ARGS... Error(invalid_argument) for flags that
+/// break a rule.
+cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchStyle style,
+                                         std::vector<std::string> program, const Surroundings& here);
+
+/// Says on stderr which flags name ranks that are not there.
+void tell_of_missing_ranks(const cluster::LaunchOptions& options);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,21 @@
+// What makes a fork of the fork server a rank like one that was started by itself. Part of the library only.
+#pragma once
+
+#include <lockstep/cluster/fork_server/channel.h>
+
+#include <array>
+#include <csignal>
+
+namespace lockstep::cluster {
+
+/// What the server changed of itself, and a rank gets back.
+struct OwnState {
+  std::array<char, 16> name{};
+  sigset_t signals{};
+};
+
+/// Takes the group, streams, environment and name of the rank that `request` describes, and waits for the launcher's
+/// word. Returns when the launcher is this process's parent and means it to go on; ends the process otherwise.
+void become_rank(Message request, const OwnState& own);
+
+}  // namespace lockstep::cluster

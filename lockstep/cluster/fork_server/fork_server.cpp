@@ -1,0 +1,133 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cluster/fork_server/channel.h>
+#include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/fork_server/loading.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// For what takes milliseconds, unless the machine is out of its mind.
+constexpr int kAnswerMilliseconds = 60'000;
+
+/// What has to be said to an environment to make it another: "NAME=value", and "NAME" for what is not there any more.
+std::vector<std::string> changes(const Environment& from, const Environment& to) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : to) {
+    if (find(from, name) != value) entries.push_back(fmt::format("{}={}", name, value));
+  }
+  for (const auto& [name, value] : from) {
+    if (!to.contains(name)) entries.push_back(name);
+  }
+  return entries;
+}
+
+ChildOptions server_options(const LaunchOptions& options, const Environment& environment, int socket) {
+  ChildOptions child;
+  child.arguments = command_of_rank(options.program, 0, options.environment);
+  child.environment = environment;
+  (*child.environment)[kServerVariable] = std::to_string(socket);
+  child.kept_descriptors = {socket};
+  child.out = child.err = ChildStream::pipe;
+  return child;
+}
+
+}  // namespace
+
+void ForkedRanks::release() {
+  const std::string bytes(children.size(), 'x');
+  const ssize_t written = ::write(gate.get(), bytes.data(), bytes.size());
+  if (written != std::ssize(bytes) && errno != EPIPE) {  // EPIPE: all of them have been killed, which will be seen
+    fail(ErrorKind::io, "launch", "cannot let the ranks go on: {}", std::strerror(errno));
+  }
+  gate.reset();
+}
+
+ForkServer::ForkServer(const LaunchOptions& options)
+    : environment_(environment_to_load_in(options.environment, options.processes)) {
+  Channel channel = make_channel();
+  socket_ = std::move(channel.mine);
+  const auto kept = count_descriptors().kept_on_exec;
+  process_.emplace(server_options(options, environment_, channel.theirs.get()));
+  send_message(socket_.get(), kHello, {std::to_string(kept)});
+}
+
+std::optional<std::string> ForkServer::await_obstacle(int stop_fd) {
+  if (!obstacle_) obstacle_ = hear_hello(stop_fd);
+  if (*obstacle_) process_.reset();
+  return *obstacle_;
+}
+
+std::optional<std::string> ForkServer::hear_hello(int stop_fd) {
+  if (!read_until_readable(process_->out(), said_.out, process_->err(), said_.err, socket_.get(), stop_fd)) {
+    return "a signal came while it was loaded";
+  }
+  const auto answer = receive_message(socket_.get());
+  if (!answer) return "it ended, or was ended, while it was loaded";
+  if (answer->kind == kReady) return std::nullopt;
+  return answer->words.empty() ? answer->kind : answer->words.front();
+}
+
+std::string ForkServer::answer_to(const char* request, const char* expected) {
+  pollfd watched{socket_.get(), POLLIN, 0};
+  if (::poll(&watched, 1, kAnswerMilliseconds) == 0) {
+    fail(ErrorKind::timeout, "launch", "cannot {}: the process that forks ranks does not answer", request);
+  }
+  const auto answer = receive_message(socket_.get());
+  if (answer && answer->kind == expected && !answer->words.empty()) return answer->words.front();
+  const std::string why =
+      !answer ? "the process that forks ranks is gone" : (answer->words.empty() ? answer->kind : answer->words.front());
+  fail(ErrorKind::io, "launch", "cannot {}: {}", request, why);
+}
+
+std::uint16_t ForkServer::host_store(int err) {
+  send_message(socket_.get(), kHostStore, {}, {err});
+  return static_cast<std::uint16_t>(parse_integer(answer_to("host the store where the ranks meet", kPort)).value_or(0));
+}
+
+Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
+  std::vector<std::string> words = {std::to_string(::getpid())};
+  for (auto& change : changes(environment_, rank.environment.value())) words.push_back(std::move(change));
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  send_message(socket_.get(), kRank, words, {gate, out.write_end.get(), err.write_end.get()});
+  RunningChild running;
+  running.pid = static_cast<pid_t>(parse_integer(answer_to("fork a rank", kPid)).value());
+  // It is still the forking process's child and its number cannot be another's: that one waits for no child, and this
+  // one, to whom it falls, for none that it does not know.
+  running.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0)));
+  if (!running.pidfd) {
+    fail(ErrorKind::io, "launch", "cannot hold process {}: {}", running.pid, std::strerror(errno));
+  }
+  running.out = std::move(out.read_end);
+  running.err = std::move(err.read_end);
+  return Child(std::move(running));
+}
+
+ForkedRanks ForkServer::fork(const std::vector<ChildOptions>& ranks) {
+  ForkedRanks forked;
+  Pipe gate = make_pipe();
+  forked.gate = std::move(gate.write_end);
+  forked.said = said_;
+  try {
+    send_message(socket_.get(), kBeginForks);
+    for (const auto& rank : ranks) forked.children.push_back(fork_one(rank, gate.read_end.get()));
+    send_message(socket_.get(), kEndForks);
+    answer_to("fork the ranks", kReady);
+  } catch (const Error&) {
+    process_.reset();  // first: what it has forked falls to this process, and can be reaped
+    throw;
+  }
+  return forked;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,15 @@
+// Whether the ranks of a job may be forks of one process that has loaded their program.
+#pragma once
+
+#include <lockstep/cluster/launch.h>
+
+#include <optional>
+#include <string>
+
+namespace lockstep::cluster {
+
+/// Why the ranks have to be started one by one, as far as it can be told from outside; nullopt when they may be forks.
+/// Error(environment) for a LOCKSTEP_START_METHOD that is none.
+std::optional<std::string> obstacle_to_forking(const LaunchOptions& options);
+
+}  // namespace lockstep::cluster

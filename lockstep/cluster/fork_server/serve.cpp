@@ -1,0 +1,163 @@
+// The fork server's side, inside the program whose ranks are to be forked: the library's constructor looks whether the
+// launcher asks for it. By then all libraries are loaded and initialised, which is what takes long, and nothing of the
+// program itself has run. Nothing here is called; it is part of the library only.
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cluster/fork_server/become_rank.h>
+#include <lockstep/cluster/fork_server/channel.h>
+#include <lockstep/cluster/lone_thread.h>
+#include <lockstep/cluster/store_host.h>
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// The socket that this process was told of; none when the variable is left over from somewhere.
+UniqueFd told_socket() {
+  const char* const text = ::secure_getenv(kServerVariable);
+  if (text == nullptr) return UniqueFd();
+  const auto fd = static_cast<int>(parse_integer(text).value_or(-1));
+  ::unsetenv(kServerVariable);
+  ucred other{};
+  socklen_t size = sizeof other;
+  const bool is_launchers = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.pid == ::getppid();
+  if (!is_launchers) return UniqueFd();
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return UniqueFd(fd);
+}
+
+/// What ranks get back.
+OwnState take_own_state() {
+  OwnState own;
+  ::prctl(PR_GET_NAME, own.name.data());
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &own.signals);  // what is meant for the ranks is not meant for their server
+  ::prctl(PR_SET_NAME, "lockstep-forks");
+  return own;
+}
+
+void die_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+}
+
+/// Why ranks cannot be forks of this process; empty when they can.
+std::string obstacle(const Message& hello) {
+  if (const auto others = other_threads(); !others.empty()) {
+    return fmt::format("loading it starts threads ({})", fmt::join(others, ", "));
+  }
+  // Connections and positions in files would be shared by all ranks.
+  const auto open = count_descriptors().open - 1;  // the socket
+  if (open != parse_integer(hello.words.at(0))) return "loading it opens files, devices or connections";
+  return "";
+}
+
+void answer_hello(int socket, const Message& hello) {
+  const std::string why = obstacle(hello);
+  send_message(socket, why.empty() ? kReady : kFailed, {why});
+}
+
+/// The life of the process that hosts a store: as long as the server's.
+[[noreturn]] void host_store(UniqueFd socket, const Message& request, pid_t server) {
+  die_with(server);
+  ::prctl(PR_SET_NAME, "lockstep-store");
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(request.descriptors.at(0).get(), stream);
+  try {
+    const StoreHost store;
+    send_message(socket.get(), kPort, {std::to_string(store.port())});
+    socket.reset();
+    while (true) ::pause();
+  } catch (const Error& error) {
+    send_message(socket.get(), kFailed, {error.message()});
+  }
+  ::_exit(1);
+}
+
+void fork_store_host(UniqueFd& socket, const Message& request) {
+  const pid_t server = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) host_store(std::move(socket), request, server);
+  if (pid < 0) send_message(socket.get(), kFailed, {std::strerror(errno)});
+}
+
+/// The life of the process that forks the ranks. It ends right after that, and they become children of the launcher,
+/// who takes in the orphans among its descendants. Returns in each rank.
+void fork_ranks(UniqueFd& socket, const OwnState& own) {
+  while (auto request = receive_message(socket.get())) {
+    if (request->kind != kRank) ::_exit(request->kind == kEndForks ? 0 : 1);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      socket.reset();
+      become_rank(std::move(*request), own);
+      return;
+    }
+    if (pid < 0) {
+      send_message(socket.get(), kFailed, {std::strerror(errno)});
+    } else {
+      ::setpgid(pid, pid);  // both do it, so that it holds whoever comes first
+      send_message(socket.get(), kPid, {std::to_string(pid)});
+    }
+  }
+  ::_exit(1);
+}
+
+/// True in a rank.
+bool forked_a_rank(UniqueFd& socket, const OwnState& own) {
+  const pid_t server = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    die_with(server);
+    fork_ranks(socket, own);
+    return true;
+  }
+  int status = -1;
+  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  const bool well = pid > 0 && status == 0;
+  send_message(socket.get(), well ? kReady : kFailed, {well ? "" : "the process that forks them ended early"});
+  return false;
+}
+
+/// Returns in ranks only.
+void serve(UniqueFd socket) {
+  const OwnState own = take_own_state();
+  while (const auto request = receive_message(socket.get())) {
+    if (request->kind == kHello) {
+      answer_hello(socket.get(), *request);
+    } else if (request->kind == kHostStore) {
+      fork_store_host(socket, *request);
+    } else if (request->kind != kBeginForks) {
+      send_message(socket.get(), kFailed, {"out of turn: " + request->kind});
+    } else if (forked_a_rank(socket, own)) {
+      return;
+    }
+  }
+  ::_exit(0);  // the launcher is gone, or needs no more ranks
+}
+
+[[gnu::constructor]] void serve_if_asked() {
+  auto socket = told_socket();
+  if (!socket) return;
+  try {
+    serve(std::move(socket));
+  } catch (...) {
+    ::_exit(127);  // there is nobody to tell: the launcher sees the end of the socket
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cluster

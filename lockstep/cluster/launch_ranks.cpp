@@ -1,0 +1,69 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/last_word.h>
+#include <lockstep/cluster/launch_ranks.h>
+
+#include <fmt/core.h>
+
+#include <random>
+
+namespace lockstep::cluster {
+namespace {
+
+std::string make_run_id() {
+  std::random_device random;
+  return fmt::format("lockstep-{:08x}{:08x}", random(), random());
+}
+
+/// Whether the ranks know where to meet without a store of the launcher.
+bool has_place_to_meet(const World& world) {
+  return world.meeting == Meeting::file || (world.meeting == Meeting::tcp && world.master_port != 0);
+}
+
+/// The ranks of other nodes could not know the port of a store that is opened here.
+void require_all_here(const World& first, int processes) {
+  if (first.size == processes) return;
+  fail(ErrorKind::invalid_argument, "launch",
+       "{} of {} ranks are to be started here, but it is not said where all of them meet; give the address and port of "
+       "rank 0",
+       processes, first.size);
+}
+
+void meet_at_given_place(const World& first, Job& job) {
+  job.first_rank = first.rank;
+  job.world_size = first.size;
+  job.hosts_store = false;
+  job.store_path = first.store_path;
+  if (first.meeting != Meeting::tcp) return;
+  job.master_addr = first.master_addr;
+  job.master_port = first.master_port;
+}
+
+int last_rank_of(const LaunchOptions& options) {
+  return (options.first_rank ? options.first_rank->rank : 0) + options.processes - 1;
+}
+
+}  // namespace
+
+LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) {
+  Job job;
+  job.ranks = options.processes;
+  if (options.first_rank && has_place_to_meet(*options.first_rank)) {
+    meet_at_given_place(*options.first_rank, job);
+  } else {
+    if (options.first_rank) require_all_here(*options.first_rank, options.processes);
+    job.master_port = ways.host_store();
+  }
+  job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
+  job.columns = columns_for_ranks(options, last_rank_of(options));
+  job.role = options.prefix.role;
+  const LogFolder logs(options.output, job.run_id);
+  job.folder = logs.attempt(0);
+  if (options.output.log_dir.empty() && logs.stays()) {
+    ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
+  }
+  LaunchResult result = supervise(options, job, ways.fork(job));
+  if (result.first_failed) leave_last_word(result, job, logs, options.environment);
+  return result;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,43 @@
+// Which programs may be loaded once.
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/cluster/fork_server/needed_libraries.h>
+
+#include "support/read_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::cluster {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::IsEmpty;
+using testing::Not;
+
+TEST(NeededLibraries, AreThoseThatAProgramNamesItself) {
+  EXPECT_THAT(needed_libraries(LOCKSTEP_FORKABLE_PROGRAM), AllOf(Contains(LOCKSTEP_LIBRARY), Contains("libc.so.6")));
+  EXPECT_THAT(needed_libraries(LOCKSTEP_RANK_PROGRAM), AllOf(Not(Contains(LOCKSTEP_LIBRARY)), Contains("libc.so.6")));
+}
+
+TEST(NeededLibraries, AreNoneOfWhatIsNoProgram) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  EXPECT_THAT(needed_libraries(path), IsEmpty());
+  EXPECT_THAT(needed_libraries(folder.path()), IsEmpty());
+  std::ofstream(path) << "#!/bin/sh\n# " LOCKSTEP_LIBRARY "\n";
+  EXPECT_THAT(needed_libraries(path), IsEmpty());
+}
+
+TEST(NeededLibraries, EndureProgramsThatAreCutOff) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  const std::string whole = test::read_file(LOCKSTEP_FORKABLE_PROGRAM);
+  for (std::size_t size = 0; size < 1500; size += 7) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << whole.substr(0, size);
+    EXPECT_THAT(needed_libraries(path), Not(Contains(LOCKSTEP_LIBRARY))) << size;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cluster
