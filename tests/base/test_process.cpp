@@ -115,7 +115,7 @@ TEST(Process, SaysWhyAProgramCannotRun) {
   expect_error(ErrorKind::io, {plain.c_str(), "Permission denied"}, [&] { Child child({.arguments = {plain}}); });
   std::filesystem::permissions(plain, std::filesystem::perms::owner_all);
   expect_error(ErrorKind::io, {plain.c_str(), "Exec format"}, [&] { Child child({.arguments = {plain}}); });
-  expect_error(ErrorKind::invalid_argument, {"no program"}, [] { Child child({}); });
+  expect_error(ErrorKind::invalid_argument, {"no program"}, [] { Child child(ChildOptions{}); });
 }
 
 TEST(Process, WaitsNoLongerThanAsked) {
