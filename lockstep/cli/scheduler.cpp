@@ -6,12 +6,14 @@
 #include <lockstep/cli/cluster_config.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/scheduler.h>
+#include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/scheduler/security.h>
 #include <lockstep/scheduler/server.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -39,6 +41,7 @@ scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   options.host = settings.host;
   options.port = settings.port;
   options.workers = settings.workers;
+  options.most_connections = std::max(options.most_connections, static_cast<std::size_t>(2 * settings.workers));
   options.recovery = settings.recovery;
   options.patience.silence = scheduler::milliseconds_of(settings.node_timeout_s);
   options.patience.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
@@ -70,6 +73,7 @@ int run_scheduler(const ClusterOptions& options) {
   const auto settings = find_cluster(current_environment(), options, ClusterRole::scheduler);
   scheduler::require_secure(*settings);
   const ConsoleLog log;
+  cluster::elastic::raise_open_file_limit();
   scheduler::Server server(server_options(*settings));
   log_info("the scheduler listens on {}:{} for {} worker(s), TLS {}, recovery {} ({})", settings->host, server.port(),
            settings->workers, settings->enable_ssl ? "on" : "off", settings->recovery ? "on" : "off",

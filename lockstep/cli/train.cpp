@@ -111,7 +111,11 @@ int train_or_describe(const TrainArguments& arguments) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
   const train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
-  if (is_scheduler(arguments.launcher, config.cluster)) return run_scheduler(config.cluster);
+  if (is_scheduler(arguments.launcher, config.cluster)) {
+    if (!arguments.dry_run) return run_scheduler(config.cluster);
+    fmt::print("the scheduler of a job\n\n{}\n", train::describe_run(config));
+    return kOk;
+  }
   const Start start = detect_start(start_options(arguments, config));
   if (arguments.dry_run) {
     if (start.world.rank <= 0) fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));

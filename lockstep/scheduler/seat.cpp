@@ -191,7 +191,7 @@ net::Awaitable<void> Seat::State::keep_sending(std::shared_ptr<net::Channel> cha
     while (channel_ == channel) {
       FromWorker message = Beat{};
       if (outbox_.empty()) {
-        co_await sleep(wake_, options_.heartbeat);
+        co_await sleep(wake_, std::min(options_.heartbeat, options_.silence / 4));
         const auto step = step_.load(std::memory_order_relaxed);
         if (step != kNoStep) message = Beat{step};
         if (channel_ != channel) co_return;
