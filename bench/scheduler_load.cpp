@@ -26,6 +26,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -108,7 +109,8 @@ net::Awaitable<void> be_worker(asio::io_context& context, std::uint16_t port, in
     net::ChannelLimits limits;
     limits.step = std::chrono::seconds(60);
     net::Channel channel(tcp::socket(context), limits);
-    co_await channel.connect({tcp::endpoint(asio::ip::address_v4::loopback(), port)});
+    const std::vector<tcp::endpoint> there(1, tcp::endpoint(asio::ip::address_v4::loopback(), port));
+    co_await channel.connect(there);
     co_await channel.open_websocket("here", "/v1/worker");
     co_await channel.receive();
     scheduler::Register request;
