@@ -119,7 +119,7 @@ void Desk::challenge(Session& session, const std::string& reason, Time now) {
 }
 
 void Desk::welcome(Session& session, const Admission& admission, Time now) {
-  const std::string& node_id = session.asking->request.node_id;
+  const std::string node_id = session.asking->request.node_id;
   const Member* before = find_member(roll_, admission.replaces.value_or(node_id));
   if (before != nullptr && before->link == Link::open) {
     const auto old = workers_.find(before->connection);

@@ -141,7 +141,7 @@ net::Awaitable<void> Seat::State::live() {
       const std::lock_guard lock(mutex_);
       if (std::exchange(connected_, false)) {
         back_off = {};
-        if (!over_ && !leave_)
+        if (seated_ && !over_ && !leave_)
           log_warning("the scheduler at {} is lost ({}); looking for it, training goes on", where_, why);
       }
       trouble_ = why;

@@ -74,6 +74,14 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
   EXPECT_THAT(log.with("'w1' (rank 1"), Not(HasSubstr("is lost")));
 }
 
+TEST(Scheduler, WorkersNeedNoNames) {
+  RunningServer server(server_of(2));
+  auto seats = seat_workers({worker_of(server.port(), ""), worker_of(server.port(), "")});
+  EXPECT_NE(seats[0]->place().rank, seats[1]->place().rank);
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
 TEST(Scheduler, WorkersMayComeFirst) {
   std::uint16_t port = 0;
   { port = RunningServer(server_of(1)).port(); }
