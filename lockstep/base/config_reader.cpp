@@ -40,8 +40,8 @@ class Reader final : public ConfigFields {
     const ConfigNode* node = take(key);
     const std::string path = join(sections_.back().path, key);
     if (node != nullptr && rule.hidden && node->position.line == 0) {
-      mistakes_.push_back({FilePosition(),
-                           fmt::format("{} must not stand on the command line, which all users of this machine can "
+      mistakes_.push_back(
+          {FilePosition(), fmt::format("{} must not stand on the command line, which all users of this machine can "
                                        "see; put it into a file of yours",
                                        path)});
     } else if (node != nullptr) {

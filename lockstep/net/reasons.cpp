@@ -80,7 +80,8 @@ std::string reason_of(const boost::system::error_code& error, SSL* tls) {
   if (closed) return "it closed the connection";
   if (error == boost::beast::websocket::error::closed) return "it ended the conversation";
   if (error == boost::beast::websocket::error::message_too_big) return "it sent a message above the limit";
-  if (error == boost::beast::websocket::error::upgrade_declined) return "it refused to talk; does it have enable_ssl, or is it another program?";
+  if (error == boost::beast::websocket::error::upgrade_declined)
+    return "it refused to talk; does it have enable_ssl, or is it another program?";
   if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit) {
     return "it sent a request above the limit";
   }

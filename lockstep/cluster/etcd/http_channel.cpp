@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/etcd/http_channel.h>
-#include <lockstep/net/name_lookup.h>
 #include <lockstep/cluster/etcd/tls_context.h>
+#include <lockstep/net/name_lookup.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/beast/core.hpp>
