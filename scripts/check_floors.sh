@@ -7,17 +7,19 @@ cd "$(dirname "$0")/.."
 declare -A may_include=(
   [base]=""
   [world]="base"
+  [net]="base"
+  [scheduler]="base world net"
   [doctor]="base world"
-  [comm]="base world doctor"
+  [comm]="base world scheduler doctor"
   [mirrored]="base world comm"
   [global]="base world comm"
   [data]="base"
   [models]="base"
   [train]="base world comm mirrored global data models"
-  [cluster]="base world comm"
-  [cli]="base world doctor comm mirrored global data models train cluster"
+  [cluster]="base world net comm"
+  [cli]="base world scheduler doctor comm mirrored global data models train cluster"
 )
-torch_free=(base world doctor data)
+torch_free=(base world net scheduler doctor data)
 
 status=0
 for room in "${!may_include[@]}"; do

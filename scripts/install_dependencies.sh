@@ -10,8 +10,8 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
-  etcd-server openssl
-  clang-format clang-tidy spin gcc libc6-dev
+  etcd-server openssl curl
+  clang-format clang-tidy clang libclang-rt-14-dev spin gcc libc6-dev
 )
 
 packages=("${build_packages[@]}")

@@ -16,6 +16,8 @@ ConfigRule from_to_below(double low, double high) { return {.low = low, .high = 
 
 ConfigRule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
+ConfigRule hidden() { return {.hidden = true}; }
+
 ConfigRule required(ConfigRule rule) {
   rule.required = true;
   return rule;

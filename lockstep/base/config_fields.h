@@ -21,6 +21,7 @@ struct ConfigRule {
   bool high_excluded = false;
   std::vector<std::string> choices{};
   bool required = false;
+  bool hidden = false;  ///< a password: not printed, and not taken from the command line
 };
 
 ConfigRule anything();
@@ -29,6 +30,9 @@ ConfigRule above(double low);
 ConfigRule between(double low, double high);        ///< both included
 ConfigRule from_to_below(double low, double high);  ///< low included, high excluded
 ConfigRule one_of(std::vector<std::string> choices);
+
+/// For passwords. Printing leaves them out; an override on the command line, which every process can see, is a mistake.
+ConfigRule hidden();
 
 /// The same rule for a key that must be given.
 ConfigRule required(ConfigRule rule = {});

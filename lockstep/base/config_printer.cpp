@@ -17,8 +17,8 @@ class Printer final : public ConfigFields {
   std::string text() const { return print_yaml(open_.front().value); }
 
  protected:
-  void visit(std::string_view key, ConfigTarget target, const ConfigRule& /*rule*/, std::string_view /*doc*/) override {
-    add(key, detail::to_node(target));
+  void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view /*doc*/) override {
+    add(key, rule.hidden ? ConfigNode{} : detail::to_node(target));
   }
 
   bool enter(std::string_view key, std::string_view /*doc*/) override {

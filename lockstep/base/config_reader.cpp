@@ -39,7 +39,12 @@ class Reader final : public ConfigFields {
   void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {
     const ConfigNode* node = take(key);
     const std::string path = join(sections_.back().path, key);
-    if (node != nullptr) {
+    if (node != nullptr && rule.hidden && node->position.line == 0) {
+      mistakes_.push_back(
+          {FilePosition(), fmt::format("{} must not stand on the command line, which all users of this machine can "
+                                       "see; put it into a file of yours",
+                                       path)});
+    } else if (node != nullptr) {
       detail::read_value(*node, path, target, rule, mistakes_);
     } else if (rule.required) {
       mistakes_.push_back({sections_.back().position, fmt::format("{} is missing; it must be given: {}", path, doc)});

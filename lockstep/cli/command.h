@@ -28,6 +28,9 @@ void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& 
 void add_data(CLI::App& app, Action& chosen);
 void add_rank_table(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
+void add_certs(CLI::App& app, Action& chosen);
+void add_scheduler(CLI::App& app, Action& chosen);
+void add_status(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
 

@@ -27,6 +27,7 @@ constexpr const char* kDescription =
     "  lockstep run --nproc-per-node 2 lockstep train --config run.yaml\n"
     "                                                           the same on two\n"
     "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
+    "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
     "  lockstep doctor                                          what would keep a job from running here\n"
     "\n"
     "'lockstep COMMAND --help' explains a command.";
@@ -75,6 +76,9 @@ int parse_and_act(int argc, char** argv) {
   add_data(app, chosen);
   add_rank_table(app, chosen);
   add_doctor(app, chosen);
+  add_scheduler(app, chosen);
+  add_certs(app, chosen);
+  add_status(app, chosen);
   add_bench(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);

@@ -65,7 +65,12 @@ Start start_of(const DoctorArguments& arguments) {
     options.nodes = train::node_list_of(config.parallel);
     options.devices_per_node = options.nodes.devices_per_node;
   }
-  return detect_start(options);
+  Start start = detect_start(options);
+  if (start.world.meeting != Meeting::scheduler) return start;
+  fail(ErrorKind::unsupported, "doctor",
+       "workers of a scheduler ({}) cannot be examined together yet: use 'lockstep status', or unset MS_ROLE and start "
+       "the doctor on each machine",
+       start.world.evidence);
 }
 
 /// Where one process stands for all ranks of its node, it is the node's only one here.

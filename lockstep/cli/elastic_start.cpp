@@ -22,8 +22,7 @@ namespace {
 namespace elastic = cluster::elastic;
 using std::chrono::milliseconds;
 
-constexpr std::uint16_t kStaticPort = 29500;  // torch.distributed.launch's
-constexpr std::uint16_t kC10dPort = 29400;    // torch.distributed.run's
+constexpr std::uint16_t kC10dPort = 29400;  // torch.distributed.run's
 
 milliseconds parse_monitor_interval(const std::string& text) {
   constexpr double kHour = 3600;

@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 65536;
 constexpr std::int64_t kHighestPort = 65535;
-constexpr std::int64_t kStaticPort = 29500;  // torch.distributed.launch's
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;

@@ -14,6 +14,9 @@ class App;
 
 namespace lockstep::cli {
 
+/// Where a job of several nodes meets, unless told: torch.distributed.launch's.
+inline constexpr std::uint16_t kStaticPort = 29500;
+
 struct NodeFlags {
   std::string nnodes = "1";
   std::optional<std::int64_t> node_rank;

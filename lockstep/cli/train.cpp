@@ -4,6 +4,7 @@
 #include <lockstep/base/process.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/programs.h>
+#include <lockstep/cli/scheduler.h>
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/train/config.h>
@@ -26,8 +27,9 @@ namespace {
 
 constexpr const char* kTrainFooter =
     "The same command works alone, under 'lockstep run', mpirun and srun, with torchrun's variables set by hand, from\n"
-    "a rank table, on each node of parallel.nodes, and in a cloud's containers. Its first line says which rank it is\n"
-    "and from which variables it knows.\n"
+    "a rank table, on each node of parallel.nodes, in a cloud's containers, and with MS_ROLE, which makes it a worker "
+    "or\n"
+    "the scheduler (docs/scheduler.md). Its first line says which rank it is, and from which variables it knows.\n"
     "\n"
     "Results go to system.work_dir: result.json, metrics.jsonl, loss.svg, log/rank.N, checkpoints/, model.safetensors. "
     "A run\n"
@@ -73,6 +75,7 @@ StartOptions start_options(const TrainArguments& arguments, const train::RunConf
   options.nodes = train::node_list_of(config.parallel);
   options.arguments = arguments.init;
   options.devices_per_node = options.nodes.devices_per_node;
+  options.cluster = config.cluster;
   return options;
 }
 
@@ -109,9 +112,14 @@ int train_or_describe(const TrainArguments& arguments) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
   const train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+  if (is_scheduler(arguments.launcher, config.cluster)) {
+    if (!arguments.dry_run) return run_scheduler(config.cluster);
+    fmt::print("the scheduler of a job\n\n{}\n", train::describe_run(config));
+    return kOk;
+  }
   const Start start = detect_start(start_options(arguments, config));
   if (arguments.dry_run) {
-    if (start.world.rank == 0) fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
+    if (start.world.rank <= 0) fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
     return kOk;
   }
   if (start.ranks > 1) return start_this_node(start, arguments);

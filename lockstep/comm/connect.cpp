@@ -9,6 +9,7 @@
 #include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>
+#include <lockstep/comm/scheduler_meeting.h>
 #include <lockstep/comm/settings.h>
 
 #include <numeric>
@@ -19,13 +20,15 @@ namespace {
 
 void check_world(const World& world) {
   if (world.size >= 1 && world.rank >= 0 && world.rank < world.size) return;
+  if (world.meeting == Meeting::scheduler && world.rank == -1) return;
   fail(ErrorKind::invalid_argument, "connect", "rank {} of {} is not a rank: 0 <= rank < size must hold", world.rank,
        world.size);
 }
 
 // The address other hosts reach this one at, as far as it can be told before anybody was met.
-std::string address_of_this_host(const World& world, const Environment& environment) {
+std::string address_of_this_host(const World& world, const scheduler::Seat* seat, const Environment& environment) {
   if (const auto named = detail::named_interface_address(environment)) return *named;
+  if (seat != nullptr) return seat->own_address();
   return world.meeting == Meeting::tcp ? detail::address_towards(world.master_addr, world.master_port) : "";
 }
 
@@ -38,14 +41,15 @@ void count_local_ranks(World& world, const detail::Membership& everyone) {
 
 }  // namespace
 
-Group connect(const World& world, const GroupOptions& options) {
-  check_world(world);
+Group connect(const World& start, const GroupOptions& options) {
+  check_world(start);
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
-  auto address = address_of_this_host(world, environment);
+  auto [world, seat] = detail::meet_scheduler(start, settings, environment);
+  auto address = address_of_this_host(world, seat.get(), environment);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
-  auto store = detail::open_store(world, settings.start_timeout);
+  auto store = detail::open_store(world, settings.start_timeout, seat.get());
   watch.found_store(store.host, store.port);
   auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
   // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
@@ -57,8 +61,8 @@ Group connect(const World& world, const GroupOptions& options) {
   auto members = detail::membership("world", std::move(everyone), world.rank, roster);
   World met = world;
   count_local_ranks(met, members);
-  auto job =
-      std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(roster), std::move(address));
+  auto job = std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(roster),
+                                           std::move(address), std::move(seat));
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);

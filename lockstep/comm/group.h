@@ -1,6 +1,7 @@
 // A group of ranks that communicate: a value handle, cheap to copy.
 #pragma once
 
+#include <lockstep/world/cluster_options.h>
 #include <lockstep/world/start.h>
 #include <lockstep/world/world.h>
 
@@ -32,6 +33,8 @@ struct GroupOptions {
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
   /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_arguments = true;
+  /// Of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not say it.
+  ClusterOptions cluster{};
 };
 
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the

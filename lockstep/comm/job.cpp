@@ -35,8 +35,10 @@ Fault decode_fault(const std::string& text) {
 
 }  // namespace
 
-Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address)
-    : world_(std::move(world)),
+Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
+         std::unique_ptr<scheduler::Seat> seat)
+    : seat_(std::move(seat)),
+      world_(std::move(world)),
       options_(std::move(options)),
       store_(std::move(store)),
       roster_(std::move(roster)),
@@ -44,6 +46,7 @@ Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankI
       peers_(roster_, world_.rank) {}
 
 Job::~Job() {
+  if (seat_ && std::uncaught_exceptions() > 0) seat_->leave(false, "an exception ended its training");
   if (failed_ && store_.held_here) linger();
 }
 
@@ -80,7 +83,13 @@ std::optional<Fault> Job::read_fault() {
   return decode_fault(to_text(store_.store->get(kFaultKey)));
 }
 
+void Job::complete_step(std::int64_t step) noexcept {
+  status_page_.complete_step(step);
+  if (seat_) seat_->completed_step(step);
+}
+
 Fault Job::publish(const Fault& fault) noexcept {
+  if (seat_) seat_->leave(false, fault.reason);
   if (world_.size == 1) return fault;
   const bool first = !failed_.exchange(true);
   try {

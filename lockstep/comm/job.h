@@ -7,6 +7,7 @@
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/peer_watch.h>
 #include <lockstep/comm/roster.h>
+#include <lockstep/scheduler/seat.h>
 
 #include <atomic>
 #include <chrono>
@@ -30,7 +31,9 @@ struct Fault {
 /// Thread-safe, as far as the store is.
 class Job {
  public:
-  Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address);
+  /// `seat`: in a job with a scheduler, else nullptr.
+  Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
+      std::unique_ptr<scheduler::Seat> seat);
   /// Where the store lives here and the job failed, waits up to 2 s until the others have read why.
   ~Job();
   Job(const Job&) = delete;
@@ -44,6 +47,9 @@ class Job {
   const std::string& bind_address() const { return bind_address_; }
   /// Of this process: it belongs to the job that gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
+
+  /// The program has completed this step.
+  void complete_step(std::int64_t step) noexcept;
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
@@ -82,6 +88,7 @@ class Job {
   void linger() noexcept;
   bool everybody_knows();
 
+  std::unique_ptr<scheduler::Seat> seat_;  ///< the last to go
   World world_;
   GroupOptions options_;
   OpenedStore store_;

@@ -80,11 +80,33 @@ OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeo
   return opened;
 }
 
-OpenedStore open_any(const World& world, std::chrono::milliseconds timeout) {
+// Rank 0 takes a port that is free, and tells it: nobody else can have it in between.
+OpenedStore open_through_scheduler(const World& world, std::chrono::milliseconds timeout, scheduler::Seat& seat) {
+  OpenedStore opened;
+  opened.held_here = world.rank == 0;
+  if (opened.held_here) {
+    opened.host = named_interface_address(current_environment()).value_or(seat.own_address());
+    opened.store = host_tcp_store(opened.host, opened.host, 0, timeout);
+    opened.port = static_cast<c10d::TCPStore&>(*opened.store).getPort();
+    seat.publish_store(opened.host, opened.port);
+  } else {
+    const auto there = seat.await_store(std::chrono::steady_clock::now() + timeout);
+    opened.host = there.host;
+    opened.port = static_cast<std::uint16_t>(there.port);
+  }
+  opened.where = fmt::format("{}:{}", opened.host, opened.port);
+  if (!opened.held_here) opened.store = reach_tcp_store(world, opened.where, opened.host, opened.port, timeout);
+  return opened;
+}
+
+OpenedStore open_any(const World& world, std::chrono::milliseconds timeout, scheduler::Seat* seat) {
   switch (world.meeting) {
     case Meeting::tcp: return open_tcp(world, timeout);
     case Meeting::file: return meet_in_file(world, timeout);
     case Meeting::mpi: return open_through_mpi(world, timeout);
+    case Meeting::scheduler:
+      if (seat != nullptr) return open_through_scheduler(world, timeout, *seat);
+      break;
     case Meeting::alone: break;
   }
   if (world.size != 1) {
@@ -101,8 +123,8 @@ StorePtr with_keys_of(const World& world, const StorePtr& store, std::chrono::mi
 
 }  // namespace
 
-OpenedStore open_store(const World& world, std::chrono::milliseconds timeout) {
-  auto opened = open_any(world, timeout);
+OpenedStore open_store(const World& world, std::chrono::milliseconds timeout, scheduler::Seat* seat) {
+  auto opened = open_any(world, timeout, seat);
   opened.store = with_keys_of(world, opened.store, timeout);
   return opened;
 }

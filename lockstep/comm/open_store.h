@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/c10d_compat.h>
+#include <lockstep/scheduler/seat.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -18,8 +19,9 @@ struct OpenedStore {
   std::uint16_t port = 0;
 };
 
-/// Error(io) when rank 0 cannot open the port, Error(timeout) when the store of rank 0 cannot be reached.
-OpenedStore open_store(const World& world, std::chrono::milliseconds timeout);
+/// `seat`: with Meeting::scheduler, through which rank 0 tells where its store is. Error(io) when rank 0 cannot open
+/// the port, Error(timeout) when the store of rank 0 cannot be reached.
+OpenedStore open_store(const World& world, std::chrono::milliseconds timeout, scheduler::Seat* seat = nullptr);
 
 /// A connection of its own to the store that a start-up of this rank opens or waits for, with the same keys: at
 /// host:port, or in the file of `world`. Errors as above.

@@ -138,6 +138,7 @@ void describe(ConfigFields& fields, CallbacksConfig& c) {
 void describe(ConfigFields& fields, RunConfig& c) {
   fields.section("system", c.system, "where and how each rank runs");
   fields.section("parallel", c.parallel, "how the ranks work together");
+  fields.section("cluster", c.cluster, "a job whose workers meet through a scheduler (docs/scheduler.md)");
   fields.section("model", c.model, "what is trained");
   fields.section("loss", c.loss, "what is minimized");
   fields.section("data", c.data, "what it is trained on");

@@ -122,6 +122,7 @@ struct CallbacksConfig {
 struct RunConfig {
   SystemConfig system;
   ParallelConfig parallel;
+  ClusterOptions cluster;
   ModelConfig model;
   LossConfig loss;
   DataConfig data;

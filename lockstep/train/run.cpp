@@ -23,13 +23,15 @@
 namespace lockstep::train {
 namespace {
 
-GroupOptions group_options(const ParallelConfig& config) {
+GroupOptions group_options(const RunConfig& run) {
+  const ParallelConfig& config = run.parallel;
   const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
   GroupOptions options;
   options.backend = config.backend;
   options.start_timeout = milliseconds(config.start_timeout_s);
   options.timeout = milliseconds(config.timeout_s);
   options.check_arguments = config.check_collectives;
+  options.cluster = run.cluster;
   return options;
 }
 
@@ -175,7 +177,7 @@ RunResult run_as_rank(const RunConfig& config, const Group& group) {
 RunResult run_training(const RunConfig& config, const World& world) {
   check_run_config(config);
   require_mode_fits(config, world);
-  Group group = connect(world, group_options(config.parallel));
+  Group group = connect(world, group_options(config));
   try {
     return run_as_rank(config, group);
   } catch (const c10::Error& error) {

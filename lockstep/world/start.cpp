@@ -75,23 +75,29 @@ std::optional<World> find_rank(const Environment& environment) {
   return std::nullopt;
 }
 
-// Arguments that count nodes and a launcher that started this process as one of its ranks cannot both be right.
-void refuse_launcher_beside_arguments(const Start& start, const Environment& environment) {
+// Something that says who this process is, and a launcher that started it as one of its ranks, cannot both be right.
+void refuse_launcher_beside(const std::string& what, const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     const auto world = ask_quietly(launcher.detect, environment);
     if (!world || world->size == 1) continue;
-    fail(
-        ErrorKind::environment, "world",
-        "{} count nodes with one process each, but {} ({}) started this process as one of {}; leave the arguments out, "
-        "or unset the variables",
-        start.world.evidence, world->launcher, world->evidence, world->size);
+    fail(ErrorKind::environment, "world", "{}, but {} ({}) started this process as one of {}; leave out one of the two",
+         what, world->launcher, world->evidence, world->size);
   }
+}
+
+[[noreturn]] void fail_missing(std::string_view launcher, std::string_view mend) {
+  fail(ErrorKind::environment, "world", "launcher {} was asked for, but its variables are missing: {}, or use {}",
+       launcher, mend, "--launcher auto");
 }
 
 Start detect_auto(const Environment& environment, const StartOptions& options) {
   if (auto start = detail::start_of_arguments(options, environment)) {
-    refuse_launcher_beside_arguments(*start, environment);
+    refuse_launcher_beside(start->world.evidence + " count nodes with one process each", environment);
     return *start;
+  }
+  if (const auto cluster = find_cluster(environment, options.cluster)) {
+    refuse_launcher_beside(cluster->evidence + " makes this process one of a job with a scheduler", environment);
+    return {detail::world_of_worker(*cluster, environment)};
   }
   const bool has_nodes = !options.nodes.addresses.empty();
   if (auto world = find_rank(environment)) {
@@ -104,7 +110,15 @@ Start detect_auto(const Environment& environment, const StartOptions& options) {
     return *start;
   }
   if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
+  detail::refuse_half_a_cluster(environment);
   return {detail::detect_none(environment)};
+}
+
+Start detect_scheduler_or_fail(const Environment& environment, const ClusterOptions& options) {
+  if (const auto cluster = find_cluster(environment, options)) {
+    return {detail::world_of_worker(*cluster, environment)};
+  }
+  fail_missing("scheduler", "set MS_ROLE, MS_WORKER_NUM, MS_SCHED_HOST and MS_SCHED_PORT");
 }
 
 World detect_mpi(const Environment& environment) {
@@ -119,11 +133,6 @@ Start detect_alone() {
   Start alone;
   alone.world.evidence = "launcher none was asked for";
   return alone;
-}
-
-[[noreturn]] void fail_missing(std::string_view launcher, std::string_view mend) {
-  fail(ErrorKind::environment, "world", "launcher {} was asked for, but its variables are missing: {}, or use {}",
-       launcher, mend, "--launcher auto");
 }
 
 Start detect_cloud_or_fail(const Environment& environment) {
@@ -167,7 +176,7 @@ std::string detail::host_name() {
 }
 
 std::vector<std::string> launcher_names() {
-  return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes"};
+  return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes", "scheduler"};
 }
 
 Start detect_start(const Environment& environment, const StartOptions& options) {
@@ -180,6 +189,7 @@ Start detect_start(const Environment& environment, const StartOptions& options) 
   if (launcher == "mpi") return {detect_mpi(given)};
   if (launcher == "cloud") return detect_cloud_or_fail(given);
   if (launcher == "nodes") return detect_nodes_or_fail(given, options.nodes);
+  if (launcher == "scheduler") return detect_scheduler_or_fail(given, options.cluster);
   return {detect_named(given, launcher)};
 }
 

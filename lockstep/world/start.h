@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/world/cluster_options.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct StartOptions {
   NodeList nodes{};                       ///< no addresses: none
   InitArguments arguments{};              ///< of the command line
   std::optional<int> devices_per_node{};  ///< ranks a node where the environment does not say
+  ClusterOptions cluster{};               ///< of a job with a scheduler
 };
 
 /// The world of the first rank of this process, and how many ranks it stands for. With more than one it has to start

@@ -29,6 +29,7 @@ std::string describe(const World& world) {
   const std::string host = world.host.empty() ? "" : " on host " + world.host;
   const std::string start = world.launcher == "none" ? "started without a launcher" : "started by " + world.launcher;
   const std::string device = world.device ? fmt::format(", device {}", *world.device) : "";
+  if (world.rank < 0) return fmt::format("a worker of {}{}, {} ({})", world.size, host, start, world.evidence);
   const std::string local_size = world.local_size > 0 ? fmt::to_string(world.local_size) : "unknown";
   return fmt::format("rank {} of {} (local {} of {}{}){}, {} ({})", world.rank, world.size, world.local_rank,
                      local_size, device, host, start, world.evidence);

@@ -13,15 +13,17 @@ namespace lockstep {
 
 /// How ranks find each other before any group exists.
 enum class Meeting {
-  alone,  ///< one process: nobody to meet
-  tcp,    ///< a TCPStore at master_addr:master_port
-  file,   ///< a file that all ranks see (store_path)
-  mpi,    ///< MPI itself carries the address of a store opened by rank 0
+  alone,      ///< one process: nobody to meet
+  tcp,        ///< a TCPStore at master_addr:master_port
+  file,       ///< a file that all ranks see (store_path)
+  mpi,        ///< MPI itself carries the address of a store opened by rank 0
+  scheduler,  ///< the scheduler at master_addr:master_port says which rank this is, and where the ranks' store is
 };
 
 /// The outcome of every way in. A plain value: nothing above world/ knows which way it was.
 /// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size; a local_size of 0 is
-/// unknown, for launchers that do not say it, until `connect` has counted the ranks on this host.
+/// unknown, for launchers that do not say it, until `connect` has counted the ranks on this host. With
+/// Meeting::scheduler the rank is -1 until `connect` has met the scheduler.
 struct World {
   int rank = 0;
   int size = 1;

@@ -33,6 +33,7 @@ inline std::string brief(const World& world) {
     case Meeting::tcp: return text + " tcp " + world.master_addr + ":" + std::to_string(world.master_port);
     case Meeting::file: return text + " file " + world.store_path;
     case Meeting::mpi: return text + " mpi";
+    case Meeting::scheduler: return text + " scheduler " + world.master_addr;
   }
   return text;
 }

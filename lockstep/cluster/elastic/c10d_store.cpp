@@ -1,8 +1,8 @@
+#include <lockstep/base/deadline_thread.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/c10d_store.h>
-#include <lockstep/cluster/elastic/deadline_thread.h>
 #include <lockstep/comm/c10d_compat.h>
 #include <lockstep/comm/c10d_error.h>
 #include <lockstep/world/await_listener.h>

@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/etcd/http_channel.h>
-#include <lockstep/cluster/etcd/name_lookup.h>
 #include <lockstep/cluster/etcd/tls_context.h>
+#include <lockstep/net/name_lookup.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/beast/core.hpp>
@@ -75,7 +75,7 @@ void HttpChannel::State::connect(Deadline deadline) {
   } else {
     plain.emplace(context);
   }
-  const auto endpoints = look_up(server.host, server.port, deadline);
+  const auto endpoints = net::look_up(server.host, server.port, deadline);
   socket().expires_at(deadline);
   complete("connecting", [&](auto done) { socket().async_connect(endpoints, done); });
   socket().socket().set_option(asio::ip::tcp::no_delay(true));

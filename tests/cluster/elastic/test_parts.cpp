@@ -1,5 +1,5 @@
 // The small parts under the agents of a job.
-#include <lockstep/cluster/elastic/deadline_thread.h>
+#include <lockstep/base/deadline_thread.h>
 #include <lockstep/cluster/elastic/memory_store.h>
 #include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/cluster/elastic/rank_ends.h>

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-namespace lockstep::cluster::elastic {
+namespace lockstep {
 
 /// Does calls one after the other on a thread of its own. A caller waits no longer than its limit; a call that then
 /// still has not returned (nothing can end it from outside) is left behind with what it works on, so `work` owns, by
@@ -44,4 +44,4 @@ class DeadlineThread {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace lockstep::cluster::elastic
+}  // namespace lockstep

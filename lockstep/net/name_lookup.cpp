@@ -1,6 +1,6 @@
+#include <lockstep/base/deadline_thread.h>
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/elastic/deadline_thread.h>
-#include <lockstep/cluster/etcd/name_lookup.h>
+#include <lockstep/net/name_lookup.h>
 
 #include <netdb.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-namespace lockstep::cluster::etcd {
+namespace lockstep::net {
 namespace {
 
 using boost::asio::ip::tcp;
@@ -46,14 +46,14 @@ std::vector<tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
   if (!not_an_address) return {tcp::endpoint(address, port)};
 
   // getaddrinfo has no deadline of its own.
-  elastic::DeadlineThread thread;
+  DeadlineThread thread;
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   const auto found = thread.within(limit, [host, port] { return ask_the_system(host, port); });
-  if (!found) fail(ErrorKind::timeout, "etcd", "the name '{}' was not resolved in time", host);
+  if (!found) fail(ErrorKind::timeout, "network", "the name '{}' was not resolved in time", host);
   if (found->error != 0) {
-    fail(ErrorKind::io, "etcd", "the name '{}' does not resolve: {}", host, ::gai_strerror(found->error));
+    fail(ErrorKind::io, "network", "the name '{}' does not resolve: {}", host, ::gai_strerror(found->error));
   }
   return found->endpoints;
 }
 
-}  // namespace lockstep::cluster::etcd
+}  // namespace lockstep::net

@@ -1,11 +1,11 @@
-#include <lockstep/cluster/elastic/deadline_thread.h>
+#include <lockstep/base/deadline_thread.h>
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
 
-namespace lockstep::cluster::elastic {
+namespace lockstep {
 
 struct DeadlineThread::State {
   std::mutex mutex;
@@ -58,4 +58,4 @@ void DeadlineThread::give_up() {
   state_->gave_up = true;
 }
 
-}  // namespace lockstep::cluster::elastic
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// Being the scheduler of a job.
+#pragma once
+
+#include <lockstep/world/cluster_options.h>
+
+#include <string_view>
+
+namespace lockstep::cli {
+
+/// Whether this process is to be one: MS_ROLE or cluster.role says so, and no other launcher is named.
+bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
+
+/// Until the job is over; an exit code.
+int run_scheduler(const ClusterOptions& options);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,56 @@
+// `lockstep status`: what a scheduler knows of its job.
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/cli/cluster_config.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/scheduler/fetch_status.h>
+#include <lockstep/scheduler/security.h>
+#include <lockstep/scheduler/status_json.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kStatusFooter =
+    "Asks the scheduler at MS_SCHED_HOST and MS_SCHED_PORT, or where the section 'cluster' of --config says. With TLS "
+    "it\n"
+    "shows this machine's client certificate, as a worker does.\n"
+    "\n"
+    "Exit code: 0 when the scheduler answered, 1 when it did not, 2 when it is not said where it is.\n"
+    "\n"
+    "Examples:\n"
+    "  MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=6667 lockstep status\n"
+    "  lockstep status --json cluster.sched_host=127.0.0.1 cluster.sched_port=6667";
+
+int show_status(const ClusterConfig& config, bool json) {
+  ClusterOptions options = read_cluster_options(config);
+  if (!options.worker_num) options.worker_num = 1;  // nobody asks that here
+  options.enable_recovery = false;
+  Environment environment = current_environment();
+  environment.erase("MS_ENABLE_RECOVERY");
+  const auto settings = find_cluster(environment, options, ClusterRole::worker);
+  const std::string text =
+      scheduler::fetch_status(settings->host, settings->port, scheduler::make_client_tls(*settings));
+  fmt::print("{}", json ? text : scheduler::status_table(text));
+  std::fflush(stdout);
+  return kOk;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("status", "Show what a scheduler knows of its workers");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "The JSON document of GET /v1/status (docs/scheduler.md) instead of a table");
+  const auto config = add_cluster_config(*command);
+  command->footer(kStatusFooter);
+  command->callback([=, &chosen] { chosen = [=] { return show_status(*config, *json); }; });
+}
+
+}  // namespace lockstep::cli

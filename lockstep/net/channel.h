@@ -1,0 +1,82 @@
+// One TCP connection that speaks HTTP or, after an upgrade, WebSocket messages; plain or through TLS.
+#pragma once
+
+#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::net {
+
+template <typename T>
+using Awaitable = boost::asio::awaitable<T>;
+
+struct HttpRequest {
+  std::string method;
+  std::string target;
+  bool wants_websocket = false;
+  bool keep_alive = false;
+};
+
+struct HttpResponse {
+  unsigned status = 0;
+  std::string body;
+};
+
+/// How long things may take, and how large they may be.
+struct ChannelLimits {
+  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, an answer
+  std::chrono::milliseconds idle = std::chrono::seconds(30);  ///< a WebSocket from which nothing comes is closed then
+  bool keep_alive = false;  ///< ask a silent peer for a sign of life, so that only a dead one is idle
+  std::size_t longest_message = 16 * 1024;
+  std::size_t longest_answer = 64 * 1024 * 1024;  ///< of HTTP, where this side asks
+};
+
+/// Every step has a deadline. Errors are Error(io), Error(timeout) or, where TLS cannot come about however often it is
+/// tried, Error(environment); their message is the reason alone, in words that make sense after the peer's name. Not
+/// thread-safe: one thread runs the executor. One reader and one writer at a time.
+class Channel {
+ public:
+  Channel(boost::asio::ip::tcp::socket socket, const ChannelLimits& limits);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel();
+
+  /// "10.0.0.2:4711"; "?" before `connect`.
+  const std::string& peer() const noexcept;
+  /// This side's address, without the port; empty when it is not connected.
+  std::string own_address() const;
+
+  Awaitable<void> connect(std::vector<boost::asio::ip::tcp::endpoint> endpoints);
+
+  /// Whether the first bytes from the peer begin a TLS handshake.
+  Awaitable<bool> peer_begins_tls();
+  /// `context` outlives the channel. A client checks that the server's certificate is for `host`.
+  Awaitable<void> secure_as_server(boost::asio::ssl::context& context);
+  Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::string host);
+
+  Awaitable<HttpRequest> read_request();
+  Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
+  Awaitable<HttpResponse> get(std::string host, std::string target);
+
+  /// Answers the request that was read last, which wants it.
+  Awaitable<void> accept_websocket();
+  Awaitable<void> open_websocket(std::string host, std::string target);
+  Awaitable<std::string> receive();
+  Awaitable<void> send(std::string message);
+
+  /// Ends every operation under way. The peer sees the end of the connection.
+  void close() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::net

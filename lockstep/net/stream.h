@@ -1,0 +1,58 @@
+// Bytes over TCP, plain or through TLS, as one type: what stands above it is compiled once. Internal to net/.
+#pragma once
+
+#include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/websocket/teardown.hpp>
+#include <optional>
+
+namespace lockstep::net {
+
+/// A stream in the sense of Asio. Neither moves nor copies.
+class Stream {
+ public:
+  using executor_type = boost::beast::tcp_stream::executor_type;
+  using Tls = boost::asio::ssl::stream<boost::beast::tcp_stream&>;
+
+  explicit Stream(boost::asio::ip::tcp::socket socket) : tcp_(std::move(socket)) {}
+
+  executor_type get_executor() { return tcp_.get_executor(); }
+  boost::beast::tcp_stream& tcp() { return tcp_; }
+
+  /// From now on everything goes through TLS, which begins with a handshake. `context` outlives the stream.
+  Tls& secure(boost::asio::ssl::context& context) { return tls_.emplace(tcp_, context); }
+  std::optional<Tls>& tls() { return tls_; }
+
+  template <typename Buffers, typename Handler>
+  auto async_read_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) return tls_->async_read_some(buffers, std::forward<Handler>(handler));
+    return tcp_.async_read_some(buffers, std::forward<Handler>(handler));
+  }
+
+  template <typename Buffers, typename Handler>
+  auto async_write_some(const Buffers& buffers, Handler&& handler) {
+    if (tls_) return tls_->async_write_some(buffers, std::forward<Handler>(handler));
+    return tcp_.async_write_some(buffers, std::forward<Handler>(handler));
+  }
+
+ private:
+  boost::beast::tcp_stream tcp_;
+  std::optional<Tls> tls_;
+};
+
+/// How Beast ends a WebSocket: with the connection.
+inline void beast_close_socket(Stream& stream) { stream.tcp().close(); }
+
+template <typename Handler>
+void async_teardown(boost::beast::role_type, Stream& stream, Handler&& handler) {
+  stream.tcp().close();
+  boost::asio::post(stream.get_executor(),
+                    [handler = std::forward<Handler>(handler)]() mutable { handler(boost::system::error_code{}); });
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,274 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/scheduler/desk.h>
+#include <lockstep/scheduler/saved_state.h>
+#include <lockstep/scheduler/secret.h>
+#include <lockstep/scheduler/status_json.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace lockstep::scheduler {
+namespace {
+
+constexpr auto kTellWaiting = std::chrono::seconds(10);
+
+Roll new_roll(const ServerOptions& options, Time now) {
+  Roll roll;
+  roll.job = random_token();
+  roll.wanted = options.workers;
+  roll.recovery = options.recovery;
+  roll.patience = options.patience;
+  roll.changed = now;
+  return roll;
+}
+
+// False, and `roll` as it was, where there is nothing to go on with.
+bool load(const std::filesystem::path& file, Roll& roll, Time now) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return false;
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  try {
+    Roll saved = roll;
+    read_state(text, saved, now);
+    if (state_of(saved) == State::exit) return false;  // of a job that is over
+    roll = std::move(saved);
+    return true;
+  } catch (const Error& error) {
+    fail(ErrorKind::data, "scheduler",
+         "the state in '{}' cannot be used: {}; remove it, or set MS_RECOVERY_PATH to "
+         "another folder",
+         file.string(), error.message());
+  }
+}
+
+}  // namespace
+
+Desk::Desk(const ServerOptions& options, Time now)
+    : options_(options), roll_(new_roll(options, now)), started_(now), told_waiting_(now) {
+  if (!options.state_file) return;
+  std::filesystem::create_directories(options.state_file->parent_path());
+  if (load(*options.state_file, roll_, now)) {
+    log_info("going on with job {} from {}: {} workers, generation {}", roll_.job, options.state_file->string(),
+             roll_.members.size(), roll_.generation);
+  }
+  changed_ = true;
+  save_if_changed();
+}
+
+void Desk::greet(const std::shared_ptr<Session>& session) {
+  session->nonce = random_token();
+  workers_.emplace(session->id, session);
+  post(*session, Hello{kProtocol, roll_.job, session->nonce, !options_.secret.empty()});
+}
+
+void Desk::hear(Session& session, const std::string& text, Time now) {
+  if (session.closing) return;
+  const FromWorker message = parse_from_worker(text);
+  if (auto* member = find_connection(roll_, session.id)) member->heard = now;
+  std::visit([&](const auto& one) { take(session, one, now); }, message);
+}
+
+Member& Desk::member_of(const Session& session) {
+  if (auto* member = find_connection(roll_, session.id)) return *member;
+  fail(ErrorKind::data, "message", "it came before it registered");
+}
+
+void Desk::take(Session& session, const Register& request, Time now) {
+  if (session.is_worker || session.asking) fail(ErrorKind::data, "message", "it registered twice");
+  const std::string& secret = options_.secret;
+  if (!secret.empty() && !is_proof(request.proof, secret, "worker " + request.life, session.nonce)) {
+    const std::string reason =
+        request.proof.empty() ? "it does not know the secret that this scheduler wants (LOCKSTEP_CLUSTER_SECRET_FILE)"
+                              : "its secret is another one (LOCKSTEP_CLUSTER_SECRET_FILE)";
+    log_warning("refused {}: {}", session.channel.peer(), reason);
+    post(session, Refused{reason});
+    return close_politely(session);
+  }
+  session.nonce_of_worker = request.nonce;
+  const auto peer = session.channel.peer();
+  session.asking = Applicant{request, peer.substr(0, peer.rfind(':')), session.id, std::nullopt};
+  decide(session, now);
+}
+
+void Desk::decide(Session& session, Time now) {
+  const Admission admission = admit(roll_, *session.asking, now);
+  switch (admission.verdict) {
+    case Verdict::welcome:
+    case Verdict::welcome_back: return welcome(session, admission, now);
+    case Verdict::challenge: return challenge(session, admission.reason, now);
+    case Verdict::refuse: break;
+  }
+  log_warning("refused worker '{}' at {}: {}", session.asking->request.node_id, session.channel.peer(),
+              admission.reason);
+  session.asking.reset();
+  post(session, Refused{admission.reason});
+  close_politely(session);
+}
+
+void Desk::challenge(Session& session, const std::string& reason, Time now) {
+  if (session.asking->challenged) return;
+  session.asking->challenged = now;
+  log_info("worker '{}' at {} has to wait: {}", session.asking->request.node_id, session.channel.peer(), reason);
+  post(session, Wait{count_present(roll_), roll_.wanted, reason});
+  const Member* holder = find_member(roll_, session.asking->request.node_id);
+  const auto found = workers_.find(holder->connection);
+  if (holder->link == Link::open && found != workers_.end()) post(*found->second, Ping{});
+}
+
+void Desk::welcome(Session& session, const Admission& admission, Time now) {
+  const std::string node_id = session.asking->request.node_id;
+  const Member* before = find_member(roll_, admission.replaces.value_or(node_id));
+  if (before != nullptr && before->link == Link::open) {
+    const auto old = workers_.find(before->connection);
+    if (old != workers_.end()) close(*old->second, "another connection took its place");
+  }
+  enter(roll_, *session.asking, admission, now);
+  changed_ = true;
+  session.asking.reset();
+  session.is_worker = true;
+  const Member& member = *find_member(roll_, node_id);
+  log_info("{} at {} is in: {} ({} of {})", describe(member), session.channel.peer(), admission.reason,
+           count_present(roll_), roll_.wanted);
+  if (member.phase != Phase::waiting) return tell_seat(session, member);
+  post(session, Wait{count_present(roll_), roll_.wanted, ""});
+  seat(now);
+}
+
+void Desk::seat(Time now) {
+  if (!seat_all(roll_, random_token(), now)) return;
+  changed_ = true;
+  save_if_changed();  // a rank that was told must not be forgotten
+  for (const Member& member : roll_.members) {
+    log_info("{} at {} has rank {} of {}, generation {}", describe(member), member.address, *member.rank, roll_.wanted,
+             roll_.generation);
+    tell_seat(*workers_.at(member.connection), member);
+  }
+}
+
+void Desk::tell_seat(Session& session, const Member& member) {
+  Seated seat = seat_of(roll_, member);
+  if (!options_.secret.empty()) seat.proof = prove(options_.secret, "scheduler", session.nonce_of_worker);
+  post(session, seat);
+  if (!roll_.store_host.empty() && member.generation == roll_.generation) {
+    post(session, StoreAt{roll_.generation, roll_.store_host, roll_.store_port});
+  }
+}
+
+void Desk::take(Session& session, const StoreAt& store, Time /*now*/) {
+  const Member& member = member_of(session);
+  if (member.rank != 0 || store.generation != roll_.generation || member.phase != Phase::running) {
+    fail(ErrorKind::data, "message", "a store of generation {} by {} is none of generation {}", store.generation,
+         describe(member), roll_.generation);
+  }
+  roll_.store_host = store.host;
+  roll_.store_port = store.port;
+  changed_ = true;
+  tell_running(store);
+}
+
+void Desk::take(Session& session, const Beat& beat, Time /*now*/) {
+  Member& member = member_of(session);
+  if (beat.step) member.step = beat.step;
+}
+
+void Desk::take(Session& session, const Agree& agree, Time /*now*/) {
+  Member& member = member_of(session);
+  if (agree.generation != roll_.generation) return;
+  member.agreed_step = agree.step;
+  if (const auto step = agreed_step(roll_)) tell_running(Agreed{roll_.generation, *step});
+}
+
+void Desk::take(Session& session, const Leave& leave, Time now) {
+  Member& member = member_of(session);
+  note_leave(roll_, member, leave, now);
+  changed_ = true;
+  if (leave.ok) {
+    log_info("{} is done", describe(member));
+  } else {
+    log_warning("{} failed: {}", describe(member), leave.error);
+    tell_lost(member, leave.error);
+  }
+  close_politely(session);
+}
+
+void Desk::forget(Session& session, const std::string& reason, Time now) {
+  workers_.erase(session.id);
+  const Member* member = find_connection(roll_, session.id);
+  const bool was_running = member != nullptr && member->phase == Phase::running;
+  const auto lost = member != nullptr ? std::optional(*member) : std::nullopt;
+  const auto what = note_closed(roll_, session.id, reason, now);
+  if (!what) return;
+  changed_ = true;
+  log_warning("{}", *what);
+  if (was_running) tell_lost(*lost, reason);
+}
+
+void Desk::tell_lost(const Member& member, const std::string& reason) {
+  tell_running(Lost{member.node_id, member.rank.value_or(0), reason});
+}
+
+void Desk::tell_running(const FromScheduler& message) {
+  for (const Member& member : roll_.members) {
+    if (member.link != Link::open || member.phase != Phase::running) continue;
+    if (const auto found = workers_.find(member.connection); found != workers_.end()) post(*found->second, message);
+  }
+}
+
+void Desk::decide_pending(Time now) {
+  std::vector<std::shared_ptr<Session>> asking;
+  for (const auto& [id, session] : workers_) {
+    if (session->asking) asking.push_back(session);
+  }
+  for (const auto& session : asking) decide(*session, now);
+}
+
+void Desk::tell_waiting(Time now) {
+  if (now - told_waiting_ < kTellWaiting) return;
+  told_waiting_ = now;
+  for (const Member& member : roll_.members) {
+    if (member.link != Link::open || member.phase != Phase::waiting) continue;
+    if (const auto found = workers_.find(member.connection); found != workers_.end()) {
+      post(*found->second, Wait{count_present(roll_), roll_.wanted, ""});
+    }
+  }
+}
+
+std::optional<Ending> Desk::tick(Time now) {
+  for (const auto connection : find_silent(roll_, now)) {
+    const auto found = workers_.find(connection);
+    if (found != workers_.end())
+      close(*found->second, fmt::format("nothing was heard of it for {:.0f} s",
+                                        std::chrono::duration<double>(roll_.patience.silence).count()));
+  }
+  decide_pending(now);
+  tell_waiting(now);
+  const auto ending = find_ending(roll_, now);
+  save_if_changed();
+  if (!ending) return std::nullopt;
+  for (const auto& [id, session] : workers_) {
+    post(*session, Ended{ending->ok, ending->reason});
+    close_politely(*session);
+  }
+  return ending;
+}
+
+void Desk::save_if_changed() {
+  if (!std::exchange(changed_, false) || !options_.state_file) return;
+  try {
+    write_file_atomically(*options_.state_file, print_state(roll_));
+  } catch (const Error& error) {
+    // The job is worth more than its record. The next change tries again.
+    log_error("the state of the job is not saved: {}", error.what());
+    changed_ = true;
+  }
+}
+
+std::string Desk::status(Time now) const {
+  return status_json(roll_, {options_.version, options_.tls != nullptr, options_.state_file.has_value(), started_},
+                     now);
+}
+
+}  // namespace lockstep::scheduler

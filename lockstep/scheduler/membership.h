@@ -1,0 +1,78 @@
+// What the scheduler decides about workers that come, go, and stay silent. Pure: time is an argument, and each decision
+// is a value with its reason. Those that change a roll do nothing else.
+#pragma once
+
+#include <lockstep/scheduler/messages.h>
+#include <lockstep/scheduler/roll.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::scheduler {
+
+/// Somebody who asks to be a worker of this job.
+struct Applicant {
+  Register request;
+  std::string address;
+  std::uint64_t connection = 0;
+  std::optional<Time> challenged;  ///< when the holder of its node id was asked for a sign of life
+};
+
+enum class Verdict {
+  welcome,       ///< a new member, or in the place of one that is gone
+  welcome_back,  ///< the process is a member already: only its connection is new
+  challenge,     ///< somebody has this node id and may be alive: ask that one, and decide again
+  refuse,        ///< for good
+};
+
+struct Admission {
+  Verdict verdict = Verdict::refuse;
+  std::string reason;
+  std::optional<std::string> replaces{};  ///< the node id of the member whose place it takes
+};
+
+Admission admit(const Roll& roll, const Applicant& applicant, Time now);
+
+/// Does what `admission` says, for a welcome.
+void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now);
+
+/// Gives every member its rank, in a new generation, when as many are there as are wanted and all of them wait. Ranks
+/// are kept for the life of the job. New ones follow the node ids, in the order in which people count ("w2" before
+/// "w10"), so that they do not depend on who came first; members with random ids come last, machine by machine.
+/// False, and nothing changed, when it is too early.
+bool seat_all(Roll& roll, const std::string& store_key, Time now);
+
+/// What a seated member is told. `members` that share its machine count as its local ranks.
+Seated seat_of(const Roll& roll, const Member& member);
+
+/// A member's connection ended, for this reason; what is to be said to people about it, if anything.
+std::optional<std::string> note_closed(Roll& roll, std::uint64_t connection, const std::string& reason, Time now);
+
+/// A member said that it is done.
+void note_leave(Roll& roll, Member& member, const Leave& leave, Time now);
+
+/// Connections of members that were silent for too long.
+std::vector<std::uint64_t> find_silent(const Roll& roll, Time now);
+
+/// The last step that all members have completed, once each of them has said Agree in this generation.
+std::optional<std::int64_t> agreed_step(const Roll& roll);
+
+/// Where the job stands, under the names that MindSpore's scheduler has for it.
+enum class State { starting, ready, node_timeout, exit };
+
+State state_of(const Roll& roll);
+
+/// "CLUSTER_STARTING", "CLUSTER_READY", "NODE_TIMEOUT", "CLUSTER_EXIT".
+const char* name(State state);
+
+/// The end of the job, when it has come.
+struct Ending {
+  bool ok = true;
+  std::string reason;
+};
+
+std::optional<Ending> find_ending(const Roll& roll, Time now);
+
+}  // namespace lockstep::scheduler

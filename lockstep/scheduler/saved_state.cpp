@@ -1,0 +1,135 @@
+#include <lockstep/base/error.h>
+#include <lockstep/scheduler/messages.h>
+#include <lockstep/scheduler/saved_state.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace lockstep::scheduler {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kFormat = 1;
+
+const char* text_of(Phase phase) {
+  switch (phase) {
+    case Phase::waiting: return "waiting";
+    case Phase::running: return "running";
+    case Phase::finished: return "finished";
+    case Phase::failed: return "failed";
+  }
+  return "?";
+}
+
+Phase phase_of(const std::string& text) {
+  for (const Phase phase : {Phase::waiting, Phase::running, Phase::finished, Phase::failed}) {
+    if (text == text_of(phase)) return phase;
+  }
+  fail(ErrorKind::data, "state", "'{}' is no phase of a worker", text);
+}
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+template <typename T>
+std::optional<T> maybe(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
+}
+
+json print_member(const Member& member) {
+  return {{"node_id", member.node_id},
+          {"named", member.named},
+          {"life", member.life},
+          {"host", member.host},
+          {"machine", member.machine},
+          {"address", member.address},
+          {"pid", member.pid},
+          {"rank", or_null(member.rank)},
+          {"generation", member.generation},
+          {"restarts", member.restarts},
+          {"phase", text_of(member.phase)},
+          {"connected", member.link != Link::closed},
+          {"step", or_null(member.step)},
+          {"last_error", member.last_error}};
+}
+
+Member read_member(const json& saved, Time now) {
+  Member member;
+  member.node_id = saved.at("node_id").get<std::string>();
+  member.named = saved.at("named").get<bool>();
+  member.life = saved.at("life").get<std::string>();
+  member.host = saved.at("host").get<std::string>();
+  member.machine = saved.at("machine").get<std::string>();
+  member.address = saved.at("address").get<std::string>();
+  member.pid = saved.at("pid").get<std::int64_t>();
+  member.rank = maybe<int>(saved.at("rank"));
+  member.generation = saved.at("generation").get<std::int64_t>();
+  member.restarts = saved.at("restarts").get<int>();
+  member.phase = phase_of(saved.at("phase").get<std::string>());
+  member.link = saved.at("connected").get<bool>() ? Link::unknown : Link::closed;
+  member.heard = now;
+  member.step = maybe<std::int64_t>(saved.at("step"));
+  member.last_error = saved.at("last_error").get<std::string>();
+  return member;
+}
+
+void check(const Roll& roll) {
+  if (static_cast<int>(roll.members.size()) > roll.wanted) fail(ErrorKind::data, "state", "it has too many workers");
+  std::set<int> ranks;
+  std::set<std::string> ids;
+  for (const Member& member : roll.members) {
+    if (!ids.insert(member.node_id).second) fail(ErrorKind::data, "state", "a node id occurs twice");
+    if (!member.rank) continue;
+    if (*member.rank < 0 || *member.rank >= roll.wanted || !ranks.insert(*member.rank).second) {
+      fail(ErrorKind::data, "state", "the ranks are not those of {} workers", roll.wanted);
+    }
+  }
+}
+
+}  // namespace
+
+std::string print_state(const Roll& roll) {
+  json members = json::array();
+  for (const Member& member : roll.members) members.push_back(print_member(member));
+  const json state = {{"format", kFormat},
+                      {"job", roll.job},
+                      {"worker_num", roll.wanted},
+                      {"generation", roll.generation},
+                      {"store_key", roll.store_key},
+                      {"store_host", roll.store_host},
+                      {"store_port", roll.store_port},
+                      {"last_error", roll.last_error},
+                      {"workers", std::move(members)}};
+  return state.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+void read_state(std::string_view text, Roll& roll, Time now) {
+  try {
+    const json state = json::parse(text);
+    if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it is of another version of Lockstep");
+    const int wanted = state.at("worker_num").get<int>();
+    if (wanted != roll.wanted) {
+      fail(ErrorKind::data, "state", "it is of a job with {} workers, and this one has {} (MS_WORKER_NUM)", wanted,
+           roll.wanted);
+    }
+    Roll read = roll;
+    read.job = state.at("job").get<std::string>();
+    read.generation = state.at("generation").get<std::int64_t>();
+    read.store_key = state.at("store_key").get<std::string>();
+    read.store_host = state.at("store_host").get<std::string>();
+    read.store_port = state.at("store_port").get<int>();
+    read.last_error = state.at("last_error").get<std::string>();
+    read.members.clear();
+    for (const json& member : state.at("workers")) read.members.push_back(read_member(member, now));
+    read.changed = now;
+    check(read);
+    roll = std::move(read);
+  } catch (const json::exception& error) {
+    fail(ErrorKind::data, "state", "it is no state of a scheduler: {}", error.what());
+  }
+}
+
+}  // namespace lockstep::scheduler

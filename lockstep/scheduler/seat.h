@@ -1,0 +1,64 @@
+// A worker's place in a job: how it finds the others through the scheduler, and stays in touch with it.
+#pragma once
+
+#include <lockstep/scheduler/messages.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::scheduler {
+
+struct SeatOptions {
+  std::string host;  ///< the scheduler's, a name or an address
+  std::uint16_t port = 0;
+  std::string node_id;                             ///< empty: a random one
+  std::string host_name;                           ///< of this machine, for people
+  std::string machine;                             ///< equal for processes that share a machine
+  std::string secret;                              ///< empty: none
+  std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
+  std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost
+};
+
+/// A thread of its own keeps the connection, and makes it anew for as long as this lives: training goes on without the
+/// scheduler. Thread-safe.
+class Seat {
+ public:
+  /// Registers, and waits until all workers have; it does not matter who starts first. Error(timeout) with what was
+  /// waited for, Error(environment) when the scheduler refuses this worker or one refuses the other's certificate.
+  explicit Seat(SeatOptions options);
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+  /// As `leave` with success, unless that was called before; then waits up to 5 s for the scheduler to hear it.
+  ~Seat();
+
+  /// Which rank this is, and of how many.
+  const Seated& place() const noexcept;
+
+  /// This machine's address on the way to the scheduler.
+  std::string own_address() const;
+
+  /// Rank 0: where it has opened the store. All: where that is; Error(timeout) when nobody has said by then, and
+  /// Error(peer_lost) when the job ended instead.
+  void publish_store(const std::string& host, std::uint16_t port);
+  StoreAt await_store(std::chrono::steady_clock::time_point deadline);
+
+  /// For the scheduler's status.
+  void completed_step(std::int64_t step) noexcept;
+
+  /// Tells the scheduler how this worker ends. The first call counts. Waits for nothing.
+  void leave(bool ok, const std::string& error) noexcept;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::scheduler

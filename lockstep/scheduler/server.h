@@ -1,0 +1,64 @@
+// The scheduler: one port, to which workers connect and people's curl.
+#pragma once
+
+#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/roll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::scheduler {
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";  ///< a name or an address of this machine, to listen on
+  std::uint16_t port = 0;          ///< 0: one that is free
+  int workers = 1;
+  bool recovery = false;
+  Patience patience{};
+  std::optional<std::filesystem::path> state_file{};  ///< kept up to date, and read at the start when it is there
+  std::string secret{};                               ///< workers must know it; empty: none
+  std::shared_ptr<boost::asio::ssl::context> tls{};   ///< nullptr: plain
+  std::string version{};                              ///< of Lockstep, for the status
+  std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
+  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
+};
+
+/// How a scheduler ended: with its job, or by a signal, or asked to.
+struct RunEnd {
+  Ending ending{false, "the scheduler was stopped"};
+  int signal = 0;
+};
+
+/// Everything is done by the thread that calls `run`: no peer is waited for by another one.
+class Server {
+ public:
+  /// Opens the port. Error(io) when that cannot be done, Error(data) for a state file that cannot be used.
+  explicit Server(ServerOptions options);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  std::uint16_t port() const;
+
+  /// Until the job is over, or one of `signals` comes, or `stop`.
+  RunEnd run(const std::vector<int>& signals = {});
+
+  /// Ends `run` soon, without a word to the workers, who look for another scheduler. Thread-safe.
+  void stop();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep::scheduler

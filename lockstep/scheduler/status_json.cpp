@@ -1,0 +1,112 @@
+#include <lockstep/base/error.h>
+#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/status_json.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::scheduler {
+namespace {
+
+using nlohmann::json;
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() / 1000.0;
+}
+
+const char* state_of_worker(const Member& member) {
+  switch (member.phase) {
+    case Phase::finished: return "finished";
+    case Phase::failed: return "failed";
+    default: break;
+  }
+  if (member.link != Link::open) return "lost";
+  return member.phase == Phase::waiting ? "waiting" : "running";
+}
+
+template <typename T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json describe_worker(const Member& member, Time now) {
+  return {{"node_id", member.node_id},
+          {"rank", or_null(member.rank)},
+          {"state", state_of_worker(member)},
+          {"host", member.host},
+          {"address", member.address},
+          {"pid", member.pid},
+          {"step", or_null(member.step)},
+          {"restarts", member.restarts},
+          {"silent_s", seconds(now - member.heard)},
+          {"last_error", member.last_error.empty() ? json(nullptr) : json(member.last_error)}};
+}
+
+std::string cell(const json& value) {
+  if (value.is_null()) return "-";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string table_of(const json& status) {
+  std::string text = fmt::format(
+      "job {}: {}, generation {}, {} of {} workers, step {}, {} restart(s), recovery {}, TLS {}\n",
+      cell(status.at("job")), cell(status.at("state")), cell(status.at("generation")), cell(status.at("present")),
+      cell(status.at("wanted")), cell(status.at("step")), cell(status.at("restarts")),
+      status.at("recovery").get<bool>() ? "on" : "off", status.at("secured").get<bool>() ? "on" : "off");
+  if (!status.at("last_error").is_null()) text += fmt::format("last error: {}\n", cell(status.at("last_error")));
+  if (!status.at("workers").empty()) {
+    text += fmt::format("{:>5}  {:<9} {:>8} {:>8} {:>8}  {:<20} {}\n", "rank", "state", "step", "restarts", "silent s",
+                        "host", "node id");
+  }
+  for (const json& worker : status.at("workers")) {
+    text += fmt::format("{:>5}  {:<9} {:>8} {:>8} {:>8.1f}  {:<20} {}\n", cell(worker.at("rank")),
+                        cell(worker.at("state")), cell(worker.at("step")), cell(worker.at("restarts")),
+                        worker.at("silent_s").get<double>(), cell(worker.at("host")), cell(worker.at("node_id")));
+    if (!worker.at("last_error").is_null()) text += fmt::format("       {}\n", cell(worker.at("last_error")));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string status_json(const Roll& roll, const StatusFacts& facts, Time now) {
+  std::vector<const Member*> members;
+  for (const Member& member : roll.members) members.push_back(&member);
+  std::stable_sort(members.begin(), members.end(), [](const Member* a, const Member* b) {
+    return a->rank.value_or(kMostWorkers) < b->rank.value_or(kMostWorkers);
+  });
+  json workers = json::array();
+  std::optional<std::int64_t> least_step;
+  int restarts = 0;
+  for (const Member* member : members) {
+    workers.push_back(describe_worker(*member, now));
+    restarts += member->restarts;
+    if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
+  }
+  const json status = {{"schema", 1},
+                       {"version", facts.version},
+                       {"job", roll.job},
+                       {"state", name(state_of(roll))},
+                       {"generation", roll.generation},
+                       {"wanted", roll.wanted},
+                       {"present", count_present(roll)},
+                       {"step", or_null(least_step)},
+                       {"restarts", restarts},
+                       {"last_error", roll.last_error.empty() ? json(nullptr) : json(roll.last_error)},
+                       {"recovery", roll.recovery},
+                       {"saves_state", facts.saves},
+                       {"secured", facts.secured},
+                       {"uptime_s", seconds(now - facts.started)},
+                       {"workers", std::move(workers)}};
+  return status.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::string status_table(const std::string& text) {
+  try {
+    return table_of(json::parse(text));
+  } catch (const json::exception& error) {
+    fail(ErrorKind::data, "status", "the answer is no status of a scheduler of this version: {}", error.what());
+  }
+}
+
+}  // namespace lockstep::scheduler

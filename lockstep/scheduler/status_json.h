@@ -1,0 +1,22 @@
+// The document behind /v1/status (its schema stands in docs/scheduler.md).
+#pragma once
+
+#include <lockstep/scheduler/roll.h>
+
+#include <string>
+
+namespace lockstep::scheduler {
+
+struct StatusFacts {
+  std::string version;   ///< of Lockstep
+  bool secured = false;  ///< TLS
+  bool saves = false;    ///< keeps its state in MS_RECOVERY_PATH
+  Time started;
+};
+
+std::string status_json(const Roll& roll, const StatusFacts& facts, Time now);
+
+/// The same as a table for people. Error(data) when it is no status document.
+std::string status_table(const std::string& json);
+
+}  // namespace lockstep::scheduler

@@ -1,0 +1,112 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/scheduler/certificates.h>
+#include <lockstep/scheduler/tls.h>
+
+#include <fmt/ranges.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <fstream>
+#include <iterator>
+
+namespace lockstep::scheduler {
+namespace {
+
+constexpr int kSecurityLevel = 3;
+
+// What `read` makes of a file; its errors with the file's name.
+template <typename Read>
+auto from_file(const char* field, const std::string& file, const Read& read) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  if (!in) fail(ErrorKind::io, "cluster", "cannot read {} '{}'", field, file);
+  try {
+    return read(bytes);
+  } catch (const Error& error) {
+    fail(ErrorKind::io, "cluster", "cannot use {} '{}': {}", field, file, error.message());
+  }
+}
+
+Identity read_identity(TlsSide side, const TlsFiles& files, const std::string& password) {
+  const auto read = [&](const std::string& bytes) { return read_p12(bytes, password); };
+  return side == TlsSide::server ? from_file("server_cert_path", files.server_cert, read)
+                                 : from_file("client_cert_path", files.client_cert, read);
+}
+
+void check(bool done, const char* what, const std::string& file) {
+  if (!done) fail(ErrorKind::io, "cluster", "cannot use {} '{}' for TLS: {}", what, file, openssl_reason());
+}
+
+void limit(SSL_CTX* context, const TlsFiles& files) {
+  ::SSL_CTX_set_security_level(context, kSecurityLevel);
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_dh_auto(context, 1);
+  // No way around the handshake: who is revoked today does not come back with yesterday's session.
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  ::SSL_CTX_set_num_tickets(context, 0);
+  ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  const auto& ciphers = files.ciphers.empty() ? supported_ciphers() : files.ciphers;
+  check(::SSL_CTX_set_cipher_list(context, fmt::format("{}", fmt::join(ciphers, ":")).c_str()) == 1, "cipher_list",
+        fmt::format("{}", fmt::join(ciphers, ":")));
+}
+
+void show(SSL_CTX* context, const Identity& identity, const std::string& file) {
+  bool done = ::SSL_CTX_use_certificate(context, identity.certificate.get()) == 1;
+  if (!done) check(false, "the certificate in", file + "' (keys need EC P-256 or RSA with 3072 bits) '");
+  done = ::SSL_CTX_use_PrivateKey(context, identity.key.get()) == 1 && ::SSL_CTX_check_private_key(context) == 1;
+  for (const auto& one : identity.chain) done = done && SSL_CTX_add1_chain_cert(context, one.get()) == 1;
+  check(done, "the key in", file);
+}
+
+void trust(SSL_CTX* context, const TlsFiles& files) {
+  X509_STORE* store = ::SSL_CTX_get_cert_store(context);
+  for (const auto& authority : from_file("ca_cert_path", files.ca_cert, read_certificates)) {
+    check(::X509_STORE_add_cert(store, authority.get()) == 1, "ca_cert_path", files.ca_cert);
+  }
+  if (files.crl.empty()) return;
+  for (const auto& list : from_file("crl_path", files.crl, read_revocation_lists)) {
+    check(::X509_STORE_add_crl(store, list.get()) == 1, "crl_path", files.crl);
+  }
+  ::X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+}
+
+void warn_of(const X509& certificate, const std::string& file, int days) {
+  const auto left = time_left(certificate);
+  if (!left || *left > std::chrono::hours(24 * days)) return;
+  if (left->count() < 0) {
+    log_warning("the certificate {} in '{}' has expired; peers will refuse it", subject_of(certificate), file);
+  } else {
+    log_warning("the certificate {} in '{}' expires in {} day(s)", subject_of(certificate), file, left->count() / 24);
+  }
+}
+
+void warn_of_all(const Identity& identity, const std::string& own, const TlsFiles& files) {
+  warn_of(*identity.certificate, own, files.warning_days);
+  for (const auto& authority : from_file("ca_cert_path", files.ca_cert, read_certificates)) {
+    warn_of(*authority, files.ca_cert, files.warning_days);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
+                                                        const std::string& password) {
+  using Context = boost::asio::ssl::context;
+  const auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
+  const Identity identity = read_identity(side, files, password);
+  const std::string& own = side == TlsSide::server ? files.server_cert : files.client_cert;
+  limit(context->native_handle(), files);
+  show(context->native_handle(), identity, own);
+  trust(context->native_handle(), files);
+  context->set_verify_mode(boost::asio::ssl::verify_peer | boost::asio::ssl::verify_fail_if_no_peer_cert);
+  warn_of_all(identity, own, files);
+  return context;
+}
+
+void warn_of_expiry(TlsSide side, const TlsFiles& files, const std::string& password) {
+  const std::string& own = side == TlsSide::server ? files.server_cert : files.client_cert;
+  warn_of_all(read_identity(side, files, password), own, files);
+}
+
+}  // namespace lockstep::scheduler

@@ -1,0 +1,26 @@
+// TLS as the scheduler and its workers speak it: 1.2 or newer, both sides with a certificate.
+#pragma once
+
+#include <lockstep/scheduler/tls_files.h>
+
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::scheduler {
+
+enum class TlsSide { server, client };
+
+/// Reads the certificate of that side, the authorities and the revocation list. OpenSSL's security level is 3: keys of
+/// 128 bits of security (EC P-256, RSA 3072), no SHA-1. Warns of what expires soon. Error(io) naming the file that
+/// cannot be used, and why.
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
+                                                        const std::string& password);
+
+/// Warns where that side's certificate or the authorities' expire within files.warning_days.
+void warn_of_expiry(TlsSide side, const TlsFiles& files, const std::string& password);
+
+}  // namespace lockstep::scheduler

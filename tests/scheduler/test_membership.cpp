@@ -1,0 +1,311 @@
+// Decisions about workers, with time as an argument.
+#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/saved_state.h>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::scheduler {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+const Time kStart{std::chrono::hours(1000)};
+
+Roll new_roll(int wanted, bool recovery = false) {
+  Roll roll;
+  roll.job = "job";
+  roll.wanted = wanted;
+  roll.recovery = recovery;
+  roll.changed = kStart;
+  return roll;
+}
+
+Applicant applicant(const std::string& id, std::uint64_t connection, const std::string& life = "") {
+  Applicant one;
+  one.request.node_id = id;
+  one.request.named = true;
+  one.request.life = life.empty() ? fmt::format("life of {}", id) : life;
+  one.request.host = "host";
+  one.request.machine = "machine";
+  one.request.pid = static_cast<std::int64_t>(connection);
+  one.connection = connection;
+  one.address = "10.0.0.1";
+  return one;
+}
+
+Admission come(Roll& roll, const Applicant& one, Time now) {
+  const Admission admission = admit(roll, one, now);
+  if (admission.verdict == Verdict::welcome || admission.verdict == Verdict::welcome_back) {
+    enter(roll, one, admission, now);
+  }
+  return admission;
+}
+
+/// A job of so many workers w0, w1, ... on connections 1, 2, ..., which computes.
+Roll running(int wanted, bool recovery = false) {
+  Roll roll = new_roll(wanted, recovery);
+  for (int i = 0; i < wanted; ++i) {
+    come(roll, applicant(fmt::format("w{}", i), static_cast<std::uint64_t>(i + 1)), kStart);
+  }
+  EXPECT_TRUE(seat_all(roll, "key", kStart));
+  return roll;
+}
+
+Roll with_lost(Roll roll, std::uint64_t connection, Time now) {
+  EXPECT_TRUE(note_closed(roll, connection, "it closed the connection", now));
+  return roll;
+}
+
+/// The roll of a scheduler that was started anew.
+Roll restarted(const Roll& roll, Time now) {
+  Roll next = new_roll(roll.wanted, roll.recovery);
+  read_state(print_state(roll), next, now);
+  return next;
+}
+
+struct Case {
+  const char* what;
+  Roll roll;
+  Applicant who;
+  Time when;
+  Verdict verdict;
+  const char* words;  ///< in the reason
+  std::optional<std::string> replaces = std::nullopt;
+};
+
+Applicant of_another_version() {
+  Applicant one = applicant("a", 9);
+  one.request.protocol = 2;
+  return one;
+}
+
+Applicant of_job(const char* job) {
+  Applicant one = applicant("w0", 9, "another life");
+  one.request.job = job;
+  one.request.generation = 1;
+  one.request.rank = 0;
+  return one;
+}
+
+Applicant who_was_away(const std::string& id) {
+  Applicant one = applicant(id, 9);
+  one.request.job = "job";
+  one.request.generation = 1;
+  return one;
+}
+
+Applicant challenged_at(Applicant one, Time when) {
+  one.challenged = when;
+  return one;
+}
+
+Roll finished_by_w0() {
+  Roll roll = running(2, true);
+  note_leave(roll, *find_member(roll, "w0"), Leave{}, kStart);
+  note_closed(roll, 1, "it closed the connection", kStart);
+  return roll;
+}
+
+Roll one_of_two() {
+  Roll roll = new_roll(2);
+  come(roll, applicant("w0", 1), kStart);
+  return roll;
+}
+
+Roll heard(Roll roll, const std::string& id, Time when) {
+  find_member(roll, id)->heard = when;
+  return roll;
+}
+
+const Time kSoon = kStart + seconds(5);
+const Time kLate = kStart + seconds(30);
+
+std::vector<Case> cases() {
+  const Applicant again = applicant("w0", 9, "another life");
+  return {
+      {"the first", new_roll(2), applicant("w0", 1), kStart, Verdict::welcome, "a place is free"},
+      {"without a name", new_roll(2), applicant("", 1), kStart, Verdict::refuse, "no node id"},
+      {"another version", new_roll(2), of_another_version(), kStart, Verdict::refuse, "same version of Lockstep"},
+      {"one too many at the start", running(2), applicant("w2", 9), kSoon, Verdict::refuse, "2 of 2 (MS_WORKER_NUM)"},
+      {"one too many, with recovery", running(2, true), applicant("w2", 9), kSoon, Verdict::refuse, "enough workers"},
+      {"the same process on a new connection", running(2), applicant("w0", 9), kSoon, Verdict::welcome_back, "is back"},
+      {"and after it was thought to be lost", with_lost(running(2), 1, kSoon), applicant("w0", 9), kLate,
+       Verdict::welcome_back, "is back"},
+      // A node id that is taken.
+      {"by one that may be alive", running(2), again, kSoon, Verdict::challenge, "it has 25 s to answer"},
+      {"by one that has not answered yet", running(2), challenged_at(again, kSoon), kSoon + seconds(1),
+       Verdict::challenge, "24 s to answer"},
+      {"by one that answers", heard(running(2), "w0", kSoon + milliseconds(1)), challenged_at(again, kSoon),
+       kSoon + seconds(1), Verdict::refuse, "which is alive; give each worker its own MS_NODE_ID"},
+      {"at the start too", heard(one_of_two(), "w0", kSoon + milliseconds(1)), challenged_at(again, kSoon), kLate,
+       Verdict::refuse, "worker 'w0' (pid 1 on host), which is alive"},
+      {"by one that is known to be dead", with_lost(running(2, true), 1, kSoon), again, kSoon, Verdict::welcome,
+       "in the place of worker 'w0' (rank 0, pid 1 on host), which has lost its connection", "w0"},
+      {"by one that was silent for too long", running(2, true), again, kLate, Verdict::welcome, "silent for 30 s",
+       "w0"},
+      {"by one that is dead, and there is no recovery", with_lost(running(2), 1, kSoon), again, kSoon, Verdict::refuse,
+       "start all of it again, with MS_ENABLE_RECOVERY=1"},
+      {"by one that is dead, and nothing has begun", with_lost(one_of_two(), 1, kSoon), again, kSoon, Verdict::welcome,
+       "in the place of", "w0"},
+      {"by one that has finished", finished_by_w0(), again, kSoon, Verdict::refuse, "has finished its work"},
+      // Places that are free again.
+      {"a spare for a dead one", with_lost(running(2, true), 2, kSoon), applicant("new", 9), kSoon, Verdict::welcome,
+       "in the place of worker 'w1'", "w1"},
+      {"no spare without recovery", with_lost(running(2), 2, kSoon), applicant("new", 9), kSoon, Verdict::refuse,
+       "enough workers"},
+      {"no spare for one that has finished", finished_by_w0(), applicant("new", 9), kSoon, Verdict::refuse,
+       "enough workers"},
+      // Partitions, and schedulers that come and go.
+      {"one that was replaced while it was away", running(2, true), who_was_away("gone"), kSoon, Verdict::refuse,
+       "its place was given to another worker"},
+      {"of another job", running(2, true), of_job("another"), kSoon, Verdict::refuse,
+       "a job that this scheduler does not"},
+      {"back at a new scheduler", restarted(running(2, true), kSoon), applicant("w1", 9), kSoon, Verdict::welcome_back,
+       "is back"},
+      {"another process at a new scheduler, which cannot know who died", restarted(running(2, true), kSoon), again,
+       kSoon + seconds(1), Verdict::challenge, "29 s to answer"},
+      {"until that has waited", restarted(running(2, true), kSoon), challenged_at(again, kSoon), kSoon + seconds(30),
+       Verdict::welcome, "silent for 30 s", "w0"},
+      {"whom the old one had seen to die", restarted(with_lost(running(2, true), 1, kStart), kSoon), again, kSoon,
+       Verdict::welcome, "has lost its connection", "w0"},
+  };
+}
+
+TEST(Membership, Admission) {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.what);
+    const Admission admission = admit(one.roll, one.who, one.when);
+    EXPECT_EQ(static_cast<int>(admission.verdict), static_cast<int>(one.verdict)) << admission.reason;
+    EXPECT_THAT(admission.reason, HasSubstr(one.words));
+    EXPECT_EQ(admission.replaces, one.replaces);
+  }
+}
+
+TEST(Membership, NobodyIsSeatedBeforeAllAreThere) {
+  Roll roll = one_of_two();
+  EXPECT_FALSE(seat_all(roll, "key", kStart));
+  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_STARTING");
+  come(roll, applicant("w1", 2), kStart);
+  Roll lost = with_lost(roll, 1, kSoon);
+  EXPECT_FALSE(seat_all(lost, "key", kSoon)) << "one that left before all were there";
+  ASSERT_TRUE(seat_all(roll, "key", kStart));
+  EXPECT_FALSE(seat_all(roll, "other", kStart)) << "they compute already";
+  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_READY");
+  EXPECT_EQ(roll.generation, 1);
+  const Seated seat = seat_of(roll, *find_member(roll, "w1"));
+  EXPECT_EQ(seat, (Seated{1, 1, 2, 1, 2, "key", ""}));
+}
+
+TEST(Membership, LocalRanksAreThoseOfAMachine) {
+  Roll roll = new_roll(3);
+  for (const auto& [id, machine] :
+       std::vector<std::pair<std::string, std::string>>{{"0", "a"}, {"1", "b"}, {"2", "a"}}) {
+    Applicant one = applicant(id, 1 + static_cast<std::uint64_t>(id[0] - '0'));
+    one.request.machine = machine;
+    come(roll, one, kStart);
+  }
+  ASSERT_TRUE(seat_all(roll, "key", kStart));
+  EXPECT_EQ(seat_of(roll, *find_member(roll, "2")), (Seated{1, 2, 3, 1, 2, "key", ""}));
+  EXPECT_EQ(seat_of(roll, *find_member(roll, "1")), (Seated{1, 1, 3, 0, 1, "key", ""}));
+}
+
+TEST(Membership, AReplacementKeepsTheRankAndWaitsForTheNextMeeting) {
+  Roll roll = with_lost(running(2, true), 2, kSoon);
+  EXPECT_STREQ(name(state_of(roll)), "NODE_TIMEOUT");
+  EXPECT_THAT(roll.last_error, HasSubstr("worker 'w1' (rank 1, pid 2 on host) is lost"));
+  come(roll, applicant("w1", 9, "another life"), kSoon);
+  const Member& member = *find_member(roll, "w1");
+  EXPECT_EQ(member.rank, 1);
+  EXPECT_EQ(member.restarts, 1);
+  EXPECT_EQ(member.last_error, "it closed the connection");
+  EXPECT_FALSE(seat_all(roll, "key2", kSoon)) << "w0 still computes";
+  // It gives up, and comes again.
+  note_leave(roll, *find_member(roll, "w0"), Leave{false, "rank 1 was lost"}, kSoon);
+  EXPECT_FALSE(note_closed(roll, 1, "it closed the connection", kSoon)) << "nobody is lost who has said so";
+  come(roll, applicant("w0", 10, "another life"), kSoon);
+  ASSERT_TRUE(seat_all(roll, "key2", kSoon));
+  EXPECT_EQ(seat_of(roll, member).rank, 1);
+  EXPECT_EQ(roll.generation, 2);
+}
+
+TEST(Membership, ANewIdTakesOverTheRank) {
+  Roll roll = with_lost(running(2, true), 2, kSoon);
+  come(roll, applicant("spare", 9), kSoon);
+  EXPECT_EQ(find_member(roll, "spare")->rank, 1);
+  EXPECT_EQ(find_member(roll, "w1"), nullptr);
+  EXPECT_EQ(admit(roll, applicant("w1", 10, "life of w1"), kSoon).verdict, Verdict::refuse);
+}
+
+TEST(Membership, SilenceIsFoundAtItsTime) {
+  const Roll roll = heard(running(2), "w1", kStart + seconds(1));
+  EXPECT_TRUE(find_silent(roll, kStart + milliseconds(29'999)).empty());
+  EXPECT_EQ(find_silent(roll, kStart + seconds(30)), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(find_silent(roll, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
+}
+
+TEST(Membership, AStepIsAgreedWhenAllHaveSaidTheirs) {
+  Roll roll = running(2);
+  EXPECT_EQ(agreed_step(roll), std::nullopt);
+  find_member(roll, "w0")->agreed_step = 12;
+  EXPECT_EQ(agreed_step(roll), std::nullopt);
+  find_member(roll, "w1")->agreed_step = 11;
+  EXPECT_EQ(agreed_step(roll), 11);
+}
+
+Roll left(Roll roll, const std::string& id, bool ok, Time when) {
+  Member& member = *find_member(roll, id);
+  note_leave(roll, member, {ok, ok ? "" : "it failed"}, when);
+  note_closed(roll, member.connection, "it closed the connection", when);
+  return roll;
+}
+
+struct EndCase {
+  const char* what;
+  Roll roll;
+  Time when;
+  std::optional<bool> ok;  ///< nullopt: it goes on
+  const char* words;
+};
+
+TEST(Membership, TheJobEnds) {
+  const Roll two = running(2);
+  const Roll recovering = running(2, true);
+  const auto minutes = [](int n) { return kStart + std::chrono::minutes(n); };
+  const std::vector<EndCase> cases = {
+      {"not while it runs", two, minutes(1000), std::nullopt, ""},
+      {"when all are done", left(left(two, "w0", true, kStart), "w1", true, kStart), kStart, true, ""},
+      {"not when one is", left(two, "w0", true, kStart), minutes(1000), std::nullopt, ""},
+      {"when all failed", left(left(two, "w1", false, kStart), "w0", false, kStart), kStart, false,
+       "worker 'w1' (rank 1, pid 2 on host) failed: it failed"},
+      {"not while one may come back", with_lost(left(two, "w0", false, kStart), 2, kStart), kStart + seconds(4),
+       std::nullopt, ""},
+      {"when it has not", with_lost(left(two, "w0", false, kStart), 2, kStart), kSoon, false, "worker 'w0'"},
+      {"not while a replacement may come", with_lost(recovering, 2, kStart), minutes(14), std::nullopt, ""},
+      {"when none has come", with_lost(recovering, 2, kStart), minutes(15), false,
+       "nobody came in the place of worker 'w1' (rank 1, pid 2 on host) for 900 s"},
+      {"nor when all failed", left(left(recovering, "w0", false, kStart), "w1", false, kStart), minutes(14),
+       std::nullopt, ""},
+      {"when all are done, recovery or not", left(left(recovering, "w0", true, kStart), "w1", true, kStart), kStart,
+       true, ""},
+      {"not at the start", one_of_two(), minutes(14), std::nullopt, ""},
+      {"when nobody else comes", one_of_two(), minutes(15), false, "1 of 2 workers are there"},
+  };
+  for (const EndCase& one : cases) {
+    SCOPED_TRACE(one.what);
+    const auto ending = find_ending(one.roll, one.when);
+    ASSERT_EQ(ending.has_value(), one.ok.has_value());
+    if (!ending) continue;
+    EXPECT_EQ(ending->ok, *one.ok);
+    EXPECT_THAT(ending->reason, HasSubstr(one.words));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::scheduler

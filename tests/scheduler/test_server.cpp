@@ -1,0 +1,321 @@
+// A real scheduler, real workers and real sockets, in one process.
+#include "base/expect_error.h"
+#include "scheduler/running_server.h"
+#include "support/read_file.h"
+
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/scheduler/fetch_status.h>
+#include <lockstep/scheduler/status_json.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <future>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::scheduler {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using test::expect_error;
+using test::get;
+using test::LogLines;
+using test::RawPeer;
+using test::RunningServer;
+using test::seat_workers;
+using test::server_of;
+using test::worker_of;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+json status_of(std::uint16_t port) { return json::parse(fetch_status("127.0.0.1", port, nullptr)); }
+
+/// Asks until the status is so, for a while.
+template <typename Condition>
+json status_when(std::uint16_t port, Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  for (;;) {
+    json status = status_of(port);
+    if (condition(status) || std::chrono::steady_clock::now() > deadline) return status;
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
+  const LogLines log;
+  RunningServer server(server_of(3));
+  auto seats =
+      seat_workers({worker_of(server.port(), "w2"), worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  EXPECT_EQ(seats[0]->place().rank, 2);
+  EXPECT_EQ(seats[1]->place().rank, 0);
+  EXPECT_EQ(seats[2]->place().rank, 1);
+  EXPECT_EQ(seats[0]->place().local_rank, 2);
+  EXPECT_EQ(seats[0]->place().local_size, 3);
+  EXPECT_EQ(seats[0]->place().store_key, seats[1]->place().store_key);
+  EXPECT_EQ(seats[1]->own_address(), "127.0.0.1");
+
+  seats[1]->publish_store("10.9.8.7", 4711);
+  for (const auto& seat : seats) {
+    EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 30s), (StoreAt{1, "10.9.8.7", 4711}));
+  }
+  for (const auto& seat : seats) seat->completed_step(7);
+  const auto status = status_when(server.port(), [](const json& s) { return s["step"] == 7; });
+  EXPECT_EQ(status["state"], "CLUSTER_READY");
+  EXPECT_EQ(status["workers"][2]["node_id"], "w2");
+  EXPECT_EQ(status["workers"][2]["step"], 7);
+  EXPECT_EQ(status["workers"][2]["restarts"], 0);
+
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+  EXPECT_THAT(log.with("'w1' (rank 1"), Not(HasSubstr("is lost")));
+}
+
+TEST(Scheduler, WorkersNeedNoNames) {
+  RunningServer server(server_of(2));
+  auto seats = seat_workers({worker_of(server.port(), ""), worker_of(server.port(), "")});
+  EXPECT_NE(seats[0]->place().rank, seats[1]->place().rank);
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
+TEST(Scheduler, WorkersMayComeFirst) {
+  std::uint16_t port = 0;
+  { port = RunningServer(server_of(1)).port(); }
+  auto worker = std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(port, "early")); });
+  std::this_thread::sleep_for(300ms);
+  auto options = server_of(1);
+  options.port = port;
+  RunningServer server(options);
+  worker.get().reset();
+  EXPECT_TRUE(server.wait().ok);
+}
+
+TEST(Scheduler, AWorkerThatWaitsInVainSaysForWhat) {
+  RunningServer server(server_of(2));
+  auto alone = worker_of(server.port(), "alone");
+  alone.start_timeout = 300ms;
+  expect_error(ErrorKind::timeout, {"waited 0.3 s for the other workers, 1 of 2 are there", "MS_WORKER_NUM"},
+               [&] { const Seat seat(alone); });
+  std::uint16_t nobody = 0;
+  { nobody = RunningServer(server_of(1)).port(); }
+  alone.port = nobody;
+  expect_error(ErrorKind::timeout, {"the scheduler at 127.0.0.1:", "Connection refused"},
+               [&] { const Seat seat(alone); });
+}
+
+TEST(Scheduler, RefusesANodeIdThatIsTaken) {
+  const LogLines log;
+  RunningServer server(server_of(2));
+  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  expect_error(ErrorKind::environment, {"the node id 'w0' is that of worker 'w0' (rank 0,", "its own MS_NODE_ID"},
+               [&] { const Seat seat(worker_of(server.port(), "w0")); });
+  expect_error(ErrorKind::environment, {"there are enough workers: 2 of 2 (MS_WORKER_NUM)"},
+               [&] { const Seat seat(worker_of(server.port(), "w2")); });
+  EXPECT_THAT(log.with("refused worker 'w2' at 127.0.0.1:"), HasSubstr("refused worker 'w0' at 127.0.0.1:"));
+  EXPECT_EQ(status_of(server.port())["present"], 2);
+}
+
+TEST(Scheduler, TellsTheOthersWhoFailed) {
+  const LogLines log;
+  RunningServer server(server_of(2));
+  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  seats[1]->leave(false, "the loss is NaN");
+  seats[1].reset();
+  log.with("the scheduler says that worker 'w1' (rank 1) is lost: the loss is NaN");
+  const auto status = status_of(server.port());
+  EXPECT_EQ(status["workers"][1]["state"], "failed");
+  EXPECT_EQ(status["workers"][1]["last_error"], "the loss is NaN");
+  seats.clear();
+  const auto ending = server.wait();
+  EXPECT_FALSE(ending.ok);
+  EXPECT_THAT(ending.reason, HasSubstr("worker 'w1' (rank 1"));
+}
+
+TEST(Scheduler, ADeadWorkersPlaceIsFreeAtOnce) {
+  auto options = server_of(2);
+  options.recovery = true;
+  RunningServer server(options);
+  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  seats[1]->leave(false, "killed");
+  seats[1].reset();
+  auto again = std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(server.port(), "w1")); });
+  status_when(server.port(), [](const json& s) { return s["restarts"] == 1; });
+  seats[0]->leave(false, "its peer was lost");
+  seats[0].reset();
+  const Seat first(worker_of(server.port(), "w0"));
+  const auto second = again.get();
+  EXPECT_EQ(second->place().rank, 1);
+  EXPECT_EQ(second->place().generation, 2);
+  EXPECT_EQ(status_of(server.port())["generation"], 2);
+}
+
+TEST(Scheduler, SilentWorkersAreLost) {
+  const LogLines log;
+  auto options = server_of(1);
+  options.patience.silence = 300ms;
+  RunningServer server(options);
+  auto mute = worker_of(server.port(), "mute");
+  mute.heartbeat = 60s;
+  auto seats = seat_workers({mute});
+  EXPECT_THAT(log.with("is lost: nothing was heard of it"), HasSubstr("worker 'mute' (rank 0"));
+  // It is alive, and has its place again as soon as it notices.
+  status_when(server.port(), [](const json& s) { return s["present"] == 1; });
+}
+
+TEST(Scheduler, ANewSchedulerTakesItsWorkersBack) {
+  const TemporaryFolder folder("lockstep-scheduler-state");
+  auto options = server_of(2);
+  options.recovery = true;
+  options.state_file = folder.path() / "deep" / "scheduler.json";
+  auto first = std::make_unique<RunningServer>(options);
+  options.port = first->port();
+  auto seats = seat_workers({worker_of(options.port, "w1"), worker_of(options.port, "w0")});
+  const auto job = status_of(options.port)["job"];
+  first.reset();
+  RunningServer second(options);
+  for (const auto& seat : seats) seat->completed_step(3);
+  const auto status = status_when(options.port, [](const json& s) { return s["step"] == 3 && s["present"] == 2; });
+  EXPECT_EQ(status["job"], job);
+  EXPECT_EQ(status["state"], "CLUSTER_READY");
+  EXPECT_EQ(status["generation"], 1);
+  EXPECT_EQ(status["restarts"], 0);
+  seats.clear();
+  EXPECT_TRUE(second.wait().ok);
+}
+
+TEST(Scheduler, AFinishedJobsStateIsNotGoneOnWith) {
+  const TemporaryFolder folder("lockstep-scheduler-state");
+  auto options = server_of(1);
+  options.recovery = true;
+  options.state_file = folder.path() / "scheduler.json";
+  for (int job = 0; job < 2; ++job) {
+    RunningServer server(options);
+    seat_workers({worker_of(server.port(), "w0")}).clear();
+    EXPECT_TRUE(server.wait().ok);
+  }
+  options.workers = 2;
+  options.state_file = folder.path() / "other.json";
+  { RunningServer server(options); }
+  options.workers = 3;
+  expect_error(ErrorKind::data, {"other.json", "a job with 2 workers", "MS_RECOVERY_PATH"},
+               [&] { Server server(options); });
+}
+
+TEST(Scheduler, AnotherJobsSchedulerIsNoneOfOurs) {
+  const LogLines log;
+  auto options = server_of(1);
+  auto first = std::make_unique<RunningServer>(options);
+  options.port = first->port();
+  const auto seats = seat_workers({worker_of(options.port, "w0")});
+  first.reset();
+  const RunningServer second(options);
+  EXPECT_THAT(log.with("training goes on without the scheduler"), HasSubstr("a job that this scheduler does not know"));
+  EXPECT_EQ(status_of(options.port)["present"], 0);
+}
+
+TEST(Scheduler, ASecretKeepsStrangersOut) {
+  const LogLines log;
+  auto options = server_of(1);
+  options.secret = "swordfish";
+  RunningServer server(options);
+  expect_error(ErrorKind::environment, {"does not know the secret", "LOCKSTEP_CLUSTER_SECRET_FILE"},
+               [&] { const Seat seat(worker_of(server.port(), "w")); });
+  auto wrong = worker_of(server.port(), "w");
+  wrong.secret = "sword";
+  expect_error(ErrorKind::environment, {"its secret is another one"}, [&] { const Seat seat(wrong); });
+  EXPECT_THAT(log.with("its secret is another one"), Not(HasSubstr("sword")));
+  wrong.secret = "swordfish";
+  seat_workers({wrong}).clear();
+  EXPECT_TRUE(server.wait().ok);
+
+  RunningServer open(server_of(1));
+  wrong.port = open.port();
+  expect_error(ErrorKind::environment, {"whoever answers at 127.0.0.1:", "does not know the secret"},
+               [&] { const Seat seat(wrong); });
+}
+
+// ---- people, and strangers
+
+TEST(SchedulerPort, AnswersCurl) {
+  RunningServer server(server_of(2));
+  const std::string answer = get(server.port(), "/v1/status");
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("Content-Type: application/json\r\n")));
+  const auto status = json::parse(answer.substr(answer.find("\r\n\r\n")));
+  EXPECT_EQ(status["state"], "CLUSTER_STARTING");
+  EXPECT_EQ(status["wanted"], 2);
+  EXPECT_EQ(status["last_error"], nullptr);
+  EXPECT_THAT(status_table(status.dump()), HasSubstr("CLUSTER_STARTING, generation 0, 0 of 2 workers, step -"));
+  EXPECT_THAT(get(server.port(), "/"), AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("GET /v1/status")));
+}
+
+TEST(SchedulerPort, RefusesWhatIsNoRequest) {
+  const LogLines log;
+  auto options = server_of(1);
+  options.step = 500ms;
+  RunningServer server(options);
+  const RawPeer silent(server.port());
+  const RawPeer slow(server.port());
+  slow.send("GET /v1/st");
+  const RawPeer garbage(server.port());
+  garbage.send("\x01\x02\x03 hello\r\n\r\n");
+  const RawPeer greedy(server.port());
+  greedy.send("GET /v1/status HTTP/1.1\r\nX: " + std::string(20'000, 'x'));
+  for (const auto* peer : {&silent, &slow, &garbage, &greedy}) EXPECT_EQ(peer->read(), "");
+  EXPECT_THAT(log.with("nothing came in time"), AllOf(HasSubstr("nothing came in time"), HasSubstr("bad method"),
+                                                      HasSubstr("a request above the limit")));
+}
+
+TEST(SchedulerPort, RefusesWorkersThatDoNotSpeakProperly) {
+  const LogLines log;
+  RunningServer server(server_of(1));
+  const std::string upgrade =
+      "GET /v1/worker HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+  // A frame of text with a mask of zeros.
+  const auto frame = [](const std::string& text) {
+    return std::string("\x81") + static_cast<char>(0x80 | text.size()) + std::string(4, '\0') + text;
+  };
+  const auto say = [&](const std::string& bytes, const char* words) {
+    const RawPeer peer(server.port());
+    peer.send(upgrade);
+    EXPECT_THAT(peer.read("\"type\":\"hello\""), HasSubstr("\"protocol\":1"));
+    peer.send(bytes);
+    peer.read();
+    EXPECT_THAT(log.with(words), HasSubstr(words));
+  };
+  say(frame("nonsense"), "it is no JSON");
+  say(frame("{\"type\":\"leave\",\"ok\":true,\"error\":\"\"}"), "it came before it registered");
+  // The header of a frame of 1 GiB.
+  say(std::string("\x81\xff\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00", 14), "it sent a message above the limit");
+}
+
+TEST(SchedulerPort, StrangersHoldNobodyUp) {
+  auto options = server_of(2);
+  options.most_connections = 20;
+  RunningServer server(options);
+  std::vector<std::unique_ptr<RawPeer>> strangers;
+  for (int i = 0; i < 60; ++i) strangers.push_back(std::make_unique<RawPeer>(server.port()));
+  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  for (int i = 0; i < 60; ++i) strangers.push_back(std::make_unique<RawPeer>(server.port()));
+  EXPECT_EQ(status_of(server.port())["present"], 2);
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
+TEST(SchedulerPort, TakesNoPortTwice) {
+  RunningServer server(server_of(1));
+  auto options = server_of(1);
+  options.port = server.port();
+  expect_error(ErrorKind::io, {"cannot listen on 127.0.0.1:", "Address already in use", "MS_SCHED_PORT"},
+               [&] { Server second(options); });
+  options.host = "192.0.2.1";
+  expect_error(ErrorKind::io, {"cannot listen on 192.0.2.1", "MS_SCHED_HOST must be an address of this machine"},
+               [&] { Server second(options); });
+}
+
+}  // namespace
+}  // namespace lockstep::scheduler

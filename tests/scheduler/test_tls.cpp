@@ -1,0 +1,214 @@
+// Who may talk to whom: real sockets, and certificates made for the purpose. Each refusal is a line in the log of the
+// side that refuses, with the peer and the reason, and an error of the other.
+#include "base/expect_error.h"
+#include "scheduler/certificate_maker.h"
+#include "scheduler/running_server.h"
+
+#include <lockstep/scheduler/fetch_status.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/ssl/context.hpp>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::scheduler {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Authority;
+using test::expect_error;
+using test::LogLines;
+using test::NodeFiles;
+using test::RunningServer;
+using test::seat_workers;
+using test::server_of;
+using test::worker_of;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using Context = std::shared_ptr<boost::asio::ssl::context>;
+
+class SchedulerTls : public testing::Test {
+ protected:
+  NodeFiles node(const Identity& identity, const std::string& revoked = "") {
+    return write_node(folder_, identity, authority_, revoked);
+  }
+
+  ServerOptions server_with(const Context& tls) {
+    auto options = server_of(1);
+    options.tls = tls;
+    return options;
+  }
+
+  /// A worker that shows what `tls` holds is refused: an error of its with these words.
+  void refuse(std::uint16_t port, const Context& tls, ErrorKind kind, std::initializer_list<std::string_view> words) {
+    auto worker = worker_of(port, "w");
+    worker.tls = tls;
+    worker.start_timeout = kind == ErrorKind::timeout ? 1s : 60s;
+    expect_error(kind, words, [&] { const Seat seat(worker); });
+  }
+
+  /// The scheduler says that it refused this machine's peer for that reason.
+  void expect_refusal(const std::string& reason) {
+    EXPECT_THAT(log_.with(reason), ContainsRegex("refused 127\\.0\\.0\\.1:[0-9]+: ")) << reason;
+    EXPECT_THAT(log_.with(reason), HasSubstr(reason));
+  }
+
+  TemporaryFolder folder_{"lockstep-tls"};
+  Authority authority_;
+  Identity good_ = authority_.issue("good");
+  LogLines log_;
+};
+
+TEST_F(SchedulerTls, BothSidesShowTheirCertificates) {
+  const auto files = node(good_);
+  auto options = server_with(files.server());
+  options.workers = 2;
+  RunningServer server(options);
+  auto first = worker_of(server.port(), "w0");
+  first.tls = files.client();
+  first.host = "localhost";  // the certificate is for both names
+  auto second = worker_of(server.port(), "w1");
+  second.tls = first.tls;
+  auto seats = seat_workers({first, second});
+  EXPECT_EQ(seats[1]->place().rank, 1);
+  const auto status = nlohmann::json::parse(fetch_status("localhost", server.port(), first.tls));
+  EXPECT_EQ(status["secured"], true);
+  EXPECT_EQ(status["present"], 2);
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
+TEST_F(SchedulerTls, RefusesAWorkerWithoutACertificate) {
+  const auto files = node(good_);
+  RunningServer server(server_with(files.server()));
+  const auto bare = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_client);
+  bare->load_verify_file(files.files.ca_cert);
+  bare->set_verify_mode(boost::asio::ssl::verify_peer);
+  refuse(server.port(), bare, ErrorKind::environment, {"it wants a certificate, and we showed none"});
+  expect_refusal("it showed no certificate");
+}
+
+TEST_F(SchedulerTls, RefusesAWorkerOfAnotherAuthority) {
+  const auto files = node(good_);
+  RunningServer server(server_with(files.server()));
+  const Authority other;
+  auto stranger = node(other.issue("stranger"));
+  refuse(server.port(), stranger.client(), ErrorKind::environment,
+         {"it does not know the authority that signed our certificate"});
+  expect_refusal("its certificate is not by an authority in ca_cert_path");
+}
+
+TEST_F(SchedulerTls, RefusesASchedulerOfAnotherAuthority) {
+  const Authority other;
+  const auto stranger = node(other.issue("stranger"));
+  RunningServer server(server_with(stranger.server()));
+  refuse(server.port(), node(good_).client(), ErrorKind::environment,
+         {"127.0.0.1:", "its certificate is not by an authority in ca_cert_path"});
+  expect_refusal("it does not know the authority that signed our certificate");
+}
+
+TEST_F(SchedulerTls, RefusesWhatHasExpired) {
+  const auto files = node(good_);
+  const auto old = node(authority_.issue("old", {"127.0.0.1"}, std::chrono::hours(-24)));
+  {
+    RunningServer server(server_with(files.server()));
+    refuse(server.port(), old.client(), ErrorKind::environment, {"it says that our certificate has expired"});
+    expect_refusal("its certificate has expired");
+  }
+  RunningServer server(server_with(old.server()));
+  refuse(server.port(), files.client(), ErrorKind::environment, {"127.0.0.1:", ": its certificate has expired"});
+  expect_refusal("it says that our certificate has expired");
+  EXPECT_THAT(log_.with("peers will refuse it"), HasSubstr("the certificate /CN=old in "));
+}
+
+TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
+  const auto stolen = authority_.issue("stolen");
+  const auto list = authority_.revoke({stolen.certificate.get()});
+  const auto files = node(good_, list);
+  {
+    RunningServer server(server_with(files.server()));
+    refuse(server.port(), node(stolen).client(), ErrorKind::environment, {"it says that our certificate is revoked"});
+    expect_refusal("its certificate is revoked");
+    auto worker = worker_of(server.port(), "w");
+    worker.tls = files.client();
+    seat_workers({worker}).clear();
+    EXPECT_TRUE(server.wait().ok) << "one that is not in the list";
+  }
+  RunningServer server(server_with(node(stolen).server()));
+  refuse(server.port(), node(good_, list).client(), ErrorKind::environment,
+         {"127.0.0.1:", "its certificate is revoked"});
+  expect_refusal("it says that our certificate is revoked");
+}
+
+TEST_F(SchedulerTls, RefusesASchedulerWithAnotherName) {
+  RunningServer server(server_with(node(authority_.issue("elsewhere", {"elsewhere", "10.0.0.1"})).server()));
+  refuse(server.port(), node(good_).client(), ErrorKind::environment,
+         {"127.0.0.1:", "its certificate is for another host name (IP address mismatch)"});
+  expect_refusal("it refused our certificate");
+}
+
+TEST_F(SchedulerTls, RefusesAWeakCipher) {
+  const auto files = node(good_);
+  RunningServer server(server_with(files.server()));
+  const auto weak = files.client();
+  ::SSL_CTX_set_security_level(weak->native_handle(), 0);
+  SSL_CTX_set_max_proto_version(weak->native_handle(), TLS1_2_VERSION);
+  ASSERT_EQ(::SSL_CTX_set_cipher_list(weak->native_handle(), "ECDHE-ECDSA-AES128-SHA"), 1);
+  refuse(server.port(), weak, ErrorKind::environment, {"it found no cipher or certificate that suits both sides"});
+  expect_refusal("it offers no cipher that is allowed here (weak cipher)");
+}
+
+TEST_F(SchedulerTls, RefusesOldVersionsOfTls) {
+  const auto files = node(good_);
+  RunningServer server(server_with(files.server()));
+  const auto old = files.client();
+  ::SSL_CTX_set_security_level(old->native_handle(), 0);
+  ASSERT_EQ(::SSL_CTX_set_cipher_list(old->native_handle(), "ALL:@SECLEVEL=0"), 1);
+  SSL_CTX_set_min_proto_version(old->native_handle(), TLS1_1_VERSION);
+  SSL_CTX_set_max_proto_version(old->native_handle(), TLS1_1_VERSION);
+  refuse(server.port(), old, ErrorKind::environment, {"no version of TLS suits both sides"});
+  expect_refusal("it speaks no TLS 1.2 or newer");
+}
+
+TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
+  auto files = node(good_);
+  files.files.ciphers = {"ECDHE-ECDSA-AES128-GCM-SHA256"};
+  RunningServer server(server_with(files.server()));
+  const auto other = node(good_).client();
+  SSL_CTX_set_max_proto_version(other->native_handle(), TLS1_2_VERSION);
+  ASSERT_EQ(::SSL_CTX_set_cipher_list(other->native_handle(), "ECDHE-ECDSA-AES256-GCM-SHA384"), 1);
+  refuse(server.port(), other, ErrorKind::environment, {"it found no cipher"});
+  ASSERT_EQ(::SSL_CTX_set_cipher_list(other->native_handle(), "ECDHE-ECDSA-AES128-GCM-SHA256"), 1);
+  auto worker = worker_of(server.port(), "w");
+  worker.tls = other;
+  seat_workers({worker}).clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
+TEST_F(SchedulerTls, RefusesPlainTextOnATlsPort) {
+  RunningServer server(server_with(node(good_).server()));
+  refuse(server.port(), nullptr, ErrorKind::timeout, {"does it have enable_ssl"});
+  expect_refusal("it does not speak TLS, which this port wants (enable_ssl)");
+  EXPECT_THAT(test::get(server.port(), "/v1/status"), HasSubstr("this port speaks TLS"));
+}
+
+TEST_F(SchedulerTls, RefusesTlsOnAPlainPort) {
+  RunningServer server(server_of(1));
+  refuse(server.port(), node(good_).client(), ErrorKind::timeout,
+         {"in the middle of the TLS handshake; does it have enable_ssl?"});
+  expect_refusal("it speaks TLS, and this port does not (enable_ssl is off here)");
+}
+
+TEST_F(SchedulerTls, WarnsOfWhatExpiresSoon) {
+  auto files = node(authority_.issue("soon", {"127.0.0.1"}, std::chrono::hours(24 * 10 + 1)));
+  files.server();
+  EXPECT_THAT(log_.with("expires in"), ContainsRegex("the certificate /CN=soon in '.*' expires in 10 day"));
+  const auto said = log_.with("expires in");
+  files.files.warning_days = 7;
+  files.client();
+  EXPECT_EQ(log_.with("expires in"), said);
+}
+
+}  // namespace
+}  // namespace lockstep::scheduler
