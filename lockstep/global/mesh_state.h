@@ -1,6 +1,7 @@
 // What stands behind a Mesh: its groups, and the placements and plans that its tensors share.
 #pragma once
 
+#include <lockstep/comm/course.h>
 #include <lockstep/global/mesh.h>
 
 #include <map>
@@ -39,6 +40,9 @@ class MeshState {
   const Sharding* intern(const Placements& placements);
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
+  /// What this rank did on the mesh, compared with the others' in every collective; nullptr where the group does not
+  /// check arguments or has one rank.
+  Course* course() { return course_.get(); }
 
  private:
   Group group_;
@@ -50,6 +54,7 @@ class MeshState {
   std::map<Placements, std::unique_ptr<Sharding>, PlacementLess> shardings_;
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
+  std::unique_ptr<Course> course_;
 };
 
 }  // namespace lockstep::global
