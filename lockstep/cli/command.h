@@ -26,6 +26,7 @@ void add_train(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
+void add_checkpoint(CLI::App& app, Action& chosen);
 void add_rank_table(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_certs(CLI::App& app, Action& chosen);

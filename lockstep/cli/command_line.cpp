@@ -74,6 +74,7 @@ int parse_and_act(int argc, char** argv) {
   add_run(app, program, chosen);
   add_launch(app, program, chosen);
   add_data(app, chosen);
+  add_checkpoint(app, chosen);
   add_rank_table(app, chosen);
   add_doctor(app, chosen);
   add_scheduler(app, chosen);

@@ -28,9 +28,9 @@ std::string readable(const std::string& fingerprint) {
 
 }  // namespace
 
-std::string fingerprint(const std::string& signature) {
+std::string fingerprint(const std::string& signature, std::uint64_t course) {
   // The hash comes first, for signatures that are longer than the room for them.
-  auto message = fmt::format("{:016x}{}", fnv1a(signature), signature);
+  auto message = fmt::format("{:016x}{}", fnv1a(signature) ^ course, signature);
   message.resize(kFingerprintBytes, '\0');
   return message;
 }
@@ -61,8 +61,9 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
   if (group.members().size() > 1) {
     const auto start = std::chrono::steady_clock::now();
     try {
-      const auto text = problem ? refusal(signature, *problem) : signature;
-      difference = disagreement(group.backend().exchange(fingerprint(text), call));
+      auto text = problem ? refusal(signature, *problem) : signature;
+      if (call.course != 0) text += fmt::format(" in global operator {}", call.step);
+      difference = disagreement(group.backend().exchange(fingerprint(text, call.course), call));
     } catch (...) {
       group.rethrow(call, std::current_exception(),
                     std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start));
@@ -72,9 +73,9 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
   if (!difference) return;
   throw Error(
       ErrorKind::mismatch, call.op,
-      fmt::format("the ranks of group \"{}\" do not make the same call number {}. {}. All of them must call the "
-                  "same collectives in the same order, with equal shapes and dtypes",
-                  group.members().name, call.sequence, *difference));
+      fmt::format("the ranks of group \"{}\" do not make the same call number {}{}. {}. All of them must call the "
+                  "same collectives in the same order, with equal shapes and dtypes{}",
+                  group.members().name, call.sequence, group.here(call), *difference, group.compare_courses(call)));
 }
 
 }  // namespace lockstep::detail

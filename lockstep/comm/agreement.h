@@ -3,14 +3,16 @@
 
 #include <lockstep/comm/group_impl.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep::detail {
 
-/// Bytes of the message that stands for a call; the same for all calls. Calls that differ have different ones.
-std::string fingerprint(const std::string& signature);
+/// Bytes of the message that stands for a call; the same for all calls. Calls that differ have different ones, and so
+/// have calls made on different courses (Call::course).
+std::string fingerprint(const std::string& signature, std::uint64_t course = 0);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
 /// How other ranks see a call that this rank refused to make.

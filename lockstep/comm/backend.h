@@ -25,6 +25,8 @@ struct Call {
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
   std::uint8_t kind = 0;       ///< the number of `op` on the status page
   std::chrono::steady_clock::time_point begun{};
+  std::uint64_t course = 0;  ///< hash of the Course it is made on (course.h), compared with the others'; 0: none
+  std::uint64_t step = 0;    ///< number of the step on that course
 };
 
 /// State behind a Work. Implementations: done already, a c10d work, an MPI request, a shared-memory operation.

@@ -135,7 +135,13 @@ BackendContext GroupImpl::backend_context() {
 
 Call GroupImpl::begin(const Op& op) {
   throw_if_failed({op.name, sequence_ + 1});
-  return begun({op.name, ++sequence_, op.number, std::chrono::steady_clock::now()});
+  const Course* course = current_course();
+  return begun({.op = op.name,
+                .sequence = ++sequence_,
+                .kind = op.number,
+                .begun = std::chrono::steady_clock::now(),
+                .course = course ? course->hash() : 0,
+                .step = course ? course->number() : 0});
 }
 
 Call GroupImpl::begin_message(const Op& op) {
@@ -156,20 +162,39 @@ void GroupImpl::throw_if_failed(const Call& call) {
 }
 
 std::string GroupImpl::describe(const Call& call) const {
-  return fmt::format("{} {} of group \"{}\" on rank {} of {}", call.op, call.sequence, members_.name, members_.rank,
-                     members_.size());
+  return fmt::format("{} {} of group \"{}\" on rank {} of {}{}", call.op, call.sequence, members_.name, members_.rank,
+                     members_.size(), here(call));
+}
+
+std::string GroupImpl::here(const Call& call) const {
+  const Course* course = call.course != 0 ? current_course() : nullptr;
+  return course ? " in " + course->here() : "";
+}
+
+std::string GroupImpl::compare_courses(const Call& call) {
+  const Course* course = call.course != 0 ? current_course() : nullptr;
+  if (!course) return {};
+  return compare_courses(*course, fmt::format("{}/{}/{}", course->name(), members_.name, call.sequence));
+}
+
+std::string GroupImpl::compare_courses(const Course& course, const std::string& key) {
+  const auto difference = first_difference(job_->share_notes(key, course.notes(), members_.world_ranks));
+  return difference ? ". " + *difference : "";
 }
 
 std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
   if (seen.kind() == ErrorKind::mismatch) return seen.message();
+  const Course* course = call.course != 0 ? current_course() : nullptr;
   if (seen.kind() == ErrorKind::timeout) {
     const auto key = fmt::format("{}/{}/{}", members_.name, call.op, call.sequence);
     const auto absent = job_->find_absent(key, members_.world_ranks);
     // Ranks that gave up meanwhile know better than a list of who is late.
-    if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause;
+    const auto courses = course ? compare_courses(*course, course->name() + "/late") : "";
+    if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0)))
+      return *cause + courses;
     if (absent.empty()) return fmt::format("all ranks wait in it; {} said: {}", backend_->name(), seen.message());
-    return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer",
-                       fmt::join(names_of(absent, *job_), ", "));
+    return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer{}",
+                       fmt::join(names_of(absent, *job_), ", "), courses);
   }
   if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;
   const auto suspects = names_of(job_->ranks_at_address_in(seen.message(), members_.world_ranks), *job_);
@@ -185,8 +210,10 @@ Error GroupImpl::describe_failure(const Call& call, const Error& seen, std::chro
 
 void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
   const Error seen = as_error(std::move(problem));
-  if (!ends_group(seen.kind(), call.op))
-    throw Error(seen.kind(), call.op, fmt::format("{}: {}", describe(call), seen.message()));
+  if (!ends_group(seen.kind(), call.op)) {
+    const auto courses = seen.kind() == ErrorKind::mismatch ? compare_courses(call) : "";
+    throw Error(seen.kind(), call.op, fmt::format("{}: {}{}", describe(call), seen.message(), courses));
+  }
   const std::lock_guard one_at_a_time(failing_);
   if (const auto before = failure()) throw *before;
   const Error error = describe_failure(call, seen, waited);

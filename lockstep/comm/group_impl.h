@@ -5,6 +5,7 @@
 #include <lockstep/base/status_page.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/course.h>
 #include <lockstep/comm/job.h>
 
 #include <chrono>
@@ -78,8 +79,15 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Every later call fails with `error`, and what is under way fails soon. Keeps an earlier reason.
   void end_because(const Error& error) noexcept;
 
-  /// "all_reduce 12 of group "world" on rank 0 of 3"
+  /// "all_reduce 12 of group "world" on rank 0 of 3", and where on its course the calling thread is.
   std::string describe(const Call& call) const;
+
+  /// " in global operator 15, aten::relu of ..." for a call on a course, else empty.
+  std::string here(const Call& call) const;
+
+  /// After a mismatch: ". The first difference is global operator 15: ...", as far as the other ranks tell within 2 s;
+  /// empty for calls that are not on a course.
+  std::string compare_courses(const Call& call);
 
  private:
   BackendContext backend_context();
@@ -90,6 +98,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   Error describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited);
   int world_rank() const { return members_.world_ranks[static_cast<std::size_t>(members_.rank)]; }
   std::string explain(const Call& call, const Error& seen, std::chrono::milliseconds waited);
+  std::string compare_courses(const Course& course, const std::string& key);
 
   std::shared_ptr<Job> job_;
   Membership members_;

@@ -190,6 +190,31 @@ std::vector<int> Job::find_absent(const std::string& key, const std::vector<int>
   return absent;
 }
 
+std::vector<NotesOfRank> Job::share_notes(const std::string& key, const std::string& own,
+                                          const std::vector<int>& of) noexcept {
+  std::vector<NotesOfRank> notes;
+  for (const int rank : of) notes.push_back({rank, rank == world_.rank ? own : std::string()});
+  try {
+    if (!store_answers()) return notes;
+    auto& store = *store_.store;
+    const auto key_of = [&](int rank) { return fmt::format("course/{}/{}", key, rank); };
+    store.set(key_of(world_.rank), to_bytes(own));
+    const auto deadline = Clock::now() + std::chrono::seconds(2);
+    const auto missing = [&] {
+      bool some = false;
+      for (auto& each : notes) {
+        if (each.notes.empty() && store.check({key_of(each.rank)})) each.notes = to_text(store.get(key_of(each.rank)));
+        some = some || each.notes.empty();
+      }
+      return some;
+    };
+    while (missing() && Clock::now() < deadline) std::this_thread::sleep_for(kPoll);
+  } catch (const std::exception& error) {
+    log_debug("cannot tell where the other ranks are in the program: {}", error.what());
+  }
+  return notes;
+}
+
 void Job::acknowledge() noexcept {
   try {
     store_.store->set(acknowledged_key(world_.rank), to_bytes("1"));

@@ -3,6 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/status_page.h>
+#include <lockstep/comm/course.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/peer_watch.h>
@@ -76,6 +77,11 @@ class Job {
   /// Says, for the ranks `of` that wait in the same collective (`key` is unique to it), who is not among them.
   /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
   std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;
+
+  /// Tells the other ranks this one's notes about its course, and returns those of the ranks `of`, as far as they come
+  /// within 2 s. `key` is the same on all of them, and no other's.
+  std::vector<NotesOfRank> share_notes(const std::string& key, const std::string& own,
+                                       const std::vector<int>& of) noexcept;
 
  private:
   std::optional<Fault> read_fault();

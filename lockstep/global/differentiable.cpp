@@ -1,4 +1,5 @@
 #include <lockstep/global/differentiable.h>
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
 
@@ -36,6 +37,7 @@ at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& pla
 
 at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
   const auto& state = state_of(tensor);
+  const OperatorScope on_course(tensor, placements);
   return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements, placements);
 }
 

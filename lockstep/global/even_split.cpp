@@ -21,6 +21,15 @@ Part part_of(std::int64_t size, std::int64_t dim, const Placements& placements, 
   return part;
 }
 
+std::vector<int> coordinate_of(int rank, std::span<const int> mesh_sizes) {
+  std::vector<int> coordinate(mesh_sizes.size());
+  for (std::size_t axis = mesh_sizes.size(); axis-- > 0;) {
+    coordinate[axis] = rank % mesh_sizes[axis];
+    rank /= mesh_sizes[axis];
+  }
+  return coordinate;
+}
+
 std::vector<std::int64_t> local_sizes(std::span<const std::int64_t> sizes, const Placements& placements,
                                       std::span<const int> mesh_sizes, std::span<const int> coordinate) {
   std::vector<std::int64_t> local(sizes.begin(), sizes.end());

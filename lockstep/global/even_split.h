@@ -22,6 +22,9 @@ Part part_of(std::int64_t size, int parts, int index);
 Part part_of(std::int64_t size, std::int64_t dim, const Placements& placements, std::span<const int> mesh_sizes,
              std::span<const int> coordinate);
 
+/// Where `rank` is in a mesh of these sizes, one number for each axis; the last axis runs fastest.
+std::vector<int> coordinate_of(int rank, std::span<const int> mesh_sizes);
+
 /// The sizes of what the rank at `coordinate` holds of a tensor of `sizes`.
 std::vector<std::int64_t> local_sizes(std::span<const std::int64_t> sizes, const Placements& placements,
                                       std::span<const int> mesh_sizes, std::span<const int> coordinate);

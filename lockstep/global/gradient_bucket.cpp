@@ -1,4 +1,5 @@
 #include <lockstep/comm/collectives.h>
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/gradient_bucket.h>
 
@@ -56,6 +57,8 @@ void GradientBucket::add(PendingGradient gradient) {
 }
 
 void GradientBucket::start() {
+  const auto& first = gradients_.front();
+  const OperatorScope on_course("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
   memory_ = allocate(kind_.mesh->group(kind_.axis), elements_, static_cast<int>(kind_.dtype));
   auto& traffic = kind_.mesh->traffic();
   (kind_.scatter ? traffic.reduce_scatter : traffic.all_reduce).count(memory_.nbytes());
@@ -92,7 +95,10 @@ void GradientBucket::start_reduce_scatter() {
 }
 
 std::vector<PendingGradient> GradientBucket::finish() {
-  work_.wait();
+  {
+    const CourseScope on_course(kind_.mesh->course());  // for the error's text
+    work_.wait();
+  }
   std::int64_t begin = 0;
   for (const auto& each : gradients_) {
     auto& state = state_of(each.gradient);

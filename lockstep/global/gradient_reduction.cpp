@@ -1,3 +1,4 @@
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/gradient_bucket.h>
 #include <lockstep/global/gradient_reduction.h>
 #include <lockstep/global/redistribute.h>
@@ -104,6 +105,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   static void finish_alone(const PendingGradient& each) {
     auto& state = state_of(each.gradient);
     if (state.sharding->placements == each.goal) return;
+    const OperatorScope on_course(each.gradient, each.goal);
     state.local =
         redistribute_local(state.local, each.gradient.sizes(), *state.mesh, state.sharding->placements, each.goal);
     state.sharding = state.mesh->intern(each.goal);

@@ -1,7 +1,9 @@
 #include <lockstep/base/error.h>
+#include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/plan_cache.h>
 #include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/even_split.h>
 #include <lockstep/global/mesh_state.h>
 
 #include <fmt/format.h>
@@ -36,15 +38,6 @@ void check(const Group& group, const std::vector<int>& sizes, const std::vector<
     fail(ErrorKind::invalid_argument, "Mesh", "{} axes need as many different names, not [{}]", sizes.size(),
          fmt::join(names, ", "));
   }
-}
-
-std::vector<int> coordinate_of(int rank, const std::vector<int>& sizes) {
-  std::vector<int> coordinate(sizes.size());
-  for (std::size_t axis = sizes.size(); axis-- > 0;) {
-    coordinate[axis] = rank % sizes[axis];
-    rank /= sizes[axis];
-  }
-  return coordinate;
 }
 
 /// The group of this rank's line along `axis`. All ranks ask for all lines, in the same order.
@@ -85,6 +78,9 @@ MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::strin
   coordinate_ = coordinate_of(group_.rank(), sizes_);
   for (std::size_t axis = 0; axis < sizes_.size(); ++axis) axis_groups_.push_back(line_along(group_, sizes_, axis));
   replicated_ = intern(Placements(sizes_.size()));
+  if (group_.size() > 1 && group_.checks_arguments()) {
+    course_ = std::make_unique<Course>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()));
+  }
 }
 
 MeshState::~MeshState() = default;

@@ -1,6 +1,7 @@
 // What stands behind a Mesh: its groups, and the placements and plans that its tensors share.
 #pragma once
 
+#include <lockstep/comm/course.h>
 #include <lockstep/global/mesh.h>
 #include <lockstep/global/traffic_count.h>
 
@@ -41,6 +42,9 @@ class MeshState {
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
   TrafficCount& traffic() { return traffic_; }
+  /// What this rank did on the mesh, compared with the others' in every collective; nullptr where the group does not
+  /// check arguments or has one rank.
+  Course* course() { return course_.get(); }
 
  private:
   Group group_;
@@ -53,6 +57,7 @@ class MeshState {
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
   TrafficCount traffic_;
+  std::unique_ptr<Course> course_;
 };
 
 }  // namespace lockstep::global

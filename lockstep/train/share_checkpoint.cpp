@@ -1,24 +1,12 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/share_checkpoint.h>
+#include <lockstep/train/share_text.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>
 
-#include <cstring>
-
 namespace lockstep::train {
 namespace {
-
-// Text of any length from rank 0: its length first, so that the others can make room.
-std::string share_text(std::string text, const Group& group) {
-  auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
-  broadcast(length, group);
-  auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);
-  if (group.rank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  broadcast(bytes, group);
-  text.assign(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel()));
-  return text;
-}
 
 // The state, and what tensors will follow.
 std::string contents_of(const std::optional<Checkpoint>& checkpoint) {

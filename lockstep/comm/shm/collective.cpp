@@ -134,18 +134,24 @@ std::vector<Lack> Collective::lacks(const Endpoint& endpoint) const {
 
 Error Collective::mismatch(const Endpoint& endpoint) const {
   // Ranks that say the same are named together, in the order of the first of them.
-  std::vector<std::pair<std::string, std::vector<int>>> groups;
+  struct Alike {
+    std::string call;
+    std::uint64_t course;
+    std::vector<int> ranks;
+  };
+  std::vector<Alike> groups;
   for (int rank = 0; rank < endpoint.size(); ++rank) {
     const Header& header = endpoint.segment().header(rank, sequence_);
     const bool refused = header.signature.kind == Kind::refused;
     const std::string theirs = refused ? std::string(header.note.data()) : describe(header.signature);
+    const std::uint64_t course = header.signature.course;
     auto group = groups.begin();
-    while (group != groups.end() && group->first != theirs) ++group;
-    if (group == groups.end()) group = groups.insert(group, {theirs, {}});
-    group->second.push_back(rank);
+    while (group != groups.end() && (group->call != theirs || group->course != course)) ++group;
+    if (group == groups.end()) group = groups.insert(group, {theirs, course, {}});
+    group->ranks.push_back(rank);
   }
   std::vector<std::string> parts;
-  for (const auto& [theirs, ranks] : groups) {
+  for (const auto& [theirs, course, ranks] : groups) {
     parts.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), theirs));
   }
   return Error(ErrorKind::mismatch, name(),

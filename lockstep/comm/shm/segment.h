@@ -42,7 +42,7 @@ struct alignas(kLine) Header {
   std::uint32_t block;        ///< the shared block the input lies in, 0: ordinary memory
   std::uint32_t holds_chunk;  ///< 1: the first chunk of the input is already staged
   alignas(kLine) Signature signature;
-  std::array<char, 176> note;  ///< why the call was refused, with Kind::refused; ends with 0
+  std::array<char, 168> note;  ///< why the call was refused, with Kind::refused; ends with 0
 };
 
 /// What a rank has made available. Chunks are counted over all collectives: chunk c lies in staging buffer c modulo

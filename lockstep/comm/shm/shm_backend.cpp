@@ -112,8 +112,8 @@ class ShmBackend : public Backend {
 
   std::string_view name() const override { return "shm"; }
 
-  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
-    const auto signature = describe(Kind::all_reduce, tensor, op);
+  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {
+    const auto signature = describe(call, Kind::all_reduce, tensor, op);
     if (tensor.nbytes() <= static_cast<std::size_t>(geometry().whole_bytes)) {
       return transfer(signature, tensor, tensor, tensor.nbytes());
     }
@@ -121,27 +121,27 @@ class ShmBackend : public Backend {
         tensor, at::Tensor(), signature, place(Kind::all_reduce, tensor, tensor), bytes_of(tensor), tensor.nbytes(),
         item_bytes(tensor), kernel(signature)));
   }
-  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
-    return transfer(describe(Kind::reduce, tensor, op, root), tensor, tensor, tensor.nbytes());
+  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
+    return transfer(describe(call, Kind::reduce, tensor, op, root), tensor, tensor, tensor.nbytes());
   }
-  Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
-    return transfer(describe(Kind::broadcast, tensor, {}, root), tensor, tensor, tensor.nbytes());
+  Pending broadcast(at::Tensor& tensor, int root, const Call& call) override {
+    return transfer(describe(call, Kind::broadcast, tensor, {}, root), tensor, tensor, tensor.nbytes());
   }
-  Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call&) override {
-    return transfer(describe(Kind::all_gather, input), input, output, input.nbytes());
+  Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call) override {
+    return transfer(describe(call, Kind::all_gather, input), input, output, input.nbytes());
   }
-  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call&) override {
-    return transfer(describe(Kind::reduce_scatter, input, op), input, output, output.nbytes());
+  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) override {
+    return transfer(describe(call, Kind::reduce_scatter, input, op), input, output, output.nbytes());
   }
-  Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
-    return transfer(describe(Kind::all_to_all, input), input, output, input.nbytes() / size());
+  Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call& call) override {
+    return transfer(describe(call, Kind::all_to_all, input), input, output, input.nbytes() / size());
   }
-  Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call&) override {
-    return transfer(describe(Kind::gather, input, {}, root), input, output != nullptr ? *output : at::Tensor(),
+  Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call& call) override {
+    return transfer(describe(call, Kind::gather, input, {}, root), input, output != nullptr ? *output : at::Tensor(),
                     input.nbytes());
   }
-  Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call&) override {
-    return transfer(describe(Kind::scatter, output, {}, root), input != nullptr ? *input : at::Tensor(), output,
+  Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call) override {
+    return transfer(describe(call, Kind::scatter, output, {}, root), input != nullptr ? *input : at::Tensor(), output,
                     output.nbytes());
   }
   Pending send(const at::Tensor& tensor, int destination, int tag, const Call&) override {
@@ -162,8 +162,9 @@ class ShmBackend : public Backend {
     engine_->submit(operation);
   }
 
-  Pending barrier(const Call&) override {
-    return start(std::make_shared<shm::Transfer>(Signature{}, shm::Place{}, Buffers{}, nullptr));
+  Pending barrier(const Call& call) override {
+    const Signature signature{.course = call.course, .step = call.step};
+    return start(std::make_shared<shm::Transfer>(signature, shm::Place{}, Buffers{}, nullptr));
   }
 
   std::vector<std::string> exchange(const std::string& fingerprint, const Call&) override {
@@ -224,8 +225,14 @@ class ShmBackend : public Backend {
     return std::make_shared<ShmState>(engine_, std::move(operation));
   }
 
-  static Signature describe(Kind kind, const at::Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = -1) {
-    Signature signature{.kind = kind, .dtype = dtype_of(tensor), .op = static_cast<std::uint8_t>(op), .root = root};
+  static Signature describe(const Call& call, Kind kind, const at::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+                            int root = -1) {
+    Signature signature{.kind = kind,
+                        .dtype = dtype_of(tensor),
+                        .op = static_cast<std::uint8_t>(op),
+                        .root = root,
+                        .course = call.course,
+                        .step = call.step};
     // Nothing that names a type; its number tells such types apart.
     if (signature.dtype == DType::other) signature.op = static_cast<std::uint8_t>(tensor.scalar_type());
     signature.set_sizes({tensor.sizes().data(), tensor.sizes().size()});
@@ -233,7 +240,7 @@ class ShmBackend : public Backend {
   }
 
   static Signature describe_allocation(const at::Tensor& like, std::int64_t elements) {
-    Signature signature = describe(Kind::allocate, like);
+    Signature signature = describe({}, Kind::allocate, like);
     signature.set_sizes(std::span(&elements, 1));
     return signature;
   }

@@ -60,7 +60,9 @@ std::uint64_t hash(const Signature& signature) {
   return h;
 }
 
-std::string describe(const Signature& signature) {
+namespace {
+
+std::string describe_call(const Signature& signature) {
   const Kind kind = signature.kind;
   const std::string_view reduction = name_of(static_cast<ReduceOp>(signature.op));
   const std::span<const std::int64_t> sizes(signature.sizes.data(), signature.dims);
@@ -80,6 +82,13 @@ std::string describe(const Signature& signature) {
     case Kind::all_to_all: break;
   }
   return fmt::format("{} of {}", name(kind), tensor);
+}
+
+}  // namespace
+
+std::string describe(const Signature& signature) {
+  const auto call = describe_call(signature);
+  return signature.course == 0 ? call : fmt::format("{} in global operator {}", call, signature.step);
 }
 
 }  // namespace lockstep::shm

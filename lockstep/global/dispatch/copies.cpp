@@ -1,4 +1,5 @@
 #include <lockstep/global/dispatch/copies.h>
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/redistribute.h>
@@ -10,6 +11,7 @@ namespace {
 
 at::Tensor whole_of(const at::Tensor& tensor) {
   auto& state = state_of(tensor);
+  const OperatorScope on_course(tensor, state.mesh->replicated()->placements);
   return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements,
                             state.mesh->replicated()->placements);
 }
@@ -20,6 +22,7 @@ bool copy_in_place(const torch::jit::Stack& arguments, torch::jit::Stack& result
   if (is_global(self) == is_global(source)) return false;
   if (is_global(self)) {
     auto& state = state_of(self);
+    const OperatorScope on_course("copy into", *state.mesh, self, state.sharding->placements);
     const auto whole = source.expand(self.sizes()).to(self.scalar_type());
     assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self), state.sharding);
   } else {

@@ -3,6 +3,7 @@
 #include <lockstep/global/dispatch/inputs.h>
 #include <lockstep/global/dispatch/kernel.h>
 #include <lockstep/global/dispatch/key.h>
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
@@ -67,6 +68,7 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
   auto& own_state = state_of(own.toTensor());
   if (info.written_self) refuse_cut_off(info, own_state);
   const auto mesh = own_state.mesh;
+  const OperatorScope on_course(*mesh, plan);
   for (const std::size_t position : plan.tensor_positions) {
     at::Tensor local = state_of(stack[position].toTensor()).local;
     stack[position] = std::move(local);
@@ -109,6 +111,7 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   const auto mesh = mesh_of_call(op, info, inputs);
   const Plan* plan = mesh->plans().find(key);
   if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));
+  const OperatorScope on_course(*mesh, *plan);
 
   auto locals = local_inputs(*plan, inputs, *mesh);
   torch::jit::Stack work = arguments;

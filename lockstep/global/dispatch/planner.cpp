@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/global/dispatch/op_call_reader.h>
+#include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/local/local_call.h>
@@ -114,6 +115,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   }
   plan.form = find_local_form(info.name);
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);
+  if (mesh.course()) put_on_course(plan, op, info, inputs);
   return plan;
 }
 

@@ -1,0 +1,196 @@
+// `lockstep checkpoint`: looks into sharded checkpoints, merges them to one file, divides them otherwise.
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/train/sharded/rewrite.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+namespace {
+
+using train::MeshShape;
+using train::PlacementRule;
+using train::ShardedIndex;
+
+std::vector<std::string> parts_between(std::string_view text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::string bytes_in_words(std::int64_t bytes) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  if (bytes < kMiB) return fmt::format("{} bytes", bytes);
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMiB);
+}
+
+void print_tensors(const ShardedIndex& index) {
+  std::size_t longest = 4;
+  for (const auto& [name, tensor] : index.tensors) longest = std::max(longest, name.size());
+  fmt::print("{:<{}}  {:<5} {:<20} {:<30} {}\n", "name", longest, "dtype", "shape", "placements", "shards");
+  for (const auto& [name, tensor] : index.tensors) {
+    fmt::print("{:<{}}  {:<5} {:<20} {:<30} {}\n", name, longest, tensor.dtype,
+               fmt::format("[{}]", fmt::join(tensor.shape, ", ")), to_string(tensor.placements), tensor.shards.size());
+  }
+}
+
+int inspect(const std::string& folder, bool verify) {
+  const auto index = train::read_index(folder);
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : index.tensors) bytes += tensor.bytes();
+  fmt::print("{}: save {} of a mesh {}: {} tensors, {}, in {} files\n", folder, index.save, to_string(index.mesh),
+             index.tensors.size(), bytes_in_words(bytes), index.files().size());
+  for (const auto& [key, value] : index.metadata) fmt::print("{}: {}\n", key, value);
+  print_tensors(index);
+  const auto problems = problems_of_shards(folder, index, !verify);
+  if (problems.empty()) {
+    fmt::print("{}\n", verify ? "every shard is there and has its checksum"
+                              : "every file is there; --verify compares the checksums, too");
+    return kOk;
+  }
+  std::fflush(stdout);
+  for (const auto& problem : problems) fmt::print(stderr, "lockstep: error: {}\n", problem);
+  return kFailed;
+}
+
+void add_inspect(CLI::App& checkpoint, Action& chosen) {
+  struct Arguments {
+    std::string folder;
+    bool verify = false;
+  };
+  CLI::App* command = checkpoint.add_subcommand("inspect", "Show what a sharded checkpoint holds, and what is missing");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("DIR", arguments->folder, "The folder that was saved to")->required()->type_name("");
+  command->add_flag("--verify", arguments->verify, "Read every shard and compare its SHA-256");
+  command->footer("Exit code: 0 when all is well, 1 when something is missing or damaged.");
+  command->callback([=, &chosen] { chosen = [=] { return inspect(arguments->folder, arguments->verify); }; });
+}
+
+void add_merge(CLI::App& checkpoint, Action& chosen) {
+  struct Arguments {
+    std::string folder;
+    std::string out;
+  };
+  CLI::App* command =
+      checkpoint.add_subcommand("merge", "Write all tensors, whole, to one safetensors file for a single device");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("DIR", arguments->folder, "The folder that was saved to")->required()->type_name("");
+  command->add_option("--out", arguments->out, "The file to write; an old one is replaced as a whole")
+      ->required()
+      ->type_name("FILE");
+  command->footer(
+      "Needs memory for the largest tensor and one of its shards. Python reads the file with safetensors.\n"
+      "Example:\n"
+      "  lockstep checkpoint merge out/ckpt --out weights.safetensors");
+  command->callback([=, &chosen] {
+    chosen = [=] {
+      train::merge_sharded(arguments->folder, arguments->out);
+      fmt::print("{}: all tensors of {}\n", arguments->out, arguments->folder);
+      return kOk;
+    };
+  });
+}
+
+struct ReshardArguments {
+  std::string folder;
+  std::string out;
+  std::string mesh;
+  std::string names;
+  std::vector<std::string> placements;
+};
+
+MeshShape read_mesh(const ReshardArguments& arguments, const MeshShape& before) {
+  MeshShape mesh;
+  for (const auto& part : parts_between(arguments.mesh, 'x')) {
+    const auto size = parse_integer(part);
+    if (!size || *size < 1 || *size > 1'000'000) {
+      fail(ErrorKind::invalid_argument, "reshard", "--mesh is sizes with an x between them, like 2x4 or 8; got '{}'",
+           arguments.mesh);
+    }
+    mesh.sizes.push_back(static_cast<int>(*size));
+  }
+  if (!arguments.names.empty()) {
+    mesh.names = parts_between(arguments.names, ',');
+  } else if (before.sizes.size() == mesh.sizes.size()) {
+    mesh.names = before.names;
+  } else {
+    for (std::size_t axis = 0; axis < mesh.sizes.size(); ++axis) mesh.names.push_back(std::to_string(axis));
+  }
+  if (mesh.names.size() != mesh.sizes.size()) {
+    fail(ErrorKind::invalid_argument, "reshard", "--names has {} names for the {} axes of --mesh {}", mesh.names.size(),
+         mesh.sizes.size(), arguments.mesh);
+  }
+  return mesh;
+}
+
+PlacementRule read_rule(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos) {
+    fail(ErrorKind::invalid_argument, "reshard",
+         "--placements is NAME=PLACEMENTS, like 'fc.weight=[Shard(0), Replicate()]' or 'fc.*=S0,R'; got '{}'", text);
+  }
+  return {.pattern = text.substr(0, equals), .placements = parse_placements(std::string_view(text).substr(equals + 1))};
+}
+
+int run_reshard(const ReshardArguments& arguments) {
+  const auto mesh = read_mesh(arguments, train::read_index(arguments.folder).mesh);
+  std::vector<PlacementRule> rules;
+  for (const auto& text : arguments.placements) rules.push_back(read_rule(text));
+  const auto index = train::reshard(arguments.folder, arguments.out, mesh, rules);
+  fmt::print("{}: the tensors of {}, for a mesh {}\n", arguments.out, arguments.folder, to_string(mesh));
+  print_tensors(index);
+  return kOk;
+}
+
+void add_reshard(CLI::App& checkpoint, Action& chosen) {
+  CLI::App* command = checkpoint.add_subcommand("reshard", "Write the same tensors as another mesh would save them");
+  const auto arguments = std::make_shared<ReshardArguments>();
+  command->add_option("DIR", arguments->folder, "The folder that was saved to")->required()->type_name("");
+  command->add_option("--out", arguments->out, "The folder to write; may be DIR itself")->required()->type_name("DIR2");
+  command->add_option("--mesh", arguments->mesh, "Sizes of the new mesh's axes, like 2x4")
+      ->required()
+      ->type_name("SIZES");
+  command->add_option("--names", arguments->names, "Names of the axes, like data,model; else those of before")
+      ->type_name("NAMES");
+  command
+      ->add_option("--placements", arguments->placements,
+                   "How tensors shall lie, one placement for each axis; NAME may have * and ?, the first that matches "
+                   "counts. Others lie as before when the mesh has as many axes as before, and are replicated else")
+      ->type_name("NAME=PLACEMENTS");
+  command->footer(
+      "This is seldom needed: a run reads a checkpoint of any mesh. It saves the reading of shards that are larger "
+      "than\n"
+      "what a rank needs. Runs in one process and needs memory for one shard of the old and one of the new.\n"
+      "Example:\n"
+      "  lockstep checkpoint reshard out/ckpt --out out/ckpt8 --mesh 2x4 --placements 'fc.*=[Replicate(), Shard(0)]'");
+  command->callback([=, &chosen] { chosen = [=] { return run_reshard(*arguments); }; });
+}
+
+}  // namespace
+
+void add_checkpoint(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("checkpoint", "Inspect, merge or reshard a checkpoint of global tensors");
+  command->require_subcommand(1);
+  add_inspect(*command, chosen);
+  add_merge(*command, chosen);
+  add_reshard(*command, chosen);
+}
+
+}  // namespace lockstep::cli

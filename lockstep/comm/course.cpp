@@ -1,0 +1,116 @@
+#include <lockstep/comm/course.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+thread_local const Course* current = nullptr;
+
+}  // namespace
+
+Course::Course(std::string name) : name_(std::move(name)) {}
+
+std::string Course::here() const {
+  const auto last = number();
+  const auto* text = steps_[last % kRemembered].text.load(std::memory_order_relaxed);
+  return fmt::format("global operator {}{}{}", last, text ? ", " : "", text ? *text : "");
+}
+
+std::string Course::notes() const {
+  const auto last = number();
+  const auto first = last > kRemembered ? last - kRemembered + 1 : std::min<std::uint64_t>(last, 1);
+  auto steps = nlohmann::json::array();
+  for (auto each = first; each != 0 && each <= last; ++each) {
+    const auto& step = steps_[each % kRemembered];
+    const auto* text = step.text.load(std::memory_order_relaxed);
+    steps.push_back({step.hash.load(std::memory_order_relaxed), text ? *text : ""});
+  }
+  return nlohmann::json{{"first", first}, {"steps", steps}}.dump(-1, ' ', false,
+                                                                 nlohmann::json::error_handler_t::replace);
+}
+
+CourseScope::CourseScope(const Course* course) noexcept : before_(current) {
+  if (course != nullptr) current = course;
+}
+
+CourseScope::~CourseScope() { current = before_; }
+
+const Course* current_course() noexcept { return current; }
+
+namespace detail {
+namespace {
+
+struct StepsOfRank {
+  int rank = 0;
+  std::uint64_t first = 0;
+  std::vector<std::pair<std::uint64_t, std::string>> steps;
+
+  std::uint64_t last() const { return first + steps.size() - (steps.empty() ? 0 : 1); }
+  bool knows(std::uint64_t number) const { return number >= first && number - first < steps.size(); }
+  const auto& step(std::uint64_t number) const { return steps[number - first]; }
+};
+
+StepsOfRank read(const NotesOfRank& of_rank) {
+  const auto json = nlohmann::json::parse(of_rank.notes);
+  StepsOfRank read{.rank = of_rank.rank, .first = json.at("first"), .steps = {}};
+  for (const auto& step : json.at("steps")) read.steps.emplace_back(step.at(0), step.at(1));
+  return read;
+}
+
+/// What each rank did as step `number`; ranks with the same are named together, in the order of the first of them.
+std::string side_by_side(const std::vector<StepsOfRank>& all, std::uint64_t number) {
+  std::vector<std::pair<std::string, std::vector<int>>> kinds;
+  for (const auto& each : all) {
+    const auto text = each.knows(number) ? each.step(number).second
+                                         : fmt::format("did not come to it; its last was {}{}{}", each.last(),
+                                                       each.steps.empty() ? "" : ", ",
+                                                       each.steps.empty() ? "" : each.steps.back().second);
+    auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& one) { return one.first == text; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {text, {}});
+    kind->second.push_back(each.rank);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, ranks] : kinds) {
+    parts.push_back(fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "), text));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all) {
+  std::vector<StepsOfRank> known;
+  for (const auto& each : all) {
+    if (!each.notes.empty()) known.push_back(read(each));
+  }
+  if (known.size() < 2) return std::nullopt;
+  std::uint64_t oldest = 0;  // that everybody remembers, or never took
+  std::uint64_t last = 0;
+  for (const auto& each : known) {
+    oldest = std::max(oldest, each.first);
+    last = std::max(last, each.last());
+  }
+  for (auto number = std::max<std::uint64_t>(oldest, 1); number <= last; ++number) {
+    const bool everywhere = std::all_of(known.begin(), known.end(), [&](const auto& one) { return one.knows(number); });
+    const bool equal = everywhere && std::all_of(known.begin(), known.end(), [&](const auto& one) {
+                         return one.step(number).first == known.front().step(number).first;
+                       });
+    if (equal) continue;
+    // Equal words behind different hashes: it began before what is remembered.
+    const bool began_before = number == oldest && number > 1;
+    return fmt::format(
+        "{} global operator {}: {}",
+        began_before ? "They have differed for long; the oldest that all remember is" : "The first difference is",
+        number, side_by_side(known, number));
+  }
+  return std::nullopt;
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// One rank's problem is every rank's error.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/group.h>
+
+#include <functional>
+#include <optional>
+
+namespace lockstep::train {
+
+/// The Error that `work` ends with, nullopt when it ends well. Other exceptions become Error(io).
+std::optional<Error> problem_of(const std::function<void()>& work);
+
+/// Throws on all ranks when any of them has a problem: its own on those that have one, the first rank's on the others.
+/// A collective; nothing is sent in a null group.
+void all_or_none(const Group* group, const std::optional<Error>& problem);
+
+}  // namespace lockstep::train

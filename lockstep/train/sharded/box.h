@@ -1,0 +1,52 @@
+// Boxes of a logical tensor: what one shard holds, and which rank writes it. Pure.
+#pragma once
+
+#include <lockstep/global/placement.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+using BoxSizes = std::vector<std::int64_t>;
+
+/// Rows offset[d] .. offset[d] + sizes[d] of each dimension d. A tensor without dimensions has one box, of one element.
+struct Box {
+  BoxSizes offset;
+  BoxSizes sizes;
+
+  std::int64_t elements() const;
+  bool empty() const { return elements() == 0; }
+  friend bool operator==(const Box&, const Box&) = default;
+  friend auto operator<=>(const Box&, const Box&) = default;
+};
+
+/// All of a tensor of these sizes.
+Box whole_box(const BoxSizes& sizes);
+
+/// What the rank at `coordinate` holds. A partial value is finished before it is saved, so it counts as replicated.
+Box box_of(const BoxSizes& sizes, const Placements& placements, std::span<const int> mesh_sizes,
+           std::span<const int> coordinate);
+
+/// What both hold; of the same number of dimensions, perhaps empty.
+Box intersection(const Box& a, const Box& b);
+
+/// Sizes and names of the axes of a mesh that need not exist.
+struct MeshShape {
+  std::vector<int> sizes;
+  std::vector<std::string> names;
+
+  int ranks() const;
+  friend bool operator==(const MeshShape&, const MeshShape&) = default;
+};
+
+/// "2x4 (data, model)".
+std::string to_string(const MeshShape& mesh);
+
+/// The different boxes of a tensor that are not empty, each with the ranks that hold it, in order.
+std::map<Box, std::vector<int>> boxes_of(const BoxSizes& sizes, const Placements& placements, const MeshShape& mesh);
+
+}  // namespace lockstep::train

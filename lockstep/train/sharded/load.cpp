@@ -1,0 +1,138 @@
+// load_sharded: what fits where, then each rank for itself.
+#include <lockstep/base/error.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/tensor_state.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/safetensors_stream.h>
+#include <lockstep/train/sharded/all_or_none.h>
+#include <lockstep/train/sharded/checkpoint.h>
+#include <lockstep/train/sharded/mesh_of_tensors.h>
+#include <lockstep/train/sharded/shard_reader.h>
+#include <lockstep/train/share_text.h>
+
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+namespace lockstep::train {
+namespace {
+
+/// As rank 0 sees it, so that all ranks read the same save.
+ShardedIndex shared_index(const std::filesystem::path& folder, const Group* group) {
+  if (!group) return read_index(folder);
+  std::string text;
+  all_or_none(group, problem_of([&] {
+                if (group->rank() == 0) text = read_index_text(folder);
+              }));
+  return parse_index(share_text(std::move(text), *group), folder / kIndexName);
+}
+
+void require_all_fit(const std::filesystem::path& folder, const ShardedIndex& index, const NamedTensors& tensors) {
+  std::vector<std::string> problems;
+  for (const auto& [name, tensor] : tensors) {
+    const auto found = index.tensors.find(name);
+    if (found == index.tensors.end()) {
+      problems.push_back(fmt::format("\"{}\" is not in it", name));
+      continue;
+    }
+    const auto& saved = found->second;
+    const auto dtype = safetensors_dtype(name, tensor);
+    if (saved.shape != tensor.sizes().vec() || saved.dtype != dtype) {
+      problems.push_back(fmt::format("\"{}\" is {} [{}] in it and {} [{}] here", name, saved.dtype,
+                                     fmt::join(saved.shape, ", "), dtype, fmt::join(tensor.sizes().vec(), ", ")));
+    }
+  }
+  if (problems.empty()) return;
+  throw Error(
+      ErrorKind::data, "sharded checkpoint",
+      fmt::format("the checkpoint does not fit: {}. It holds {} tensors; 'lockstep checkpoint inspect {}' lists "
+                  "them",
+                  fmt::join(problems, "; "), index.tensors.size(), folder.string()),
+      {(folder / kIndexName).string(), 0});
+}
+
+/// Whether this rank's part of a sum is zero, because another rank has the value.
+bool adds_nothing(const Placements& placements, const std::vector<int>& coordinate) {
+  for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+    if (placements[axis].is_partial(ReduceOp::sum) && coordinate[axis] != 0) return true;
+  }
+  return false;
+}
+
+void fill(ShardReader& reader, const std::string& name, const at::Tensor& tensor) {
+  const auto sizes = tensor.sizes().vec();
+  if (!is_global(tensor)) {
+    auto values = tensor.detach();
+    return reader.read(name, whole_box(sizes), values);
+  }
+  auto& state = global::state_of(tensor);
+  if (state.cut_off) {
+    fail(ErrorKind::invalid_argument, "sharded checkpoint",
+         "\"{}\" is a view whose numbers were fetched from other ranks; load into the tensor that it is a view of",
+         name);
+  }
+  const auto& placements = state.sharding->placements;
+  const auto& coordinate = state.mesh->coordinate();
+  auto part = state.local.detach();
+  reader.read(name, box_of(sizes, placements, state.mesh->sizes(), coordinate), part);
+  if (adds_nothing(placements, coordinate)) part.zero_();
+  state.unwritten = false;
+  tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+void fill_all(const std::filesystem::path& folder, ShardedIndex index, const NamedTensors& tensors,
+              const Group* group) {
+  require_all_fit(folder, index, tensors);
+  ShardReader reader(folder, std::move(index));
+  all_or_none(group, problem_of([&] {
+                for (const auto& [name, tensor] : tensors) fill(reader, name, tensor);
+              }));
+}
+
+NamedTensors optimizer_tensors_in(const ShardedIndex& index, const std::string& prefix,
+                                  const torch::optim::Optimizer& optimizer, const NamedParameters& parameters) {
+  NamedTensors state;
+  for (const auto& [name, parameter] : parameters) {
+    for (const auto& field : remembered_tensors(optimizer)) {
+      const auto key = fmt::format("{}{}.{}", prefix, name, field);
+      if (index.tensors.contains(key)) state.emplace(key, torch::zeros_like(parameter));
+    }
+    const auto key = fmt::format("{}{}.{}", prefix, name, kRememberedStep);
+    if (index.tensors.contains(key)) state.emplace(key, torch::zeros({}, torch::kLong));
+  }
+  return state;
+}
+
+}  // namespace
+
+void load_sharded(const std::filesystem::path& folder, const NamedTensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  const auto mesh = mesh_of_tensors(tensors);
+  const Group* group = mesh ? &mesh->group() : nullptr;
+  fill_all(folder, shared_index(folder, group), tensors, group);
+}
+
+SavedMetadata load_sharded_metadata(const std::filesystem::path& folder) { return read_index(folder).metadata; }
+
+void load_sharded_optimizer(const std::filesystem::path& folder, const std::string& prefix,
+                            torch::optim::Optimizer& optimizer, const NamedParameters& parameters) {
+  const torch::NoGradGuard no_grad;
+  const auto mesh = mesh_of_tensors({parameters.begin(), parameters.end()});
+  const Group* group = mesh ? &mesh->group() : nullptr;
+  const auto index = shared_index(folder, group);
+  const auto tensors = optimizer_tensors_in(index, prefix, optimizer, parameters);
+  for (auto saved = index.tensors.lower_bound(prefix); saved != index.tensors.end() && saved->first.starts_with(prefix);
+       ++saved) {
+    if (tensors.contains(saved->first)) continue;
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                fmt::format("it holds \"{}\", for which this optimizer has no place; load with the parameters and the "
+                            "kind of optimizer that were saved",
+                            saved->first),
+                {(folder / kIndexName).string(), 0});
+  }
+  fill_all(folder, index, tensors, group);
+  NamedTensors state;
+  for (const auto& [key, tensor] : tensors) state.emplace(key.substr(prefix.size()), tensor);
+  load_optimizer_state(optimizer, parameters, state);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,131 @@
+#include <lockstep/train/sharded/rewrite.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/train/safetensors_stream.h>
+#include <lockstep/train/sharded/shard_folder.h>
+#include <lockstep/train/sharded/shard_reader.h>
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+
+namespace lockstep::train {
+namespace {
+
+void require_rule_fits(const PlacementRule& rule, const MeshShape& mesh, const ShardedIndex& index) {
+  if (rule.placements.size() != mesh.sizes.size()) {
+    fail(ErrorKind::invalid_argument, "reshard",
+         "{}={} has {} placements for the {} axes of the mesh {}; one for each is needed", rule.pattern,
+         to_string(rule.placements), rule.placements.size(), mesh.sizes.size(), to_string(mesh));
+  }
+  bool matches = false;
+  for (const auto& [name, tensor] : index.tensors) {
+    if (::fnmatch(rule.pattern.c_str(), name.c_str(), 0) != 0) continue;
+    matches = true;
+    for (const auto& each : rule.placements) {
+      if (each.is_partial() || (each.is_shard() && each.dim >= static_cast<std::int64_t>(tensor.shape.size()))) {
+        fail(ErrorKind::invalid_argument, "reshard", "{}={} does not fit tensor \"{}\" [{}]: {}", rule.pattern,
+             to_string(rule.placements), name, fmt::join(tensor.shape, ", "),
+             each.is_partial() ? "saved values are whole, not partial"
+                               : fmt::format("dimensions count from 0, so there is no {}", each.dim));
+      }
+    }
+  }
+  if (!matches) {
+    fail(ErrorKind::invalid_argument, "reshard",
+         "no tensor has a name like \"{}\"; 'lockstep checkpoint inspect' lists the names", rule.pattern);
+  }
+}
+
+Placements new_placements(const std::string& name, const Placements& old, const MeshShape& mesh,
+                          const std::vector<PlacementRule>& rules) {
+  for (const auto& rule : rules) {
+    if (::fnmatch(rule.pattern.c_str(), name.c_str(), 0) == 0) return rule.placements;
+  }
+  return old.size() == mesh.sizes.size() ? old : Placements(mesh.sizes.size());
+}
+
+/// Writes one file of the new checkpoint, shard by shard.
+void write_file_of_shards(const std::filesystem::path& path, ShardedIndex& index, ShardReader& reader) {
+  const auto file = path.filename().string();
+  SafetensorsHeader header;
+  for (const auto& [name, tensor] : index.tensors) {
+    for (const auto& shard : tensor.shards) {
+      if (shard.file == file) {
+        header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = shard.box.sizes});
+      }
+    }
+  }
+  SafetensorsWriter writer(path, std::move(header));
+  for (const auto& entry : writer.entries()) {
+    auto& shards = index.tensors.at(entry.name).shards;
+    auto& shard = *std::ranges::find(shards, file, &SavedShard::file);
+    const auto values = reader.read(entry.name, shard.box);
+    shard.sha256 = sha256_of_values(values);
+    writer.write(values);
+  }
+  writer.commit();
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of_shards(const std::filesystem::path& folder, const ShardedIndex& index,
+                                            bool only_there) {
+  std::vector<std::string> problems;
+  if (only_there) {
+    for (const auto& file : index.files()) {
+      if (std::error_code failed; !std::filesystem::exists(folder / file, failed)) {
+        problems.push_back(fmt::format("{} is missing", file));
+      }
+    }
+    return problems;
+  }
+  ShardReader reader(folder, index);
+  for (const auto& [name, tensor] : index.tensors) {
+    for (const auto& shard : tensor.shards) {
+      try {
+        reader.read_shard(name, shard);
+      } catch (const Error& error) {
+        problems.emplace_back(error.what());
+      }
+    }
+  }
+  return problems;
+}
+
+void merge_sharded(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  ShardReader reader(folder, read_index(folder));
+  SafetensorsHeader header{.entries = {}, .metadata = reader.index().metadata};
+  for (const auto& [name, tensor] : reader.index().tensors) {
+    header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});
+  }
+  SafetensorsWriter writer(file, std::move(header));
+  for (const auto& entry : writer.entries()) writer.write(reader.read(entry.name, whole_box(entry.shape)));
+  writer.commit();
+}
+
+ShardedIndex reshard(const std::filesystem::path& folder, const std::filesystem::path& out, const MeshShape& mesh,
+                     const std::vector<PlacementRule>& rules) {
+  ShardReader reader(folder, read_index(folder));
+  for (const auto& rule : rules) require_rule_fits(rule, mesh, reader.index());
+  ShardedIndex index = reader.index();
+  index.mesh = mesh;
+  for (auto& [name, tensor] : index.tensors) {
+    tensor.placements = new_placements(name, tensor.placements, mesh, rules);
+  }
+  index.save = next_save_number(out);
+  plan_shards(index);
+  try {
+    for (const auto& file : index.files()) write_file_of_shards(out / file, index, reader);
+    finish_save(out, index);
+  } catch (...) {
+    for (const auto& file : index.files()) take_back(out, index.save, file);
+    throw;
+  }
+  return index;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,70 @@
+#include <lockstep/train/sharded/shard_folder.h>
+
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+namespace lockstep::train {
+namespace {
+
+/// 7 for save_00000007.rank_00003.safetensors.
+std::optional<std::int64_t> save_number_of(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  constexpr std::string_view kBegin = "save_";
+  const auto middle = name.find(".rank_");
+  if (!name.starts_with(kBegin) || middle == std::string::npos || !name.ends_with(".safetensors")) return std::nullopt;
+  const auto number = parse_integer(name.substr(kBegin.size(), middle - kBegin.size()));
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
+template <typename Visit>
+void for_each_shard_file(const std::filesystem::path& folder, const Visit& visit) {
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    if (const auto number = save_number_of(entry->path())) visit(entry->path(), *number);
+  }
+  if (failed) fail(ErrorKind::io, "sharded checkpoint", "cannot list {}: {}", folder.string(), failed.message());
+}
+
+}  // namespace
+
+std::int64_t next_save_number(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) fail(ErrorKind::io, "sharded checkpoint", "cannot make {}: {}", folder.string(), failed.message());
+  std::int64_t last = 0;
+  for_each_shard_file(folder, [&](const auto&, std::int64_t number) { last = std::max(last, number); });
+  return last + 1;
+}
+
+void finish_save(const std::filesystem::path& folder, const ShardedIndex& index) {
+  write_file_atomically(folder / kIndexName, format_index(index));
+  // The save is made; what cannot be removed only takes room.
+  try {
+    for_each_shard_file(folder, [&](const std::filesystem::path& file, std::int64_t number) {
+      std::error_code failed;
+      if (number != index.save) std::filesystem::remove(file, failed);
+    });
+    remove_abandoned_temporaries(folder);
+  } catch (const Error& error) {
+    log_warning("files of earlier saves stay in {}: {}", folder.string(), error.what());
+  }
+}
+
+void take_back(const std::filesystem::path& folder, std::int64_t save, const std::string& file) noexcept {
+  try {
+    if (read_index(folder).save == save) return;
+  } catch (const std::exception&) {
+    // No index, or none that can be read: none that names the file.
+  }
+  std::error_code failed;
+  std::filesystem::remove(folder / file, failed);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,86 @@
+#include <lockstep/train/sharded/shard_reader.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/sha256.h>
+
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kOpenFiles = 64;  // at a time: a process may have about a thousand
+
+at::Tensor narrowed(at::Tensor tensor, const Box& outer, const Box& inner) {
+  for (std::size_t dim = 0; dim < inner.sizes.size(); ++dim) {
+    tensor = tensor.narrow(static_cast<std::int64_t>(dim), inner.offset[dim] - outer.offset[dim], inner.sizes[dim]);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::string sha256_of_values(const at::Tensor& tensor) {
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes())));
+  return hash.hex();
+}
+
+ShardReader::ShardReader(std::filesystem::path folder, ShardedIndex index)
+    : folder_(std::move(folder)), index_(std::move(index)) {}
+
+SafetensorsReader& ShardReader::open(const std::string& name, const std::string& file) {
+  if (const auto found = files_.find(file); found != files_.end()) return found->second;
+  if (std::error_code failed; !std::filesystem::exists(folder_ / file, failed)) {
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                fmt::format("a shard of tensor \"{}\" is missing: the folder holds no {}. Were all files copied, and "
+                            "do all hosts see the same folder?",
+                            name, file),
+                {(folder_ / kIndexName).string(), 0});
+  }
+  if (files_.size() >= kOpenFiles) files_.clear();
+  return files_.try_emplace(file, folder_ / file).first->second;
+}
+
+at::Tensor ShardReader::read_shard(const std::string& name, const SavedShard& shard) {
+  auto& reader = open(name, shard.file);
+  const auto place = (folder_ / shard.file).string();
+  const auto& tensor = index_.tensors.at(name);
+  const auto* entry = reader.find(name);
+  if (!entry || entry->dtype != tensor.dtype || entry->shape != shard.box.sizes) {
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                fmt::format("the index says that the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
+                            fmt::join(shard.box.sizes, ", "), name,
+                            entry ? fmt::format("it holds {} [{}]", entry->dtype, fmt::join(entry->shape, ", "))
+                                  : "there is none of that name"),
+                {place, 0});
+  }
+  auto values = reader.read(*entry);
+  if (const auto hash = sha256_of_values(values); hash != shard.sha256) {
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                fmt::format("the shard of tensor \"{}\" is damaged: its SHA-256 is {}, it was written with {}", name,
+                            hash, shard.sha256),
+                {place, 0});
+  }
+  return values;
+}
+
+void ShardReader::read(const std::string& name, const Box& box, at::Tensor& into) {
+  for (const auto& shard : index_.tensors.at(name).shards) {
+    const auto both = intersection(shard.box, box);
+    if (both.empty() || box.empty()) continue;
+    narrowed(into, box, both).copy_(narrowed(read_shard(name, shard), shard.box, both));
+  }
+}
+
+at::Tensor ShardReader::read(const std::string& name, const Box& box) {
+  auto tensor = torch::empty(box.sizes, scalar_type_of(index_.tensors.at(name).dtype));
+  read(name, box, tensor);
+  return tensor;
+}
+
+}  // namespace lockstep::train

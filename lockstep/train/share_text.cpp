@@ -1,0 +1,41 @@
+#include <lockstep/train/share_text.h>
+
+#include <lockstep/comm/collectives.h>
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+namespace lockstep::train {
+namespace {
+
+std::string text_in(const at::Tensor& bytes, std::int64_t begin, std::int64_t length) {
+  return {static_cast<const char*>(bytes.data_ptr()) + begin, static_cast<std::size_t>(length)};
+}
+
+}  // namespace
+
+// Lengths first, here and below, so that there is room for what follows.
+std::string share_text(std::string text, const Group& group) {
+  auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
+  broadcast(length, group);
+  auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);
+  if (group.rank() == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  broadcast(bytes, group);
+  return text_in(bytes, 0, bytes.numel());
+}
+
+std::vector<std::string> gather_texts(const std::string& own, const Group& group) {
+  const auto lengths = all_gather(torch::full({1}, static_cast<std::int64_t>(own.size()), torch::kLong), group);
+  const auto longest = lengths.max().item<std::int64_t>();
+  auto padded = torch::zeros({longest}, torch::kByte);
+  std::memcpy(padded.data_ptr(), own.data(), own.size());
+  const auto all = all_gather(padded, group);
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    texts.push_back(text_in(all, rank * longest, lengths[rank].item<std::int64_t>()));
+  }
+  return texts;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,17 @@
+// Text among ranks.
+#pragma once
+
+#include <lockstep/comm/group.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// Every rank returns rank 0's `text`, of any length; the others' is not looked at. A collective.
+std::string share_text(std::string text, const Group& group);
+
+/// The texts of all ranks, by rank. A collective.
+std::vector<std::string> gather_texts(const std::string& own, const Group& group);
+
+}  // namespace lockstep::train

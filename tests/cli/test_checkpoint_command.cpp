@@ -1,0 +1,139 @@
+// `lockstep checkpoint`, on a folder as two ranks write it.
+#include "cli/program.h"
+
+#include <lockstep/base/sha256.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <span>
+
+namespace lockstep::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kFirst = "save_00000001.rank_00000.safetensors";
+constexpr const char* kSecond = "save_00000001.rank_00001.safetensors";
+
+std::string sha256(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.hex();
+}
+
+std::string bytes_of(const std::vector<float>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A safetensors file with one tensor "fc.bias", by hand.
+void write_shard(const std::filesystem::path& file, const std::vector<float>& values) {
+  const nlohmann::json header{
+      {"fc.bias", {{"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {0, 4 * values.size()}}}}};
+  const auto text = header.dump();
+  const auto length = std::bit_cast<std::array<char, 8>>(static_cast<std::uint64_t>(text.size()));
+  write_file(file, std::string(length.begin(), length.end()) + text + bytes_of(values));
+}
+
+/// "fc.bias" = 0, 1, 2 with rows 0 and 1 on rank 0.
+class CheckpointCommand : public testing::Test {
+ protected:
+  CheckpointCommand() {
+    std::filesystem::create_directories(folder());
+    write_shard(first_file(), {0, 1});
+    write_shard(second_file(), {2});
+    const auto shard = [](const char* file, int offset, const std::vector<float>& values) {
+      return nlohmann::json{
+          {"file", file}, {"offset", {offset}}, {"shape", {values.size()}}, {"sha256", sha256(bytes_of(values))}};
+    };
+    nlohmann::json index{{"lockstep_sharded", 1},
+                         {"save", 1},
+                         {"mesh", {{"sizes", {2}}, {"names", {"data"}}}},
+                         {"metadata", {{"step", "40"}}},
+                         {"tensors",
+                          {{"fc.bias",
+                            {{"dtype", "F32"},
+                             {"shape", {3}},
+                             {"placements", "[Shard(0)]"},
+                             {"shards", {shard(kFirst, 0, {0, 1}), shard(kSecond, 2, {2})}}}}}}};
+    index["sha256"] = sha256(index.dump());
+    write_file(folder() + "/index.json", index.dump());
+  }
+
+  std::string folder() const { return folder_.path() / "ckpt"; }
+  std::string other(const std::string& name) const { return folder_.path() / name; }
+  std::string first_file() const { return folder() + "/" + kFirst; }
+  std::string second_file() const { return folder() + "/" + kSecond; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(CheckpointCommand, InspectShowsWhatIsInIt) {
+  const auto shown = lockstep({"checkpoint", "inspect", folder(), "--verify"});
+  EXPECT_TRUE(shown.status.ok()) << shown.err;
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("save 1 of a mesh 2 (data): 1 tensors, 12 bytes, in 2 files"), HasSubstr("step: 40"),
+                    HasSubstr("fc.bias"), HasSubstr("[Shard(0)]"), HasSubstr("has its checksum")));
+}
+
+TEST_F(CheckpointCommand, InspectFindsWhatIsMissingOrDamaged) {
+  write_shard(second_file(), {3});
+  EXPECT_TRUE(lockstep({"checkpoint", "inspect", folder()}).status.ok());
+  const auto damaged = lockstep({"checkpoint", "inspect", folder(), "--verify"});
+  EXPECT_EQ(damaged.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(damaged.err, AllOf(HasSubstr("lockstep: error:"), HasSubstr("is damaged"), HasSubstr("rank_00001")));
+  std::filesystem::remove(second_file());
+  const auto missing = lockstep({"checkpoint", "inspect", folder()});
+  EXPECT_EQ(missing.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("rank_00001"), HasSubstr("is missing")));
+}
+
+TEST_F(CheckpointCommand, MergeWritesOneFileWithTheWholeTensors) {
+  const auto merged = lockstep({"checkpoint", "merge", folder(), "--out", other("m.safetensors")});
+  EXPECT_TRUE(merged.status.ok()) << merged.err;
+  const auto file = read_file(other("m.safetensors"));
+  EXPECT_TRUE(file.ends_with(bytes_of({0, 1, 2})));
+  EXPECT_THAT(file, AllOf(HasSubstr("fc.bias"), HasSubstr("\"step\":\"40\"")));
+}
+
+TEST_F(CheckpointCommand, ReshardWritesItForAnotherMesh) {
+  const auto made = lockstep({"checkpoint", "reshard", folder(), "--out", other("four"), "--mesh", "2x2", "--names",
+                              "data,model", "--placements", "fc.*=[Replicate(), Shard(0)]"});
+  EXPECT_TRUE(made.status.ok()) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("2x2 (data, model)"), HasSubstr("[Replicate(), Shard(0)]")));
+  EXPECT_TRUE(lockstep({"checkpoint", "inspect", other("four"), "--verify"}).status.ok());
+  lockstep({"checkpoint", "merge", folder(), "--out", other("a")});
+  lockstep({"checkpoint", "merge", other("four"), "--out", other("b")});
+  EXPECT_EQ(read_file(other("a")), read_file(other("b")));
+}
+
+TEST_F(CheckpointCommand, WhatMakesNoSenseIsExplained) {
+  const auto refused = [&](const Words& more, const std::string& words) {
+    Words all{"checkpoint", "reshard", folder(), "--out", other("x")};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto result = lockstep(all);
+    EXPECT_EQ(result.status, (ExitStatus{2, 0})) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(words));
+  };
+  refused({}, "--mesh");
+  refused({"--mesh", "2y2"}, "--mesh is sizes with an x between them");
+  refused({"--mesh", "0"}, "got '0'");
+  refused({"--mesh", "2", "--names", "a,b"}, "2 names for the 1 axes");
+  refused({"--mesh", "2", "--placements", "fc.bias"}, "NAME=PLACEMENTS");
+  refused({"--mesh", "2", "--placements", "fc.bias=X"}, "is not a placement");
+  refused({"--mesh", "2", "--placements", "fc.weight=R"}, "no tensor has a name like");
+  const auto none = lockstep({"checkpoint", "inspect", other("nothing")});
+  EXPECT_EQ(none.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(none.err, AllOf(HasSubstr("nothing"), HasSubstr("no sharded checkpoint")));
+}
+
+}  // namespace
+}  // namespace lockstep::test
