@@ -19,7 +19,7 @@ set(public_headers
   data/pipeline.h data/problem.h data/random.h data/resize_axis.h data/sample_key.h data/sampler.h data/synthesize.h
   data/transform.h data/transform_spec.h
   models/registry.h
-  train/config.h train/reports.h train/run.h
+  train/config.h train/named_tensors.h train/reports.h train/run.h train/sharded/checkpoint.h
   cluster/ending.h cluster/error_file.h cluster/launch.h cluster/line_prefix.h cluster/rank_command.h cluster/rank_output.h
   cluster/report.h cluster/spawn.h cluster/stream_choice.h)
 foreach(header ${public_headers})

@@ -22,9 +22,6 @@ cmake --build --preset release
 stage "lint"
 scripts/lint.sh
 
-stage "fuzz"
-scripts/fuzz.sh 5
-
 stage "tests: release"
 report=build/release/Testing/skipped.txt
 mkdir -p "$(dirname "$report")"
