@@ -1,0 +1,45 @@
+// One training step as the planner sees it: operators, the values between them, and who they belong to. Pure.
+#pragma once
+
+#include <lockstep/global/rules/op_call.h>
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace lockstep::plan {
+
+using global::OpCall;
+using global::TensorInfo;
+
+/// Why a value is there, which decides how long it lives and who may choose how it lies.
+enum class ValueKind { parameter, buffer, input, activation, gradient, optimizer_state };
+
+/// A tensor of the step, by its logical shape.
+struct Value {
+  TensorInfo info;
+  ValueKind kind = ValueKind::activation;
+  std::string name;  ///< of parameters, buffers and inputs: "fc1.weight", "input"; of optimizer state: its parameter's
+};
+
+enum class Phase { forward, backward, optimizer };
+
+/// No value: an optional argument that was not given, or a number that every rank has.
+inline constexpr std::size_t kNoValue = std::numeric_limits<std::size_t>::max();
+
+/// An operator in the order in which libtorch ran it.
+struct Node {
+  OpCall call;                       ///< `ranks` and `all_ranks` are set by whoever asks a rule
+  std::vector<std::size_t> inputs;   ///< indices into Graph::values, one for each of call.tensors
+  std::vector<std::size_t> outputs;  ///< one for each of call.outputs; an in-place operator's is its input
+  std::string module;                ///< the innermost module that called it, or whose operator it is the backward of
+  Phase phase = Phase::forward;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+};
+
+}  // namespace lockstep::plan
