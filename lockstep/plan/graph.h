@@ -20,7 +20,9 @@ enum class ValueKind { parameter, buffer, input, activation, gradient, optimizer
 struct Value {
   TensorInfo info;
   ValueKind kind = ValueKind::activation;
-  std::string name;  ///< of parameters, buffers and inputs: "fc1.weight", "input"; of optimizer state: its parameter's
+  /// Of parameters, buffers and inputs: "fc1.weight", "input"; of optimizer state, and of the gradient that is left in
+  /// `.grad()` (a `gradient`; those of activations are activations): its parameter's.
+  std::string name;
 };
 
 enum class Phase { forward, backward, optimizer };
@@ -37,6 +39,9 @@ struct Node {
   Phase phase = Phase::forward;
 };
 
+/// What the backward phase wrote to the gradient of a parameter is reduced to lie as the parameter does, many at a time
+/// and beside the rest of the backward phase; no node says so. Inputs are what comes with each batch: their first
+/// dimension is that of the batch. Parts of one view (t, view, slice, ...) share memory; other outputs have their own.
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
