@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
 
+#include "base/expect_error.h"
 #include "placed.h"
 #include "support/ranks.h"
 
@@ -14,6 +15,7 @@
 namespace lockstep {
 namespace {
 
+using test::expect_words;
 using test::placed;
 using test::Rank;
 using test::RankOptions;
@@ -27,17 +29,13 @@ at::Tensor numbers(std::int64_t rows, std::int64_t columns) {
   return torch::arange(rows * columns, torch::kFloat).reshape({rows, columns});
 }
 
-std::string error_of(const std::function<void()>& action) {
+std::string message_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const std::exception& error) {
     return error.what();
   }
   return "no error";
-}
-
-void expect_words(const std::string& text, const std::vector<std::string>& words) {
-  for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
 }
 
 using Write = std::function<void(at::Tensor&)>;
@@ -120,8 +118,8 @@ TEST(GlobalTensors, AViewOfAnEmptyTensorIsWrittenTo) {
 TEST(GlobalTensors, AViewOfRowsElsewhereIsNotWrittenTo) {
   on_two([](Rank&, const Mesh& mesh) {
     auto x = placed(numbers(6, 4), mesh, {Shard(0)});
-    expect_words(error_of([&] { x.select(0, 1).add_(1); }), {"add_", "view", "clone()"});
-    expect_words(error_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
+    expect_words(message_of([&] { x.select(0, 1).add_(1); }), {"add_", "view", "clone()"});
+    expect_words(message_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
     EXPECT_TRUE(torch::equal(full(x), numbers(6, 4)));
     EXPECT_TRUE(torch::equal(full(x.select(0, 1).clone().add_(1)), numbers(6, 4).select(0, 1).add(1)));
   });
@@ -160,7 +158,7 @@ TEST(GlobalTensors, AutogradKeepsItsBooks) {
       x.add_(1);
     }
     EXPECT_GT(x._version(), version);
-    EXPECT_NE(error_of([&] { x.add_(1); }).find("leaf"), std::string::npos);
+    EXPECT_NE(message_of([&] { x.add_(1); }).find("leaf"), std::string::npos);
     x.set_data(placed(numbers(6, 4), mesh, {Shard(1)}));
     EXPECT_EQ(placements_of(x), Placements{Shard(1)});
   });
@@ -209,7 +207,7 @@ TEST(GlobalTensors, SavedFromTheCpuAndLoaded) {
     at::Tensor loaded;
     torch::load(loaded, file);
     EXPECT_TRUE(torch::equal(loaded, numbers(5, 3)));
-    expect_words(error_of([&] {
+    expect_words(message_of([&] {
                    std::stringstream other;
                    torch::save(x, other);
                  }),
@@ -241,23 +239,23 @@ TEST(GlobalTensors, WrongUsesSayWhichArgument) {
   on_two([](Rank& rank, const Mesh& mesh) {
     const auto x = placed(numbers(6, 4), mesh, {Shard(0)});
     const auto ordinary = numbers(6, 4);
-    expect_words(error_of([&] { x + ordinary; }), {"\"other\"", "ordinary", "distribute(", "to_global("});
-    expect_words(error_of([&] { ordinary + x; }), {"\"self\"", "ordinary"});
-    expect_words(error_of([&] { torch::cat({x, ordinary}); }), {"\"tensors\"", "ordinary"});
-    expect_words(error_of([&] { torch::tensor(1.0).add_(x.sum()); }), {"ordinary"});
+    expect_words(message_of([&] { x + ordinary; }), {"\"other\"", "ordinary", "distribute(", "to_global("});
+    expect_words(message_of([&] { ordinary + x; }), {"\"self\"", "ordinary"});
+    expect_words(message_of([&] { torch::cat({x, ordinary}); }), {"\"tensors\"", "ordinary"});
+    expect_words(message_of([&] { torch::tensor(1.0).add_(x.sum()); }), {"ordinary"});
     auto result = torch::empty({6, 4});
-    expect_words(error_of([&] { torch::add_out(result, x, x); }), {"add", "ordinary"});
+    expect_words(message_of([&] { torch::add_out(result, x, x); }), {"add", "ordinary"});
     const Mesh other(rank.group());
-    expect_words(error_of([&] { x + placed(ordinary, other, {Shard(0)}); }), {"\"self\"", "\"other\"", "meshes"});
-    expect_words(error_of([&] {
+    expect_words(message_of([&] { x + placed(ordinary, other, {Shard(0)}); }), {"\"self\"", "\"other\"", "meshes"});
+    expect_words(message_of([&] {
                    to_global(torch::zeros({rank.rank() + 1, 2}), mesh, {Shard(0)});
                  }),
                  {"[3, 2]", "parts"});
-    expect_words(error_of([&] { to_global(ordinary, mesh, {Shard(2)}); }), {"Shard(2)", "2 dimensions"});
-    expect_words(error_of([&] { to_global(ordinary, mesh, {Shard(0), Shard(1)}); }), {"2 placements", "1 axes"});
-    expect_words(error_of([&] { to_global(x, mesh, {Shard(0)}); }), {"ordinary", "global"});
-    expect_words(error_of([&] { redistribute(ordinary, {Shard(0)}); }), {"distribute()"});
-    expect_words(error_of([&] { to_local(ordinary); }), {"ordinary"});
+    expect_words(message_of([&] { to_global(ordinary, mesh, {Shard(2)}); }), {"Shard(2)", "2 dimensions"});
+    expect_words(message_of([&] { to_global(ordinary, mesh, {Shard(0), Shard(1)}); }), {"2 placements", "1 axes"});
+    expect_words(message_of([&] { to_global(x, mesh, {Shard(0)}); }), {"ordinary", "global"});
+    expect_words(message_of([&] { redistribute(ordinary, {Shard(0)}); }), {"distribute()"});
+    expect_words(message_of([&] { to_local(ordinary); }), {"ordinary"});
     EXPECT_EQ((x + torch::tensor(2.0)).sum().item<float>(), 324);  // numbers may be ordinary
   });
 }
