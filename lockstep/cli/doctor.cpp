@@ -123,7 +123,7 @@ void add_doctor(CLI::App& app, Action& chosen) {
       ->type_name("FILE");
   command
       ->add_option("--launcher", arguments->launcher,
-                   fmt::format("The launcher: {}", fmt::join(launcher_names(), ", ")))
+                   fmt::format("The launcher:\n{}", fmt::join(launcher_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
   command->add_option("--wait", arguments->wait, "How long ranks wait for each other")

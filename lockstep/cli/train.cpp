@@ -138,7 +138,7 @@ void add_train(CLI::App& app, Action& chosen) {
       ->type_name("");
   command
       ->add_option("--launcher", arguments->launcher,
-                   fmt::format("Its launcher: {}", fmt::join(launcher_names(), ", ")))
+                   fmt::format("Its launcher:\n{}", fmt::join(launcher_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
   command

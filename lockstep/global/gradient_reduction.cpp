@@ -83,6 +83,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   }
 
   void put(PendingGradient gradient) {
+    settle_axes_of_one_rank(gradient);
     BucketKind kind;
     if (!fits_bucket(gradient, kind)) return finish_alone(gradient);
     auto found = std::find_if(collecting_.begin(), collecting_.end(),
@@ -99,6 +100,16 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     under_way_.push_back(std::move(*bucket));
     collecting_.erase(bucket);
     under_way_.back().start();
+  }
+
+  /// One rank has the whole, whatever it is called.
+  static void settle_axes_of_one_rank(const PendingGradient& each) {
+    auto& state = state_of(each.gradient);
+    auto placements = state.sharding->placements;
+    for (std::size_t axis = 0; axis < placements.size(); ++axis) {
+      if (state.mesh->sizes()[axis] == 1) placements[axis] = each.goal[axis];
+    }
+    if (placements != state.sharding->placements) state.sharding = state.mesh->intern(placements);
   }
 
   /// Whatever is left to do for a gradient to lie as its parameter.

@@ -69,7 +69,8 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
 /// `plan` redistributes nothing.
 void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::Stack& arguments,
                              const std::vector<TensorArgument>& inputs) {
-  if (info.has_out || info.reshapes_self || plan.overwrites) return;
+  // A form that overwrites may give a tensor of its own.
+  if (info.has_out || info.reshapes_self || (plan.overwrites && plan.form)) return;
   if (info.written_self && plan.outputs.at(0).sharding != plan.inputs.at(0)) return;
   for (const auto& each : inputs) {
     if (!arguments[each.position].isTensor()) return;

@@ -4,18 +4,11 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 namespace lockstep::global {
 namespace {
 
 constexpr std::int64_t kMeanReduction = 1;
 constexpr std::int64_t kSumReduction = 2;
-
-bool is_divided(const LocalCall& call, std::string_view argument) {
-  const auto& placements = placements_of_input(call, argument);
-  return std::any_of(placements.begin(), placements.end(), [](const Placement& each) { return each.is_shard(); });
-}
 
 std::int64_t dim_of_classes(const LocalCall& call) { return call.plan.call.info("self").dim() > 1 ? 1 : 0; }
 
@@ -70,7 +63,8 @@ at::Tensor in_order(const LocalCall& call, std::string_view argument) {
 
 void form_of_class_loss(LocalCall& call) {
   const auto self = in_order(call, "self");
-  if (!is_divided(call, "self")) return run_operator(call);
+  const auto axes = axes_of_shards(call, "self");
+  if (axes.empty()) return run_operator(call);
   const auto reduction = call.plan.call.integer("reduction", kMeanReduction);
   check_targets(call);
   keep_own_targets(call);
@@ -82,7 +76,7 @@ void form_of_class_loss(LocalCall& call) {
   }
   if (reduction != kMeanReduction) return;
   auto sums = at::stack({call.stack[0].toTensor(), call.stack[1].toTensor()});
-  reduce_over(call, axes_of_shards(call, "self"), sums);
+  reduce_over(call, axes, sums);
   give_two(call, sums[0] / sums[1], sums[1].clone());
 }
 
