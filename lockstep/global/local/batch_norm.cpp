@@ -123,9 +123,20 @@ void train_on_parts(LocalCall& call, const Axes& axes) {
   give_three(call, output, moments.mean, (variance + eps).rsqrt());
 }
 
+/// What libtorch's kernel makes of a part when statistics are given: the gradient as if they did not depend on the
+/// input, and for each channel the sums of gradient times normalized input and of the gradient.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients_beside_statistics(const at::Tensor& gradient,
+                                                                           const at::Tensor& input,
+                                                                           const at::Tensor& weight,
+                                                                           const at::Tensor& mean,
+                                                                           const at::Tensor& scale, bool of_input) {
+  if (input.numel() == 0) return {at::zeros_like(input), at::zeros_like(mean), at::zeros_like(mean)};
+  return at::native_batch_norm_backward(gradient, input, weight, mean, scale.square().reciprocal(), {}, {},
+                                        /*train=*/false, /*eps=*/0.0, {of_input, true, true});
+}
+
 /// The gradient of a batch norm in training; sums over the batch are made by all ranks.
 void backward_on_parts(LocalCall& call, const Axes& axes) {
-  const auto gradient = call.argument("grad_out").toTensor();
   const auto input = call.argument("input").toTensor();
   const auto weight = optional_tensor(call, "weight");
   const auto mean = call.argument("save_mean").toTensor();
@@ -134,22 +145,18 @@ void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto& whole = call.plan.call.info("input");
   const auto values = static_cast<double>(whole.elements() / whole.sizes[kChannels]);
 
-  const auto centered = input - beside(mean, input);
-  std::vector<std::int64_t> dims;
-  for (std::int64_t dim = 0; dim < input.dim(); ++dim) {
-    if (dim != kChannels) dims.push_back(dim);
-  }
-  auto sums = at::stack({gradient.sum(dims), (gradient * centered).sum(dims) * scale});
+  auto [input_gradient, with_input, alone] =
+      gradients_beside_statistics(call.argument("grad_out").toTensor(), input, weight, mean, scale, wanted[0] != 0);
+  auto sums = at::stack({with_input, alone});
   reduce_over(call, axes, sums);
 
-  at::Tensor input_gradient;
   if (wanted[0] != 0) {
-    const auto factor = weight.defined() ? weight * scale : scale;
-    input_gradient = centered.mul_(beside(factor * scale * sums[1] / -values, input));
-    input_gradient.add_(beside(factor * sums[0] / -values, input)).addcmul_(gradient, beside(factor, input));
+    const auto factor = (weight.defined() ? weight * scale : scale) / -values;
+    input_gradient.addcmul_(input - beside(mean, input), beside(factor * scale * sums[0], input))
+        .add_(beside(factor * sums[1], input));
   }
-  give_three(call, input_gradient, wanted[1] != 0 ? sums[1].clone() : at::Tensor(),
-             wanted[2] != 0 ? sums[0].clone() : at::Tensor());
+  give_three(call, input_gradient, wanted[1] != 0 ? sums[0].clone() : at::Tensor(),
+             wanted[2] != 0 ? sums[1].clone() : at::Tensor());
 }
 
 }  // namespace
