@@ -2,6 +2,7 @@
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/plan_cache.h>
+#include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/mesh_state.h>
@@ -69,11 +70,13 @@ bool PlacementLess::operator()(const Placements& a, const Placements& b) const {
                                       });
 }
 
-MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names)
+MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names,
+                     std::shared_ptr<Recorder> recorder)
     : group_(std::move(group)),
       sizes_(std::move(sizes)),
       names_(given_or_numbered(std::move(names), sizes_.size())),
-      plans_(std::make_unique<PlanCache>()) {
+      plans_(std::make_unique<PlanCache>()),
+      recorder_(std::move(recorder)) {
   check(group_, sizes_, names_);
   coordinate_ = coordinate_of(group_.rank(), sizes_);
   for (std::size_t axis = 0; axis < sizes_.size(); ++axis) axis_groups_.push_back(line_along(group_, sizes_, axis));

@@ -13,6 +13,7 @@
 namespace lockstep::global {
 
 class PlanCache;
+class Recorder;
 
 /// Placements on one mesh; there is one such object for equal ones, so comparing addresses is enough.
 struct Sharding {
@@ -26,7 +27,8 @@ struct PlacementLess {
 
 class MeshState {
  public:
-  MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names);
+  MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names,
+            std::shared_ptr<Recorder> recorder = nullptr);
   ~MeshState();
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;
@@ -45,6 +47,8 @@ class MeshState {
   /// What this rank did on the mesh, compared with the others' in every collective; nullptr where the group does not
   /// check arguments or has one rank.
   Course* course() { return course_.get(); }
+  /// Of a mesh for tensors without memory: told of each operator on them, instead of its being carried out.
+  Recorder* recorder() const { return recorder_.get(); }
 
  private:
   Group group_;
@@ -58,6 +62,7 @@ class MeshState {
   std::unique_ptr<PlanCache> plans_;
   TrafficCount traffic_;
   std::unique_ptr<Course> course_;
+  std::shared_ptr<Recorder> recorder_;
 };
 
 }  // namespace lockstep::global

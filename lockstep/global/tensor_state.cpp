@@ -16,6 +16,14 @@ class GlobalStorage final : public c10::StorageImpl {
   TensorState state;
 };
 
+at::Tensor make(TensorState state, const LogicalShape& shape, caffe2::TypeMeta dtype) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
+                                                   c10::DispatchKeySet(kDispatchKey), dtype);
+  impl->set_sizes_and_strides(shape.sizes, shape.strides);
+  if (shape.offset != 0) impl->set_storage_offset(shape.offset);
+  return at::Tensor(std::move(impl));
+}
+
 }  // namespace
 
 TensorState& state_of(const at::TensorBase& tensor) {
@@ -24,11 +32,11 @@ TensorState& state_of(const at::TensorBase& tensor) {
 
 at::Tensor make_global(TensorState state, const LogicalShape& shape) {
   const auto dtype = state.local.dtype();
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
-                                                   c10::DispatchKeySet(kDispatchKey), dtype);
-  impl->set_sizes_and_strides(shape.sizes, shape.strides);
-  if (shape.offset != 0) impl->set_storage_offset(shape.offset);
-  return at::Tensor(std::move(impl));
+  return make(std::move(state), shape, dtype);
+}
+
+at::Tensor make_without_memory(TensorState state, const LogicalShape& shape) {
+  return make(std::move(state), shape, c10::scalarTypeToTypeMeta(shape.dtype));
 }
 
 std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes) {

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <limits>
 #include <memory>
 
 namespace lockstep::global {
@@ -14,12 +15,15 @@ namespace lockstep::global {
 inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 inline constexpr auto kDispatchKey = c10::DispatchKey::PrivateUse1;
 
+inline constexpr std::size_t kNotTraced = std::numeric_limits<std::size_t>::max();
+
 struct TensorState {
   std::shared_ptr<MeshState> mesh;
   const Sharding* sharding = nullptr;
   at::Tensor local;
   bool unwritten = false;  ///< made by empty(): an operator that fills it may choose how it lies
   bool cut_off = false;    ///< a view that had to be computed from other ranks' parts: writing to it would be lost
+  std::size_t traced = kNotTraced;  ///< of a tensor without memory: which value of the trace it holds
 };
 
 /// What a new global tensor looks like from outside.
@@ -39,6 +43,9 @@ TensorState& state_of(const at::TensorBase& tensor);
 
 /// Of the dtype of its part: that of `shape` may be a guess.
 at::Tensor make_global(TensorState state, const LogicalShape& shape);
+
+/// One that has a shape and no part: for a mesh with a recorder.
+at::Tensor make_without_memory(TensorState state, const LogicalShape& shape);
 
 /// Contiguous strides for `sizes`.
 std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes);

@@ -5,6 +5,7 @@
 #include <lockstep/global/dispatch/key.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/dispatch/planner.h>
+#include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/even_split.h>
@@ -106,8 +107,9 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
 
 void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
   const torch::jit::Stack arguments = torch::jit::pop(stack, info.arguments);
-  if (info.may_cross && copy_between_worlds(info, arguments, stack)) return;
   const auto inputs = input_tensors(info, arguments);
+  if (Recorder* recorder = recorder_of(inputs)) return recorder->record(op, info, key, arguments, stack);
+  if (info.may_cross && copy_between_worlds(info, arguments, stack)) return;
   const auto mesh = mesh_of_call(op, info, inputs);
   const Plan* plan = mesh->plans().find(key);
   if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));

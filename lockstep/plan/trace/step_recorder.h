@@ -1,0 +1,70 @@
+// Writes down the operators on tensors without memory.
+#pragma once
+
+#include <lockstep/global/dispatch/plan.h>
+#include <lockstep/global/dispatch/recorder.h>
+#include <lockstep/plan/graph.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::plan {
+
+/// Gives each operator the shapes that it would have given, and, between begin() and pause(), appends it to the graph.
+/// A tensor that is first seen then and that nobody named is a buffer, or optimizer state in the phase of that.
+class StepRecorder final : public global::Recorder {
+ public:
+  void record(const c10::OperatorHandle& op, const global::OpInfo& info, global::KeyView key,
+              const torch::jit::Stack& arguments, torch::jit::Stack& results) override;
+
+  void begin(Phase phase) { phase_ = phase; }
+  void pause() { phase_.reset(); }
+
+  /// Makes a tensor a value of the graph. `module`: whose it is, of parameters and buffers.
+  std::size_t name(const at::Tensor& tensor, ValueKind kind, std::string name, std::string module = {});
+  void set_containers(std::set<std::string, std::less<>> containers) { containers_ = std::move(containers); }
+
+  /// From here on operators are those of the derivative of an operator of this module.
+  void enter(std::string module) { entered_ = std::move(module); }
+  /// The module of the operator whose node in autograd's graph has this sequence number; "" when it made none.
+  std::string module_of_sequence(std::uint64_t number) const;
+  std::string module_of_value(std::size_t value) const { return origins_.at(value).module; }
+
+  Graph& graph() { return graph_; }
+
+ private:
+  /// Where a value comes from.
+  struct Origin {
+    std::string module;
+    bool of_parameters = false;  ///< a parameter, or computed from nothing else
+    bool nobodys = true;         ///< computed from what comes with the batch, or from nothing (a mask)
+    std::size_t node = 0;        ///< the last that wrote it, counted from 1
+  };
+
+  std::size_t add(Value value, Origin origin);
+  std::size_t value_of(const at::Tensor& tensor);
+  const global::Plan& plan_of(const c10::OperatorHandle& op, const global::OpInfo& info, global::KeyView key,
+                              const torch::jit::Stack& arguments, global::MeshState& mesh);
+  at::Tensor made(const std::shared_ptr<global::MeshState>& mesh, const global::Plan& plan, Node* node);
+  void written(const global::OpInfo& info, const at::Tensor& own, const global::Plan& plan, Node* node);
+  /// Of the inputs that tell whose the call is.
+  std::vector<const Origin*> telling_origins(const Node& node) const;
+  std::string module_of_call(const Node& node) const;
+  void append(Node node);
+
+  Graph graph_;
+  std::vector<Origin> origins_;  ///< one for each value
+  std::optional<Phase> phase_;
+  std::string entered_;
+  std::set<std::string, std::less<>> containers_;
+  std::unordered_map<std::uint64_t, std::string> by_sequence_;
+  std::size_t next_output_ = 0;  ///< of the call that is being recorded
+};
+
+}  // namespace lockstep::plan

@@ -1,0 +1,25 @@
+// Modules that are made without memory for their parameters, to be planned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace lockstep::plan {
+
+/// While alive, factories of this thread (torch::empty and the like, and so the constructors of modules) make large
+/// tensors, from 64 KiB on, without memory. Such a module can be traced, and nothing else:
+///
+///     const auto model = [] { WithoutMemory scope; return models::gpt({.layers = 96, .width = 12288}); }();
+class WithoutMemory {
+ public:
+  WithoutMemory();
+  ~WithoutMemory();
+  WithoutMemory(const WithoutMemory&) = delete;
+  WithoutMemory& operator=(const WithoutMemory&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::plan
