@@ -7,6 +7,7 @@
 #include <lockstep/models/network.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
+#include <lockstep/models/vgg.h>
 
 #include <fmt/ranges.h>
 
@@ -35,6 +36,10 @@ constexpr Entry kEntries[] = {
      }},
     {"lenet5",
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return lenet5(spec.num_classes, spec.in_channels); }},
+    {"vgg11",
+     [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+       return vgg11(spec.num_classes, spec.in_channels, spec.hidden);
+     }},
 };
 
 void require_positive(std::int64_t value, std::string_view field) {

@@ -21,7 +21,7 @@ struct ModelSpec {
   std::int64_t num_classes = 10;
   std::int64_t in_channels = 3;                     ///< convolutional models
   std::int64_t in_features = 784;                   ///< mlp: inputs are flattened to [N, in_features]
-  std::vector<std::int64_t> hidden = {1024, 1024};  ///< mlp
+  std::vector<std::int64_t> hidden = {1024, 1024};  ///< mlp, vgg11: widths of the linear layers
 };
 
 /// A module that maps a batch of pictures [N, C, H, W] (float) to logits [N, num_classes].
@@ -30,7 +30,7 @@ struct Classifier {
   at::Tensor forward(const at::Tensor& pictures) const;
 };
 
-/// Every name `make_classifier` takes: resnet18, resnet34, resnet50, resnet20, mlp, lenet5.
+/// Every name `make_classifier` takes: resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
 std::vector<std::string> model_names();
 
 /// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights; resnet18,

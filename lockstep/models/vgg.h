@@ -1,0 +1,32 @@
+// Convolutions followed by wide linear layers, which hold most of the parameters (Simonyan and Zisserman 2014,
+// arXiv:1409.1556, configuration A).
+#pragma once
+
+#include <lockstep/models/network.h>
+
+#include <memory>
+#include <vector>
+
+namespace lockstep::models {
+
+/// Eight 3x3 convolutions with ReLU in five stages that each halve the picture, mean over the pixels that are left, and
+/// linear layers of widths `hidden` with ReLU between them. (The original flattens 7x7 pixels instead and has dropout.)
+/// Parameters are named conv1 .. conv8, fc1, fc2, ...
+class Vgg11 : public Network {
+ public:
+  Vgg11(std::int64_t num_classes, std::int64_t in_channels, const std::vector<std::int64_t>& hidden);
+  /// Pictures of 32x32 and larger.
+  torch::Tensor forward(const torch::Tensor& pictures) override;
+
+ private:
+  std::int64_t in_channels_;
+  std::vector<torch::nn::Conv2d> convolutions_;
+  std::vector<torch::nn::Linear> layers_;
+};
+
+/// With torch's default generator: convolutions from He's normal distribution by outputs, linear layers from
+/// N(0, 0.01), biases 0. Error(invalid_argument) for sizes below 1.
+std::shared_ptr<Vgg11> vgg11(std::int64_t num_classes, std::int64_t in_channels,
+                             const std::vector<std::int64_t>& hidden);
+
+}  // namespace lockstep::models
