@@ -1,3 +1,4 @@
+#include <lockstep/global/dispatch/backward_order.h>
 #include <lockstep/global/dispatch/batched_products.h>
 #include <lockstep/global/dispatch/foreach.h>
 #include <lockstep/global/dispatch/kernel.h>
@@ -60,6 +61,7 @@ struct Registrations {
       aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     register_derivatives_of_products(derivatives);
+    order_backward();
   }
 };
 

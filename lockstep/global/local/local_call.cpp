@@ -45,7 +45,7 @@ LocalForm find_local_form(std::string_view op) {
       {"std_mean", form_of_variance},
       {"mean", form_of_mean},
       {"addmm", form_of_sum_of_product},
-      {"baddbmm", form_of_sum_of_product},
+      {"baddbmm", form_of_sum_of_batched_product},
       {"addmv", form_of_sum_of_product},
       {"normal", form_of_random},
       {"uniform", form_of_random},

@@ -40,15 +40,16 @@ LocalForm find_local_form(std::string_view op);
 // The forms, one file for each family.
 void form_with_local_sizes(LocalCall& call);   ///< views and the like, whose `size` argument names the result's sizes
 void form_of_mean(LocalCall& call);            ///< divides by the logical number of elements
-void form_of_sum_of_product(LocalCall& call);  ///< addmm, baddbmm: adds `self` once where the product is partial
-void form_of_norm(LocalCall& call);            ///< norm, linalg_vector_norm over divided dimensions
-void form_of_variance(LocalCall& call);        ///< var, std, var_mean, std_mean over divided dimensions
-void form_of_strided_view(LocalCall& call);    ///< as_strided: strides of the whole
-void form_of_triangle(LocalCall& call);        ///< tril, triu: where the diagonal is in this part
-[[noreturn]] void form_of_storage(LocalCall& call);  ///< set_: a global tensor has no memory of its own
-void form_of_random(LocalCall& call);                ///< numbers that do not depend on the placement
-void form_of_cut_backward(LocalCall& call);          ///< select_backward, slice_backward: `input_sizes`
-void form_of_convolution(LocalCall& call);           ///< groups of a part, and the bias once
+void form_of_sum_of_product(LocalCall& call);  ///< addmm, addmv: adds `self` once where the product is partial
+void form_of_sum_of_batched_product(LocalCall& call);  ///< baddbmm
+void form_of_norm(LocalCall& call);                    ///< norm, linalg_vector_norm over divided dimensions
+void form_of_variance(LocalCall& call);                ///< var, std, var_mean, std_mean over divided dimensions
+void form_of_strided_view(LocalCall& call);            ///< as_strided: strides of the whole
+void form_of_triangle(LocalCall& call);                ///< tril, triu: where the diagonal is in this part
+[[noreturn]] void form_of_storage(LocalCall& call);    ///< set_: a global tensor has no memory of its own
+void form_of_random(LocalCall& call);                  ///< numbers that do not depend on the placement
+void form_of_cut_backward(LocalCall& call);            ///< select_backward, slice_backward: `input_sizes`
+void form_of_convolution(LocalCall& call);             ///< groups of a part, and the bias once
 void form_of_convolution_backward(LocalCall& call);
 void form_of_planes(LocalCall& call);      ///< pooling and resampling, also of no planes at all
 void form_of_batch_norm(LocalCall& call);  ///< statistics of the logical batch, and running ones updated where they lie

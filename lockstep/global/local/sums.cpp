@@ -24,4 +24,13 @@ void form_of_sum_of_product(LocalCall& call) {
   run_operator(call);
 }
 
+void form_of_sum_of_batched_product(LocalCall& call) {
+  if (!adds_once(call, call.output())) {
+    // Not beta = 0: libtorch 1.13 then multiplies what lies in new memory by it, which may be NaN.
+    const auto self = call.argument("self").toTensor();
+    call.argument("self") = at::zeros({}, self.options()).expand_as(self);
+  }
+  run_operator(call);
+}
+
 }  // namespace lockstep::global
