@@ -13,11 +13,12 @@ declare -A may_include=(
   [comm]="base world scheduler doctor"
   [mirrored]="base world comm"
   [global]="base world comm"
+  [plan]="base world comm global"
   [data]="base"
   [models]="base"
-  [train]="base world comm mirrored global data models"
+  [train]="base world comm mirrored global plan data models"
   [cluster]="base world net comm"
-  [cli]="base world scheduler doctor comm mirrored global data models train cluster"
+  [cli]="base world scheduler doctor comm mirrored global plan data models train cluster"
 )
 torch_free=(base world net scheduler doctor data)
 

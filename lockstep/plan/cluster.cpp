@@ -1,0 +1,136 @@
+#include <lockstep/base/error.h>
+#include <lockstep/plan/cluster.h>
+
+#include <array>
+#include <utility>
+
+namespace lockstep::plan {
+namespace {
+
+/// As the fields of the file are: plain numbers.
+struct DeviceFields {
+  double matmul, convolution, memory_bandwidth, memory, overhead;
+};
+struct LinkFields {
+  double bandwidth, latency;
+};
+struct ClusterFields {
+  std::string name;
+  std::int64_t nodes, devices_per_node;
+  DeviceFields device;
+  LinkFields intra, inter;
+  double overlap;
+};
+
+void describe(ConfigFields& fields, DeviceFields& device) {
+  fields.field("matmul_flops", device.matmul, above(0), "operations a second that matrix products reach");
+  fields.field("convolution_flops", device.convolution, above(0), "operations a second that convolutions reach");
+  fields.field("memory_bandwidth", device.memory_bandwidth, above(0), "bytes a second");
+  fields.field("memory", device.memory, above(0), "bytes");
+  fields.field("operator_overhead", device.overhead, at_least(0), "seconds that each operator costs beside its work");
+}
+
+void describe(ConfigFields& fields, LinkFields& link) {
+  fields.field("bandwidth", link.bandwidth, above(0), "bytes a second");
+  fields.field("latency", link.latency, at_least(0), "seconds");
+}
+
+void describe(ConfigFields& fields, ClusterFields& cluster) {
+  fields.field("name", cluster.name, anything(), "how messages call it");
+  fields.field("nodes", cluster.nodes, between(1, kMostDevices), "machines, all alike");
+  fields.field("devices_per_node", cluster.devices_per_node, between(1, kMostDevices), "devices of each machine");
+  fields.section("device", cluster.device, "what one device can do");
+  fields.section("intra_node", cluster.intra, "from each device to others of its node");
+  fields.section("inter_node", cluster.inter, "from each node to others; its devices share it");
+  fields.field("overlap", cluster.overlap, between(0, 1),
+               "the share of a gradient reduction that costs the computation beside it nothing");
+}
+
+ClusterFields fields_of(const Cluster& cluster) {
+  const auto& device = cluster.device;
+  return {
+      .name = cluster.name,
+      .nodes = cluster.nodes,
+      .devices_per_node = cluster.devices_per_node,
+      .device = {device.matmul.value, device.convolution.value, device.memory_bandwidth.value, device.memory.value,
+                 device.operator_overhead.value},
+      .intra = {cluster.intra_node.bandwidth.value, cluster.intra_node.latency.value},
+      .inter = {cluster.inter_node.bandwidth.value, cluster.inter_node.latency.value},
+      .overlap = cluster.overlap,
+  };
+}
+
+Cluster cluster_of(const ClusterFields& fields) {
+  const auto& device = fields.device;
+  return {
+      .name = fields.name,
+      .nodes = static_cast<int>(fields.nodes),
+      .devices_per_node = static_cast<int>(fields.devices_per_node),
+      .device = {.matmul = {device.matmul},
+                 .convolution = {device.convolution},
+                 .memory_bandwidth = {device.memory_bandwidth},
+                 .memory = {device.memory},
+                 .operator_overhead = {device.overhead}},
+      .intra_node = {.bandwidth = {fields.intra.bandwidth}, .latency = {fields.intra.latency}},
+      .inter_node = {.bandwidth = {fields.inter.bandwidth}, .latency = {fields.inter.latency}},
+      .overlap = fields.overlap,
+  };
+}
+
+}  // namespace
+
+Cluster read_cluster(const ConfigSource& source) {
+  auto fields = fields_of({});
+  read_config(source, fields);
+  if (fields.nodes * fields.devices_per_node > kMostDevices) {
+    const auto* nodes = source.root.find("nodes");
+    throw Error(ErrorKind::config, "cluster",
+                fmt::format("{} nodes of {} devices are {}; clusters of up to {} devices are planned for", fields.nodes,
+                            fields.devices_per_node, fields.nodes * fields.devices_per_node, kMostDevices),
+                nodes != nullptr ? nodes->position : FilePosition{.file = source.file});
+  }
+  return cluster_of(fields);
+}
+
+Cluster load_cluster(const std::filesystem::path& path) { return read_cluster(load_config(path)); }
+
+std::string print_cluster(const Cluster& cluster) { return print_config(fields_of(cluster)); }
+
+Cluster scaled(Cluster cluster, const WhatIf& what_if) {
+  const std::array factors{std::pair{"network", what_if.network}, std::pair{"intra", what_if.intra},
+                           std::pair{"latency", what_if.latency}, std::pair{"memory", what_if.memory},
+                           std::pair{"compute", what_if.compute}};
+  for (const auto& [name, factor] : factors) {
+    if (!(factor > 0)) {
+      fail(ErrorKind::invalid_argument, "cluster", "what if {} were times {}? A factor above 0 is needed", name,
+           factor);
+    }
+  }
+  cluster.inter_node.bandwidth = cluster.inter_node.bandwidth * what_if.network;
+  cluster.intra_node.bandwidth = cluster.intra_node.bandwidth * what_if.intra;
+  cluster.inter_node.latency = cluster.inter_node.latency * what_if.latency;
+  cluster.intra_node.latency = cluster.intra_node.latency * what_if.latency;
+  cluster.device.memory = cluster.device.memory * what_if.memory;
+  cluster.device.matmul = cluster.device.matmul * what_if.compute;
+  cluster.device.convolution = cluster.device.convolution * what_if.compute;
+  return cluster;
+}
+
+Cluster resized(Cluster cluster, int devices) {
+  if (devices < 1 || devices > kMostDevices) {
+    fail(ErrorKind::invalid_argument, "cluster", "plans are made for 1 to {} devices, not {}", kMostDevices, devices);
+  }
+  if (devices <= cluster.devices_per_node) {
+    cluster.nodes = 1;
+    cluster.devices_per_node = devices;
+  } else if (devices % cluster.devices_per_node == 0) {
+    cluster.nodes = devices / cluster.devices_per_node;
+  } else {
+    fail(ErrorKind::invalid_argument, "cluster",
+         "{} devices do not fill nodes of {}; describe other nodes, or make the mesh a multiple of {}", devices,
+         cluster.devices_per_node, cluster.devices_per_node);
+  }
+  return cluster;
+}
+
+}  // namespace lockstep::plan

@@ -1,0 +1,74 @@
+// What a plan is made for: nodes with devices, and the links between them. Read from YAML; no hardware is needed. Pure.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/plan/units.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lockstep::plan {
+
+struct Device {
+  FlopsPerSecond matmul{50e9};       ///< what matrix products reach
+  FlopsPerSecond convolution{40e9};  ///< what convolutions reach
+  BytesPerSecond memory_bandwidth{8e9};
+  Bytes memory{4e9};
+  Seconds operator_overhead{4e-6};  ///< what each operator costs beside its work
+};
+
+struct Link {
+  BytesPerSecond bandwidth{1e9};
+  Seconds latency{1e-5};
+};
+
+/// All nodes are alike. Rank r is on node r / devices_per_node.
+struct Cluster {
+  std::string name = "a cluster nobody described";
+  int nodes = 1;
+  int devices_per_node = 1;
+  Device device{};
+  Link intra_node{.bandwidth = {4e9}, .latency = {1e-5}};    ///< of each device to others of its node
+  Link inter_node{.bandwidth = {1.1e9}, .latency = {5e-5}};  ///< of each node to others; its devices share it
+  double overlap = 0.7;  ///< the share of a gradient reduction that costs the computation beside it nothing, 0 to 1
+
+  int devices() const { return nodes * devices_per_node; }
+};
+
+inline constexpr int kMostDevices = 10'000;
+
+/// Reads a description such as this; keys that are absent keep the value of Cluster's defaults. Rates are per second.
+///
+///   name: two nodes
+///   nodes: 2
+///   devices_per_node: 8
+///   device: {matmul_flops: 19.5e12, convolution_flops: 15e12, memory_bandwidth: 1.5e12, memory: 40e9,
+///            operator_overhead: 5e-6}
+///   intra_node: {bandwidth: 300e9, latency: 3e-6}
+///   inter_node: {bandwidth: 25e9, latency: 1e-5}
+///   overlap: 0.9
+///
+/// Error(config) with file and line for unknown keys, numbers out of range, and more than 10,000 devices.
+Cluster read_cluster(const ConfigSource& source);
+/// The same from a file. Error(io) when it cannot be read.
+Cluster load_cluster(const std::filesystem::path& path);
+/// YAML that read_cluster() reads back; the numbers to six digits.
+std::string print_cluster(const Cluster& cluster);
+
+/// What if things were otherwise: factors, all above 0.
+struct WhatIf {
+  double network = 1;  ///< bandwidth between nodes
+  double intra = 1;    ///< bandwidth within a node
+  double latency = 1;  ///< of all links
+  double memory = 1;   ///< size of the devices' memory
+  double compute = 1;  ///< speed of the devices
+};
+/// Error(invalid_argument) for a factor that is not above 0.
+Cluster scaled(Cluster cluster, const WhatIf& what_if);
+
+/// The description for that many devices: the same nodes, as many of them as are needed; one smaller node where
+/// `devices` fit into one. Error(invalid_argument) where they do not fill whole nodes.
+Cluster resized(Cluster cluster, int devices);
+
+}  // namespace lockstep::plan

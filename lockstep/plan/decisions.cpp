@@ -1,0 +1,144 @@
+#include <lockstep/base/error.h>
+#include <lockstep/global/rules/choose.h>
+#include <lockstep/global/transitions.h>
+#include <lockstep/plan/decisions.h>
+#include <lockstep/plan/work.h>
+
+#include <optional>
+#include <utility>
+
+namespace lockstep::plan {
+namespace {
+
+Collective collective_of(const global::Step& step) {
+  if (step.from.is_partial()) return step.to.is_shard() ? Collective::reduce_scatter : Collective::all_reduce;
+  return step.to.is_shard() ? Collective::all_to_all : Collective::all_gather;
+}
+
+/// Two bytes for each axis say all there is to a placement.
+std::string packed(const Placements& placements) {
+  std::string text;
+  for (const auto& each : placements) {
+    text += static_cast<char>(static_cast<int>(each.kind) * 8 + (each.is_partial() ? static_cast<int>(each.op) : 0));
+    text += static_cast<char>(each.is_shard() ? each.dim : 0);
+  }
+  return text;
+}
+
+/// A value that is partial where it is needed whole is finished once for all who read it.
+Placements finished(const Placements& now, const Placements& needed) {
+  Placements after = now;
+  for (std::size_t axis = 0; axis < now.size(); ++axis) {
+    if (now[axis].is_partial() && needed[axis].is_replicate()) after[axis] = Replicate();
+  }
+  return after;
+}
+
+bool has_partial(const Placements& placements) {
+  for (const auto& each : placements) {
+    if (each.is_partial()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Traffic::add(Collective kind, Bytes of, double times) {
+  count[static_cast<std::size_t>(kind)] += times;
+  bytes[static_cast<std::size_t>(kind)] += of * times;
+}
+
+void Traffic::add(const Traffic& other, double times) {
+  for (std::size_t kind = 0; kind < kCollectives; ++kind) {
+    count[kind] += other.count[kind] * times;
+    bytes[kind] += other.bytes[kind] * times;
+  }
+}
+
+Decisions::Decisions(const Program& program, std::vector<int> mesh_sizes, CostModel model)
+    : program_(program), mesh_sizes_(std::move(mesh_sizes)), model_(std::move(model)) {
+  number(Placements(mesh_sizes_.size()));
+}
+
+PlacedAs Decisions::number(const Placements& placements) {
+  const auto [found, is_new] = numbers_.emplace(packed(placements), static_cast<PlacedAs>(known_.size()));
+  if (is_new) known_.push_back(placements);
+  return found->second;
+}
+
+Seconds Decisions::redistribution(const TensorInfo& info, const Placements& from, const Placements& to,
+                                  Traffic& traffic) const {
+  Seconds total{};
+  Placements now = from;
+  for (const auto& step : global::transitions(from, to)) {
+    Placements next = now;
+    next[step.axis] = step.to;
+    if (!step.from.is_replicate() && mesh_sizes_[step.axis] > 1) {
+      const auto kind = collective_of(step);
+      const auto bytes = bytes_of_part(info, kind == Collective::all_gather ? next : now, mesh_sizes_);
+      total += model_.collective(kind, step.axis, bytes);
+      traffic.add(kind, bytes);
+    }
+    now = std::move(next);
+  }
+  return total;
+}
+
+const Decision& Decisions::decide(std::uint32_t op, std::span<const PlacedAs> inputs,
+                                  std::span<const PlacedAs> wanted) {
+  key_.clear();
+  key_.push_back(static_cast<char16_t>(op));
+  key_.push_back(static_cast<char16_t>(op >> 16));
+  for (const auto each : inputs) key_.push_back(each);
+  for (const auto each : wanted) key_.push_back(each);
+  const auto found = decisions_.find(key_);
+  if (found != decisions_.end()) return found->second;
+  auto key = key_;
+  return decisions_.emplace(std::move(key), make(op, inputs, wanted)).first->second;
+}
+
+Decision Decisions::make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted) {
+  const auto& [call, rule, view, unwritten] = program_.operators[op];
+  std::vector<Placements> now;
+  for (const auto each : inputs) now.push_back(placements(each));
+  std::vector<std::optional<Placements>> asked;
+  for (const auto each : wanted) {
+    asked.push_back(each == kNotWanted ? std::nullopt : std::optional(placements(each)));
+  }
+  const auto choice = global::choose(rule, call, now, asked, mesh_sizes_);
+
+  Decision decision;
+  std::vector<global::Sizes> input_parts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& info = call.tensors[i];
+    PlacedAs after = inputs[i];
+    input_parts.push_back(info.defined ? largest_part(info, choice.inputs[i], mesh_sizes_) : global::Sizes{});
+    if (info.defined && !info.ordinary && choice.inputs[i] != now[i]) {
+      decision.redistribution += redistribution(info, now[i], choice.inputs[i], decision.traffic);
+      const auto then = finished(now[i], choice.inputs[i]);
+      after = number(then);
+      if (then != choice.inputs[i]) decision.copies += bytes_of_part(info, choice.inputs[i], mesh_sizes_);
+    }
+    decision.inputs.push_back(after);
+  }
+  std::vector<global::Sizes> output_parts;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    const auto& info = call.outputs[i];
+    Placements lies = choice.outputs[i];
+    output_parts.push_back(largest_part(info, lies, mesh_sizes_));
+    if (i < asked.size() && asked[i] && !has_partial(*asked[i]) && lies != *asked[i]) {
+      decision.redistribution += redistribution(info, lies, *asked[i], decision.traffic);
+      lies = *asked[i];
+    }
+    decision.outputs.push_back(number(lies));
+    decision.output_bytes.push_back(info.defined ? bytes_of_part(info, lies, mesh_sizes_) : Bytes{});
+  }
+  decision.compute = model_.compute(work_of(call, input_parts, output_parts));
+  for (const auto& each : inner_collectives(call, choice.inputs, mesh_sizes_)) {
+    decision.communication += model_.collective(each.kind, each.axis, each.bytes);
+    decision.traffic.add(each.kind, each.bytes);
+  }
+  return decision;
+}
+
+}  // namespace lockstep::plan

@@ -1,0 +1,41 @@
+// Better and better: one change at a time, kept when the step gets faster or comes nearer to fitting. Pure.
+#pragma once
+
+#include <lockstep/plan/space.h>
+
+#include <vector>
+
+namespace lockstep::plan {
+
+/// What plans are compared by: first how much memory is missing, then time.
+struct Score {
+  Bytes missing{};
+  Seconds cost{};
+};
+Score score_of(const Prediction& prediction, const CostModel& model);
+/// By more than rounding.
+bool is_better(const Score& a, const Score& b);
+
+/// Parameters that change together: those of one module. Equal modules of layers that repeat are apart here.
+struct ModuleGroup {
+  std::size_t module = 0;
+  std::vector<std::size_t> parameters;  ///< indices into Program::parameters
+};
+std::vector<ModuleGroup> module_groups(const Program& program);
+
+/// The ways to lay out a module along one axis, the others staying as they are in `now`: whole, by outputs (its biases
+/// too), by inputs. Only what `space` allows; each as an assignment. `now` itself is not among them.
+std::vector<Assignment> other_ways(const Program& program, const Space& space, Decisions& decisions,
+                                   const ModuleGroup& group, std::size_t axis, const Assignment& now);
+
+struct Improved {
+  Assignment assignment;
+  Prediction prediction;
+};
+
+/// Changes modules, equal modules of all layers together, neighbours, and the inputs, until nothing helps or `budget`
+/// operators were looked at, which is taken from it.
+Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start,
+                 std::size_t& budget);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,62 @@
+// A graph made ready to be looked at many times: equal calls are one operator, and everybody knows when values end.
+// Pure.
+#pragma once
+
+#include <lockstep/global/rules/signature.h>
+#include <lockstep/plan/graph.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::plan {
+
+struct Program {
+  struct Operator {
+    OpCall call;
+    const global::Rule* rule = nullptr;
+    bool view = false;
+    bool makes_unwritten = false;  ///< empty_like and the like: how the result lies is up to who writes first
+  };
+  struct Step {
+    std::uint32_t op = 0;
+    std::vector<std::size_t> inputs;   ///< values, kNoValue for what was not given
+    std::vector<std::size_t> outputs;  ///< values
+    std::size_t module = 0;
+    Phase phase = Phase::forward;
+    double times = 1;  ///< steps like this one that it stands for
+    std::vector<std::size_t>
+        finishes_gradients{};          ///< values that are gradients of parameters, written for the last time
+    std::vector<std::size_t> frees{};  ///< values whose memory is not needed any more
+  };
+  struct Item {
+    TensorInfo info;
+    ValueKind kind = ValueKind::activation;
+    std::string name;
+    std::optional<std::size_t> parameter{};  ///< of a gradient or optimizer state: the value it belongs to
+    std::optional<std::size_t> view_of{};    ///< the value in whose memory it is
+    std::size_t module = 0;                  ///< of a parameter: the module that it belongs to
+    double times = 1;                        ///< parameters like this one that it stands for
+    double kept_times = 1;                   ///< tensors like this one that are in memory at the same time
+  };
+
+  std::vector<Operator> operators;
+  std::vector<Step> steps;
+  std::vector<Item> values;
+  std::vector<std::string> modules;
+  std::vector<std::size_t> parameters;  ///< values, in the order of the graph
+  std::vector<std::size_t> buffers;
+  std::vector<std::size_t> inputs;
+};
+
+/// `times[i]`: how many steps node i stands for; empty: each for itself.
+Program compile(const Graph& graph, const std::vector<double>& times = {});
+
+/// What distinguishes operators: name, arguments, shapes.
+std::string fingerprint(const OpCall& call);
+
+/// "blocks.3.fc1" of "blocks.3.fc1.weight"; empty where there is no dot.
+std::string module_of_parameter(const std::string& name);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,34 @@
+// Finds the plan: which mesh, and how each parameter and the batch lie on it. Pure and deterministic.
+#pragma once
+
+#include <lockstep/plan/cluster.h>
+#include <lockstep/plan/exact.h>
+#include <lockstep/plan/graph.h>
+#include <lockstep/plan/plan.h>
+#include <lockstep/plan/space.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::plan {
+
+struct SearchOptions {
+  std::optional<std::vector<int>> mesh{};  ///< sizes; without it every shape is tried
+  std::size_t most_axes = 3;               ///< of meshes that are tried
+  Constraints constraints{};               ///< with placements for as many axes as the mesh has
+  std::vector<std::string> compare{"data_parallel", "zero3", "megatron"};  ///< alternatives to show
+  std::size_t budget = 3'000'000;  ///< operators looked at while improving; more finds more, and takes longer
+  ExactBudget exact{.rows = 400'000, .problems = 200};  ///< for the exact search on the best mesh
+};
+
+/// The fastest plan found that fits the memory of the cluster's devices; never slower than data parallel where that
+/// fits. Error(invalid_argument) for a mesh that is not all of the cluster, and for alternatives with unknown names.
+/// Error(unsupported) when nothing fits: how much is missing, and on how many devices the model would fit.
+Plan search(const Graph& graph, const Cluster& cluster, const SearchOptions& options = {});
+
+/// What a step costs when the model is laid out in this way.
+Prediction predict(const Graph& graph, const Cluster& cluster, const std::vector<int>& mesh_sizes,
+                   const Placements& inputs, const ModulePlan& parameters);
+
+}  // namespace lockstep::plan

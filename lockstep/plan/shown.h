@@ -1,0 +1,27 @@
+// Quantities and rows as people read them. Pure.
+#pragma once
+
+#include <lockstep/plan/plan.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace lockstep::plan {
+
+std::string shown(Seconds time);  ///< "12.3 ms"
+std::string shown(Bytes bytes);   ///< "3.2 GB"
+std::string shown_mesh(const std::vector<int>& sizes,
+                       const std::vector<std::string>& names = {});  ///< "data 2 x model 8"
+std::string shown_short(const Placements& placements);               ///< "R,S0"
+
+/// Equal rows of layers that repeat, as one.
+struct RowGroup {
+  std::string name;       ///< "blocks.*.fc1"
+  std::size_t times = 1;  ///< modules that it stands for
+  ModuleRow row;          ///< sums of all
+  std::string placement;  ///< "weight R,S0  bias R,S0"
+};
+std::vector<RowGroup> grouped_rows(const std::vector<ModuleRow>& rows);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,298 @@
+#include <lockstep/plan/step_tables.h>
+#include <lockstep/plan/work.h>
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::plan {
+namespace {
+
+/// How a value lies for each value of a variable. No variable: it lies in one way.
+struct Version {
+  std::optional<std::uint32_t> variable;
+  std::vector<PlacedAs> as{kReplicated};
+};
+
+/// All combinations of `sizes`, the last running fastest; the first is all zeros.
+bool advance(std::vector<std::uint16_t>& at, const std::vector<std::size_t>& sizes) {
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    if (++at[i] < sizes[i]) return true;
+    at[i] = 0;
+  }
+  return false;
+}
+
+std::vector<Placements> all_options(const TensorInfo& info, const std::vector<std::vector<Placement>>& by_axis,
+                                    std::span<const int> mesh_sizes) {
+  std::vector<Placements> options;
+  std::vector<std::size_t> sizes;
+  for (const auto& axis : by_axis) sizes.push_back(axis.size());
+  std::vector<std::uint16_t> at(sizes.size());
+  do {
+    Placements lies;
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) lies.push_back(by_axis[axis][at[axis]]);
+    if (may_lie(info, lies, mesh_sizes)) options.push_back(std::move(lies));
+  } while (advance(at, sizes));
+  return options;
+}
+
+class Writer {
+ public:
+  Writer(const Program& program, const Space& space, Decisions& decisions, std::size_t& most_rows)
+      : program_(program),
+        space_(space),
+        decisions_(decisions),
+        most_rows_(most_rows),
+        now_(program.values.size()),
+        unwritten_(program.values.size()) {
+    begin_parameters();
+    begin_inputs();
+    for (std::size_t i = 0; i < program.values.size(); ++i) {
+      if (program.values[i].kind == ValueKind::optimizer_state && program.values[i].parameter)
+        now_[i] = now_[*program.values[i].parameter];
+    }
+  }
+
+  std::optional<StepTables> write() {
+    for (const auto& step : program_.steps) {
+      if (!add(step)) return std::nullopt;
+      for (const auto gradient : step.finishes_gradients) finish(step, gradient);
+    }
+    tables_.variables = next_;
+    return std::move(tables_);
+  }
+
+ private:
+  void begin_parameters() {
+    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+      const auto value = program_.parameters[i];
+      const auto& info = program_.values[value].info;
+      const auto options = space_.fixed[i] ? std::vector<Placements>{*space_.fixed[i]}
+                                           : all_options(info, space_.by_axis[i], space_.mesh_sizes);
+      decide({.variable = 0, .options = options, .values = {value}, .inputs = false});
+      begin_memory(value, options);
+    }
+  }
+
+  void begin_memory(std::size_t value, const std::vector<Placements>& options) {
+    double copies = 1;
+    for (const auto& item : program_.values) {
+      const bool its = item.parameter == value;
+      if (its && item.info.sizes == program_.values[value].info.sizes) copies += 1;
+    }
+    Table table;
+    if (now_[value].variable) table.variables = {*now_[value].variable};
+    for (std::size_t option = 0; option < options.size(); ++option) {
+      if (now_[value].variable) table.values.push_back(static_cast<std::uint16_t>(option));
+      table.costs.push_back(copies * program_.values[value].times *
+                            bytes_of_part(program_.values[value].info, options[option], space_.mesh_sizes).value);
+    }
+    tables_.persistent.push_back(std::move(table));
+  }
+
+  void begin_inputs() {
+    const std::size_t axes = space_.mesh_sizes.size();
+    DecisionVariable inputs{.variable = 0, .options = {}, .values = program_.inputs, .inputs = true};
+    for (std::size_t mask = 0; mask < (std::size_t{1} << axes); ++mask) {
+      Placements lies(axes);
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        if (((mask >> axis) & 1) != 0) lies[axis] = Shard(0);
+      }
+      if (!space_.fixed_inputs || mask == 0) inputs.options.push_back(std::move(lies));
+    }
+    if (!program_.inputs.empty()) decide(std::move(inputs));
+  }
+
+  void decide(DecisionVariable decision) {
+    const bool open = decision.options.size() > 1;
+    if (open) decision.variable = next_++;
+    for (const auto value : decision.values) {
+      Version version{.variable = open ? std::optional(decision.variable) : std::nullopt, .as = {}};
+      for (const auto& option : decision.options) {
+        Assignment lies(program_.values.size(), kReplicated);
+        if (decision.inputs) {
+          place_inputs(program_, space_, option, decisions_, lies);
+        } else {
+          lies[value] = decisions_.number(option);
+        }
+        version.as.push_back(lies[value]);
+      }
+      now_[value] = std::move(version);
+    }
+    if (open) tables_.decisions.push_back(std::move(decision));
+  }
+
+  /// The distinct variables of some values, and where each value's is among them.
+  struct Variables {
+    std::vector<std::uint32_t> all;
+    std::vector<std::size_t> sizes;
+
+    void take(const Version& version) {
+      if (!version.variable || std::find(all.begin(), all.end(), *version.variable) != all.end()) return;
+      all.push_back(*version.variable);
+      sizes.push_back(version.as.size());
+    }
+    PlacedAs look(const Version& version, const std::vector<std::uint16_t>& at) const {
+      if (!version.variable) return version.as[0];
+      return version
+          .as[at[static_cast<std::size_t>(std::find(all.begin(), all.end(), *version.variable) - all.begin())]];
+    }
+  };
+
+  /// What becomes of one value in a step: how it lies in each row.
+  struct Result {
+    std::size_t value = 0;
+    std::vector<PlacedAs> as;
+  };
+
+  bool add(const Program::Step& step) {
+    Variables variables;
+    for (const auto input : step.inputs) {
+      if (input != kNoValue) variables.take(now_[input]);
+    }
+    std::vector<Result> results;
+    for (const auto input : step.inputs) {
+      const bool output = std::find(step.outputs.begin(), step.outputs.end(), input) != step.outputs.end();
+      if (input != kNoValue && !output) results.push_back({.value = input, .as = {}});
+    }
+    const std::size_t read = results.size();
+    for (const auto output : step.outputs) {
+      if (output != kNoValue) results.push_back({.value = output, .as = {}});
+    }
+    Table table{.variables = variables.all, .values = {}, .costs = {}};
+    std::vector<std::uint16_t> at(variables.all.size());
+    do {
+      if (most_rows_ == 0) return false;
+      --most_rows_;
+      const auto& decision = ask(step, variables, at);
+      table.values.insert(table.values.end(), at.begin(), at.end());
+      table.costs.push_back(step.times * decision.total().value);
+      std::size_t result = 0;
+      for (std::size_t i = 0; i < step.inputs.size() && result < read; ++i) {
+        if (step.inputs[i] == results[result].value) results[result++].as.push_back(decision.inputs[i]);
+      }
+      for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+        if (step.outputs[i] != kNoValue) results[result++].as.push_back(decision.outputs[i]);
+      }
+    } while (advance(at, variables.sizes));
+    settle(step, variables, table, results);
+    return true;
+  }
+
+  const Decision& ask(const Program::Step& step, const Variables& variables, const std::vector<std::uint16_t>& at) {
+    std::vector<PlacedAs> inputs;
+    std::vector<PlacedAs> wanted;
+    for (const auto input : step.inputs)
+      inputs.push_back(input == kNoValue ? kReplicated : variables.look(now_[input], at));
+    for (const auto output : step.outputs) {
+      const bool own = output != kNoValue && !unwritten_[output] &&
+                       std::find(step.inputs.begin(), step.inputs.end(), output) != step.inputs.end();
+      wanted.push_back(own ? variables.look(now_[output], at) : kNotWanted);
+    }
+    return decisions_.decide(step.op, inputs, wanted);
+  }
+
+  /// New versions of what changed, as further columns of the table.
+  void settle(const Program::Step& step, const Variables& variables, Table table, const std::vector<Result>& results) {
+    std::vector<std::pair<std::size_t, Version>> versions;
+    std::vector<std::vector<std::uint16_t>> columns;
+    for (const auto& result : results) {
+      if (stays(variables, table, result)) continue;
+      Version version{.variable = {}, .as = {}};
+      std::vector<std::uint16_t> column;
+      for (const auto placed : result.as) {
+        const auto found = std::find(version.as.begin(), version.as.end(), placed);
+        column.push_back(static_cast<std::uint16_t>(found - version.as.begin()));
+        if (found == version.as.end()) version.as.push_back(placed);
+      }
+      if (version.as.size() > 1) {
+        version.variable = next_++;
+        table.variables.push_back(*version.variable);
+        columns.push_back(std::move(column));
+      }
+      versions.emplace_back(result.value, std::move(version));
+    }
+    for (auto& [value, version] : versions) now_[value] = std::move(version);
+    for (const auto output : step.outputs) {
+      if (output != kNoValue) unwritten_[output] = program_.operators[step.op].makes_unwritten;
+    }
+    if (!columns.empty()) {
+      const std::size_t before = variables.all.size();
+      std::vector<std::uint16_t> values;
+      for (std::size_t row = 0; row < table.rows(); ++row) {
+        const auto begin = table.values.begin() + static_cast<std::ptrdiff_t>(row * before);
+        values.insert(values.end(), begin, begin + static_cast<std::ptrdiff_t>(before));
+        for (const auto& column : columns) values.push_back(column[row]);
+      }
+      table.values = std::move(values);
+    }
+    if (step.phase == Phase::backward) tables_.backward.push_back(table);
+    tables_.time.push_back(std::move(table));
+  }
+
+  /// Whether a value lies after the step as it did before, whatever happens.
+  bool stays(const Variables& variables, const Table& table, const Result& result) const {
+    const auto& version = now_[result.value];
+    const std::size_t width = variables.all.size();
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      const std::vector<std::uint16_t> at(table.values.begin() + static_cast<std::ptrdiff_t>(row * width),
+                                          table.values.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+      const bool seen = !version.variable ||
+                        std::find(variables.all.begin(), variables.all.end(), *version.variable) != variables.all.end();
+      if (!seen || variables.look(version, at) != result.as[row]) return false;
+    }
+    return true;
+  }
+
+  /// The part of a reduction that grows with the bytes; it is at least that.
+  double least_reduction(const TensorInfo& info, const Placements& from, const Placements& to) const {
+    constexpr double kMany = 1e18;
+    double seconds = 0;
+    Placements now = from;
+    for (std::size_t axis = 0; axis < now.size(); ++axis) {
+      if (!now[axis].is_partial() || to[axis].is_partial() || space_.mesh_sizes[axis] == 1) continue;
+      const auto kind = to[axis].is_shard() ? Collective::reduce_scatter : Collective::all_reduce;
+      seconds += decisions_.model().collective(kind, axis, {kMany}).value / kMany *
+                 bytes_of_part(info, now, space_.mesh_sizes).value;
+      now[axis] = to[axis];
+    }
+    return seconds;
+  }
+
+  /// From here on the gradient lies as its parameter.
+  void finish(const Program::Step& step, std::size_t gradient) {
+    const auto& item = program_.values[gradient];
+    const auto parameter = *item.parameter;
+    Variables variables;
+    variables.take(now_[gradient]);
+    variables.take(now_[parameter]);
+    Table table{.variables = variables.all, .values = {}, .costs = {}};
+    std::vector<std::uint16_t> at(variables.all.size());
+    do {
+      const auto& from = decisions_.placements(variables.look(now_[gradient], at));
+      const auto& to = decisions_.placements(variables.look(now_[parameter], at));
+      table.values.insert(table.values.end(), at.begin(), at.end());
+      table.costs.push_back(step.times * least_reduction(item.info, from, to));
+    } while (advance(at, variables.sizes));
+    tables_.reduction.push_back(std::move(table));
+    now_[gradient] = now_[parameter];
+  }
+
+  const Program& program_;
+  const Space& space_;
+  Decisions& decisions_;
+  std::size_t& most_rows_;
+  std::vector<Version> now_;
+  std::vector<bool> unwritten_;
+  std::uint32_t next_ = 0;
+  StepTables tables_;
+};
+
+}  // namespace
+
+std::optional<StepTables> step_tables(const Program& program, const Space& space, Decisions& decisions,
+                                      std::size_t& most_rows) {
+  return Writer(program, space, decisions, most_rows).write();
+}
+
+}  // namespace lockstep::plan

@@ -1,0 +1,34 @@
+// What one rank does of an operator, given its parts of the tensors. Pure.
+#pragma once
+
+#include <lockstep/global/rules/op_call.h>
+#include <lockstep/plan/cost_model.h>
+
+#include <span>
+#include <vector>
+
+namespace lockstep::plan {
+
+/// Sizes of the largest part of a tensor.
+global::Sizes largest_part(const global::TensorInfo& info, const Placements& placements,
+                           std::span<const int> mesh_sizes);
+/// Its bytes.
+Bytes bytes_of_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes);
+
+/// Whether its outputs are other looks at the memory of its first input.
+bool is_view(const global::OpCall& call);
+
+/// `inputs` and `outputs` are the sizes of the parts, one for each of the call's.
+Work work_of(const global::OpCall& call, std::span<const global::Sizes> inputs, std::span<const global::Sizes> outputs);
+
+/// A collective that an operator makes by itself where its input is divided: a batch norm's statistics, the sum of a
+/// softmax along a divided dimension.
+struct InnerCollective {
+  Collective kind = Collective::all_reduce;
+  std::size_t axis = 0;
+  Bytes bytes{};
+};
+std::vector<InnerCollective> inner_collectives(const global::OpCall& call, std::span<const Placements> inputs,
+                                               std::span<const int> mesh_sizes);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,37 @@
+#include <lockstep/plan/explain.h>
+#include <lockstep/plan/search.h>
+
+#include "example_graphs.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+plan::Plan block_plan() {
+  return plan::search(test::gpt_step({.layers = 4}), {.name = "a <small> cluster", .nodes = 1, .devices_per_node = 4},
+                      {.mesh = std::vector<int>{2, 2}});
+}
+
+TEST(Explain, SaysWhatWasDecidedAndWhy) {
+  const auto text = plan::explain(block_plan());
+  for (const char* what : {"A step takes", "data_parallel", "zero3", "megatron", "auto", "blocks.*.fc1", "x4",
+                           "(without parameters)", "parameters", "next best way"}) {
+    EXPECT_NE(text.find(what), std::string::npos) << what << "\n" << text;
+  }
+}
+
+TEST(Explain, ThePageNeedsNothingElse) {
+  const auto page = plan::plan_html(block_plan(), "gpt & friends");
+  EXPECT_TRUE(page.starts_with("<!doctype html>"));
+  EXPECT_TRUE(page.ends_with("</html>\n"));
+  for (const char* what : {"http:", "https:", "<script", "src=", "@import", "<small>", "gpt & friends"}) {
+    EXPECT_EQ(page.find(what), std::string::npos) << what;
+  }
+  EXPECT_NE(page.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(page.find("a &lt;small&gt; cluster"), std::string::npos);
+  EXPECT_NE(page.find("blocks.*.fc1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,169 @@
+#include <lockstep/base/error.h>
+#include <lockstep/plan/patterns.h>
+#include <lockstep/plan/search.h>
+
+#include "example_graphs.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+namespace lockstep {
+namespace {
+
+using plan::Cluster;
+using plan::Plan;
+
+/// GPUs of ten years ago, eight in a node.
+Cluster gpus(int nodes) {
+  return {.name = "gpus",
+          .nodes = nodes,
+          .devices_per_node = 8,
+          .device = {.matmul = {6e13},
+                     .convolution = {4e13},
+                     .memory_bandwidth = {9e11},
+                     .memory = {3.2e10},
+                     .operator_overhead = {4e-6}},
+          .intra_node = {.bandwidth = {1.2e11}, .latency = {5e-6}},
+          .inter_node = {.bandwidth = {1.2e10}, .latency = {2e-5}},
+          .overlap = 0.9};
+}
+
+/// Two machines joined by a slow link.
+Cluster slow_link() {
+  return {.name = "1 Gbit/s",
+          .nodes = 2,
+          .devices_per_node = 1,
+          .device = {},
+          .intra_node = {},
+          .inter_node = {.bandwidth = {1.2e8}, .latency = {1e-4}},
+          .overlap = 0.7};
+}
+
+const plan::Alternative& alternative(const Plan& plan, const std::string& name) {
+  for (const auto& each : plan.alternatives) {
+    if (each.name == name) return each;
+  }
+  throw std::logic_error("no alternative " + name);
+}
+
+Placements lies(const Plan& plan, const std::string& parameter) {
+  const auto* found = find_placements(plan.parameters, parameter);
+  return found != nullptr ? *found : Placements(plan.mesh_sizes.size());
+}
+
+TEST(Search, IsNeverWorseThanTheAlternatives) {
+  for (const auto& mesh : {std::vector<int>{8}, std::vector<int>{2, 4}}) {
+    const auto plan = plan::search(test::mlp_step(64, {512, 2048, 2048, 10}), gpus(1), {.mesh = mesh});
+    for (const auto& each : plan.alternatives) {
+      if (!each.fits) continue;
+      EXPECT_LE(plan.prediction.cost.value, each.cost.value * (1 + 1e-6)) << each.name;
+    }
+    EXPECT_LE(plan.lower_bound.value, plan.prediction.cost.value);
+  }
+}
+
+TEST(Search, FindsAtLeastMegatronForABlockThatDataParallelCannotHold) {
+  const test::GptSizes block{.batch = 8, .length = 512, .width = 4096, .heads = 32, .layers = 1, .vocabulary = 4096};
+  auto cluster = gpus(1);
+  cluster.device.memory = {2.2e9};
+  const auto plan = plan::search(test::gpt_step(block), cluster, {.mesh = std::vector<int>{8}});
+  const auto& megatron = alternative(plan, "megatron");
+  EXPECT_FALSE(alternative(plan, "data_parallel").fits);
+  EXPECT_TRUE(megatron.fits);
+  EXPECT_LE(plan.prediction.cost.value, megatron.cost.value * (1 + 1e-6));
+}
+
+TEST(Search, MegatronsPatternIsFoundByFollowingActivations) {
+  const auto program = plan::compile(test::gpt_step({.layers = 2}));
+  const auto along = plan::megatron_axis(program, 4);
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    const auto& name = program.values[program.parameters[i]].name;
+    Placement wanted = Replicate();
+    for (const std::string rows : {"query.", "key.", "value.", "fc1.", "head.", "token."}) {
+      if (name.find(rows) != std::string::npos) wanted = Shard(0);
+    }
+    if (name.ends_with("output.weight") || name.ends_with("fc2.weight")) wanted = Shard(1);
+    EXPECT_EQ(along[i], wanted) << name;
+  }
+}
+
+TEST(Search, FindsMegatronsPlanWhereTheBatchIsOne) {
+  // One long sentence: there is no batch to divide, so layers are.
+  const auto plan =
+      plan::search(test::block_step({.batch = 1, .length = 1024, .width = 4096, .heads = 32, .layers = 1}), gpus(1),
+                   {.mesh = std::vector<int>{8}});
+  EXPECT_LE(plan.prediction.cost.value, alternative(plan, "megatron").cost.value * (1 + 1e-6));
+  EXPECT_LT(plan.prediction.cost.value, 0.7 * alternative(plan, "data_parallel").cost.value);
+  EXPECT_EQ(lies(plan, "blocks.0.fc1.weight"), Placements{Shard(0)});
+  EXPECT_EQ(lies(plan, "blocks.0.fc2.weight"), Placements{Shard(1)});
+  EXPECT_EQ(lies(plan, "blocks.0.attention.query.weight"), Placements{Shard(0)});
+  EXPECT_EQ(lies(plan, "blocks.0.attention.output.weight"), Placements{Shard(1)});
+}
+
+TEST(Search, ConvolutionsStayDataParallelAndWideLayersAreSplit) {
+  const auto plan = plan::search(test::vgg_step(64, 32, {32, 64, 64}, {4096, 4096, 10}), slow_link());
+  EXPECT_EQ(plan.mesh_names, std::vector<std::string>{"data"});
+  for (const std::string conv : {"conv1", "conv2", "conv3"})
+    EXPECT_EQ(lies(plan, conv + ".weight"), Placements{Replicate()}) << conv;
+  EXPECT_TRUE(lies(plan, "fc1.weight")[0].is_shard());
+  EXPECT_TRUE(lies(plan, "fc2.weight")[0].is_shard());
+  EXPECT_LT(plan.prediction.cost.value, 0.5 * alternative(plan, "data_parallel").cost.value);
+}
+
+TEST(Search, MemoryIsALimit) {
+  const auto graph = test::mlp_step(16, {4096, 4096, 4096, 4096});
+  auto cluster = gpus(1);
+  cluster.device.memory = {2.5e8};  // parameters, gradients and momentum are 600 MB
+  const auto plan = plan::search(graph, cluster);
+  EXPECT_LE(plan.prediction.memory.total().value, 2.5e8);
+  EXPECT_FALSE(alternative(plan, "data_parallel").fits);
+  cluster.device.memory = {3e7};
+  try {
+    plan::search(graph, cluster);
+    FAIL() << "an eighth of 600 MB does not fit 30 MB";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_NE(std::string(error.what()).find("devices of this kind would do"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Search, WhatTheUserPlacedStays) {
+  const auto graph = test::mlp_step(64, {512, 2048, 2048, 10});
+  const plan::SearchOptions options{
+      .mesh = std::vector<int>{2, 4},
+      .constraints = {.parameters = {{"fc2.weight", {Replicate(), Shard(1)}}}, .inputs = {}}};
+  const auto plan = plan::search(graph, gpus(1), options);
+  EXPECT_EQ(lies(plan, "fc2.weight"), (Placements{Replicate(), Shard(1)}));
+}
+
+TEST(Search, MeshesThatAreNotTheClusterAreRefused) {
+  EXPECT_THROW(plan::search(test::mlp_step(8, {8, 8}), gpus(1), {.mesh = std::vector<int>{2, 2}}), Error);
+  EXPECT_THROW(plan::search(test::mlp_step(8, {8, 8}), gpus(1), {.mesh = std::vector<int>{8}, .compare = {"pipeline"}}),
+               Error);
+}
+
+TEST(Search, TheSameQuestionHasTheSameAnswer) {
+  const auto graph = test::gpt_step({.layers = 5});
+  const auto once = plan::search(graph, gpus(1));
+  const auto again = plan::search(graph, gpus(1));
+  EXPECT_EQ(plan::plan_hash(once), plan::plan_hash(again));
+  EXPECT_EQ(once.prediction.cost.value, again.prediction.cost.value);
+}
+
+TEST(Search, NinetySixLayersOnAThousandDevices) {
+  const test::GptSizes sizes{
+      .batch = 128, .length = 1024, .width = 4096, .heads = 32, .layers = 96, .vocabulary = 50304};
+  const auto graph = test::gpt_step(sizes);
+  const auto plan = plan::search(graph, gpus(128), {.mesh = std::vector<int>{8, 8, 16}});
+  std::cout << graph.nodes.size() << " operators planned on 8x8x16 in " << plan.search_time.value << " s; a step takes "
+            << plan.prediction.cost.value << " s and " << plan.prediction.memory.total().value / 1e9
+            << " GB; data parallel " << alternative(plan, "data_parallel").memory.value / 1e9 << " GB\n";
+  EXPECT_LE(plan.prediction.memory.total().value, 3.2e10);
+  EXPECT_FALSE(alternative(plan, "data_parallel").fits);
+  EXPECT_EQ(lies(plan, "blocks.7.fc1.weight"), lies(plan, "blocks.80.fc1.weight"))
+      << "repeated layers are decided once";
+}
+
+}  // namespace
+}  // namespace lockstep
