@@ -153,7 +153,7 @@ TEST(Search, TheSameQuestionHasTheSameAnswer) {
 
 TEST(Search, NinetySixLayersOnAThousandDevices) {
   const test::GptSizes sizes{
-      .batch = 128, .length = 1024, .width = 4096, .heads = 32, .layers = 96, .vocabulary = 50304};
+      .batch = 64, .length = 1024, .width = 4096, .heads = 32, .layers = 96, .vocabulary = 50304};
   const auto graph = test::gpt_step(sizes);
   const auto plan = plan::search(graph, gpus(128), {.mesh = std::vector<int>{8, 8, 16}});
   std::cout << graph.nodes.size() << " operators planned on 8x8x16 in " << plan.search_time.value << " s; a step takes "
