@@ -8,6 +8,9 @@
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/local/local_call.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -46,23 +49,34 @@ std::vector<std::optional<Placements>> wanted_outputs(const OpInfo& info, const 
   return wanted;
 }
 
+/// "[Shard(0)], a number".
+std::string said_placements(const std::vector<TensorArgument>& inputs) {
+  std::vector<std::string> all;
+  for (const auto& each : inputs) {
+    if (!each.tensor.defined()) continue;
+    all.push_back(is_global(each.tensor) ? to_string(state_of(each.tensor).sharding->placements) : "a number");
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+/// Once for each operator and way in which its inputs lie.
 void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>& inputs) {
   const bool costs = std::any_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
     return is_global(each.tensor) && !state_of(each.tensor).sharding->replicated;
   });
   if (!costs) return;
+  const auto lying = said_placements(inputs);
   if (strict()) {
     fail(ErrorKind::unsupported, "global view",
-         "{} has no sharding rule and would gather its inputs on every rank, which strict mode forbids; redistribute "
-         "them to "
-         "Replicate() first, or turn strict mode off",
-         info.shown);
+         "{} of {} has no sharding rule and would gather its inputs on every rank, which strict mode forbids; "
+         "redistribute them to Replicate() first, or turn strict mode off",
+         info.shown, lying);
   }
   static std::mutex mutex;
   static std::set<std::string> told;
   const std::lock_guard lock(mutex);
-  if (told.insert(info.name).second) {
-    log_warning("{} has no sharding rule: its inputs are gathered on every rank (said once)", info.shown);
+  if (told.insert(fmt::format("{} of {}", info.shown, lying)).second) {
+    log_warning("{} of {} has no sharding rule: its inputs are gathered on every rank (said once)", info.shown, lying);
   }
 }
 
