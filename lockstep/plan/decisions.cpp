@@ -4,6 +4,7 @@
 #include <lockstep/plan/decisions.h>
 #include <lockstep/plan/work.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -97,15 +98,34 @@ const Decision& Decisions::decide(std::uint32_t op, std::span<const PlacedAs> in
   return decisions_.emplace(std::move(key), make(op, inputs, wanted)).first->second;
 }
 
-Decision Decisions::make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted) {
+/// Axes of equally many ranks have the same.
+std::span<const std::vector<global::Signature>* const> Decisions::candidates(std::uint32_t op) {
+  if (candidates_.empty()) candidates_.resize(program_.operators.size());
+  auto& by_axis = candidates_[op];
+  if (!by_axis.empty()) return by_axis;
   const auto& [call, rule, view, unwritten] = program_.operators[op];
+  int all_ranks = 1;
+  for (const int ranks : mesh_sizes_) all_ranks *= ranks;
+  for (std::size_t axis = 0; axis < mesh_sizes_.size(); ++axis) {
+    const auto same = std::find(mesh_sizes_.begin(), mesh_sizes_.end(), mesh_sizes_[axis]) - mesh_sizes_.begin();
+    if (static_cast<std::size_t>(same) < axis) {
+      by_axis.push_back(by_axis[static_cast<std::size_t>(same)]);
+    } else {
+      by_axis.push_back(&signatures_.emplace_back(global::candidates_of(rule, call, mesh_sizes_[axis], all_ranks)));
+    }
+  }
+  return by_axis;
+}
+
+Decision Decisions::make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted) {
+  const auto& call = program_.operators[op].call;
   std::vector<Placements> now;
   for (const auto each : inputs) now.push_back(placements(each));
   std::vector<std::optional<Placements>> asked;
   for (const auto each : wanted) {
     asked.push_back(each == kNotWanted ? std::nullopt : std::optional(placements(each)));
   }
-  const auto choice = global::choose(rule, call, now, asked, mesh_sizes_);
+  const auto choice = global::choose_among(candidates(op), call, now, asked, mesh_sizes_);
 
   Decision decision;
   std::vector<global::Sizes> input_parts;

@@ -50,6 +50,7 @@ class Decisions {
   const Placements& placements(PlacedAs number) const { return known_[number]; }
   std::span<const int> mesh_sizes() const { return mesh_sizes_; }
   const CostModel& model() const { return model_; }
+  std::size_t made() const { return decisions_.size(); }
 
   /// As choose() decides it, which is what runs. `wanted[i]`: how what output i is written to lies, kNotWanted where it
   /// is a tensor of its own. The reference lasts as long as this.
@@ -59,6 +60,7 @@ class Decisions {
   Seconds redistribution(const TensorInfo& info, const Placements& from, const Placements& to, Traffic& traffic) const;
 
  private:
+  std::span<const std::vector<global::Signature>* const> candidates(std::uint32_t op);
   Decision make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
 
   const Program& program_;
@@ -68,6 +70,8 @@ class Decisions {
   std::unordered_map<std::string, PlacedAs> numbers_;
   std::unordered_map<std::u16string, Decision> decisions_;
   std::u16string key_;
+  std::vector<std::vector<const std::vector<global::Signature>*>> candidates_;  ///< by operator and axis
+  std::deque<std::vector<global::Signature>> signatures_;
 };
 
 }  // namespace lockstep::plan

@@ -40,7 +40,7 @@ class Proof {
         best_score_(score_of(known.prediction, decisions.model())) {}
 
   std::optional<ExactResult> run() {
-    auto tables = step_tables(program_, space_, decisions_, budget_.rows);
+    auto tables = step_tables(program_, space_, decisions_, budget_.rows, budget_.decisions);
     if (!tables) return std::nullopt;
     tables_ = std::move(*tables);
     if (!choose_multipliers()) return std::nullopt;

@@ -10,8 +10,9 @@ namespace lockstep::plan {
 
 /// How much an exact search may do.
 struct ExactBudget {
-  std::size_t rows = 2'000'000;   ///< of tables
-  std::size_t problems = 20'000;  ///< that are solved
+  std::size_t rows = 2'000'000;    ///< of tables
+  std::size_t decisions = 50'000;  ///< of operators, that nobody asked for before
+  std::size_t problems = 20'000;   ///< that are solved
 };
 
 struct ExactResult {

@@ -85,7 +85,7 @@ class Climb {
     score_ = score_of(best_.prediction, decisions_.model());
   }
 
-  Improved run() && {
+  Improved run(Layers layers) && {
     const auto groups = module_groups(program_);
     const auto kinds = kinds_of(program_, groups);
     bool better = true;
@@ -93,7 +93,8 @@ class Climb {
       better = change_inputs();
       better = change_each(kinds) || better;
       better = change_pairs(kinds) || better;
-      if (!better && kinds.size() != groups.size()) better = change_each(groups);
+      if (better || layers == Layers::alike) continue;
+      if (kinds.size() != groups.size()) better = change_each(groups);
       if (!better) better = change_parameters();
     }
     return std::move(best_);
@@ -229,9 +230,9 @@ std::vector<Assignment> other_ways(const Program& program, const Space& space, D
   return ways;
 }
 
-Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start,
+Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start, Layers layers,
                  std::size_t& budget) {
-  return Climb(program, space, decisions, std::move(start), budget).run();
+  return Climb(program, space, decisions, std::move(start), budget).run(layers);
 }
 
 }  // namespace lockstep::plan

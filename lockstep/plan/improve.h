@@ -33,9 +33,12 @@ struct Improved {
   Prediction prediction;
 };
 
+/// Whether modules that differ in their numbers only may become different.
+enum class Layers { each, alike };
+
 /// Changes modules, equal modules of all layers together, neighbours, and the inputs, until nothing helps or `budget`
 /// operators were looked at, which is taken from it.
-Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start,
+Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start, Layers layers,
                  std::size_t& budget);
 
 }  // namespace lockstep::plan

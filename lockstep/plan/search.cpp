@@ -142,11 +142,13 @@ class Planner {
                      [](const Found& a, const Found& b) { return is_better(a.score, b.score); });
     std::vector<const OnMesh*> chosen;
     const auto starts = found_;
+    const auto layers = folded_.layers_left_out > 0 ? Layers::alike : Layers::each;
     for (const auto& start : starts) {
       const bool known = std::find(chosen.begin(), chosen.end(), start.mesh) != chosen.end();
       if (!known && chosen.size() == kMeshesToImprove) continue;
       if (!known) chosen.push_back(start.mesh);
-      auto better = improve(folded_.program, start.mesh->space, start.mesh->decisions, start.assignment, budget_);
+      auto better =
+          improve(folded_.program, start.mesh->space, start.mesh->decisions, start.assignment, layers, budget_);
       add(*start.mesh, std::move(better.assignment), std::move(better.prediction));
     }
   }

@@ -18,8 +18,8 @@ struct SearchOptions {
   std::size_t most_axes = 3;               ///< of meshes that are tried
   Constraints constraints{};               ///< with placements for as many axes as the mesh has
   std::vector<std::string> compare{"data_parallel", "zero3", "megatron"};  ///< alternatives to show
-  std::size_t budget = 3'000'000;  ///< operators looked at while improving; more finds more, and takes longer
-  ExactBudget exact{.rows = 400'000, .problems = 200};  ///< for the exact search on the best mesh
+  std::size_t budget = 1'500'000;  ///< operators looked at while improving; more finds more, and takes longer
+  ExactBudget exact{.rows = 400'000, .decisions = 4'000, .problems = 200};  ///< for the exact search on the best mesh
 };
 
 /// The fastest plan found that fits the memory of the cluster's devices; never slower than data parallel where that

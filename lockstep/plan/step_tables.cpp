@@ -38,11 +38,12 @@ std::vector<Placements> all_options(const TensorInfo& info, const std::vector<st
 
 class Writer {
  public:
-  Writer(const Program& program, const Space& space, Decisions& decisions, std::size_t& most_rows)
+  Writer(const Program& program, const Space& space, Decisions& decisions, std::size_t& most_rows, std::size_t most_new)
       : program_(program),
         space_(space),
         decisions_(decisions),
         most_rows_(most_rows),
+        most_made_(decisions.made() + most_new),
         now_(program.values.size()),
         unwritten_(program.values.size()) {
     begin_parameters();
@@ -162,7 +163,7 @@ class Writer {
     Table table{.variables = variables.all, .values = {}, .costs = {}};
     std::vector<std::uint16_t> at(variables.all.size());
     do {
-      if (most_rows_ == 0) return false;
+      if (most_rows_ == 0 || decisions_.made() > most_made_) return false;
       --most_rows_;
       const auto& decision = ask(step, variables, at);
       table.values.insert(table.values.end(), at.begin(), at.end());
@@ -282,6 +283,7 @@ class Writer {
   const Space& space_;
   Decisions& decisions_;
   std::size_t& most_rows_;
+  std::size_t most_made_;
   std::vector<Version> now_;
   std::vector<bool> unwritten_;
   std::uint32_t next_ = 0;
@@ -291,8 +293,8 @@ class Writer {
 }  // namespace
 
 std::optional<StepTables> step_tables(const Program& program, const Space& space, Decisions& decisions,
-                                      std::size_t& most_rows) {
-  return Writer(program, space, decisions, most_rows).write();
+                                      std::size_t& most_rows, std::size_t most_new) {
+  return Writer(program, space, decisions, most_rows, most_new).write();
 }
 
 }  // namespace lockstep::plan

@@ -27,8 +27,9 @@ struct StepTables {
   std::vector<DecisionVariable> decisions;
 };
 
-/// nullopt when that takes more than `most_rows` rows, which are taken from it.
+/// nullopt when that takes more than `most_rows` rows, which are taken from it, or more than `most_new` decisions that
+/// nobody asked for before.
 std::optional<StepTables> step_tables(const Program& program, const Space& space, Decisions& decisions,
-                                      std::size_t& most_rows);
+                                      std::size_t& most_rows, std::size_t most_new);
 
 }  // namespace lockstep::plan

@@ -125,7 +125,8 @@ void compare(unsigned seed, const std::vector<int>& mesh, bool short_of_memory, 
   const auto space = make_space(program, mesh, {});
   const auto start = start_of(program, space, decisions);
   const Improved known{.assignment = start, .prediction = simulate(program, decisions, start)};
-  const auto exact = search_exactly(program, space, decisions, known, {.rows = 50'000'000, .problems = 100'000});
+  const auto exact = search_exactly(program, space, decisions, known,
+                                    {.rows = 50'000'000, .decisions = 1'000'000, .problems = 100'000});
   ASSERT_TRUE(exact) << "seed " << seed;
   BruteForce brute(program, space, decisions);
   const auto found = score_of(exact->best ? exact->best->prediction : known.prediction, model);
@@ -203,7 +204,7 @@ TEST(Exact, GivesUpInsteadOfTakingForever) {
   const auto space = make_space(program, {2, 2, 2}, {});
   const auto start = start_of(program, space, decisions);
   const Improved known{.assignment = start, .prediction = simulate(program, decisions, start)};
-  EXPECT_FALSE(search_exactly(program, space, decisions, known, {.rows = 100, .problems = 10}));
+  EXPECT_FALSE(search_exactly(program, space, decisions, known, {.rows = 100, .decisions = 1'000, .problems = 10}));
 }
 
 }  // namespace

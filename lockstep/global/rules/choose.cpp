@@ -37,27 +37,43 @@ double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t a
 
 }  // namespace
 
+std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, int all_ranks) {
+  call.ranks = ranks;
+  call.all_ranks = all_ranks;
+  std::vector<Signature> candidates{replicated(call)};
+  if (rule) {
+    for (auto& each : rule->signatures(call)) candidates.push_back(std::move(each));
+  }
+  return candidates;
+}
+
 Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes) {
+  int all_ranks = 1;
+  for (const int ranks : mesh_sizes) all_ranks *= ranks;
+  std::vector<std::vector<Signature>> candidates;
+  for (const int ranks : mesh_sizes) candidates.push_back(candidates_of(rule, call, ranks, all_ranks));
+  std::vector<const std::vector<Signature>*> by_axis;
+  for (const auto& each : candidates) by_axis.push_back(&each);
+  return choose_among(by_axis, call, now, wanted, mesh_sizes);
+}
+
+Choice choose_among(std::span<const std::vector<Signature>* const> candidates, const OpCall& call,
+                    const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
+                    std::span<const int> mesh_sizes) {
   Choice choice{.inputs = now,
                 .outputs = std::vector<Placements>(call.outputs.size(), Placements(mesh_sizes.size())),
                 .bytes = 0};
-  call.all_ranks = 1;
-  for (const int ranks : mesh_sizes) call.all_ranks *= ranks;
   for (std::size_t axis = 0; axis < mesh_sizes.size(); ++axis) {
-    call.ranks = mesh_sizes[axis];
-    std::vector<Signature> candidates{replicated(call)};
-    if (rule) {
-      for (auto& each : rule->signatures(call)) candidates.push_back(std::move(each));
-    }
+    const int ranks = mesh_sizes[axis];
     const Signature* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
-    for (const auto& candidate : candidates) {
+    for (const auto& candidate : *candidates[axis]) {
       double cost = 0;
       for (std::size_t i = 0; i < call.tensors.size(); ++i) {
         if (!call.tensors[i].defined) continue;
         cost += cost_of_input(call.tensors[i], now[i][axis], candidate.inputs[i],
-                              bytes_beside(call.tensors[i], now[i], axis, mesh_sizes), call.ranks);
+                              bytes_beside(call.tensors[i], now[i], axis, mesh_sizes), ranks);
       }
       // What is overwritten stays where it is when nothing else decides.
       if (call.in_place && !candidate.inputs[0] && candidate.outputs[0] != now[0][axis])
@@ -65,7 +81,7 @@ Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
       for (std::size_t i = 0; i < call.outputs.size(); ++i) {
         if (i >= wanted.size() || !wanted[i]) continue;
         cost += cost_of_output(candidate.outputs[i], (*wanted[i])[axis],
-                               bytes_beside(call.outputs[i], *wanted[i], axis, mesh_sizes), call.ranks);
+                               bytes_beside(call.outputs[i], *wanted[i], axis, mesh_sizes), ranks);
       }
       if (cost < least) {
         least = cost;

@@ -22,4 +22,12 @@ struct Choice {
 Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes);
 
+/// What choose() chooses from along an axis of `ranks` ranks of a mesh of `all_ranks`: depends on nothing else.
+std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, int all_ranks);
+
+/// The same for who asks often: `candidates[axis]` are candidates_of() that axis.
+Choice choose_among(std::span<const std::vector<Signature>* const> candidates, const OpCall& call,
+                    const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
+                    std::span<const int> mesh_sizes);
+
 }  // namespace lockstep::global
