@@ -1,20 +1,15 @@
 #!/bin/bash
-# A job without MPI whose scheduler may die: it keeps what it knows in MS_RECOVERY_PATH, and takes its workers back when
-# it is started again with the same variables. Workers have names, by which they get their old rank.
+# A job without MPI that survives the death of its workers and of its scheduler: whoever dies is started again, with the
+# same name, and training goes on where it was. See docs/recovery.md.
 #
 #   MS_RECOVERY_PATH=/path/state bash run_gpu_cluster_recovery.sh DATA_PATH CONFIG [KEY=VALUE ...]
 #
-# When the scheduler has died, start it again in ./device, and training will not have noticed:
-#
-#   MS_ENABLE_RECOVERY=1 MS_RECOVERY_PATH=/path/state MS_WORKER_NUM=8 MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=6667 \
-#       MS_ROLE=MS_SCHED MS_NODE_ID=sched lockstep train --config CONFIG
-#
-# When a worker has died, all workers end with an error; started again in the same way, with the scheduler still there,
-# they go on from their newest checkpoint.
+# Try it: kill -9 some of the processes. Logs are in ./device.
 export DATA_PATH=$(realpath "$1")
 CONFIG=$(realpath "$2")
 export MS_ENABLE_RECOVERY=1
 export MS_RECOVERY_PATH=$(realpath -m "${MS_RECOVERY_PATH:-recovery}")
+RESTARTS=${RESTARTS:-10}                             # of each process, before this gives up
 
 rm -rf device
 mkdir device
@@ -26,12 +21,25 @@ export MS_SCHED_HOST=${MS_SCHED_HOST:-127.0.0.1}     # the scheduler's address
 export MS_SCHED_PORT=${MS_SCHED_PORT:-6667}          # the scheduler's port
 command=(lockstep train --config "$CONFIG" "data.root=$DATA_PATH" "${@:3}")
 
+# Starts the command again each time that it fails: 0 once it has ended well. What is wrong with the command line, the
+# configuration or the environment (2) is wrong the next time, too.
+keep_running() {
+    local status=1
+    for ((start = 0; start <= RESTARTS; start++)); do
+        "${command[@]}"
+        status=$?
+        if ((status == 0 || status == 2)); then break; fi
+        echo "$MS_NODE_ID ended with $status" >>../device/restarts.log
+    done
+    return $status
+}
+
 # The scheduler.
-MS_ROLE=MS_SCHED MS_NODE_ID=sched "${command[@]}" >scheduler.log 2>&1 &
+MS_ROLE=MS_SCHED MS_NODE_ID=sched keep_running >scheduler.log 2>&1 &
 
 # The workers, each with a name of its own.
 for ((i = 0; i < MS_WORKER_NUM; i++)); do
-    MS_ROLE=MS_WORKER MS_NODE_ID=worker_$i "${command[@]}" >worker_$i.log 2>&1 &
+    MS_ROLE=MS_WORKER MS_NODE_ID=worker_$i keep_running >worker_$i.log 2>&1 &
 done
 
 status=0

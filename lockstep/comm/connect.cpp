@@ -6,6 +6,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
+#include <lockstep/comm/join.h>
 #include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>
@@ -41,11 +42,8 @@ void count_local_ranks(World& world, const detail::Membership& everyone) {
 
 }  // namespace
 
-Group connect(const World& start, const GroupOptions& options) {
-  check_world(start);
+Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, const GroupOptions& settings) {
   const auto environment = current_environment();
-  const auto settings = detail::with_environment(options, environment);
-  auto [world, seat] = detail::meet_scheduler(start, settings, environment);
   auto address = address_of_this_host(world, seat.get(), environment);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
@@ -67,6 +65,16 @@ Group connect(const World& start, const GroupOptions& options) {
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
   return Group(std::move(group));
+}
+
+Group connect(const World& start, const GroupOptions& options) {
+  check_world(start);
+  const auto environment = current_environment();
+  const auto settings = detail::with_environment(options, environment);
+  auto [world, seat] = detail::meet_scheduler(start, settings, environment);
+  if (!seat || !seat->recovers()) return detail::join(world, std::move(seat), settings);
+  if (auto group = detail::join_with_recovery(world, seat, settings)) return *group;
+  fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");
 }
 
 Group init(const GroupOptions& options) { return connect(detect_world(), options); }

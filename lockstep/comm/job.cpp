@@ -36,8 +36,9 @@ Fault decode_fault(const std::string& text) {
 }  // namespace
 
 Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
-         std::unique_ptr<scheduler::Seat> seat)
+         std::shared_ptr<scheduler::Seat> seat)
     : seat_(std::move(seat)),
+      generation_(seat_ ? seat_->place().generation : 0),
       world_(std::move(world)),
       options_(std::move(options)),
       store_(std::move(store)),
@@ -46,8 +47,8 @@ Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankI
       peers_(roster_, world_.rank) {}
 
 Job::~Job() {
-  if (seat_ && std::uncaught_exceptions() > 0) seat_->leave(false, "an exception ended its training");
-  if (failed_ && store_.held_here) linger();
+  // With recovery the others are told by the scheduler, and wait for this rank to come again.
+  if (failed_ && store_.held_here && !recovers()) linger();
 }
 
 void Job::enlist(const std::weak_ptr<GroupImpl>& group) {
@@ -89,7 +90,7 @@ void Job::complete_step(std::int64_t step) noexcept {
 }
 
 Fault Job::publish(const Fault& fault) noexcept {
-  if (seat_) seat_->leave(false, fault.reason);
+  if (seat_ && (fault.aborted || !recovers())) seat_->leave(false, fault.reason);
   if (world_.size == 1) return fault;
   const bool first = !failed_.exchange(true);
   try {
@@ -126,9 +127,11 @@ std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bo
   for (const int rank : peers_.ended()) {
     if (std::count(waited_for.begin(), waited_for.end(), rank) != 0) ended.push_back(describe(rank_info(rank)));
   }
-  if (ended.empty()) return std::nullopt;
+  if (ended.empty()) return word_of_scheduler();
   return fmt::format("{} ended", fmt::join(ended, ", "));
 }
+
+std::optional<std::string> Job::word_of_scheduler() const { return seat_ ? seat_->broken(generation_) : std::nullopt; }
 
 std::string Job::store_is_gone() const {
   const auto holder = world_.store_is_external ? "the launcher" : describe(rank_info(0));

@@ -34,7 +34,7 @@ class Job {
  public:
   /// `seat`: in a job with a scheduler, else nullptr.
   Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
-      std::unique_ptr<scheduler::Seat> seat);
+      std::shared_ptr<scheduler::Seat> seat);
   /// Where the store lives here and the job failed, waits up to 2 s until the others have read why.
   ~Job();
   Job(const Job&) = delete;
@@ -46,6 +46,8 @@ class Job {
   const std::vector<RankInfo>& roster() const { return roster_; }
   const RankInfo& rank_info(int world_rank) const { return roster_.at(static_cast<std::size_t>(world_rank)); }
   const std::string& bind_address() const { return bind_address_; }
+  /// nullptr without a scheduler.
+  const std::shared_ptr<scheduler::Seat>& seat() const { return seat_; }
   /// Of this process: it belongs to the job that gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
 
@@ -87,6 +89,8 @@ class Job {
   std::optional<Fault> read_fault();
   std::optional<std::string> fault_elsewhere();
   std::optional<std::string> cause_now(const std::vector<int>& waited_for, bool store_answers);
+  std::optional<std::string> word_of_scheduler() const;
+  bool recovers() const { return seat_ && seat_->recovers(); }
   std::string store_is_gone() const;
   std::string with_store_gone(const std::string& cause) const;
   bool store_answers() noexcept;
@@ -94,7 +98,8 @@ class Job {
   void linger() noexcept;
   bool everybody_knows();
 
-  std::unique_ptr<scheduler::Seat> seat_;  ///< the last to go
+  std::shared_ptr<scheduler::Seat> seat_;  ///< the last to go, unless there is a next generation
+  std::int64_t generation_ = 0;            ///< under a scheduler
   World world_;
   GroupOptions options_;
   OpenedStore store_;

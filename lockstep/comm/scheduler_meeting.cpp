@@ -20,6 +20,7 @@ scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono
   options.secret = scheduler::read_secret(settings);
   options.tls = scheduler::make_client_tls(settings);
   options.start_timeout = start_timeout;
+  options.recovers = settings.recovery;
   options.silence = scheduler::milliseconds_of(settings.node_timeout_s);
   return options;
 }
@@ -29,16 +30,19 @@ scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono
 Attendance meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment) {
   if (world.meeting != Meeting::scheduler) return {world, nullptr};
   const auto settings = find_cluster(environment, options.cluster, ClusterRole::worker);
-  auto seat = std::make_unique<scheduler::Seat>(seat_options(*settings, options.start_timeout));
-  const auto& place = seat->place();
-  World met = world;
-  met.rank = place.rank;
-  met.size = place.size;
-  met.local_rank = place.local_rank;
-  met.local_size = place.local_size;
-  met.store_prefix = "/" + place.store_key;
+  auto seat = std::make_shared<scheduler::Seat>(seat_options(*settings, options.start_timeout));
+  World met = at_place(world, seat->place());
   if (met.host.empty()) met.host = lockstep::host_name().value_or("");
   return {std::move(met), std::move(seat)};
+}
+
+World at_place(World world, const scheduler::Seated& place) {
+  world.rank = place.rank;
+  world.size = place.size;
+  world.local_rank = place.local_rank;
+  world.local_size = place.local_size;
+  world.store_prefix = "/" + place.store_key;
+  return world;
 }
 
 }  // namespace lockstep::detail

@@ -3,6 +3,7 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/seat.h>
 
 #include <memory>
@@ -11,11 +12,14 @@ namespace lockstep::detail {
 
 struct Attendance {
   World world;
-  std::unique_ptr<scheduler::Seat> seat;  ///< nullptr without a scheduler
+  std::shared_ptr<scheduler::Seat> seat;  ///< nullptr without a scheduler
 };
 
 /// With Meeting::scheduler, the world with its rank, once all workers are there; any other world as it is. Errors:
 /// those of find_cluster(), of its files, and of Seat.
 Attendance meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment);
+
+/// `world` with that rank, which meets the others of its generation.
+World at_place(World world, const scheduler::Seated& place);
 
 }  // namespace lockstep::detail

@@ -125,6 +125,10 @@ void Desk::welcome(Session& session, const Admission& admission, Time now) {
     const auto old = workers_.find(before->connection);
     if (old != workers_.end()) close(*old->second, "another connection took its place");
   }
+  // What the others compute with it will not end.
+  if (before != nullptr && admission.verdict == Verdict::welcome && before->phase == Phase::running) {
+    tell_lost(*before, "another process took its place", true);
+  }
   enter(roll_, *session.asking, admission, now);
   changed_ = true;
   session.asking.reset();
@@ -174,11 +178,24 @@ void Desk::take(Session& session, const Beat& beat, Time /*now*/) {
   if (beat.step) member.step = beat.step;
 }
 
-void Desk::take(Session& session, const Agree& agree, Time /*now*/) {
+void Desk::take(Session& session, const Again& again, Time now) {
   Member& member = member_of(session);
-  if (agree.generation != roll_.generation) return;
-  member.agreed_step = agree.step;
-  if (const auto step = agreed_step(roll_)) tell_running(Agreed{roll_.generation, *step});
+  const auto dismiss = [&](bool ok, const std::string& reason) {
+    post(session, Ended{ok, reason});
+    close_politely(session);
+  };
+  if (!roll_.recovery) return dismiss(false, "this scheduler was started without MS_ENABLE_RECOVERY=1");
+  if (const auto complete = find_completion(roll_)) {
+    note_leave(roll_, member, {true, ""}, now);
+    changed_ = true;
+    return dismiss(true, *complete);
+  }
+  if (!note_again(roll_, member, again, now)) return;
+  changed_ = true;
+  log_warning("{} cannot go on in generation {}, and waits for the next: {}", describe(member), again.generation,
+              again.reason);
+  tell_lost(member, again.reason, true);
+  seat(now);
 }
 
 void Desk::take(Session& session, const Leave& leave, Time now) {
@@ -189,7 +206,7 @@ void Desk::take(Session& session, const Leave& leave, Time now) {
     log_info("{} is done", describe(member));
   } else {
     log_warning("{} failed: {}", describe(member), leave.error);
-    tell_lost(member, leave.error);
+    tell_lost(member, leave.error, true);
   }
   close_politely(session);
 }
@@ -203,11 +220,11 @@ void Desk::forget(Session& session, const std::string& reason, Time now) {
   if (!what) return;
   changed_ = true;
   log_warning("{}", *what);
-  if (was_running) tell_lost(*lost, reason);
+  if (was_running) tell_lost(*lost, reason, !session.close_reason.empty());
 }
 
-void Desk::tell_lost(const Member& member, const std::string& reason) {
-  tell_running(Lost{member.node_id, member.rank.value_or(0), reason});
+void Desk::tell_lost(const Member& member, const std::string& reason, bool certain) {
+  tell_running(Lost{roll_.generation, member.node_id, member.rank.value_or(0), reason, certain});
 }
 
 void Desk::tell_running(const FromScheduler& message) {
@@ -223,6 +240,18 @@ void Desk::decide_pending(Time now) {
     if (session->asking) asking.push_back(session);
   }
   for (const auto& session : asking) decide(*session, now);
+}
+
+// It answers with where it hangs (Leave), and ends; its place is free then.
+void Desk::expel_hanging(Time now) {
+  for (const auto connection : find_hanging(roll_, now)) {
+    const auto found = workers_.find(connection);
+    if (found == workers_.end() || std::exchange(found->second->expelled, true)) continue;
+    const Member& member = *find_connection(roll_, connection);
+    log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on", describe(member),
+                std::chrono::duration<double>(now - *roll_.broken).count());
+    post(*found->second, Ended{false, "this worker hangs, and another is to take its place"});
+  }
 }
 
 void Desk::tell_waiting(Time now) {
@@ -243,6 +272,7 @@ std::optional<Ending> Desk::tick(Time now) {
       close(*found->second, fmt::format("nothing was heard of it for {:.0f} s",
                                         std::chrono::duration<double>(roll_.patience.silence).count()));
   }
+  expel_hanging(now);
   decide_pending(now);
   tell_waiting(now);
   const auto ending = find_ending(roll_, now);

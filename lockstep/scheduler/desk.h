@@ -33,7 +33,7 @@ class Desk {
   void take(Session& session, const Register& request, Time now);
   void take(Session& session, const StoreAt& store, Time now);
   void take(Session& session, const Beat& beat, Time now);
-  void take(Session& session, const Agree& agree, Time now);
+  void take(Session& session, const Again& again, Time now);
   void take(Session& session, const Leave& leave, Time now);
 
   Member& member_of(const Session& session);
@@ -43,8 +43,9 @@ class Desk {
   void seat(Time now);
   void tell_seat(Session& session, const Member& member);
   void decide_pending(Time now);
+  void expel_hanging(Time now);
   void tell_waiting(Time now);
-  void tell_lost(const Member& member, const std::string& reason);
+  void tell_lost(const Member& member, const std::string& reason, bool certain);
   void tell_running(const FromScheduler& message);
   void save_if_changed();
 

@@ -21,6 +21,7 @@ Admission take_place(const Roll& roll, const Member& holder, const std::string& 
   if (holder.phase == Phase::finished) {
     return {Verdict::refuse, fmt::format("{} has finished its work; the job needs no other", describe(holder)), {}};
   }
+  if (const auto complete = find_completion(roll)) return {Verdict::refuse, *complete, {}};
   if (roll.generation > 0 && !roll.recovery) {
     return {Verdict::refuse,
             fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
@@ -66,6 +67,7 @@ Admission admit_unknown(const Roll& roll, const Applicant& applicant) {
 
 void lose(Roll& roll, const std::string& what, Time now) {
   if (roll.last_error.empty()) roll.last_error = what;
+  if (!roll.broken) roll.broken = now;
   roll.changed = now;
 }
 
@@ -153,12 +155,12 @@ bool seat_all(Roll& roll, const std::string& store_key, Time now) {
   roll.store_host.clear();
   roll.store_port = 0;
   roll.changed = now;
+  roll.broken.reset();
   for (std::size_t i = 0; i < roll.members.size(); ++i) {
     Member& member = roll.members[i];
     member.rank = ranks[i];
     member.generation = roll.generation;
     member.phase = Phase::running;
-    member.agreed_step.reset();
   }
   return true;
 }
@@ -207,13 +209,30 @@ std::vector<std::uint64_t> find_silent(const Roll& roll, Time now) {
   return silent;
 }
 
-std::optional<std::int64_t> agreed_step(const Roll& roll) {
-  std::optional<std::int64_t> least;
+std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now) {
+  std::vector<std::uint64_t> hanging;
+  if (!roll.recovery || !roll.broken || now - *roll.broken < roll.patience.hang) return hanging;
   for (const Member& member : roll.members) {
-    if (!member.agreed_step) return std::nullopt;
-    least = std::min(least.value_or(*member.agreed_step), *member.agreed_step);
+    if (member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
   }
-  return least;
+  return hanging;
+}
+
+bool note_again(Roll& roll, Member& member, const Again& again, Time now) {
+  if (again.generation != roll.generation || member.generation != again.generation) return false;
+  if (member.phase != Phase::running) return false;
+  member.phase = Phase::waiting;
+  roll.changed = now;
+  if (!roll.broken) roll.broken = now;
+  return true;
+}
+
+std::optional<std::string> find_completion(const Roll& roll) {
+  if (!roll.recovery) return std::nullopt;
+  const auto done = std::find_if(roll.members.begin(), roll.members.end(),
+                                 [](const Member& member) { return member.phase == Phase::finished; });
+  if (done == roll.members.end()) return std::nullopt;
+  return fmt::format("{} has finished its work; the job needs no other", describe(*done));
 }
 
 State state_of(const Roll& roll) {
@@ -238,10 +257,12 @@ std::optional<Ending> find_ending(const Roll& roll, Time now) {
   if (roll.generation == 0) return end_of_start(roll, now);
   const auto finished = [](const Member& member) { return member.phase == Phase::finished; };
   if (std::all_of(members.begin(), members.end(), finished)) return Ending{};
-  if (roll.recovery) return end_of_recovery(roll, now);
   const bool all_gone = std::all_of(members.begin(), members.end(), [&](const Member& member) {
     return is_over(member) || (member.link == Link::closed && now - member.heard >= kReconnect);
   });
+  // Those who died after the last step of all missed nothing.
+  if (roll.recovery && find_completion(roll)) return all_gone ? std::optional(Ending{}) : std::nullopt;
+  if (roll.recovery) return end_of_recovery(roll, now);
   if (!all_gone) return std::nullopt;
   return Ending{false, roll.last_error};
 }

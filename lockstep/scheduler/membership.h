@@ -56,8 +56,16 @@ void note_leave(Roll& roll, Member& member, const Leave& leave, Time now);
 /// Connections of members that were silent for too long.
 std::vector<std::uint64_t> find_silent(const Roll& roll, Time now);
 
-/// The last step that all members have completed, once each of them has said Agree in this generation.
-std::optional<std::int64_t> agreed_step(const Roll& roll);
+/// With recovery, connections of members that hang: others of their generation cannot go on, and they still compute.
+std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now);
+
+/// A member cannot go on in this generation, and waits for the next. False, and nothing changed, when that is of no
+/// account: it is of another generation, or the member waits already.
+bool note_again(Roll& roll, Member& member, const Again& again, Time now);
+
+/// Why the job needs nobody who is not done, once a member is: with recovery, workers end together, after the last
+/// thing that needs them all.
+std::optional<std::string> find_completion(const Roll& roll);
 
 /// Where the job stands, under the names that MindSpore's scheduler has for it.
 enum class State { starting, ready, node_timeout, exit };

@@ -47,9 +47,11 @@ void describe(Fields& f, StoreAt& m) {
 }
 template <typename Fields>
 void describe(Fields& f, Lost& m) {
+  f.number("generation", m.generation, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
   f.name("node_id", m.node_id);
   f.number("rank", m.rank, 0, kMostWorkers);
   f.text("reason", m.reason);
+  f.truth("certain", m.certain);
 }
 template <typename Fields>
 void describe(Fields&, Ping&) {}
@@ -78,14 +80,9 @@ void describe(Fields& f, Beat& m) {
   f.maybe("step", m.step, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
 }
 template <typename Fields>
-void describe(Fields& f, Agree& m) {
+void describe(Fields& f, Again& m) {
   f.number("generation", m.generation, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
-  f.number("step", m.step, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
-}
-template <typename Fields>
-void describe(Fields& f, Agreed& m) {
-  f.number("generation", m.generation, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
-  f.number("step", m.step, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  f.text("reason", m.reason);
 }
 template <typename Fields>
 void describe(Fields& f, Leave& m) {
@@ -105,8 +102,7 @@ constexpr const char* type_of() {
   if constexpr (std::is_same_v<T, Ended>) return "ended";
   if constexpr (std::is_same_v<T, Register>) return "register";
   if constexpr (std::is_same_v<T, Beat>) return "beat";
-  if constexpr (std::is_same_v<T, Agree>) return "agree";
-  if constexpr (std::is_same_v<T, Agreed>) return "agreed";
+  if constexpr (std::is_same_v<T, Again>) return "again";
   if constexpr (std::is_same_v<T, Leave>) return "leave";
 }
 

@@ -65,19 +65,16 @@ struct StoreAt {
   bool operator==(const StoreAt&) const = default;
 };
 
-/// Another worker was lost.
+/// Another worker was lost, or cannot go on.
 struct Lost {
+  std::int64_t generation = 0;
   std::string node_id;
   int rank = 0;
   std::string reason;
+  /// Nothing that is under way in this generation will end well. False: only its connection ended, and whoever computes
+  /// with it sees for himself whether its process has, too.
+  bool certain = false;
   bool operator==(const Lost&) const = default;
-};
-
-/// Every worker of the generation has completed this step, and one of them no later one: the answer to Agree.
-struct Agreed {
-  std::int64_t generation = 0;
-  std::int64_t step = 0;
-  bool operator==(const Agreed&) const = default;
 };
 
 /// "Say something, now."
@@ -116,12 +113,11 @@ struct Beat {
   bool operator==(const Beat&) const = default;
 };
 
-/// The worker has completed `step` of `generation`, and asks for the last step that all have completed. Nobody sends it
-/// yet; the scheduler knows it so that workers that recover a step find one that does.
-struct Agree {
+/// The worker cannot go on in this generation, keeps what it has, and waits for the next: with recovery.
+struct Again {
   std::int64_t generation = 0;
-  std::int64_t step = 0;
-  bool operator==(const Agree&) const = default;
+  std::string reason;
+  bool operator==(const Again&) const = default;
 };
 
 /// The worker is done.
@@ -131,8 +127,8 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using FromScheduler = std::variant<Hello, Wait, Refused, Seated, StoreAt, Lost, Agreed, Ping, Ended>;
-using FromWorker = std::variant<Register, StoreAt, Beat, Agree, Leave>;
+using FromScheduler = std::variant<Hello, Wait, Refused, Seated, StoreAt, Lost, Ping, Ended>;
+using FromWorker = std::variant<Register, StoreAt, Beat, Again, Leave>;
 
 FromScheduler parse_from_scheduler(std::string_view text);
 FromWorker parse_from_worker(std::string_view text);

@@ -19,7 +19,7 @@ enum class Link {
 };
 
 enum class Phase {
-  waiting,   ///< registered, until all others are
+  waiting,   ///< registered, or between two generations, until all others are
   running,   ///< has its rank, and computes
   finished,  ///< said that it is done
   failed,    ///< said that it cannot go on
@@ -43,7 +43,6 @@ struct Member {
   std::uint64_t connection = 0;  ///< with Link::open
   Time heard;                    ///< the last sign of life; after a restart of the scheduler, that moment
   std::optional<std::int64_t> step;
-  std::optional<std::int64_t> agreed_step;  ///< what it said in Agree, in this generation
   std::string last_error;
 };
 
@@ -52,6 +51,7 @@ struct Patience {
   std::chrono::milliseconds silence =
       std::chrono::seconds(30);  ///< then a worker is lost, whatever its connection says
   std::chrono::milliseconds absence = std::chrono::minutes(15);  ///< for all workers to come, or come back
+  std::chrono::milliseconds hang = std::chrono::minutes(2);      ///< for a worker to notice that its generation is over
 };
 
 struct Roll {
@@ -66,6 +66,7 @@ struct Roll {
   int store_port = 0;
   std::vector<Member> members;  ///< in the order in which they came; at most `wanted`
   Time changed;                 ///< when a member came or was lost
+  std::optional<Time> broken;   ///< since when a member of this generation is lost, or cannot go on
   std::string last_error;       ///< the first worker's that was lost or failed, with its name
 };
 

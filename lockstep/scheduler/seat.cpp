@@ -5,6 +5,7 @@
 #include <lockstep/scheduler/back_off.h>
 #include <lockstep/scheduler/seat.h>
 #include <lockstep/scheduler/secret.h>
+#include <lockstep/scheduler/stack_of_thread.h>
 
 #include <unistd.h>
 
@@ -20,6 +21,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <condition_variable>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -34,6 +37,7 @@ constexpr auto kFirstWords = std::chrono::seconds(2);
 constexpr auto kWords = std::chrono::seconds(10);
 constexpr auto kFarewell = std::chrono::seconds(5);
 constexpr std::int64_t kNoStep = -1;
+constexpr int kHung = 1;  // exit code: a failure like others
 
 net::Awaitable<void> sleep(asio::steady_timer& timer, std::chrono::milliseconds time) {
   boost::system::error_code woken;
@@ -51,6 +55,11 @@ class Seat::State {
   ~State();
 
   void wait_until_seated();
+  void ask_again(const std::string& reason);
+  bool await_next_place();
+  std::optional<std::string> broken(std::int64_t generation) const;
+  void on_broken(std::function<void(const std::string&)> call);
+  bool recovers() const { return options_.recovers; }
   StoreAt await_store(Clock::time_point deadline);
   void publish_store(StoreAt store);
   void leave(Leave leave);
@@ -70,6 +79,10 @@ class Seat::State {
   net::Awaitable<void> keep_sending(std::shared_ptr<net::Channel> channel);
   Register registration(const Hello& hello) const;
   void hear(const FromScheduler& message);
+  void hear_seat(const Seated& seated);
+  void hear_lost(const Lost& lost);
+  bool is_hanging() const;
+  void end_process(const std::string& reason);
   void say(FromWorker message) {
     outbox_.push_back(std::move(message));
     wake_.cancel();
@@ -84,6 +97,7 @@ class Seat::State {
   const std::string node_id_;
   const std::string life_ = random_token();
   const std::string nonce_ = random_token();
+  const pthread_t owner_ = ::pthread_self();
   asio::io_context context_{1};
   asio::steady_timer wake_{context_};   // of whoever sends
   asio::steady_timer pause_{context_};  // between two attempts
@@ -94,17 +108,23 @@ class Seat::State {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Seated> seated_;      // the newest
-  std::optional<StoreAt> store_;      // of that generation
-  std::optional<StoreAt> own_store_;  // what this worker has to tell
-  std::optional<Leave> leave_;        // likewise
+  std::optional<Seated> seated_;                                // the newest
+  std::optional<StoreAt> store_;                                // of that generation
+  std::optional<StoreAt> own_store_;                            // what this worker has to tell
+  std::optional<Leave> leave_;                                  // likewise
+  std::optional<Again> again_;                                  // likewise, until it is seated in a later generation
+  std::optional<std::pair<std::int64_t, std::string>> broken_;  // the newest generation that is, and why
   std::optional<Wait> wait_;
   std::string own_address_;
   std::string trouble_;                                    // why there is no connection just now
   std::optional<std::pair<ErrorKind, std::string>> over_;  // why there will be none
+  std::atomic<bool> complete_{false};                      // that it is, well
   bool connected_ = false;
 
-  std::optional<Seated> place_;  // the first, for whoever owns this
+  std::mutex calling_;  // held in a call of on_broken_, which may take other locks but not this object's
+  std::function<void(const std::string&)> on_broken_;
+
+  std::optional<Seated> place_;  // for whoever owns this
   std::thread thread_;
 };
 
@@ -241,6 +261,8 @@ void Seat::State::hear(const FromScheduler& message) {
                        fmt::format("the scheduler at {} refuses worker '{}': {}", where_, node_id_, refused->reason));
   }
   if (const auto* ended = std::get_if<Ended>(&message)) {
+    complete_ = ended->ok;
+    if (!ended->ok && is_hanging()) return end_process(ended->reason);
     return stop_trying(ErrorKind::peer_lost, fmt::format("the scheduler at {} has ended the job: {}", where_,
                                                          ended->ok ? "all workers are done" : ended->reason));
   }
@@ -251,21 +273,58 @@ void Seat::State::hear(const FromScheduler& message) {
           fmt::format("whoever answers at {} does not know the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", where_));
     }
   }
+  if (const auto* lost = std::get_if<Lost>(&message)) return hear_lost(*lost);
   const std::lock_guard lock(mutex_);
   if (const auto* wait = std::get_if<Wait>(&message)) wait_ = *wait;
-  if (const auto* seated = std::get_if<Seated>(&message)) {
-    if (!seated_ || seated_->generation != seated->generation) store_.reset();
-    seated_ = *seated;
-    // What another scheduler, or this one on another connection, may not have heard.
-    if (own_store_ && own_store_->generation == seated->generation) say(*own_store_);
-    if (leave_) say(*leave_);
-  }
+  if (const auto* seated = std::get_if<Seated>(&message)) hear_seat(*seated);
   if (const auto* store = std::get_if<StoreAt>(&message)) store_ = *store;
-  if (const auto* lost = std::get_if<Lost>(&message)) {
-    log_warning("the scheduler says that worker '{}' (rank {}) is lost: {}", lost->node_id, lost->rank, lost->reason);
-  }
   if (std::holds_alternative<Ping>(message)) say(Beat{});
   changed_.notify_all();
+}
+
+void Seat::State::hear_seat(const Seated& seated) {
+  if (!seated_ || seated_->generation != seated.generation) store_.reset();
+  seated_ = seated;
+  if (again_ && again_->generation < seated.generation) again_.reset();
+  // What another scheduler, or this one on another connection, may not have heard.
+  if (own_store_ && own_store_->generation == seated.generation) say(*own_store_);
+  if (again_) say(*again_);
+  if (leave_) say(*leave_);
+}
+
+void Seat::State::hear_lost(const Lost& lost) {
+  log_warning("the scheduler says that worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
+  if (!lost.certain) return;
+  const auto why = fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
+  const std::lock_guard calling(calling_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!seated_ || lost.generation != seated_->generation) return;
+    if (!broken_ || broken_->first != lost.generation) broken_ = {lost.generation, why};
+    changed_.notify_all();
+  }
+  if (on_broken_) on_broken_(why);
+}
+
+bool Seat::State::is_hanging() const {
+  const std::lock_guard lock(mutex_);
+  return options_.recovers && seated_ && broken_ && broken_->first == seated_->generation && !again_ && !leave_;
+}
+
+// Nothing less ends a thread that does not look.
+void Seat::State::end_process(const std::string& reason) {
+  const auto stack = stack_of_thread(owner_, std::chrono::seconds(2));
+  log_error("{}; it is here:\n{}", reason, stack);
+  leave({false, fmt::format("it hangs:\n{}", stack)});
+  asio::co_spawn(
+      context_,
+      [this]() -> net::Awaitable<void> {
+        asio::steady_timer pause(context_);
+        co_await sleep(pause, std::chrono::milliseconds(500));
+        stop_logging();
+        ::_exit(kHung);
+      },
+      asio::detached);
 }
 
 // ---- those who wait for it
@@ -310,11 +369,50 @@ void Seat::State::publish_store(StoreAt store) {
   asio::post(context_, [this, store] { say(store); });
 }
 
+void Seat::State::ask_again(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (leave_ || over_ || again_ || place_->generation != seated_->generation) return;
+  again_ = Again{place_->generation, reason};
+  asio::post(context_, [this, again = *again_] { say(again); });
+}
+
+bool Seat::State::await_next_place() {
+  std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
+  auto next_words = start + kFirstWords;
+  const auto come = [&] { return over_ || seated_->generation > place_->generation; };
+  while (!changed_.wait_until(lock, next_words, come)) {
+    log_warning("this worker keeps its state and waits for {}: {:.0f} s", what_is_awaited(),
+                seconds(Clock::now() - start));
+    next_words = Clock::now() + kWords;
+  }
+  if (seated_->generation > place_->generation) {
+    place_ = seated_;
+    return true;
+  }
+  if (complete_) return false;
+  throw Error(over_->first, "scheduler", over_->second);
+}
+
+std::optional<std::string> Seat::State::broken(std::int64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  return broken_ && broken_->first == generation ? std::optional(broken_->second) : std::nullopt;
+}
+
+void Seat::State::on_broken(std::function<void(const std::string&)> call) {
+  const std::lock_guard calling(calling_);
+  on_broken_ = std::move(call);
+  if (!on_broken_) return;
+  if (const auto why = broken(place_->generation)) on_broken_(*why);
+}
+
 StoreAt Seat::State::await_store(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_; });
-  if (store_) return *store_;
-  if (there) throw Error(over_->first, "scheduler", over_->second);
+  const auto is_broken = [&] { return broken_ && broken_->first == place_->generation; };
+  const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_ || is_broken(); });
+  if (store_ && store_->generation == place_->generation) return *store_;
+  if (is_broken()) throw Error(ErrorKind::peer_lost, "scheduler", broken_->second);
+  if (there && over_) throw Error(over_->first, "scheduler", over_->second);
   fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited());
 }
 
@@ -334,12 +432,18 @@ void Seat::State::wait_until_gone() {
 Seat::Seat(SeatOptions options) : state_(std::make_unique<State>(std::move(options))) { state_->wait_until_seated(); }
 
 Seat::~Seat() {
-  leave(true, "");
+  const bool well = std::uncaught_exceptions() == 0;
+  leave(well, well ? "" : "an exception ended its training");
   state_->wait_until_gone();
 }
 
 const Seated& Seat::place() const noexcept { return state_->place(); }
 std::string Seat::own_address() const { return state_->own_address(); }
+bool Seat::recovers() const noexcept { return state_->recovers(); }
+void Seat::ask_again(const std::string& reason) { state_->ask_again(reason); }
+bool Seat::await_next_place() { return state_->await_next_place(); }
+std::optional<std::string> Seat::broken(std::int64_t generation) const { return state_->broken(generation); }
+void Seat::on_broken(std::function<void(const std::string&)> call) { state_->on_broken(std::move(call)); }
 void Seat::publish_store(const std::string& host, std::uint16_t port) {
   state_->publish_store({place().generation, host, port});
 }

@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace boost::asio::ssl {
@@ -23,6 +25,7 @@ struct SeatOptions {
   std::string secret;                              ///< empty: none
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one goes on with the next generation
   std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost
 };
@@ -36,11 +39,30 @@ class Seat {
   explicit Seat(SeatOptions options);
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
-  /// As `leave` with success, unless that was called before; then waits up to 5 s for the scheduler to hear it.
+  /// As `leave` with success (without, while an exception ends its owner), unless that was called before; then waits up
+  /// to 5 s for the scheduler to hear it.
   ~Seat();
 
-  /// Which rank this is, and of how many.
+  /// Which rank this is, and of how many. For whoever calls `await_next_place`.
   const Seated& place() const noexcept;
+
+  bool recovers() const noexcept;
+
+  /// With recovery: this worker cannot go on in its generation, for this reason, and waits for the next. Waits for
+  /// nothing.
+  void ask_again(const std::string& reason);
+
+  /// Then: waits until all workers have come together again, which is until somebody took the place of those that were
+  /// lost, and makes that `place()`. False when the job was completed meanwhile. Error(peer_lost) when the scheduler
+  /// has given it up, Error(environment) when it refuses this worker.
+  bool await_next_place();
+
+  /// Why nothing that is under way in `generation` will end well, once the scheduler has said so.
+  std::optional<std::string> broken(std::int64_t generation) const;
+
+  /// Called with that reason, on this object's thread, when the scheduler says so of the present generation; at once if
+  /// it has. nullptr: no longer, and waits for a call that is under way.
+  void on_broken(std::function<void(const std::string& reason)> call);
 
   /// This machine's address on the way to the scheduler.
   std::string own_address() const;

@@ -20,6 +20,7 @@ struct Session {
   Time since;
   bool is_visitor = false;          ///< said nothing, or asked for the status: how it leaves is nobody's business
   bool is_worker = false;           ///< registered
+  bool expelled = false;            ///< told to end, because it hangs
   bool closing = false;             ///< once what is to be sent was sent
   std::string close_reason;         ///< why we closed it, where we did
   std::string nonce;                ///< of our Hello

@@ -14,7 +14,8 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::environment, "fault",
-       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term); got '{}'",
+       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose), "
+       "perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, evaluate, save); got '{}'",
        text);
 }
 
@@ -38,6 +39,18 @@ FaultAction action_named(std::string_view name, std::string_view text) {
   if (name == "stop") return FaultAction::stop;
   if (name == "exit") return FaultAction::exit;
   if (name == "term") return FaultAction::term;
+  if (name == "lose") return FaultAction::lose;
+  refuse(text);
+}
+
+FaultPlace place_named(std::string_view name, std::string_view text) {
+  if (name == "begin") return FaultPlace::begin;
+  if (name == "forward") return FaultPlace::forward;
+  if (name == "backward") return FaultPlace::backward;
+  if (name == "reduced") return FaultPlace::reduced;
+  if (name == "updated") return FaultPlace::updated;
+  if (name == "evaluate") return FaultPlace::evaluate;
+  if (name == "save") return FaultPlace::save;
   refuse(text);
 }
 
@@ -47,19 +60,24 @@ std::optional<Fault> find_fault(const Environment& environment) {
   const auto text = find(environment, "LOCKSTEP_FAULT");
   if (!text || text->empty()) return std::nullopt;
   const auto pairs = split_pairs(*text);
-  if (pairs.size() != 3 || !pairs.contains("rank") || !pairs.contains("step") || !pairs.contains("action"))
+  const bool placed = pairs.contains("place");
+  if (pairs.size() != (placed ? 4 : 3) || !pairs.contains("rank") || !pairs.contains("step") ||
+      !pairs.contains("action"))
     refuse(*text);
   const auto rank = parse_integer(pairs.at("rank"));
   const auto step = parse_integer(pairs.at("step"));
   if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() || !step || *step < 1) refuse(*text);
-  return Fault{static_cast<int>(*rank), *step, action_named(pairs.at("action"), *text)};
+  return Fault{static_cast<int>(*rank), *step, action_named(pairs.at("action"), *text),
+               placed ? place_named(pairs.at("place"), *text) : FaultPlace::begin};
 }
 
-void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step) {
-  if (!fault || fault->rank != rank || fault->step != step) return;
+void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
+  if (!fault || fault->rank != rank || fault->step != step || fault->place != place) return;
   switch (fault->action) {
     case FaultAction::raise:
       fail(ErrorKind::io, "fault", "LOCKSTEP_FAULT ordered rank {} to fail in step {}", rank, step);
+    case FaultAction::lose:
+      fail(ErrorKind::peer_lost, "fault", "LOCKSTEP_FAULT ordered rank {} to lose the others in step {}", rank, step);
     case FaultAction::kill: ::raise(SIGKILL); break;
     case FaultAction::stop: ::raise(SIGSTOP); break;
     case FaultAction::exit: ::_exit(3);

@@ -14,21 +14,34 @@ enum class FaultAction {
   stop,   ///< SIGSTOP: the process hangs and says nothing
   exit,   ///< exits with code 3 at once, without a word
   term,   ///< SIGTERM, as a batch system would: the run ends in good order
+  lose,   ///< throws as if a connection to another rank had broken
+};
+
+/// Where in a step it happens.
+enum class FaultPlace {
+  begin,     ///< before it
+  forward,   ///< after the forward of its first batch
+  backward,  ///< near the end of its last backward, while gradients travel
+  reduced,   ///< when the gradients are reduced, before the update
+  updated,   ///< after the update
+  evaluate,  ///< before the evaluation that follows the step
+  save,      ///< before the checkpoint that follows the step
 };
 
 struct Fault {
   int rank = 0;
   std::int64_t step = 1;  ///< of the run, counted from 1
   FaultAction action = FaultAction::raise;
+  FaultPlace place = FaultPlace::begin;
 
   bool operator==(const Fault&) const = default;
 };
 
-/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term); nullopt when unset or empty.
-/// Error(environment) for anything else.
+/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose), perhaps with
+/// "place=backward" (or another of FaultPlace); nullopt when unset or empty. Error(environment) for anything else.
 std::optional<Fault> find_fault(const Environment& environment);
 
-/// Does what was ordered, if it was ordered for this rank and step. Call it before each step.
-void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step);
+/// Does what was ordered, if it was ordered for this rank, step and place.
+void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
 
 }  // namespace lockstep::train

@@ -23,7 +23,9 @@ MirroredRun::MirroredRun(const RunConfig& config, const models::Classifier& mode
       options_(options),
       parallel_(model.module, group, parallel_options(config.parallel)),
       updater_(config.optimizer, parallel_, config.parallel.shard_optimizer),
-      step_(model_, parallel_, updater_, options_, config.train.clip_norm) {}
+      step_(model_, parallel_, updater_, options_, config.train.clip_norm),
+      keeps_whole_state_(!config.parallel.shard_optimizer &&
+                         (config.parallel.buffers != "local" || model.module->buffers().empty())) {}
 
 Evaluation MirroredRun::evaluate(data::Loader& loader) {
   parallel_.synchronize_buffers();

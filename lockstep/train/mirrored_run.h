@@ -18,6 +18,7 @@ class MirroredRun final : public ParallelRun {
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override { return updater_.state(); }
   void load_optimizer_state(const NamedTensors& state) override { updater_.load(state); }
+  bool keeps_whole_state() const override { return keeps_whole_state_; }
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:
@@ -26,6 +27,7 @@ class MirroredRun final : public ParallelRun {
   DataParallel parallel_;
   Updater updater_;
   TrainingStep step_;
+  bool keeps_whole_state_;
 };
 
 }  // namespace lockstep::train

@@ -40,6 +40,9 @@ class ParallelRun {
   virtual NamedTensors optimizer_state() = 0;
   virtual void load_optimizer_state(const NamedTensors& state) = 0;
 
+  /// Whether every rank holds the whole of both (buffers too) between two steps, so that one that is left has all.
+  virtual bool keeps_whole_state() const { return false; }
+
   /// The rank whose random numbers this rank draws in steps.
   virtual int random_stream() const = 0;
 };

@@ -3,10 +3,12 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/rejoin.h>
 #include <lockstep/train/callbacks.h>
 #include <lockstep/train/loss_curve.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/recovery.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
@@ -139,7 +141,20 @@ RunResult end_early(const RunConfig& config, const Session& session, std::shared
   return result;
 }
 
-RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir) {
+// From a session that is ready to train.
+RunResult train_session(const RunConfig& config, const Group& group, const WorkDir& work_dir, Session& session,
+                        Console& console, std::shared_ptr<StopSignals> signals) {
+  if (!session.train(make_callbacks(config, work_dir, session, console, group.rank()), *signals)) {
+    return end_early(config, session, std::move(signals), console);
+  }
+  const auto model_state = session.model_state();
+  auto result = make_result(session, model_state, group);
+  require_equal_replicas(result.params_sha256, group);
+  if (group.rank() == 0) leave_results(config, work_dir, model_state, result);
+  return result;
+}
+
+RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir, Kept& kept) {
   const auto signals = std::make_shared<StopSignals>();
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
@@ -148,24 +163,36 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
                             choose_device(config.system, world).str(), config.system.threads));
   if (world.rank == 0) prepare_folders(config, work_dir);
-  Session session(config, group, console);
-  if (!session.train(make_callbacks(config, work_dir, session, console, world.rank), *signals)) {
-    return end_early(config, session, signals, console);
+  const bool recovers = can_rejoin(group);
+  Session session(config, group, console, recovers ? agree_on_state(kept, group, console) : std::nullopt);
+  RunResult result;
+  try {
+    result = train_session(config, group, work_dir, session, console, signals);
+    // Whoever leaves needs no other rank any more, and no other needs it.
+    if (recovers) {
+      kept.result = result;
+      barrier(group);
+    }
+  } catch (...) {
+    kept.state = session.salvage();
+    throw;
   }
-  const auto model_state = session.model_state();
-  const auto result = make_result(session, model_state, group);
-  require_equal_replicas(result.params_sha256, group);
-  if (world.rank == 0) leave_results(config, work_dir, model_state, result);
+  if (result.ended_by) return result;
   tell(console, fmt::format("done: accuracy {:.4f}, loss {:.4f}, {:.1f} samples/s; see {}", result.evaluation.accuracy,
                             result.evaluation.loss, result.samples_per_s, config.system.work_dir));
   return result;
 }
 
-RunResult run_as_rank(const RunConfig& config, const Group& group) {
+RunResult run_as_rank(const RunConfig& config, Group group) {
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group.world(), work_dir);
+  const auto part = [&](const Group& of_generation, Kept& kept) {
+    return train_and_report(config, of_generation, work_dir, kept);
+  };
   try {
-    return train_and_report(config, group, work_dir);
+    if (can_rejoin(group)) return run_with_recovery(std::move(group), part);
+    Kept nothing;
+    return part(group, nothing);
   } catch (const std::exception& error) {
     log_error("{}", error.what());
     throw;
@@ -178,6 +205,7 @@ RunResult run_training(const RunConfig& config, const World& world) {
   check_run_config(config);
   require_mode_fits(config, world);
   Group group = connect(world, group_options(config));
+  if (can_rejoin(group)) return run_as_rank(config, std::move(group));
   try {
     return run_as_rank(config, group);
   } catch (const c10::Error& error) {

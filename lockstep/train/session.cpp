@@ -1,5 +1,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/progress.h>
+#include <lockstep/comm/rejoin.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
@@ -20,7 +21,7 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 
 }  // namespace
 
-Session::Session(const RunConfig& config, const Group& group, Console& console)
+Session::Session(const RunConfig& config, const Group& group, Console& console, std::optional<ResumePoint> kept)
     : config_(config),
       group_(group),
       console_(console),
@@ -31,12 +32,14 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
       settings_(run_settings(config, share_.count, train_data_.dataset->size())),
       options_(forward_options(config, choose_device(config.system, group.world()))),
       model_(make_model(config, options_.device)),
-      resumed_(find_resume_point(config, group)) {
+      owes_save_(kept.has_value()),
+      resumed_(kept ? std::move(kept) : find_resume_point(config, group)),
+      recovers_(can_rejoin(group)) {
   if (ends_in_warm_up(plan_)) {
     tell(console_, fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
                                plan_.schedule.warmup_steps, plan_.total_steps));
   }
-  restore_weights();
+  restore_weights(owes_save_);
   parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
     parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
@@ -50,13 +53,13 @@ Session::Session(const RunConfig& config, const Group& group, Console& console)
 
 Session::~Session() = default;
 
-void Session::restore_weights() {
+void Session::restore_weights(bool from_memory) {
   if (resumed_) {
     for (const auto& remark : resumed_->remarks) tell(console_, remark);
     const auto& checkpoint = resumed_->checkpoint;
     require_same_run(checkpoint.state, settings_, "the checkpoint");
     state_ = checkpoint.state;
-    saved_step_ = state_.step;
+    if (!from_memory) saved_step_ = state_.step;
     tell(console_, fmt::format("{} of {} steps are done", state_.step, plan_.total_steps));
     load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
   } else if (config_.model.weights && group_.rank() == 0) {
@@ -70,6 +73,7 @@ void Session::restore_weights() {
 bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
   model_.module->train();
   evaluate_if_owed(callbacks);
+  if (owes_save_ && state_.step > 0 && save_is_due()) save_now();
   while (!finished()) {
     train_epoch(callbacks, signals);
     if (asked_to_end()) {
@@ -79,15 +83,18 @@ bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
     }
     const bool whole = state_.step_in_epoch == 0;
     if (finished() || (whole && due(config_.train.eval_every, state_.epoch))) evaluate_now(callbacks);
-    if (finished() || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
-        due(config_.checkpoint.every_steps, state_.step)) {
-      save_now();
-    }
+    if (save_is_due()) save_now();
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
   if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
   for (const auto& callback : callbacks) callback->on_end();
   return true;
+}
+
+bool Session::save_is_due() const {
+  const bool whole = state_.step_in_epoch == 0;
+  return finished() || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
+         due(config_.checkpoint.every_steps, state_.step);
 }
 
 // A run that was asked to end after the last step of an epoch saved at once, and left the epoch's evaluation to the
@@ -120,8 +127,40 @@ void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals
   for (const auto& callback : callbacks) callback->on_epoch_end(report);
 }
 
+// With recovery, what a step draws by chance depends on nothing but its number and the rank, so that whoever takes a
+// lost rank's place draws the same; and what the forward changes can be put back.
+void Session::begin_step() {
+  if (!recovers_) return;
+  seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);
+  const torch::NoGradGuard no_grad;
+  for (const auto& buffer : model_.module->named_buffers()) {
+    auto& copy = buffers_[buffer.key()];
+    if (copy.defined()) {
+      copy.copy_(buffer.value());
+    } else {
+      copy = buffer.value().clone();
+    }
+  }
+  in_step_ = true;
+}
+
+std::optional<Checkpoint> Session::salvage() const {
+  if (!recovers_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
+  auto model_state = module_state(*model_.module);
+  if (in_step_) {
+    for (const auto& [name, buffer] : buffers_) model_state.insert_or_assign(name, buffer);
+  }
+  Checkpoint checkpoint{state_, {}};
+  add_part(checkpoint.tensors, "model", model_state);
+  add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
+  for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
+  return checkpoint;
+}
+
 StepReport Session::train_step(const StopSignals& signals) {
-  trigger(fault_, group_.rank(), state_.step + 1);
+  const auto number = state_.step + 1;
+  fault_at(FaultPlace::begin, number);
+  begin_step();
   const auto start = std::chrono::steady_clock::now();
   StepReport report{.epoch = state_.epoch + 1,
                     .epochs = plan_.epochs,
@@ -133,26 +172,32 @@ StepReport Session::train_step(const StopSignals& signals) {
   const auto first = state_.step_in_epoch * config_.train.accumulate;
   const auto batches = std::min(config_.train.accumulate, plan_.batches_per_epoch - first);
   for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
+  std::function<void(FaultPlace)> fault;
+  if (fault_) fault = [this, number](FaultPlace place) { fault_at(place, number); };
   const auto losses = parallel_->step({.batches = batches,
                                        .pictures = report.samples,
                                        .lr = report.lr,
                                        .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
                                        .signals = &signals,
                                        .epoch = report.epoch,
-                                       .step_in_epoch = report.step_in_epoch},
+                                       .step_in_epoch = report.step_in_epoch,
+                                       .fault = fault},
                                       *loader_);
   report.local_loss = losses.local;
   report.loss = losses.global;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   ++state_.step;
   ++state_.step_in_epoch;
+  in_step_ = false;
   completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
+  fault_at(FaultPlace::updated, number);
   return report;
 }
 
 void Session::evaluate_now(const Callbacks& callbacks) {
+  fault_at(FaultPlace::evaluate, state_.step);
   const auto loader = eval_data_.make_loader();
   auto evaluation = parallel_->evaluate(*loader);
   evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
@@ -164,6 +209,7 @@ void Session::evaluate_now(const Callbacks& callbacks) {
 void Session::save_now() {
   const auto& checkpoint = config_.checkpoint;
   if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
+  fault_at(FaultPlace::save, state_.step);
   const auto content = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
   if (group_.rank() == 0) save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
   saved_step_ = state_.step;

@@ -13,6 +13,7 @@
 #include <lockstep/train/run_state.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,13 +22,20 @@ namespace lockstep::train {
 
 class Session {
  public:
-  /// Loads the data, builds the model, and goes on from a checkpoint as configured. A collective, as `train` is.
-  Session(const RunConfig& config, const Group& group, Console& console);
+  /// Loads the data, builds the model, and goes on from `kept`, a state that was in memory, or else from a checkpoint
+  /// as configured. A collective, as `train` is.
+  Session(const RunConfig& config, const Group& group, Console& console,
+          std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
   /// Trains to the end of the plan, evaluating and saving on the way and at the end. False when it ended before: after
   /// a step in which `signals` of any rank had noted something, with a checkpoint and nothing else.
   bool train(const Callbacks& callbacks, const StopSignals& signals);
+
+  /// What a rank that takes part in another Session needs to go on from here, after a collective has failed: as of the
+  /// last step that this rank has completed, with tensors that share the memory of this session's. nullopt when nobody
+  /// keeps that (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
+  std::optional<Checkpoint> salvage() const;
 
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
@@ -36,7 +44,10 @@ class Session {
   NamedTensors model_state() const { return parallel_->model_state(); }
 
  private:
-  void restore_weights();
+  void restore_weights(bool from_memory);
+  void begin_step();
+  void fault_at(FaultPlace place, std::int64_t step) const { trigger(fault_, group_.rank(), step, place); }
+  bool save_is_due() const;
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
   bool asked_to_end() const { return parallel_->asked_to_end(); }
@@ -55,11 +66,15 @@ class Session {
   Settings settings_;
   ForwardOptions options_;
   models::Classifier model_;
+  bool owes_save_;  ///< perhaps: the rank whose state in memory this goes on from may have been about to save
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<data::Loader> loader_;
+  bool recovers_;                              ///< the rest of these is kept up to date only then
+  std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began
+  bool in_step_ = false;
   std::optional<Fault> fault_ = find_fault(current_environment());
 };
 

@@ -29,12 +29,12 @@ Checkpoint make_room(const nlohmann::json& contents) {
 
 }  // namespace
 
-std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group) {
+std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group, int root) {
   if (group.size() == 1) return own;
-  const auto contents = nlohmann::json::parse(share_text(contents_of(own), group));
+  const auto contents = nlohmann::json::parse(share_text(contents_of(own), group, root));
   if (contents.is_null()) return std::nullopt;
-  auto checkpoint = group.rank() == 0 ? std::move(*own) : make_room(contents);
-  for (auto& [name, tensor] : checkpoint.tensors) broadcast(tensor, group);
+  auto checkpoint = group.rank() == root ? std::move(*own) : make_room(contents);
+  for (auto& [name, tensor] : checkpoint.tensors) broadcast(tensor, group, root);
   return checkpoint;
 }
 

@@ -1,4 +1,4 @@
-// A checkpoint that rank 0 read, on every rank: other hosts need not see its file.
+// A checkpoint that one rank has, on every rank: other hosts need not see its file.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-/// Every rank returns rank 0's `own` (nullopt stays nullopt); the other ranks' is not looked at. A collective.
-std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group);
+/// Every rank returns `root`'s `own` (nullopt stays nullopt); the other ranks' is not looked at. A collective.
+std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group, int root = 0);
 
 }  // namespace lockstep::train

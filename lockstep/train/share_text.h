@@ -8,8 +8,8 @@
 
 namespace lockstep::train {
 
-/// Every rank returns rank 0's `text`, of any length; the others' is not looked at. A collective.
-std::string share_text(std::string text, const Group& group);
+/// Every rank returns `root`'s `text`, of any length; the others' is not looked at. A collective.
+std::string share_text(std::string text, const Group& group, int root = 0);
 
 /// The texts of all ranks, by rank. A collective.
 std::vector<std::string> gather_texts(const std::string& own, const Group& group);

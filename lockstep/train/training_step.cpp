@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -24,6 +25,29 @@ class LossSum {
  private:
   at::Tensor sum_;
   Work work_;
+};
+
+// Called when the gradient of the model's first parameter is made, one of the last.
+class BackwardHook {
+ public:
+  BackwardHook(torch::nn::Module& module, const std::function<void(FaultPlace)>& fault) {
+    if (!fault) return;
+    const auto parameters = module.parameters();
+    const auto first =
+        std::find_if(parameters.begin(), parameters.end(), [](const auto& p) { return p.requires_grad(); });
+    if (first == parameters.end()) return;
+    parameter_ = *first;
+    hook_ = parameter_.register_hook([fault](const at::Tensor&) { fault(FaultPlace::backward); });
+  }
+  BackwardHook(const BackwardHook&) = delete;
+  BackwardHook& operator=(const BackwardHook&) = delete;
+  ~BackwardHook() {
+    if (parameter_.defined()) parameter_.remove_hook(hook_);
+  }
+
+ private:
+  at::Tensor parameter_;
+  unsigned hook_ = 0;
 };
 
 }  // namespace
@@ -59,6 +83,7 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
     const auto batch = loader.next();
     const auto count = static_cast<double>(batch->count);
     const auto loss = forward_checked(batch, request);
+    if (i == 0 && request.fault) request.fault(FaultPlace::forward);
     if (loss.defined()) own_loss += loss.item<double>() * count;
     own_pictures += count;
     if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
@@ -67,12 +92,15 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
       parallel_.backward_without_data();
       continue;
     }
+    std::optional<BackwardHook> hook;
+    if (last && request.fault) hook.emplace(*model_.module, request.fault);
     const double share = count * ranks / pictures;
     (share == 1.0 ? loss : loss * share).backward();
   }
   StepLosses losses;
   if (own_pictures > 0) losses.local = own_loss / own_pictures;
   if (all_loss) losses.global = all_loss->wait() / pictures;
+  if (request.fault) request.fault(FaultPlace::reduced);
   updater_.step(request.lr, clip_norm_);
   return losses;
 }

@@ -3,11 +3,13 @@
 
 #include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/fault.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/stop_signals.h>
 #include <lockstep/train/updater.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -21,6 +23,7 @@ struct StepRequest {
   const StopSignals* signals = nullptr;  ///< one that was noted raises this rank's hand in the step's last backward
   std::int64_t epoch = 0;                ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
+  std::function<void(FaultPlace)> fault{};  ///< called at forward, backward and reduced, if there is one
 };
 
 struct StepLosses {

@@ -250,13 +250,29 @@ TEST(Membership, SilenceIsFoundAtItsTime) {
   EXPECT_EQ(find_silent(roll, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
 }
 
-TEST(Membership, AStepIsAgreedWhenAllHaveSaidTheirs) {
-  Roll roll = running(2);
-  EXPECT_EQ(agreed_step(roll), std::nullopt);
-  find_member(roll, "w0")->agreed_step = 12;
-  EXPECT_EQ(agreed_step(roll), std::nullopt);
-  find_member(roll, "w1")->agreed_step = 11;
-  EXPECT_EQ(agreed_step(roll), 11);
+TEST(Membership, WhoDoesNotNoticeTheEndOfAGenerationHangs) {
+  Roll roll = with_lost(running(3, true), 2, kSoon);
+  note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon + seconds(1));
+  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(119)).empty());
+  EXPECT_EQ(find_hanging(roll, kSoon + seconds(120)), std::vector<std::uint64_t>{3});
+  note_again(roll, *find_member(roll, "w2"), {1, "why"}, kSoon + seconds(120));
+  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(121)).empty());
+  EXPECT_TRUE(find_hanging(with_lost(running(3), 2, kSoon), kSoon + seconds(1000)).empty()) << "without recovery";
+}
+
+TEST(Membership, SurvivorsAndAReplacementAreSeatedInTheNextGeneration) {
+  Roll roll = with_lost(running(3, true), 2, kSoon);
+  EXPECT_TRUE(note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon));
+  EXPECT_FALSE(note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon));  // it waits already
+  EXPECT_FALSE(note_again(roll, *find_member(roll, "w2"), {2, "why"}, kSoon));  // there was no such generation
+  EXPECT_TRUE(note_again(roll, *find_member(roll, "w2"), {1, "why"}, kSoon));
+  EXPECT_FALSE(seat_all(roll, "second key", kSoon));
+  come(roll, applicant("w1", 9, "another life"), kSoon);
+  ASSERT_TRUE(seat_all(roll, "second key", kSoon));
+  EXPECT_EQ(roll.generation, 2);
+  EXPECT_EQ(find_member(roll, "w0")->restarts, 0);
+  EXPECT_EQ(find_member(roll, "w1")->restarts, 1);
+  EXPECT_EQ(find_member(roll, "w1")->rank, 1);
 }
 
 Roll left(Roll roll, const std::string& id, bool ok, Time when) {
@@ -294,6 +310,10 @@ TEST(Membership, TheJobEnds) {
        std::nullopt, ""},
       {"when all are done, recovery or not", left(left(recovering, "w0", true, kStart), "w1", true, kStart), kStart,
        true, ""},
+      {"when one is done, and another has died since", with_lost(left(recovering, "w0", true, kStart), 2, kStart),
+       kSoon, true, ""},
+      {"not while one is still about to say that it is done", left(recovering, "w0", true, kStart), minutes(1000),
+       std::nullopt, ""},
       {"not at the start", one_of_two(), minutes(14), std::nullopt, ""},
       {"when nobody else comes", one_of_two(), minutes(15), false, "1 of 2 workers are there"},
   };

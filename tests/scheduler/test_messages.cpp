@@ -41,13 +41,12 @@ TEST(Messages, EachReadsBackWhatWasWritten) {
                                            Refused{"a \"quoted\" reason\nof two lines"},
                                            Seated{1, 3, 8, 1, 4, "key", "proof"},
                                            StoreAt{1, "10.0.0.1", 4711},
-                                           Lost{"w", 2, "it closed the connection"},
-                                           Agreed{4, 1234567890123},
+                                           Lost{4, "w", 2, "it closed the connection", true},
                                            Ping{},
                                            Ended{false, "why"}};
   for (const auto& message : ours) EXPECT_EQ(parse_from_scheduler(print(message)), message) << print(message);
   const std::vector<FromWorker> theirs = {some_register(), nameless(), StoreAt{1, "::1", 1}, Beat{}, Beat{5},
-                                          Agree{1, 0},     Leave{},    Leave{false, "why"}};
+                                          Again{1, "why"}, Leave{},    Leave{false, "why"}};
   for (const auto& message : theirs) EXPECT_EQ(parse_from_worker(print(message)), message) << print(message);
 }
 

@@ -153,6 +153,41 @@ TEST(Scheduler, ADeadWorkersPlaceIsFreeAtOnce) {
   EXPECT_EQ(status_of(server.port())["generation"], 2);
 }
 
+TEST(Scheduler, SurvivorsAndAReplacementMeetAgain) {
+  auto options = server_of(2);
+  options.recovery = true;
+  RunningServer server(options);
+  const auto recovering = [&](const std::string& id) {
+    auto worker = worker_of(server.port(), id);
+    worker.recovers = true;
+    return worker;
+  };
+  auto seats = seat_workers({recovering("w0"), recovering("w1")});
+  std::promise<std::string> broken;
+  seats[0]->on_broken([&](const std::string& why) { broken.set_value(why); });
+  seats[1]->leave(false, "its disk is full");
+  EXPECT_THAT(broken.get_future().get(), HasSubstr("worker 'w1' (rank 1) is lost: its disk is full"));
+  EXPECT_TRUE(seats[0]->broken(1));
+  seats[0]->on_broken(nullptr);
+  seats[1].reset();
+
+  seats[0]->ask_again("w1 is lost");
+  auto coming = std::async(std::launch::async, [&] { return std::make_unique<Seat>(recovering("w1")); });
+  ASSERT_TRUE(seats[0]->await_next_place());
+  EXPECT_EQ(seats[0]->place().generation, 2);
+  EXPECT_EQ(seats[0]->place().rank, 0);
+  EXPECT_EQ(seats[0]->broken(2), std::nullopt);
+  auto replacement = coming.get();
+  EXPECT_EQ(replacement->place().rank, 1);
+  EXPECT_EQ(replacement->place().store_key, seats[0]->place().store_key);
+  EXPECT_EQ(status_of(server.port())["restarts"], 1);
+
+  replacement.reset();  // it is done, and so is the job
+  seats[0]->ask_again("w1 is gone");
+  EXPECT_FALSE(seats[0]->await_next_place());
+  EXPECT_TRUE(server.wait().ok);
+}
+
 TEST(Scheduler, SilentWorkersAreLost) {
   const LogLines log;
   auto options = server_of(1);

@@ -1,0 +1,60 @@
+#include <lockstep/scheduler/stack_of_thread.h>
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+namespace lockstep::scheduler {
+namespace {
+
+constexpr int kMostFrames = 64;
+constexpr int kOfHandler = 2;  // frames: the handler's own, and the kernel's way back from it
+
+// A handler is given nothing but the signal's number, so what it writes to must be of the whole process.
+std::array<void*, kMostFrames> frames;
+std::atomic<int> taken{-1};
+
+void take_frames(int /*signal*/) { taken = ::backtrace(frames.data(), kMostFrames); }
+
+std::string name_of(void* address) {
+  Dl_info info{};
+  if (::dladdr(address, &info) == 0) return fmt::format("{}", fmt::ptr(address));
+  if (info.dli_sname == nullptr) {
+    const auto offset = static_cast<const char*>(address) - static_cast<const char*>(info.dli_fbase);
+    return fmt::format("{} + {:#x}", info.dli_fname, offset);
+  }
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? plain.get() : info.dli_sname;
+}
+
+}  // namespace
+
+std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience) {
+  ::backtrace(frames.data(), kMostFrames);  // the first call loads a library, which a handler may not
+  taken = -1;
+  struct sigaction action {};
+  action.sa_handler = take_frames;
+  action.sa_flags = SA_RESTART;
+  if (::sigaction(SIGURG, &action, nullptr) != 0 || ::pthread_kill(thread, SIGURG) != 0) return "(not known)";
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (taken < 0) {
+    if (std::chrono::steady_clock::now() > deadline) return "(the thread does not answer)";
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::string text;
+  for (int i = kOfHandler; i < taken; ++i)
+    text += fmt::format("  {}\n", name_of(frames.at(static_cast<std::size_t>(i))));
+  return text;
+}
+
+}  // namespace lockstep::scheduler

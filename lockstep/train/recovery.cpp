@@ -1,0 +1,76 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/comm/rejoin.h>
+#include <lockstep/train/recovery.h>
+#include <lockstep/train/share_checkpoint.h>
+#include <lockstep/train/share_text.h>
+#include <lockstep/train/standing.h>
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+Standing standing_of(const std::optional<Checkpoint>& state) {
+  if (!state) return {};
+  return {.has_state = true,
+          .step = state->state.step,
+          .epoch = state->state.epoch,
+          .evaluations = static_cast<std::int64_t>(state->state.evaluations.size()),
+          .sha256 = sha256_of(state->tensors)};
+}
+
+}  // namespace
+
+std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
+  std::vector<Standing> standings;
+  for (const auto& text : gather_texts(to_json(standing_of(kept.state)), group)) {
+    standings.push_back(parse_standing(text));
+  }
+  const auto choice = choose_state(standings);
+  if (!choice.rank) {
+    if (!choice.reason.empty()) {
+      const auto words =
+          fmt::format("{}; no state in memory can be trusted, the newest checkpoint counts", choice.reason);
+      log_warning("{}", words);
+      tell(console, words);
+    }
+    kept.state.reset();
+    return std::nullopt;
+  }
+  auto shared = share_checkpoint(kept.state, group, *choice.rank);
+  kept.state = std::move(shared);
+  return ResumePoint{*kept.state, {choice.reason}};
+}
+
+RunResult run_with_recovery(Group group, const std::function<RunResult(const Group&, Kept&)>& part) {
+  Kept kept;
+  for (;;) {
+    std::string reason;
+    try {
+      const LossWatch watch(group);
+      return part(group, kept);
+    } catch (const Error& error) {
+      if (!is_loss(error)) {
+        group.abort(error.what());
+        throw;
+      }
+      reason = error.what();
+    } catch (const c10::Error& error) {
+      group.abort(error.what_without_backtrace());
+      throw;
+    } catch (const std::exception& error) {
+      group.abort(error.what());
+      throw;
+    }
+    log_warning("ranks were lost; this one keeps its state and waits for those that take their places: {}", reason);
+    auto next = rejoin(std::move(group), reason);
+    if (!next && kept.result) return *kept.result;
+    if (!next) fail(ErrorKind::peer_lost, "train", "the job was completed without this rank ({})", reason);
+    group = std::move(*next);
+  }
+}
+
+}  // namespace lockstep::train

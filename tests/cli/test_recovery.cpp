@@ -1,0 +1,161 @@
+// Workers that die in the middle of a run, and what becomes of it.
+#include "cli/supervised_job.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr auto kLimit = 180s;
+constexpr int kWorkers = 3;
+
+/// 24 steps, with a batch and a checkpoint at the end of each of the 12 epochs.
+const Words kRun = {"data.batch_size=6", "train.epochs=12", "train.eval_every=1", "callbacks.loss_every=1"};
+
+/// The hash of a run that nothing happens to.
+const std::string& undisturbed_hash() {
+  static const std::string hash = [] {
+    const Workbench bench;
+    auto words = bench.train(kRun);
+    words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(kWorkers)});
+    const auto ran = run_program(words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return hash_in(bench.work_dir());
+  }();
+  return hash;
+}
+
+struct FaultCase {
+  const char* name;
+  const char* fault;
+  int worker;           ///< that has it
+  bool dies;            ///< else it only loses the others
+  const char* backend;  ///< "" is auto
+};
+
+class Recovery : public testing::TestWithParam<FaultCase> {};
+
+TEST_P(Recovery, GoesOnAndEndsAsIfNothingHadHappened) {
+  const FaultCase& one = GetParam();
+  const Workbench bench;
+  Environment variables;
+  if (*one.backend != 0) variables["LOCKSTEP_BACKEND"] = one.backend;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers, variables);
+  for (int number = 0; number < kWorkers; ++number) {
+    Environment more;
+    // Two ranks on one "host", the third on another.
+    if (std::string(one.backend) == "hierarchy") more["LOCKSTEP_HOST_ID"] = number < 2 ? "a" : "b";
+    if (number == one.worker) more["LOCKSTEP_FAULT"] = one.fault;
+    job.start_worker(number, more);
+  }
+  job.start_all();
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), one.dies ? 1 : 0) << job.last_words();
+  const int survivor = one.worker == 0 ? 1 : 0;
+  EXPECT_THAT(read_file(bench.work_dir() / "log" / fmt::format("rank.{}", survivor)), HasSubstr("going on after step"))
+      << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash()) << job.last_words();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EachPlaceOfAStep, Recovery,
+    testing::Values(FaultCase{"Begin", "rank=1,step=9,action=kill,place=begin", 1, true, ""},
+                    FaultCase{"Forward", "rank=0,step=9,action=kill,place=forward", 0, true, ""},
+                    FaultCase{"Backward", "rank=2,step=9,action=kill,place=backward", 2, true, ""},
+                    FaultCase{"Reduced", "rank=1,step=9,action=kill,place=reduced", 1, true, ""},
+                    FaultCase{"Updated", "rank=0,step=9,action=kill,place=updated", 0, true, ""},
+                    FaultCase{"Evaluate", "rank=2,step=8,action=kill,place=evaluate", 2, true, ""},
+                    FaultCase{"Save", "rank=0,step=8,action=kill,place=save", 0, true, ""},
+                    FaultCase{"TheFirstStep", "rank=1,step=1,action=kill,place=backward", 1, true, ""},
+                    FaultCase{"TheLastStep", "rank=0,step=24,action=kill,place=reduced", 0, true, ""},
+                    FaultCase{"AnException", "rank=1,step=9,action=throw", 1, true, ""},
+                    FaultCase{"OneStepApart", "rank=1,step=9,action=lose,place=reduced", 1, false, ""},
+                    FaultCase{"Gloo", "rank=1,step=9,action=kill,place=backward", 1, true, "gloo"},
+                    FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
+                    FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"}),
+    [](const auto& one) { return one.param.name; });
+
+/// Says how far the run is, as soon as it has come so far.
+bool reaches(SupervisedJob& job, std::int64_t step) {
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const auto asked = lockstep({"status", "--json"}, job.variables());
+    if (asked.status.ok()) {
+      const auto status = nlohmann::json::parse(asked.out);
+      if (!status["step"].is_null() && status["step"] >= step) return true;
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+/// So long that there is time to break it.
+Words long_run(Words more) {
+  more.insert(more.begin(), {"data.batch_size=6", "train.epochs=1500", "train.eval_every=0",
+                             "checkpoint.every_epochs=0", "callbacks.loss_every=0"});
+  return more;
+}
+
+const std::string& hash_of_long_run() {
+  static const std::string hash = [] {
+    const Workbench bench;
+    auto words = bench.train(long_run({}));
+    words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(kWorkers)});
+    const auto ran = run_program(words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return hash_in(bench.work_dir());
+  }();
+  return hash;
+}
+
+TEST(RecoveryOfAll, FromTheNewestCheckpoint) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({"checkpoint.every_steps=50"})), kWorkers);
+  job.start_all();
+  ASSERT_TRUE(reaches(job, 60)) << job.last_words();
+  for (int number = 0; number < kWorkers; ++number) job.signal_worker(number, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), kWorkers);
+  EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.0"), HasSubstr("going on from "));
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+}
+
+TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, {{"MS_NODE_TIMEOUT", "5"}});
+  job.start_all();
+  ASSERT_TRUE(reaches(job, 1)) << job.last_words();
+  job.kill_scheduler();
+  job.signal_worker(1, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+}
+
+TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, {{"MS_NODE_TIMEOUT", "5"}});
+  job.start_all();
+  ASSERT_TRUE(reaches(job, 1)) << job.last_words();
+  ASSERT_TRUE(job.signal_worker(2, SIGSTOP));
+  while (job.log_of_scheduler().find("nothing was heard of it for 5 s") == std::string::npos) {
+    ASSERT_FALSE(job.tend()) << job.last_words();
+    std::this_thread::sleep_for(50ms);
+  }
+  job.signal_worker(2, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+}
+
+}  // namespace
+}  // namespace lockstep::test
