@@ -100,7 +100,7 @@ bool reaches(SupervisedJob& job, std::int64_t step) {
 
 /// So long that there is time to break it.
 Words long_run(Words more) {
-  more.insert(more.begin(), {"data.batch_size=6", "train.epochs=1500", "train.eval_every=0",
+  more.insert(more.begin(), {"data.batch_size=6", "train.epochs=400", "train.eval_every=0",
                              "checkpoint.every_epochs=0", "callbacks.loss_every=0"});
   return more;
 }
