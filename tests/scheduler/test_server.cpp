@@ -188,6 +188,25 @@ TEST(Scheduler, SurvivorsAndAReplacementMeetAgain) {
   EXPECT_TRUE(server.wait().ok);
 }
 
+TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto hang = [] {
+    auto options = server_of(2);
+    options.recovery = true;
+    options.patience.hang = 200ms;
+    RunningServer server(options);
+    std::vector<SeatOptions> workers = {worker_of(server.port(), "w0"), worker_of(server.port(), "w1")};
+    for (auto& worker : workers) worker.recovers = true;
+    auto coming = std::async(std::launch::async, [&] { return std::make_unique<Seat>(workers[1]); });
+    const Seat here(workers[0]);
+    coming.get()->leave(false, "its disk is full");
+    // And this thread does not look any more.
+    std::this_thread::sleep_for(60s);
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(1),
+              "worker 'w0' .* hangs(.|\n)*another is to take its place; it is here:");
+}
+
 TEST(Scheduler, SilentWorkersAreLost) {
   const LogLines log;
   auto options = server_of(1);

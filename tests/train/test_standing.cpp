@@ -45,7 +45,7 @@ TEST(Standing, WhoseStateCounts) {
     const StateChoice choice = choose_state(one.standings);
     EXPECT_EQ(choice.rank, one.rank);
     EXPECT_THAT(choice.reason, HasSubstr(one.words));
-    if (*one.words == 0) EXPECT_EQ(choice.reason, "");
+    EXPECT_EQ(choice.reason.empty(), *one.words == 0);
   }
 }
 
