@@ -134,6 +134,10 @@ class Planner {
     }
     std::stable_sort(here.begin(), here.end(),
                      [](const Found& a, const Found& b) { return is_better(a.score, b.score); });
+    // The fastest may be made to fit.
+    const auto fastest = std::min_element(
+        here.begin(), here.end(), [](const Found& a, const Found& b) { return a.prediction.cost < b.prediction.cost; });
+    if (static_cast<std::size_t>(fastest - here.begin()) >= kStartsOnEach) found_.push_back(*fastest);
     for (std::size_t i = 0; i < std::min(here.size(), kStartsOnEach); ++i) found_.push_back(std::move(here[i]));
   }
 

@@ -58,9 +58,18 @@ class Walk {
       case ValueKind::gradient:
         if (item.parameter) memory.gradients += item.times * part_bytes(index);
         break;
-      case ValueKind::input: live_ += bytes_[index] = bytes; break;
+      case ValueKind::input:
+        live_ += bytes_[index] = bytes;
+        load(part_bytes(index));
+        break;
       case ValueKind::activation: break;
     }
+  }
+
+  void load(Bytes part) {
+    const auto spent = decisions_.model().compute(loading_of(part));
+    now_ += spent;
+    prediction_.compute += spent;
   }
 
   Bytes part_bytes(std::size_t index) const {

@@ -102,6 +102,20 @@ class Writer {
       if (!space_.fixed_inputs || mask == 0) inputs.options.push_back(std::move(lies));
     }
     if (!program_.inputs.empty()) decide(std::move(inputs));
+    for (const auto value : program_.inputs) begin_loading(value);
+  }
+
+  void begin_loading(std::size_t value) {
+    const auto& version = now_[value];
+    Table table;
+    if (version.variable) table.variables = {*version.variable};
+    for (std::size_t option = 0; option < version.as.size(); ++option) {
+      const auto part =
+          bytes_of_part(program_.values[value].info, decisions_.placements(version.as[option]), space_.mesh_sizes);
+      if (version.variable) table.values.push_back(static_cast<std::uint16_t>(option));
+      table.costs.push_back(decisions_.model().compute(loading_of(part)).value);
+    }
+    tables_.time.push_back(std::move(table));
   }
 
   void decide(DecisionVariable decision) {

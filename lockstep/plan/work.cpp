@@ -105,6 +105,11 @@ Work work_of(const OpCall& call, std::span<const Sizes> inputs, std::span<const 
   return work;
 }
 
+Work loading_of(Bytes part) {
+  constexpr double kTimesTouched = 4;
+  return {.kind = Work::Kind::memory, .flops = {}, .touched = kTimesTouched * part};
+}
+
 std::vector<InnerCollective> inner_collectives(const OpCall& call, std::span<const Placements> inputs,
                                                std::span<const int> mesh_sizes) {
   std::vector<InnerCollective> found;

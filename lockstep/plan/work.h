@@ -21,6 +21,10 @@ bool is_view(const global::OpCall& call);
 /// `inputs` and `outputs` are the sizes of the parts, one for each of the call's.
 Work work_of(const global::OpCall& call, std::span<const global::Sizes> inputs, std::span<const global::Sizes> outputs);
 
+/// Reading and preparing a rank's part of an input on the host, beside what the step computes: small, but it makes a
+/// batch that is divided better than one that each rank reads as a whole.
+Work loading_of(Bytes part);
+
 /// A collective that an operator makes by itself where its input is divided: a batch norm's statistics, the sum of a
 /// softmax along a divided dimension.
 struct InnerCollective {
