@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <deque>
+#include <limits>
 #include <map>
 
 namespace lockstep::plan {
@@ -65,12 +66,17 @@ class Planner {
     std::vector<Found> last(found_.begin(),
                             found_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(found_.size(), 3)));
     for (const auto& each : named) last.push_back(each);
-    const Found* best = nullptr;
+    Found* best = nullptr;
     for (auto& each : last) {
       predict_whole(each);
       if (best == nullptr || is_better(each.score, best->score)) best = &each;
     }
     if (best->score.missing > Bytes{}) refuse(*best);
+    Seconds others{std::numeric_limits<double>::infinity()};
+    for (const auto& each : last) {
+      if (&each != best && each.score.missing == Bytes{}) others = std::min(others, each.score.cost);
+    }
+    divide_batch(*best, std::max(others, best->score.cost));
     auto plan = plan_of(*best);
     for (const auto& each : last) {
       if (!each.name.empty()) plan.alternatives.push_back(alternative(each, each.name));
@@ -229,9 +235,39 @@ class Planner {
     auto& kept = on_whole_[found.mesh];
     if (!kept) kept.emplace(whole_, found.mesh->space.mesh_sizes, found.mesh->decisions.model());
     Decisions& decisions = *kept;
-    found.folded_cost = found.prediction.cost;
+    if (found.folded_cost == Seconds{}) found.folded_cost = found.prediction.cost;
     found.prediction = simulate(whole_, decisions, on_whole(found, decisions), Detail::modules);
     found.score = score_of(found.prediction, decisions.model());
+  }
+
+  /// Where it makes next to no difference to the step, each rank reads its part of the batch only. The step stays as
+  /// fast as `at_most`, what the others need.
+  void divide_batch(Found& best, Seconds at_most) {
+    constexpr double kNextToNothing = 1e-3;
+    const auto& space = best.mesh->space;
+    const std::size_t axes = space.mesh_sizes.size();
+    const auto now = inputs_of(best);
+    if (space.fixed_inputs) return;
+    for (std::size_t mask = (std::size_t{1} << axes) - 1; mask > 0; --mask) {
+      Placements inputs(axes);
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        if (((mask >> axis) & 1) != 0) inputs[axis] = Shard(0);
+      }
+      bool more = inputs != now;
+      for (std::size_t axis = 0; axis < axes; ++axis) more = more && (inputs[axis].is_shard() || !now[axis].is_shard());
+      if (!more) continue;
+      Found tried = best;
+      place_inputs(folded_.program, space, inputs, best.mesh->decisions, tried.assignment);
+      tried.folded_cost = simulate(folded_.program, best.mesh->decisions, tried.assignment).cost;
+      if (tried.folded_cost > (1 + kNextToNothing) * best.folded_cost) continue;
+      predict_whole(tried);
+      const bool as_good = tried.score.missing == Bytes{} &&
+                           tried.score.cost <= std::min(at_most, (1 + kNextToNothing) * best.score.cost);
+      if (as_good) {
+        best = std::move(tried);
+        return;
+      }
+    }
   }
 
   Alternative alternative(const Found& found, std::string name) const {
