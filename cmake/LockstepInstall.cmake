@@ -14,6 +14,7 @@ set(public_headers
   comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/work.h
   global/distribute_module.h global/factories.h global/global_tensor.h global/gradient_reduction.h global/mesh.h global/module_plan.h
   global/placement.h
+  plan/auto_parallel.h
   mirrored/data_parallel.h mirrored/parameter_shards.h mirrored/sharded_optimizer.h
   data/aligned.h data/axis_map.h data/batch.h data/check.h data/dataset.h data/fused_plan.h data/loader.h
   data/pipeline.h data/problem.h data/random.h data/resize_axis.h data/sample_key.h data/sampler.h data/synthesize.h

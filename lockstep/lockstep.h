@@ -25,6 +25,7 @@
 #include <lockstep/mirrored/parameter_shards.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
+#include <lockstep/plan/auto_parallel.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>
 #include <lockstep/world/world.h>

@@ -1,0 +1,55 @@
+// A program for one device becomes one for many, without placements written by hand.
+#pragma once
+
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/mesh.h>
+#include <lockstep/global/module_plan.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace lockstep {
+
+struct AutoParallelOptions {
+  std::string cluster;                       ///< YAML as `lockstep calibrate` writes it; empty: a guess at this machine
+  std::optional<std::int64_t> memory_bytes;  ///< that a rank may take; none: the cluster's device memory
+  std::vector<int> mesh;                     ///< sizes of the mesh's axes; empty: what is fastest
+  ModulePlan parameters;                     ///< what is decided already, with a placement for each axis of `mesh`
+  std::string plan_file;                     ///< taken where it is there, written where it is not; empty: none
+  /// Makes the optimizer that the program will use: its memory and time count.
+  std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer;
+  GradientReductionOptions gradients{};
+};
+
+struct AutoParallel {
+  Mesh mesh;
+  Placements batch;                  ///< of each input: distribute(batch, mesh, batch), or to_global() of a rank's part
+  ModulePlan parameters;             ///< how the module lies now
+  std::string explanation;           ///< for people: what was chosen, its cost, and beside what
+  std::vector<std::string> remarks;  ///< where a plan from a file no longer fits the module
+};
+
+/// Traces one step of the module, finds the fastest way to divide it among the ranks of `group` that fits their memory,
+/// and distributes the module so, as distribute_module() does. Construct the optimizer afterwards.
+///
+///     const auto loss_of = [&](const std::vector<at::Tensor>& in) { return torch::cross_entropy(net->forward(in[0]),
+///     in[1]); }; const auto parallel = lockstep::auto_parallel(*net, group, {pictures, labels}, loss_of);
+///     torch::optim::SGD sgd(net->parameters(), 0.1);
+///     auto x = lockstep::distribute(pictures, parallel.mesh, parallel.batch);
+///
+/// `example` are tensors of the shapes of a whole batch (that of all ranks); their numbers do not matter. A collective.
+/// Errors: those of plan::trace_step(), plan::search() (nothing fits into memory) and distribute_module(); mismatch
+/// when ranks would follow different plans.
+AutoParallel auto_parallel(torch::nn::Module& module, const Group& group, const std::vector<at::Tensor>& example,
+                           const std::function<at::Tensor(const std::vector<at::Tensor>&)>& loss,
+                           const AutoParallelOptions& options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/plan/trace/agreed_plan.h>
+
+#include <torch/torch.h>
+
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <filesystem>
+
+namespace lockstep::plan {
+namespace {
+
+std::vector<KnownParameter> parameters_of(const Graph& graph) {
+  std::vector<KnownParameter> parameters;
+  for (const auto& value : graph.values) {
+    if (value.kind == ValueKind::parameter) parameters.push_back({value.name, value.info.sizes});
+  }
+  return parameters;
+}
+
+Plan plan_of_file(const std::string& file, const Graph& graph, int devices, std::vector<std::string>& remarks) {
+  auto plan = load_plan(file);
+  if (plan.devices != devices) {
+    fail(ErrorKind::config, "plan", "{} is a plan for {} devices, but these are {}; remove the file to plan anew", file,
+         plan.devices, devices);
+  }
+  for (const auto& change : adapt(plan, parameters_of(graph))) {
+    remarks.push_back(fmt::format("{}: {} (remove the file to plan anew)", file, change));
+  }
+  return plan;
+}
+
+}  // namespace
+
+Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, std::vector<std::string>& remarks) {
+  if (request.file && std::filesystem::exists(*request.file)) {
+    return plan_of_file(*request.file, graph, request.cluster.devices(), remarks);
+  }
+  auto plan = search(graph, request.cluster, request.search);
+  plan.trace_time = Seconds{traced};
+  return plan;
+}
+
+void agree_on(const Plan& plan, const PlanRequest& request, const Group& group) {
+  const auto hash = plan_hash(plan);
+  auto own = torch::empty({1, static_cast<std::int64_t>(hash.size())}, torch::kByte);
+  std::memcpy(own.data_ptr(), hash.data(), hash.size());
+  const auto all = all_gather(own, group);
+  std::vector<int> others;
+  for (int rank = 1; rank < group.size(); ++rank) {
+    if (!torch::equal(all[rank], all[0])) others.push_back(rank);
+  }
+  if (!others.empty()) {
+    fail(
+        ErrorKind::mismatch, "plan",
+        "rank(s) {} made another plan than rank 0 (rank {} has {}); all ranks need the same program, configuration and "
+        "files",
+        fmt::join(others, ", "), group.rank(), hash);
+  }
+  if (group.rank() == 0 && request.file && !std::filesystem::exists(*request.file)) save_plan(plan, *request.file);
+}
+
+}  // namespace lockstep::plan

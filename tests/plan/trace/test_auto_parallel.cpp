@@ -1,0 +1,138 @@
+// A program for one device, made one for two by a call, computes the same.
+#include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/models/gpt.h>
+#include <lockstep/plan/auto_parallel.h>
+
+#include "support/ranks.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+namespace lockstep {
+namespace {
+
+using test::Rank;
+using test::RankOptions;
+
+const RankOptions kOptions{.deadline = std::chrono::seconds(300), .group = RankOptions::test_group_options("shm")};
+
+std::shared_ptr<models::Gpt> small_gpt() {
+  torch::manual_seed(11);
+  auto model = models::gpt({.vocabulary = 19, .context = 8, .layers = 2, .heads = 4, .width = 16});
+  model->to(torch::kDouble);
+  return model;
+}
+
+struct Batch {
+  at::Tensor tokens;
+  at::Tensor next;
+};
+
+Batch batch() {
+  torch::manual_seed(7);
+  return {torch::randint(19, {6, 8}, torch::kLong), torch::randint(19, {6, 8}, torch::kLong)};
+}
+
+at::Tensor loss_of(models::Gpt& model, const at::Tensor& tokens, const at::Tensor& next) {
+  return torch::cross_entropy_loss(model.forward(tokens).transpose(1, 2), next);
+}
+
+std::vector<double> losses(models::Gpt& model, const at::Tensor& tokens, const at::Tensor& next) {
+  torch::optim::Adam adam(model.parameters(), 1e-2);
+  std::vector<double> values;
+  for (int step = 0; step < 4; ++step) {
+    adam.zero_grad();
+    const auto loss = loss_of(model, tokens, next);
+    loss.backward();
+    adam.step();
+    values.push_back(loss.item<double>());
+  }
+  return values;
+}
+
+AutoParallel planned(models::Gpt& model, const Group& group, const AutoParallelOptions& options) {
+  const auto [tokens, next] = batch();
+  return auto_parallel(
+      model, group, {tokens, next}, [&](const auto& in) { return loss_of(model, in[0], in[1]); }, options);
+}
+
+void expect_losses_of_one_device(const Group& group, AutoParallelOptions options) {
+  options.optimizer = [](std::vector<at::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+    return std::make_unique<torch::optim::Adam>(parameters);
+  };
+  const auto [tokens, next] = batch();
+  const auto alone = losses(*small_gpt(), tokens, next);
+  const auto model = small_gpt();
+  const auto parallel = planned(*model, group, options);
+  EXPECT_TRUE(is_global(model->parameters().front()));
+  EXPECT_NE(parallel.explanation, "");
+  const auto got = losses(*model, distribute(tokens, parallel.mesh, parallel.batch, Source::same_everywhere),
+                          distribute(next, parallel.mesh, parallel.batch, Source::same_everywhere));
+  ASSERT_EQ(got.size(), alone.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], alone[i], 1e-7) << i;
+  EXPECT_NE(alone.front(), alone.back());
+}
+
+TEST(AutoParallel, AGptTrainsAsOnOneDevice) {
+  test::run_ranks(2, kOptions, [](Rank& rank) { expect_losses_of_one_device(rank.group(), {}); });
+}
+
+TEST(AutoParallel, WhatIsDecidedIsKept) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    AutoParallelOptions options;
+    options.mesh = {2};
+    options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
+    expect_losses_of_one_device(rank.group(), options);
+    const auto model = small_gpt();
+    planned(*model, rank.group(), options);
+    const auto parameters = model->named_parameters();
+    EXPECT_EQ(placements_of(parameters["blocks.1.fc1.weight"]), Placements{Shard(0)});
+    EXPECT_EQ(placements_of(parameters["blocks.0.fc2.weight"]), Placements{Shard(1)});
+  });
+}
+
+TEST(AutoParallel, AFourRankMeshIsFound) {
+  test::run_ranks(4, kOptions, [](Rank& rank) { expect_losses_of_one_device(rank.group(), {}); });
+}
+
+TEST(AutoParallel, APlanIsWrittenAndTaken) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "plan.json";
+  test::run_ranks(2, kOptions, [&](Rank& rank) {
+    AutoParallelOptions options;
+    options.plan_file = file;
+    const auto first = planned(*small_gpt(), rank.group(), options);
+    EXPECT_TRUE(rank.rank() != 0 || std::filesystem::exists(file));
+    const auto second = planned(*small_gpt(), rank.group(), options);
+    EXPECT_EQ(first.parameters, second.parameters);
+    EXPECT_EQ(first.batch, second.batch);
+    EXPECT_TRUE(second.remarks.empty());
+  });
+}
+
+TEST(AutoParallel, MistakesAreNamed) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    const auto error_of = [&](const AutoParallelOptions& options) -> std::string {
+      try {
+        planned(*small_gpt(), rank.group(), options);
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    AutoParallelOptions without_mesh;
+    without_mesh.parameters = {{"*fc1.weight", {Shard(0)}}};
+    EXPECT_NE(error_of(without_mesh).find("give options.mesh, too"), std::string::npos);
+    AutoParallelOptions different;
+    different.mesh = {2};
+    different.parameters = {{"*fc1.weight", {Shard(rank.rank())}}};
+    EXPECT_NE(error_of(different).find("rank(s) 1 made another plan than rank 0"), std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
