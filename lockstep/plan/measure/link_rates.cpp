@@ -1,0 +1,74 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/plan/measure/link_rates.h>
+#include <lockstep/plan/measure/stopwatch.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::plan {
+namespace {
+
+constexpr std::int64_t kLarge = 32 << 20;
+constexpr std::int64_t kSmall = 1 << 10;
+
+double all_reduce_seconds(const Group& group, std::int64_t bytes, int rounds) {
+  auto tensor = torch::zeros({bytes / static_cast<std::int64_t>(sizeof(float))});
+  return seconds_together(group, rounds, [&] { all_reduce(tensor, group.unchecked()); });
+}
+
+struct Measured {
+  double small = 0;
+  double large = 0;
+};
+
+Measured measure_all_reduce(const Group& group, int rounds) {
+  return {.small = all_reduce_seconds(group, kSmall, rounds * 4), .large = all_reduce_seconds(group, kLarge, rounds)};
+}
+
+/// A ring of n ranks sends 2 (n - 1) / n of the bytes over each link in 2 (n - 1) turns.
+Link of_ring(const Measured& measured, int ranks) {
+  const double turns = 2.0 * (ranks - 1);
+  const double latency = std::max(measured.small / turns, 1e-7);
+  const double sending = std::max(measured.large - measured.small, measured.large * 0.1);
+  return {.bandwidth = BytesPerSecond{turns / ranks * kLarge / sending}, .latency = Seconds{latency}};
+}
+
+}  // namespace
+
+Link measure_link(const Group& group, const MeasureOptions& options) {
+  return of_ring(measure_all_reduce(group, options.rounds), group.size());
+}
+
+Link measure_link_between_hosts(const Group& group, const Group& here, const Link& inside,
+                                const MeasureOptions& options) {
+  auto measured = measure_all_reduce(group, options.rounds);
+  const int hosts = std::max(2, group.size() / here.size());
+  if (here.size() > 1) {  // up and down inside the host: as much as an all_reduce there
+    const double turns = 2.0 * (here.size() - 1);
+    measured.small = std::max(measured.small - turns * inside.latency.value, measured.small * 0.1);
+    measured.large =
+        std::max(measured.large - turns / here.size() * kLarge / inside.bandwidth.value, measured.large * 0.1);
+  }
+  return of_ring(measured, hosts);
+}
+
+double measure_overlap(const Group& group, const MeasureOptions& options) {
+  auto tensor = torch::zeros({kLarge / static_cast<std::int64_t>(sizeof(float))});
+  const auto a = torch::ones({512, 512});
+  const double reducing = all_reduce_seconds(group, kLarge, options.rounds);
+  const double product = seconds_together(group, options.rounds, [&] { a.mm(a); });
+  const int products = std::clamp(static_cast<int>(reducing / product) + 1, 1, 10'000);
+  const auto compute = [&] {
+    for (int i = 0; i < products; ++i) a.mm(a);
+  };
+  const double computing = seconds_together(group, options.rounds, compute);
+  const double both = seconds_together(group, options.rounds, [&] {
+    auto work = all_reduce_async(tensor, group.unchecked());
+    compute();
+    work.wait();
+  });
+  return std::clamp((computing + reducing - both) / reducing, 0.0, 1.0);
+}
+
+}  // namespace lockstep::plan
