@@ -21,15 +21,25 @@ void describe(ConfigFields& fields, SystemConfig& c) {
 }
 
 void describe(ConfigFields& fields, ParallelConfig& c) {
-  fields.field("mode", c.mode, one_of({"data_parallel", "semi_auto", "stand_alone"}),
-               "semi_auto: one logical model over parallel.mesh; stand_alone: one process, no communication");
-  fields.field("mesh", c.mesh, anything(),
-               "semi_auto: axes and their ranks, e.g. {data: 2, model: 4}; null: {data: all}");
+  fields.field(
+      "mode", c.mode, one_of({"data_parallel", "semi_auto", "auto", "stand_alone"}),
+      "semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md); "
+      "stand_alone: one process, no communication");
+  fields.field(
+      "mesh", c.mesh, anything(),
+      "semi_auto: axes and their ranks, e.g. {data: 2, model: 4}; null: {data: all}, in mode auto what is fastest");
   fields.field(
       "shard", c.shard, anything(),
-      "semi_auto: parameters by name, e.g. {fc.weight: {model: 0}, \"layer4.*\": \"[Shard(0), Replicate()]\"}");
+      "semi_auto, auto: parameters by name, e.g. {fc.weight: {model: 0}, \"layer4.*\": \"[Shard(0), Replicate()]\"}");
   fields.field("strategy", c.strategy, anything(),
                "semi_auto: layers by name with the parts of their input and weight, e.g. {fc: [[2, 1], [4, 1]]}");
+  fields.field("cluster", c.cluster, anything(),
+               "auto: YAML that describes devices and links, as 'lockstep calibrate' writes it; null: a guess");
+  fields.field("memory_limit_mb", c.memory_limit_mb, above(0),
+               "auto: MiB that a rank may take; null: the cluster's device memory");
+  fields.field("plan", c.plan, anything(), "auto: file of the plan: used where it is there, written where it is not");
+  fields.field("verify_plan", c.verify_plan, between(0, 1000),
+               "auto: steps to try plan and data parallel for, to go on with the faster; 0: trust the plan");
   fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
                "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
@@ -53,7 +63,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
 void describe(ConfigFields& fields, ModelConfig& c) {
   fields.field("name", c.name, required(one_of(models::model_names())), "the network");
   fields.field("num_classes", c.num_classes, at_least(1), "outputs of the last layer");
-  fields.field("hidden", c.hidden, at_least(1), "mlp: widths of the hidden layers");
+  fields.field("hidden", c.hidden, at_least(1), "mlp, vgg11: widths of the hidden linear layers");
   fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
   fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
   fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");

@@ -36,6 +36,10 @@ struct ParallelConfig {
   ConfigNode mesh;  ///< see mesh_config.h
   ConfigNode shard;
   ConfigNode strategy;
+  std::optional<std::string> cluster;  ///< see auto_mode.h
+  std::optional<double> memory_limit_mb;
+  std::optional<std::string> plan;
+  std::int64_t verify_plan = 0;
   double timeout_s = 600;
   double start_timeout_s = 300;
   ConfigNode nodes;

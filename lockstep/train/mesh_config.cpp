@@ -12,7 +12,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr const char* kDataAxis = "data";
+constexpr std::string_view kDataAxis = "data";
 
 [[noreturn]] void wrong(const ConfigNode& node, const std::string& message) {
   throw Error(ErrorKind::config, "config", message, node.position);
@@ -121,9 +121,15 @@ void fill_in_the_rest(MeshLayout& mesh, int world_size) {
 
 bool is_global_mode(const ParallelConfig& config) { return config.mode == "semi_auto"; }
 
+bool is_data_axis(std::string_view name) {
+  if (!name.starts_with(kDataAxis)) return false;
+  const auto number = name.substr(kDataAxis.size());
+  return number.empty() || number == "2" || number == "3";
+}
+
 MeshLayout mesh_layout(const ParallelConfig& config, int world_size) {
   MeshLayout mesh;
-  if (config.mesh.kind == ConfigNode::Kind::null) return {{world_size}, {kDataAxis}};
+  if (config.mesh.kind == ConfigNode::Kind::null) return {{world_size}, {std::string(kDataAxis)}};
   if (config.mesh.kind != ConfigNode::Kind::map || config.mesh.entries.empty()) {
     wrong(config.mesh,
           fmt::format("parallel.mesh: expected axes with their sizes, such as {{data: 2, model: 4}}, found {}",
@@ -179,20 +185,30 @@ ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, cons
 void check_parallel(const RunConfig& config) {
   const auto& parallel = config.parallel;
   const auto refuse = [](const std::string& message) { throw Error(ErrorKind::config, "config", message); };
-  if (!is_global_mode(parallel)) {
-    const auto given = [](const ConfigNode& node) { return node.kind != ConfigNode::Kind::null; };
+  const auto given = [](const ConfigNode& node) { return node.kind != ConfigNode::Kind::null; };
+  const bool planned = parallel.mode == "auto";
+  if (!planned && (parallel.plan || parallel.cluster || parallel.memory_limit_mb || parallel.verify_plan > 0)) {
+    refuse(
+        "parallel.plan, cluster, memory_limit_mb and verify_plan are for parallel.mode auto; set that, or remove them");
+  }
+  if (planned && given(parallel.strategy)) {
+    refuse(
+        "parallel.strategy is for parallel.mode semi_auto; in mode auto, say what you have decided by parallel.shard");
+  }
+  if (!is_global_mode(parallel) && !planned) {
     if (given(parallel.mesh) || given(parallel.shard) || given(parallel.strategy)) {
-      refuse("parallel.mesh, shard and strategy are for parallel.mode semi_auto; set that, or remove them");
+      refuse(
+          "parallel.mesh, shard and strategy are for parallel.mode semi_auto, mesh and shard for auto, too; set one of "
+          "them, or remove the keys");
     }
     return;
   }
   if (parallel.shard_optimizer) {
     refuse(
-        "parallel.shard_optimizer is for data_parallel; in mode semi_auto, parameters that are sharded along `data` "
-        "have "
-        "their optimizer state sharded, too");
+        "parallel.shard_optimizer is for data_parallel; in modes semi_auto and auto, parameters that are sharded along "
+        "`data` have their optimizer state sharded, too");
   }
-  if (config.model.autocast != "none") refuse("model.autocast is not available in parallel.mode semi_auto");
+  if (config.model.autocast != "none") refuse("model.autocast is not available in parallel.modes semi_auto and auto");
 }
 
 DataShare global_data_share(const ParallelConfig& config, int rank, int world_size) {
@@ -200,7 +216,10 @@ DataShare global_data_share(const ParallelConfig& config, int rank, int world_si
   DataShare share;
   int stride = 1;
   for (std::size_t axis = mesh.sizes.size(); axis-- > 0;) {
-    if (mesh.names[axis] == kDataAxis) share = {.index = rank / stride % mesh.sizes[axis], .count = mesh.sizes[axis]};
+    if (is_data_axis(mesh.names[axis])) {  // from the last axis on, which divides the parts of those before
+      share.index += rank / stride % mesh.sizes[axis] * share.count;
+      share.count *= mesh.sizes[axis];
+    }
     stride *= mesh.sizes[axis];
   }
   return share;
@@ -209,7 +228,7 @@ DataShare global_data_share(const ParallelConfig& config, int rank, int world_si
 Placements batch_placements(const MeshLayout& mesh) {
   Placements placements(mesh.sizes.size());
   for (std::size_t axis = 0; axis < mesh.names.size(); ++axis) {
-    if (mesh.names[axis] == kDataAxis) placements[axis] = Shard(0);
+    if (is_data_axis(mesh.names[axis])) placements[axis] = Shard(0);
   }
   return placements;
 }

@@ -6,17 +6,19 @@
 #include <lockstep/train/parallel_run.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::train {
 
-/// Ranks along named axes; the batch is divided along `data`.
+/// Ranks along named axes; the batch is divided along `data` (and data2, data3, as plans name further ones).
 struct MeshLayout {
   std::vector<int> sizes;
   std::vector<std::string> names;
 };
 
 bool is_global_mode(const ParallelConfig& config);
+bool is_data_axis(std::string_view name);
 
 /// parallel.mesh, e.g. {data: 2, model: 4}; one size may be -1 for "the rest". Without it all ranks are on the axis
 /// `data`. Error(config) with file and line when the product is not `world_size`.
@@ -33,7 +35,7 @@ ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, cons
 /// Error(config) for settings that do not go with parallel.mode.
 void check_parallel(const RunConfig& config);
 
-/// The part of each batch that `rank` loads: its coordinate along `data`.
+/// The part of each batch that `rank` loads: its coordinate along the axes of data.
 DataShare global_data_share(const ParallelConfig& config, int rank, int world_size);
 
 /// Placements of a batch on such a mesh.

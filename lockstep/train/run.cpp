@@ -4,6 +4,7 @@
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/train/auto_mode.h>
 #include <lockstep/train/callbacks.h>
 #include <lockstep/train/loss_curve.h>
 #include <lockstep/train/metrics.h>
@@ -41,7 +42,7 @@ void require_mode_fits(const RunConfig& config, const World& world) {
   if (config.parallel.mode != "stand_alone" || world.size == 1) return;
   fail(ErrorKind::config, "parallel.mode",
        "stand_alone is for one process, but this is {}; start one, or use "
-       "parallel.mode=data_parallel or semi_auto",
+       "parallel.mode=data_parallel, semi_auto or auto",
        describe(world));
 }
 
@@ -141,6 +142,15 @@ RunResult end_early(const RunConfig& config, const Session& session, std::shared
   return result;
 }
 
+/// In mode auto, the configuration that the planner makes of this one.
+RunConfig planned(const RunConfig& config, const Group& group, Console& console) {
+  if (!is_auto_mode(config.parallel)) return config;
+  auto run = resolve_auto(config, group);
+  tell(console, run.text);
+  for (const auto& remark : run.remarks) tell(console, remark);
+  return std::move(run.config);
+}
+
 // From a session that is ready to train.
 RunResult train_session(const RunConfig& config, const Group& group, const WorkDir& work_dir, Session& session,
                         Console& console, std::shared_ptr<StopSignals> signals) {
@@ -164,7 +174,8 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
                             choose_device(config.system, world).str(), config.system.threads));
   if (world.rank == 0) prepare_folders(config, work_dir);
   const bool recovers = can_rejoin(group);
-  Session session(config, group, console, recovers ? agree_on_state(kept, group, console) : std::nullopt);
+  const RunConfig followed = planned(config, group, console);
+  Session session(followed, group, console, recovers ? agree_on_state(kept, group, console) : std::nullopt);
   RunResult result;
   try {
     result = train_session(config, group, work_dir, session, console, signals);

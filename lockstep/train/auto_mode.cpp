@@ -1,0 +1,108 @@
+#include <lockstep/base/error.h>
+#include <lockstep/plan/explain.h>
+#include <lockstep/plan/trace/agreed_plan.h>
+#include <lockstep/train/auto_mode.h>
+#include <lockstep/train/mesh_config.h>
+#include <lockstep/train/planned_step.h>
+#include <lockstep/train/verify_plan.h>
+
+#include <filesystem>
+
+namespace lockstep::train {
+namespace {
+
+ConfigNode text_node(std::string text) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::scalar;
+  node.scalar = std::move(text);
+  return node;
+}
+
+ConfigNode mesh_node(const plan::Plan& plan) {
+  auto node = make_section();
+  for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
+    node.entries.push_back({plan.mesh_names.at(axis), text_node(std::to_string(plan.mesh_sizes[axis]))});
+  }
+  return node;
+}
+
+ConfigNode shard_node(const plan::Plan& plan) {
+  auto node = make_section();
+  for (const auto& [pattern, placements] : plan.parameters) {
+    node.entries.push_back({pattern, text_node(to_string(placements))});
+  }
+  return node;
+}
+
+}  // namespace
+
+bool is_auto_mode(const ParallelConfig& config) { return config.mode == "auto"; }
+
+plan::SearchOptions search_options(const ParallelConfig& config, int devices) {
+  plan::SearchOptions options;
+  const bool has_mesh = config.mesh.kind != ConfigNode::Kind::null;
+  if (!has_mesh && config.shard.kind != ConfigNode::Kind::null) {
+    throw Error(ErrorKind::config, "config",
+                "parallel.shard places parameters on the axes of parallel.mesh, which mode auto would choose; give "
+                "parallel.mesh, too, e.g. {data: 2, model: 4}",
+                config.shard.position);
+  }
+  if (!has_mesh) return options;
+  const auto layout = mesh_layout(config, devices);
+  options.mesh = layout.sizes;
+  options.constraints.parameters = module_plan(config, layout);
+  return options;
+}
+
+plan::Cluster planned_cluster(const ParallelConfig& config, int devices) {
+  auto cluster = plan::resized(config.cluster ? plan::load_cluster(*config.cluster) : plan::Cluster{}, devices);
+  if (config.memory_limit_mb) cluster.device.memory = plan::Bytes{*config.memory_limit_mb * 1024 * 1024};
+  return cluster;
+}
+
+std::int64_t pictures_of_step(const RunConfig& config, int devices) { return config.data.batch_size * devices; }
+
+RunConfig planned_as(RunConfig config, const std::string& mode) {
+  auto& parallel = config.parallel;
+  parallel.mode = mode;
+  parallel.mesh = parallel.shard = make_null();
+  parallel.cluster.reset();
+  parallel.memory_limit_mb.reset();
+  parallel.plan.reset();
+  parallel.verify_plan = 0;
+  return config;
+}
+
+RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
+  RunConfig run = planned_as(config, "semi_auto");
+  run.parallel.mesh = mesh_node(plan);
+  if (!plan.parameters.empty()) run.parallel.shard = shard_node(plan);
+  int parts = 1;
+  for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
+    if (is_data_axis(plan.mesh_names[axis])) parts *= plan.mesh_sizes[axis];
+  }
+  const std::int64_t ranks_of_part = plan.devices / parts;
+  run.data.eval_batch_size = eval_batch_size_of(config.data) * ranks_of_part;
+  run.data.batch_size = config.data.batch_size * ranks_of_part;
+  return run;
+}
+
+AutoRun resolve_auto(const RunConfig& config, const Group& group) {
+  AutoRun run;
+  const int devices = group.size();
+  const auto step = trace_run(config, pictures_of_step(config, devices));
+  const plan::PlanRequest request{.cluster = planned_cluster(config.parallel, devices),
+                                  .search = search_options(config.parallel, devices),
+                                  .file = config.parallel.plan};
+  const auto plan = find_plan(step.graph, step.seconds, request, run.remarks);
+  agree_on(plan, request, group);
+  if (group.rank() == 0) save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
+  run.text = explain(plan);
+  run.config = with_plan(config, plan);
+  if (config.parallel.verify_plan > 0) {
+    run.config = faster_of_plan_and_data_parallel(run.config, config, group, run.remarks);
+  }
+  return run;
+}
+
+}  // namespace lockstep::train

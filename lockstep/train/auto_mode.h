@@ -1,0 +1,44 @@
+// parallel.mode auto: the planner decides the mesh and how the model lies on it, and the run goes on in semi_auto.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/plan/plan.h>
+#include <lockstep/plan/search.h>
+#include <lockstep/train/config.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+bool is_auto_mode(const ParallelConfig& config);
+
+/// What the planner is told: parallel.mesh, parallel.shard and their axes, for `devices` ranks. Error(config) with file
+/// and line.
+plan::SearchOptions search_options(const ParallelConfig& config, int devices);
+
+/// parallel.cluster, or the defaults, for that many devices and with parallel.memory_limit. Errors as load_cluster().
+plan::Cluster planned_cluster(const ParallelConfig& config, int devices);
+
+/// The pictures of one step of the whole job: data.batch_size for each rank.
+std::int64_t pictures_of_step(const RunConfig& config, int devices);
+
+/// The same run in another mode, with nothing left of what was for planning.
+RunConfig planned_as(RunConfig config, const std::string& mode);
+
+/// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many
+/// pictures as with data_parallel.
+RunConfig with_plan(const RunConfig& config, const plan::Plan& plan);
+
+struct AutoRun {
+  RunConfig config;  ///< that the run goes on with
+  std::string text;  ///< the plan, explained
+  std::vector<std::string> remarks;
+};
+
+/// Plans on every rank, makes sure that all have the same plan, saves it as plan.json in system.work_dir and to
+/// parallel.plan, and, with parallel.verify_plan, tries it and data parallel for so many steps and takes the faster. A
+/// collective. Error(mismatch) naming the ranks whose plan differs.
+AutoRun resolve_auto(const RunConfig& config, const Group& group);
+
+}  // namespace lockstep::train

@@ -1,0 +1,18 @@
+// The training step of a run as a graph, for the planner.
+#pragma once
+
+#include <lockstep/plan/graph.h>
+#include <lockstep/train/config.h>
+
+namespace lockstep::train {
+
+struct PlannedStep {
+  plan::Graph graph;
+  double seconds = 0;  ///< that tracing took
+};
+
+/// One step of the configured model, loss and optimizer over a batch of `pictures` pictures, traced without memory for
+/// parameters. Reads no data. Errors as model_spec() and plan::trace_step().
+PlannedStep trace_run(const RunConfig& config, std::int64_t pictures);
+
+}  // namespace lockstep::train

@@ -1,0 +1,138 @@
+// parallel.mode auto: whatever the planner finds, the numbers are those of one device.
+#include <lockstep/base/error.h>
+#include <lockstep/train/auto_mode.h>
+#include <lockstep/train/mesh_config.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "train/small_run.h"
+
+namespace lockstep::test {
+namespace {
+
+void expect_losses_of_one_device(const SmallRun& run, const std::string& got, double tolerance = 1e-4) {
+  const auto a = run.losses(got);
+  const auto b = run.losses("alone");
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NEAR(a[i].second, b[i].second, tolerance * std::abs(b[i].second)) << got << ", step " << a[i].first;
+  }
+}
+
+/// Eight pictures in a step, as alone.
+train::RunConfig planned(const SmallRun& run, const std::string& name, std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.end(), {"parallel.mode=auto", "data.batch_size=4"});
+  return run.config(name, std::move(overrides));
+}
+
+TEST(AutoMode, AnMlpTrainsAsOnOneDevice) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(2, planned(run, "planned"));
+  run.run(2, planned(run, "kept", {"parallel.mesh={model: 2}", "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  for (const auto* each : {"planned", "kept"}) {
+    expect_losses_of_one_device(run, each);
+    EXPECT_EQ(run.result(each)["world_size"], 2);
+  }
+  const auto plan = plan::load_plan(run.work_dir("kept") / "plan.json");
+  const auto* placements = find_placements(plan.parameters, "fc1.weight");
+  ASSERT_NE(placements, nullptr);
+  EXPECT_EQ(*placements, Placements{Shard(0)});
+}
+
+TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
+  const SmallRun run("cifar10");
+  const std::vector<std::string> short_run{"model.name=resnet20", "train.steps=4"};
+  auto alone = short_run;
+  alone.emplace_back("data.batch_size=8");
+  run.run(1, run.config("alone", alone));
+  run.run(2, planned(run, "planned", short_run));
+  expect_losses_of_one_device(run, "planned", 1e-3);
+}
+
+TEST(AutoMode, APlanIsSavedAndUsedAgain) {
+  const SmallRun run;
+  const auto file = (run.folder() / "plan.json").string();
+  const std::vector<std::string> with_file{"parallel.plan=" + file, "train.steps=2"};
+  run.run(2, planned(run, "first", with_file));
+  const auto plan = plan::load_plan(file);
+  EXPECT_EQ(plan.devices, 2);
+  run.run(2, planned(run, "second", with_file));
+  EXPECT_EQ(run.hash("first"), run.hash("second"));
+  EXPECT_EQ(plan::plan_hash(plan::load_plan(run.work_dir("second") / "plan.json")), plan::plan_hash(plan));
+}
+
+TEST(AutoMode, APlanIsTriedBesideDataParallel) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  run.run(2, planned(run, "verified", {"parallel.verify_plan=2"}));
+  expect_losses_of_one_device(run, "verified");
+}
+
+TEST(AutoMode, RanksWithDifferentPlansAreNamed) {
+  const SmallRun run;
+  run_ranks(2, SmallRun::small_rank_options(), [&](Rank& rank) {
+    const std::string placement = rank.rank() == 0 ? "Shard(0)" : "Shard(1)";
+    const auto config =
+        planned(run, "different", {"parallel.mesh={model: 2}", "parallel.shard={fc1.weight: \"" + placement + "\"}"});
+    try {
+      train::resolve_auto(config, rank.group());
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::mismatch);
+      EXPECT_NE(std::string(error.what()).find("rank(s) 1 made another plan than rank 0"), std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST(AutoMode, APlanBecomesAConfigurationWithAsManyPicturesAStep) {
+  const SmallRun run;
+  plan::Plan plan;
+  plan.mesh_sizes = {2, 3, 2};
+  plan.mesh_names = {"data", "model", "data2"};
+  plan.inputs = {Shard(0), Replicate(), Shard(0)};
+  plan.devices = 12;
+  plan.parameters = {{"fc1.*", {Replicate(), Shard(0), Replicate()}}};
+  const auto config = train::with_plan(planned(run, "x"), plan);
+  EXPECT_EQ(config.parallel.mode, "semi_auto");
+  EXPECT_EQ(config.data.batch_size, 12);  // 12 ranks with 4 each make 4 parts with 12 each
+  const auto layout = train::mesh_layout(config.parallel, 12);
+  EXPECT_EQ(layout.sizes, plan.mesh_sizes);
+  EXPECT_EQ(train::batch_placements(layout), plan.inputs);
+  EXPECT_EQ(train::module_plan(config.parallel, layout), plan.parameters);
+  for (int rank = 0; rank < 12; ++rank) {
+    const auto share = train::global_data_share(config.parallel, rank, 12);
+    EXPECT_EQ(share.count, 4);
+    EXPECT_EQ(share.index, rank / 6 * 2 + rank % 2) << rank;
+  }
+}
+
+TEST(AutoMode, MistakesAreNamed) {
+  const SmallRun run;
+  const auto error_of = [&](const std::vector<std::string>& overrides) -> std::string {
+    try {
+      const auto config = run.config("wrong", overrides);
+      train::search_options(config.parallel, 4);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto expect = [&](const std::vector<std::string>& overrides, const std::string& part) {
+    EXPECT_NE(error_of(overrides).find(part), std::string::npos) << error_of(overrides);
+  };
+  expect({"parallel.plan=plan.json"}, "are for parallel.mode auto");
+  expect({"parallel.verify_plan=3"}, "are for parallel.mode auto");
+  expect({"parallel.mode=auto", "parallel.shard={fc1.weight: S0}"}, "give parallel.mesh, too");
+  expect({"parallel.mode=auto", "parallel.strategy={fc1: [[2, 1], [2, 1]]}"}, "parallel.strategy is for");
+  expect({"parallel.mode=auto", "parallel.mesh={data: 3}"}, "3 makes 3 ranks, but 4 were started");
+  expect({"parallel.mode=auto", "parallel.shard_optimizer=true"}, "is for data_parallel");
+}
+
+}  // namespace
+}  // namespace lockstep::test
