@@ -25,6 +25,8 @@ void add_train(CLI::App& app, Action& chosen);
 // `program` is what read_run_line found behind the flags, by the time the action runs.
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
+void add_plan(CLI::App& app, Action& chosen);
+void add_calibrate(CLI::App& app, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
 void add_checkpoint(CLI::App& app, Action& chosen);
 void add_rank_table(CLI::App& app, Action& chosen);

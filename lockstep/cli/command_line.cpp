@@ -28,6 +28,7 @@ constexpr const char* kDescription =
     "                                                           the same on two\n"
     "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
     "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
+    "  lockstep plan --config run.yaml --devices 16             how it would best be divided, and what that costs\n"
     "  lockstep doctor                                          what would keep a job from running here\n"
     "\n"
     "'lockstep COMMAND --help' explains a command.";
@@ -73,6 +74,8 @@ int parse_and_act(int argc, char** argv) {
   add_train(app, chosen);
   add_run(app, program, chosen);
   add_launch(app, program, chosen);
+  add_plan(app, chosen);
+  add_calibrate(app, chosen);
   add_data(app, chosen);
   add_checkpoint(app, chosen);
   add_rank_table(app, chosen);

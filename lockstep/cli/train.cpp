@@ -54,7 +54,10 @@ struct TrainArguments {
   InitArguments init;
   bool dry_run = false;
   bool help_keys = false;
+  bool verify_plan = false;
 };
+
+constexpr std::int64_t kStepsToVerify = 5;
 
 void print_keys() {
   for (const ConfigKey& key : list_keys<train::RunConfig>()) {
@@ -87,6 +90,7 @@ int start_this_node(const Start& start, const TrainArguments& arguments) {
   std::fflush(stdout);
   cluster::LaunchOptions options;
   options.program.command = {this_program().string(), "train", "--config", arguments.config, "--launcher", "pytorch"};
+  if (arguments.verify_plan) options.program.command.emplace_back("--verify-plan");
   options.program.command.insert(options.program.command.end(), arguments.overrides.begin(), arguments.overrides.end());
   options.processes = start.ranks;
   options.first_rank = start.world;
@@ -111,7 +115,11 @@ int train_or_describe(const TrainArguments& arguments) {
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  const train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+  train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+  if (arguments.verify_plan && config.parallel.verify_plan == 0) {
+    config.parallel.verify_plan = kStepsToVerify;
+    train::check_run_config(config);
+  }
   if (is_scheduler(arguments.launcher, config.cluster)) {
     if (!arguments.dry_run) return run_scheduler(config.cluster);
     fmt::print("the scheduler of a job\n\n{}\n", train::describe_run(config));
@@ -150,6 +158,9 @@ void add_train(CLI::App& app, Action& chosen) {
   command->add_option("--world-size,--world_size", arguments->init.world_size, "How many nodes there are")
       ->type_name("N");
   command->add_flag("--dry-run,--dry_run", arguments->dry_run, "Only print the whole configuration and the model");
+  command->add_flag(
+      "--verify-plan,--verify_plan", arguments->verify_plan,
+      "With parallel.mode auto: try the plan and data parallel for five steps each, go on with the faster");
   command->add_flag("--help-keys", arguments->help_keys,
                     "List every key of the configuration with type, range and default");
   command->footer(kTrainFooter);

@@ -1,0 +1,67 @@
+// `lockstep calibrate`: measures this machine and writes the description of a cluster that the planner reads.
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/comm/group.h>
+#include <lockstep/plan/measure/measure.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kCalibrateFooter =
+    "Measures matrix products, convolutions, memory and operators on each rank while all are busy and, under a "
+    "launcher, what\n"
+    "collectives take between ranks of one host and between hosts. Alone it measures one device, and links keep a "
+    "guess.\n"
+    "Takes some seconds; start it as the run will be started, with nothing else on the machine.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep run --nproc-per-node 2 lockstep calibrate --out cluster.yaml\n"
+    "  mpirun -n 2 lockstep calibrate --out cluster.yaml --threads 4\n"
+    "  lockstep plan --config run.yaml --devices 16 --cluster cluster.yaml";
+
+struct CalibrateArguments {
+  std::string out;
+  std::string backend = "auto";
+  plan::MeasureOptions measure;
+};
+
+int calibrate(const CalibrateArguments& arguments) {
+  GroupOptions options;
+  options.backend = arguments.backend;
+  const Group group = init(options);
+  const auto cluster = plan::measure_cluster(group, arguments.measure);
+  if (group.rank() != 0) return kOk;
+  const auto text = plan::print_cluster(cluster);
+  write_file_atomically(arguments.out, text);
+  fmt::print("{}", text);
+  return kOk;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("calibrate", "Measure this machine for 'lockstep plan'");
+  const auto arguments = std::make_shared<CalibrateArguments>();
+  command->add_option("--out", arguments->out, "The YAML file to write")->required()->type_name("FILE");
+  command->add_option("--threads", arguments->measure.threads, "Threads of each rank, as system.threads of the run")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--rounds", arguments->measure.rounds, "Rounds of each measurement; the median counts")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--backend", arguments->backend, "As parallel.backend of the run")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command->footer(kCalibrateFooter);
+  command->callback([=, &chosen] { chosen = [=] { return calibrate(*arguments); }; });
+}
+
+}  // namespace lockstep::cli

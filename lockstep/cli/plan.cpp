@@ -1,0 +1,173 @@
+// `lockstep plan`: how a configured run would be divided among devices that need not be there.
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/cli/plan_gpt.h>
+#include <lockstep/plan/explain.h>
+#include <lockstep/plan/search.h>
+#include <lockstep/train/auto_mode.h>
+#include <lockstep/train/planned_step.h>
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kPlanFooter =
+    "Needs neither the devices nor the data: the step of the configured model is traced without memory, and its cost "
+    "on "
+    "the\n"
+    "cluster that --cluster describes is computed. 'lockstep calibrate' writes such a description of this machine; "
+    "docs/plan.md\n"
+    "explains the file, the costs and what is printed. data.batch_size is that of one device, as in data parallel "
+    "training.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep plan --config configs/resnet50_cifar10.yaml --devices 8\n"
+    "  lockstep plan --config configs/vgg11_cifar10_auto.yaml --mesh 2x8 --cluster cluster.yaml --compare "
+    "data_parallel,zero3\n"
+    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 16 --network 2 --memory 0.5     what if\n"
+    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 4 --json plan.json --html plan.html\n"
+    "  lockstep plan --gpt layers=96,width=12288,heads=96,context=2048,batch=1024 --mesh 8x8x16 --cluster cluster.yaml";
+
+struct PlanArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string gpt;
+  std::string mesh;
+  std::optional<int> devices;
+  std::string cluster;
+  std::vector<std::string> compare{"data_parallel", "zero3", "megatron"};
+  plan::WhatIf what_if;
+  std::string json;
+  std::string html;
+  std::string save;
+};
+
+std::vector<int> sizes_of(std::string_view text) {
+  std::vector<int> sizes;
+  while (true) {
+    const auto end = text.find('x');
+    const auto size = parse_integer(text.substr(0, end));
+    if (!size || *size < 1 || *size > plan::kMostDevices) {
+      fail(ErrorKind::invalid_argument, "plan", "--mesh takes sizes of axes such as 8, 2x8 or 8x8x16; got '{}'", text);
+    }
+    sizes.push_back(static_cast<int>(*size));
+    if (end == std::string_view::npos) return sizes;
+    text.remove_prefix(end + 1);
+  }
+}
+
+int devices_of(const PlanArguments& arguments, const std::optional<std::vector<int>>& mesh) {
+  const int of_mesh = mesh ? std::accumulate(mesh->begin(), mesh->end(), 1, std::multiplies<>()) : 0;
+  if (mesh && arguments.devices && *arguments.devices != of_mesh) {
+    fail(ErrorKind::invalid_argument, "plan", "--mesh {} has {} devices, but --devices says {}; give one of them",
+         arguments.mesh, of_mesh, *arguments.devices);
+  }
+  if (mesh) return of_mesh;
+  if (arguments.devices) return *arguments.devices;
+  if (!arguments.cluster.empty()) return plan::load_cluster(arguments.cluster).devices();
+  fail(ErrorKind::invalid_argument, "plan",
+       "for how many devices? Give --devices 16, a mesh such as --mesh 2x8, or a --cluster that says it");
+}
+
+struct Question {
+  train::PlannedStep step;
+  plan::Cluster cluster;
+  plan::SearchOptions options;
+};
+
+Question question_of(const PlanArguments& arguments) {
+  if (arguments.config.empty() == arguments.gpt.empty()) {
+    fail(ErrorKind::invalid_argument, "plan", "what shall be planned? Give either --config FILE or --gpt SIZES");
+  }
+  const auto mesh = arguments.mesh.empty() ? std::nullopt : std::optional(sizes_of(arguments.mesh));
+  const int devices = devices_of(arguments, mesh);
+  Question question;
+  train::ParallelConfig parallel;
+  if (arguments.gpt.empty()) {
+    const auto config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+    parallel = config.parallel;
+    if (train::is_auto_mode(parallel)) question.options = train::search_options(parallel, devices);
+    question.step = train::trace_run(config, train::pictures_of_step(config, devices));
+  } else {
+    question.step = trace_gpt(arguments.gpt);
+  }
+  if (!arguments.cluster.empty()) parallel.cluster = arguments.cluster;
+  question.cluster = plan::scaled(train::planned_cluster(parallel, devices), arguments.what_if);
+  if (mesh) question.options.mesh = mesh;
+  question.options.compare = arguments.compare;
+  return question;
+}
+
+plan::Plan make_plan(const PlanArguments& arguments) {
+  const auto question = question_of(arguments);
+  auto plan = plan::search(question.step.graph, question.cluster, question.options);
+  plan.trace_time = plan::Seconds{question.step.seconds};
+  return plan;
+}
+
+int print_plan(const PlanArguments& arguments) {
+  const auto plan = make_plan(arguments);
+  fmt::print("{}", plan::explain(plan));
+  if (!arguments.json.empty()) write_file_atomically(arguments.json, plan::plan_json(plan));
+  if (!arguments.save.empty()) plan::save_plan(plan, arguments.save);
+  if (!arguments.html.empty())
+    write_file_atomically(
+        arguments.html,
+        plan::plan_html(plan, fmt::format("{} on {} devices", arguments.gpt.empty() ? arguments.config : arguments.gpt,
+                                          plan.devices)));
+  return kOk;
+}
+
+void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
+  const auto factor = [&](const char* flag, double& value, const char* text) {
+    command.add_option(flag, value, text)->type_name("FACTOR")->check(CLI::PositiveNumber)->group("What if");
+  };
+  factor("--network", what_if.network, "Bandwidth between nodes, times this");
+  factor("--intra", what_if.intra, "Bandwidth within a node, times this");
+  factor("--latency", what_if.latency, "Latency of all links, times this");
+  factor("--memory", what_if.memory, "Memory of each device, times this");
+  factor("--compute", what_if.compute, "Speed of each device, times this");
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("plan", "Plan how a run is best divided among devices, and explain it");
+  const auto arguments = std::make_shared<PlanArguments>();
+  command->add_option("--config", arguments->config, "The YAML file that describes the run")->type_name("FILE");
+  command
+      ->add_option("--gpt", arguments->gpt,
+                   "Instead of a run, a GPT with AdamW: layers, width, heads, context, vocabulary and the whole batch")
+      ->type_name("NAME=N,...");
+  command->add_option("KEY=VALUE", arguments->overrides, "Replaces a key of the file")->type_name("");
+  command->add_option("--mesh", arguments->mesh, "Sizes of the mesh's axes, like 2x8; else the best shape is found")
+      ->type_name("SIZES");
+  command->add_option("--devices", arguments->devices, "How many devices")
+      ->type_name("N")
+      ->check(CLI::Range(1, plan::kMostDevices));
+  command->add_option("--cluster", arguments->cluster, "YAML that describes nodes, devices and links; else a guess")
+      ->type_name("FILE");
+  command->add_option("--compare", arguments->compare, "Ways to show beside the plan: data_parallel, zero3, megatron")
+      ->delimiter(',')
+      ->type_name("NAMES");
+  command->add_option("--json", arguments->json, "Write the plan and its costs, for programs")->type_name("FILE");
+  command->add_option("--html", arguments->html, "Draw the plan, to be opened without a network")->type_name("FILE");
+  command->add_option("--save", arguments->save, "Write the plan for parallel.plan of a run")->type_name("FILE");
+  add_what_if(*command, arguments->what_if);
+  command->footer(kPlanFooter);
+  command->callback([=, &chosen] { chosen = [=] { return print_plan(*arguments); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,94 @@
+// `lockstep plan` and `lockstep calibrate` from the outside.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kConfigs = std::string(LOCKSTEP_SOURCE_DIR) + "/configs/";
+const std::string kMlp = kConfigs + "mlp_mnist_auto.yaml";
+
+TEST(PlanCommand, PrintsThePlanAndWritesWhatProgramsRead) {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "plan.json";
+  const std::string html = folder.path() / "plan.html";
+  const auto ran = lockstep({"plan", "--config", kMlp, "--mesh", "2x8", "--compare", "data_parallel,zero3,megatron",
+                             "--json", json, "--html", html});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("fc1"), HasSubstr("data_parallel"), HasSubstr("megatron")));
+  const auto plan = nlohmann::json::parse(read_file(json));
+  EXPECT_GT(plan["cost_s"].get<double>(), 0);
+  EXPECT_GT(plan["memory_bytes"].get<double>(), 0);
+  EXPECT_GE(plan["search_s"].get<double>(), 0);
+  EXPECT_GT(plan["trace_s"].get<double>(), 0);
+  EXPECT_EQ(plan["plan_hash"].get<std::string>().size(), 64U);
+  ASSERT_EQ(plan["alternatives"].size(), 3U);
+  for (const auto& each : plan["alternatives"]) {
+    EXPECT_GT(each["cost_s"].get<double>(), 0) << each["name"];
+    EXPECT_GT(each["memory_bytes"].get<double>(), 0) << each["name"];
+  }
+  EXPECT_LE(plan["cost_s"].get<double>(), plan["alternatives"][0]["cost_s"].get<double>());
+  EXPECT_THAT(read_file(html), AllOf(HasSubstr("<html"), HasSubstr("fc1")));
+}
+
+TEST(PlanCommand, TheSameQuestionHasTheSameAnswer) {
+  const TemporaryFolder folder;
+  std::vector<std::string> hashes;
+  for (const char* name : {"a", "b"}) {
+    const std::string json = folder.path() / name;
+    const auto ran = lockstep({"plan", "--config", kMlp, "--devices", "8", "--json", json});
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    hashes.push_back(nlohmann::json::parse(read_file(json))["plan_hash"]);
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(PlanCommand, WhatIfTheDevicesWereSlower) {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "plan.json";
+  const auto cost = [&](const Words& more) {
+    Words words{"plan", "--config", kMlp, "--devices", "4", "--json", json};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto ran = lockstep(words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return nlohmann::json::parse(read_file(json))["cost_s"].get<double>();
+  };
+  EXPECT_GT(cost({"--compute", "0.5"}), cost({}));
+}
+
+TEST(PlanCommand, MistakesAreNamed) {
+  const auto error_of = [](Words more) {
+    Words words{"plan", "--config", kMlp};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto ran = lockstep(words);
+    EXPECT_EQ(ran.status.code, 2) << ran.err;
+    return ran.err;
+  };
+  EXPECT_THAT(error_of({}), HasSubstr("for how many devices? Give --devices 16"));
+  EXPECT_THAT(error_of({"--mesh", "2xmany"}), HasSubstr("--mesh takes sizes of axes such as 8, 2x8"));
+  EXPECT_THAT(error_of({"--mesh", "2x2", "--devices", "5"}),
+              HasSubstr("--mesh 2x2 has 4 devices, but --devices says 5"));
+  EXPECT_THAT(error_of({"--devices", "0"}), HasSubstr("--devices"));
+  EXPECT_THAT(error_of({"--devices", "2", "--compare", "magic"}), HasSubstr("magic"));
+}
+
+TEST(CalibrateCommand, WritesAClusterThatPlanReads) {
+  const TemporaryFolder folder;
+  const std::string cluster = folder.path() / "cluster.yaml";
+  const auto measured = under_lockstep_run(2, {LOCKSTEP_BINARY, "calibrate", "--out", cluster, "--rounds", "1"});
+  ASSERT_TRUE(measured.status.ok()) << measured.err;
+  EXPECT_THAT(read_file(cluster), AllOf(HasSubstr("matmul_flops"), HasSubstr("latency"), HasSubstr("2 rank(s)")));
+  const auto ran = lockstep({"plan", "--config", kMlp, "--devices", "2", "--cluster", cluster});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("fc1"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
