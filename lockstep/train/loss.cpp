@@ -9,7 +9,10 @@ namespace {
 
 at::Tensor smoothed_targets(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto classes = logits.size(1);
-  const auto one_hot = torch::one_hot(labels, classes).to(logits.scalar_type());
+  // What torch::one_hot does after it looked at the numbers, which a step that is planned does not have.
+  const auto one_hot = torch::zeros({labels.size(0), classes}, labels.options())
+                           .scatter_(1, labels.unsqueeze(1), 1)
+                           .to(logits.scalar_type());
   return one_hot * (1.0 - smoothing) + smoothing / static_cast<double>(classes);
 }
 

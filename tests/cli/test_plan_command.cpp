@@ -29,12 +29,13 @@ TEST(PlanCommand, PrintsThePlanAndWritesWhatProgramsRead) {
   EXPECT_GE(plan["search_s"].get<double>(), 0);
   EXPECT_GT(plan["trace_s"].get<double>(), 0);
   EXPECT_EQ(plan["plan_hash"].get<std::string>().size(), 64U);
-  ASSERT_EQ(plan["alternatives"].size(), 3U);
+  Words names;
   for (const auto& each : plan["alternatives"]) {
-    EXPECT_GT(each["cost_s"].get<double>(), 0) << each["name"];
-    EXPECT_GT(each["memory_bytes"].get<double>(), 0) << each["name"];
+    names.push_back(each["name"]);
+    EXPECT_GE(each["cost_s"].get<double>(), plan["cost_s"].get<double>()) << names.back();
+    EXPECT_GT(each["memory_bytes"].get<double>(), 0) << names.back();
   }
-  EXPECT_LE(plan["cost_s"].get<double>(), plan["alternatives"][0]["cost_s"].get<double>());
+  EXPECT_THAT(names, testing::IsSupersetOf({"data_parallel", "zero3", "megatron"}));
   EXPECT_THAT(read_file(html), AllOf(HasSubstr("<html"), HasSubstr("fc1")));
 }
 
