@@ -158,9 +158,8 @@ void add_train(CLI::App& app, Action& chosen) {
   command->add_option("--world-size,--world_size", arguments->init.world_size, "How many nodes there are")
       ->type_name("N");
   command->add_flag("--dry-run,--dry_run", arguments->dry_run, "Only print the whole configuration and the model");
-  command->add_flag(
-      "--verify-plan,--verify_plan", arguments->verify_plan,
-      "With parallel.mode auto: try the plan and data parallel for five steps each, go on with the faster");
+  command->add_flag("--verify-plan,--verify_plan", arguments->verify_plan,
+                    "With parallel.mode auto: five steps by the plan, five by data parallel; the faster goes on");
   command->add_flag("--help-keys", arguments->help_keys,
                     "List every key of the configuration with type, range and default");
   command->footer(kTrainFooter);
