@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_set>
 
 namespace lockstep::global {
 namespace {
@@ -28,8 +30,32 @@ void collect(const c10::IValue& value, std::vector<LogicalShape>& shapes) {
   }
 }
 
+/// Operators that turned out to have no kernel for meta tensors: finding out costs milliseconds, an exception with its
+/// backtrace. Thread-safe.
+class WithoutMetaKernel {
+ public:
+  bool has(const OpInfo& info) const {
+    const std::lock_guard lock(mutex_);
+    return known_.contains(&info);
+  }
+  void add(const OpInfo& info) {
+    const std::lock_guard lock(mutex_);
+    known_.insert(&info);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<const OpInfo*> known_;
+};
+
+WithoutMetaKernel& without_meta_kernel() {
+  static WithoutMetaKernel operators;
+  return operators;
+}
+
 std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info,
                                                         torch::jit::Stack arguments) {
+  if (without_meta_kernel().has(info)) return std::nullopt;
   std::vector<at::Tensor> metas;
   for (const auto& each : input_tensors(info, arguments)) metas.push_back(as_meta(each.tensor));
   replace_inputs(info, arguments, metas);
@@ -37,8 +63,11 @@ std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandl
   replace_device(arguments, at::kMeta);
   try {
     called.callBoxed(arguments);
+  } catch (const c10::NotImplementedError&) {
+    without_meta_kernel().add(info);
+    return std::nullopt;
   } catch (const c10::Error&) {
-    return std::nullopt;  // no such kernel; wrong arguments are found by the real one
+    return std::nullopt;  // wrong arguments are found by the real kernel
   }
   std::vector<LogicalShape> shapes;
   for (const auto& value : arguments) collect(value, shapes);
