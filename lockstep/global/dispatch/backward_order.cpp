@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/functions/basic_ops.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -13,21 +14,49 @@ namespace {
 
 using torch::autograd::Engine;
 using torch::autograd::GraphRoot;
+using torch::autograd::GraphTask;
 using torch::autograd::InputBuffer;
+using torch::autograd::Node;
+using torch::autograd::ReadyQueue;
+
+/// While alive, `slot` is `queue`.
+class Borrowed {
+ public:
+  Borrowed(std::shared_ptr<ReadyQueue>& slot, std::shared_ptr<ReadyQueue> queue) : slot_(slot), own_(std::move(slot)) {
+    slot_ = std::move(queue);
+  }
+  ~Borrowed() { slot_ = std::move(own_); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+ private:
+  std::shared_ptr<ReadyQueue>& slot_;
+  std::shared_ptr<ReadyQueue> own_;
+};
+
+bool begins_with_global(const Node& root, InputBuffer& inputs) {
+  if (const auto* several = dynamic_cast<const GraphRoot*>(&root)) {
+    return std::any_of(several->outputs.begin(), several->outputs.end(), is_global);
+  }
+  for (std::uint32_t i = 0; i < root.num_inputs(); ++i) {
+    if (is_global(inputs[i])) return true;
+  }
+  return false;
+}
 
 class OrderedEngine : public Engine {
  public:
   ~OrderedEngine() override { stop(); }
 
-  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
-      const std::shared_ptr<torch::autograd::GraphTask>& task, std::shared_ptr<torch::autograd::Node> root,
-      InputBuffer&& inputs) override {
-    if (const auto* several = dynamic_cast<const GraphRoot*>(root.get())) {
-      const auto& gradients = several->outputs;
-      const auto global = std::find_if(gradients.begin(), gradients.end(), is_global);
-      // What the root is given decides which thread it runs on; it does not look at it.
-      if (global != gradients.end()) inputs = InputBuffer(torch::autograd::variable_list{*global});
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(const std::shared_ptr<GraphTask>& task,
+                                                                 std::shared_ptr<Node> root,
+                                                                 InputBuffer&& inputs) override {
+    if (!begins_with_global(*root, inputs)) {
+      return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
     }
+    initialize_device_threads_pool();
+    // What is for the device's thread goes to the queue that the calling thread works through.
+    const Borrowed queue(device_ready_queues_.at(0), task->cpu_ready_queue_);
     return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
   }
 };
