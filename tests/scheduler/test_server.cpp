@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/asio/ssl/context.hpp>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -63,7 +64,10 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
     EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 30s), (StoreAt{1, "10.9.8.7", 4711}));
   }
   for (const auto& seat : seats) seat->completed_step(7);
-  const auto status = status_when(server.port(), [](const json& s) { return s["step"] == 7; });
+  const auto status = status_when(server.port(), [](const json& s) {
+    return std::all_of(s["workers"].begin(), s["workers"].end(), [](const json& each) { return each["step"] == 7; });
+  });
+  EXPECT_EQ(status["step"], 7);
   EXPECT_EQ(status["state"], "CLUSTER_READY");
   EXPECT_EQ(status["workers"][2]["node_id"], "w2");
   EXPECT_EQ(status["workers"][2]["step"], 7);
