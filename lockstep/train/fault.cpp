@@ -8,14 +8,24 @@
 #include <limits>
 #include <map>
 #include <string_view>
+#include <thread>
 
 namespace lockstep::train {
 namespace {
 
+constexpr std::int64_t kLargest = std::numeric_limits<int>::max();
+constexpr auto kUsualDelay = std::chrono::milliseconds(50);
+
+[[noreturn]] void compute_for_ever() {
+  for (volatile int turn = 0;;) turn = turn + 1;
+}
+
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::environment, "fault",
-       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose), "
-       "perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, evaluate, save); got '{}'",
+       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose, "
+       "loop, slow), perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, evaluate, "
+       "save), "
+       "and for slow with ',ms=50'; got '{}'",
        text);
 }
 
@@ -40,6 +50,8 @@ FaultAction action_named(std::string_view name, std::string_view text) {
   if (name == "exit") return FaultAction::exit;
   if (name == "term") return FaultAction::term;
   if (name == "lose") return FaultAction::lose;
+  if (name == "loop") return FaultAction::loop;
+  if (name == "slow") return FaultAction::slow;
   refuse(text);
 }
 
@@ -59,20 +71,33 @@ FaultPlace place_named(std::string_view name, std::string_view text) {
 std::optional<Fault> find_fault(const Environment& environment) {
   const auto text = find(environment, "LOCKSTEP_FAULT");
   if (!text || text->empty()) return std::nullopt;
-  const auto pairs = split_pairs(*text);
-  const bool placed = pairs.contains("place");
-  if (pairs.size() != (placed ? 4 : 3) || !pairs.contains("rank") || !pairs.contains("step") ||
-      !pairs.contains("action"))
-    refuse(*text);
-  const auto rank = parse_integer(pairs.at("rank"));
-  const auto step = parse_integer(pairs.at("step"));
-  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max() || !step || *step < 1) refuse(*text);
-  return Fault{static_cast<int>(*rank), *step, action_named(pairs.at("action"), *text),
-               placed ? place_named(pairs.at("place"), *text) : FaultPlace::begin};
+  auto pairs = split_pairs(*text);
+  const auto take = [&](std::string_view name) -> std::optional<std::string_view> {
+    const auto node = pairs.extract(name);
+    return node ? std::optional(node.mapped()) : std::nullopt;
+  };
+  const auto take_integer = [&](std::string_view name, std::int64_t least) {
+    const auto value = take(name);
+    const auto number = value ? parse_integer(*value) : std::nullopt;
+    if (!number || *number < least || *number > kLargest) refuse(*text);
+    return *number;
+  };
+  Fault fault;
+  fault.rank = static_cast<int>(take_integer("rank", 0));
+  fault.step = take_integer("step", 1);
+  fault.action = action_named(take("action").value_or(""), *text);
+  if (const auto place = take("place")) fault.place = place_named(*place, *text);
+  if (fault.action == FaultAction::slow) {
+    fault.delay = pairs.contains("ms") ? std::chrono::milliseconds(take_integer("ms", 1)) : kUsualDelay;
+  }
+  if (!pairs.empty()) refuse(*text);
+  return fault;
 }
 
 void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
-  if (!fault || fault->rank != rank || fault->step != step || fault->place != place) return;
+  if (!fault || fault->rank != rank || fault->place != place) return;
+  if (fault->action == FaultAction::slow && step >= fault->step) std::this_thread::sleep_for(fault->delay);
+  if (fault->step != step) return;
   switch (fault->action) {
     case FaultAction::raise:
       fail(ErrorKind::io, "fault", "LOCKSTEP_FAULT ordered rank {} to fail in step {}", rank, step);
@@ -82,6 +107,8 @@ void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, Fau
     case FaultAction::stop: ::raise(SIGSTOP); break;
     case FaultAction::exit: ::_exit(3);
     case FaultAction::term: ::raise(SIGTERM); break;
+    case FaultAction::loop: compute_for_ever();
+    case FaultAction::slow: break;
   }
 }
 

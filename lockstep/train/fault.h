@@ -3,6 +3,7 @@
 
 #include <lockstep/base/environment.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -15,6 +16,8 @@ enum class FaultAction {
   exit,   ///< exits with code 3 at once, without a word
   term,   ///< SIGTERM, as a batch system would: the run ends in good order
   lose,   ///< throws as if a connection to another rank had broken
+  loop,   ///< computes for ever, as code that waits for what never comes
+  slow,   ///< takes longer than the others for this step and all that follow
 };
 
 /// Where in a step it happens.
@@ -33,15 +36,17 @@ struct Fault {
   std::int64_t step = 1;  ///< of the run, counted from 1
   FaultAction action = FaultAction::raise;
   FaultPlace place = FaultPlace::begin;
+  std::chrono::milliseconds delay{0};  ///< of a step that is slow
 
   bool operator==(const Fault&) const = default;
 };
 
-/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose), perhaps with
-/// "place=backward" (or another of FaultPlace); nullopt when unset or empty. Error(environment) for anything else.
+/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose, loop, slow), perhaps with
+/// "place=backward" (or another of FaultPlace), and for slow with "ms=50"; nullopt when unset or empty.
+/// Error(environment) for anything else.
 std::optional<Fault> find_fault(const Environment& environment);
 
-/// Does what was ordered, if it was ordered for this rank, step and place.
+/// Does what was ordered, if it was ordered for this rank, step and place: for slow, this step or an earlier one.
 void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
 
 }  // namespace lockstep::train

@@ -102,11 +102,19 @@ bool reaches(SupervisedJob& job, std::int64_t step) {
   return false;
 }
 
-/// So long that there is time to break it.
+/// So long that there is time to break it, however fast the machine is: with a worker that is slow.
+const Environment kSlow = {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=15"}};
+
 Words long_run(Words more) {
-  more.insert(more.begin(), {"data.batch_size=6", "train.epochs=400", "train.eval_every=0", "checkpoint.every_epochs=0",
+  more.insert(more.begin(), {"data.batch_size=6", "train.epochs=300", "train.eval_every=0", "checkpoint.every_epochs=0",
                              "callbacks.loss_every=0"});
   return more;
+}
+
+Environment slow_and_watched() {
+  Environment variables = kSlow;
+  variables["MS_NODE_TIMEOUT"] = "5";
+  return variables;
 }
 
 const std::string& hash_of_long_run() {
@@ -116,7 +124,7 @@ const std::string& hash_of_long_run() {
 
 TEST(RecoveryOfAll, FromTheNewestCheckpoint) {
   const Workbench bench;
-  SupervisedJob job(bench.path() / "logs", bench.train(long_run({"checkpoint.every_steps=50"})), kWorkers);
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({"checkpoint.every_steps=50"})), kWorkers, kSlow);
   job.start_all();
   ASSERT_TRUE(reaches(job, 60)) << job.last_words();
   for (int number = 0; number < kWorkers; ++number) job.signal_worker(number, SIGKILL);
@@ -128,7 +136,7 @@ TEST(RecoveryOfAll, FromTheNewestCheckpoint) {
 
 TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
   const Workbench bench;
-  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, {{"MS_NODE_TIMEOUT", "5"}});
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, slow_and_watched());
   job.start_all();
   ASSERT_TRUE(reaches(job, 1)) << job.last_words();
   job.kill_scheduler();
@@ -140,7 +148,7 @@ TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
 
 TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
   const Workbench bench;
-  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, {{"MS_NODE_TIMEOUT", "5"}});
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, slow_and_watched());
   job.start_all();
   ASSERT_TRUE(reaches(job, 1)) << job.last_words();
   ASSERT_TRUE(job.signal_worker(2, SIGSTOP));

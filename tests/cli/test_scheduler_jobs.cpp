@@ -137,16 +137,21 @@ TEST(SchedulerJobs, AWorkersDeathEndsTheJobWithItsName) {
 
 TEST(SchedulerJobs, TheSchedulerMayDieAndComeBack) {
   const Workbench bench;
-  const Environment job = with(job_of(2), {{"MS_ENABLE_RECOVERY", "1"}, {"MS_RECOVERY_PATH", bench.path() / "state"}});
+  // Slow, so that the job outlives the heartbeats that are waited for, however fast the machine is.
+  const Environment job = with(job_of(2), {{"MS_ENABLE_RECOVERY", "1"},
+                                           {"MS_RECOVERY_PATH", bench.path() / "state"},
+                                           {"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=40"}});
   std::optional<Child> scheduler(start({LOCKSTEP_BINARY, "scheduler"}, job));
   const Words longer = {"train.epochs=400", "callbacks.loss_every=0", "checkpoint.every_epochs=0",
                         "train.eval_every=0"};
   auto first = worker(bench, with(job, {{"MS_NODE_ID", "w0"}}), longer);
   auto second = worker(bench, with(job, {{"MS_NODE_ID", "w1"}}), longer);
   const auto before = status_when(job, [](const json& s) { return !s["step"].is_null(); });
+  ASSERT_TRUE(before.is_object()) << "no scheduler answered with a step";
   scheduler->signal_group(SIGKILL);
   scheduler.emplace(start({LOCKSTEP_BINARY, "scheduler"}, job));
   const auto after = status_when(job, [&](const json& s) { return s["present"] == 2 && s["step"] > before["step"]; });
+  ASSERT_TRUE(after.is_object()) << "the scheduler that came back did not answer";
   EXPECT_EQ(after["job"], before["job"]);
   EXPECT_EQ(after["restarts"], 0);
   EXPECT_TRUE(first.get().status.ok());
