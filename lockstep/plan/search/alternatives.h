@@ -1,0 +1,14 @@
+// The ways to train that have names, beside which a plan is shown. Pure.
+#pragma once
+
+#include <lockstep/plan/search/candidate.h>
+
+#include <vector>
+
+namespace lockstep::plan {
+
+/// options.compare and, where it is not among them, data_parallel first. On options.mesh, or on one axis of all devices
+/// (megatron: on the best mesh of up to two). Error(invalid_argument) for names that nobody knows.
+std::vector<Candidate> named_alternatives(const Task& task, Meshes& meshes);
+
+}  // namespace lockstep::plan
