@@ -49,6 +49,18 @@ void ReductionStream::put(Pending gradient, Seconds& now) {
   start(*key, std::exchange(bucket, {}), now);
 }
 
+Seconds ReductionStream::copying(const Bucket& bucket, const Key& key, bool out) const {
+  const auto [axis, kind] = key;
+  const bool scattered = out && kind == Collective::reduce_scatter;
+  Seconds total{};
+  for (const auto& each : bucket.gradients) {
+    const auto bytes = each.bytes / each.times;
+    const auto copied = scattered ? bytes / decisions_.mesh_sizes()[axis] : bytes;
+    total += each.times * decisions_.model().compute(copying_of(copied));
+  }
+  return total;
+}
+
 void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   const auto [axis, kind] = key;
   // One entry may stand for many layers, and so for more than one bucket.
@@ -58,7 +70,10 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   total_ += spent;
   largest_ = std::max(largest_, bucket.bytes / pieces * std::min(pieces, 4.0));
   const double beside = decisions_.model().overlap;
-  now += (1 - beside) * spent;
+  copying_back_ += copying(bucket, key, /*out=*/true);
+  const auto copying_in = copying(bucket, key, /*out=*/false);
+  copied_ += copying_in;
+  now += copying_in + (1 - beside) * spent;
   free_at_ = std::max(free_at_, now) + beside * spent;
   for (auto& each : bucket.gradients) {
     auto& [seconds, bytes] = by_module_[each.module];
@@ -70,15 +85,20 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   }
 }
 
+void ReductionStream::copy_back(Seconds& now) {
+  now = std::max(now, free_at_) + copying_back_;
+  copied_ += std::exchange(copying_back_, {});
+}
+
 void ReductionStream::finish(Seconds& now) {
   while (!collecting_.empty() || !again_.empty()) {
     for (auto& [key, bucket] : std::exchange(collecting_, {})) {
       if (!bucket.gradients.empty()) start(key, std::move(bucket), now);
     }
-    now = std::max(now, free_at_);
+    copy_back(now);
     for (auto& each : std::exchange(again_, {})) put(std::move(each), now);
   }
-  now = std::max(now, free_at_);
+  copy_back(now);
 }
 
 }  // namespace lockstep::plan

@@ -20,6 +20,8 @@ class ReductionStream {
   void finish(Seconds& now);
 
   Seconds total() const { return total_; }
+  /// What copying into buckets and out of them has moved `now`, apart from the reductions.
+  Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
   Bytes memory() const { return largest_; }
   /// Time and bytes by module.
@@ -42,11 +44,16 @@ class ReductionStream {
 
   void put(Pending gradient, Seconds& now);
   void start(const Key& key, Bucket bucket, Seconds& now);
+  /// Into a bucket or out of it, one gradient after the other.
+  Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
+  void copy_back(Seconds& now);
 
   Decisions& decisions_;
   BucketSizes sizes_;
   bool first_ = true;
   Seconds free_at_{};
+  Seconds copying_back_{};  ///< out of the buckets under way
+  Seconds copied_{};
   Seconds total_{};
   Bytes largest_{};
   Traffic traffic_;

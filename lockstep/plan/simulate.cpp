@@ -116,16 +116,25 @@ class Walk {
   void finish_gradient(const Program::Step& step, std::size_t gradient) {
     const auto& item = program_.values[gradient];
     const auto goal = placed_[*item.parameter];
-    reductions_.add(item.info, placed_[gradient], goal, step.times, program_.values[*item.parameter].module, now_);
+    const auto module = program_.values[*item.parameter].module;
+    reducing([&] { reductions_.add(item.info, placed_[gradient], goal, step.times, module, now_); });
     placed_[gradient] = goal;
+  }
+
+  /// Copying is the device's work; what else the step loses, it waits.
+  void reducing(const auto& part) {
+    const auto before = now_;
+    const auto copied = reductions_.copied();
+    part();
+    const auto copying = reductions_.copied() - copied;
+    prediction_.compute += copying;
+    prediction_.exposed += now_ - before - copying;
   }
 
   void end_backward() {
     if (!in_backward_) return;
     in_backward_ = false;
-    const auto before = now_;
-    reductions_.finish(now_);
-    prediction_.exposed += now_ - before;
+    reducing([&] { reductions_.finish(now_); });
   }
 
   /// What the step waits for is spread over modules as their reductions are.

@@ -274,6 +274,25 @@ class Writer {
     return seconds;
   }
 
+  /// Copies into buckets and out of them, for each axis that a sum is finished on.
+  struct Copying {
+    double in = 0;
+    double out = 0;
+  };
+  Copying copying(const TensorInfo& info, const Placements& from, const Placements& to) const {
+    Copying seconds;
+    Placements now = from;
+    for (std::size_t axis = 0; axis < now.size(); ++axis) {
+      if (!now[axis].is_partial() || to[axis].is_partial() || space_.mesh_sizes[axis] == 1) continue;
+      const auto bytes = bytes_of_part(info, now, space_.mesh_sizes);
+      const auto left = to[axis].is_shard() ? bytes / space_.mesh_sizes[axis] : bytes;
+      seconds.in += decisions_.model().compute(copying_of(bytes)).value;
+      seconds.out += decisions_.model().compute(copying_of(left)).value;
+      now[axis] = to[axis];
+    }
+    return seconds;
+  }
+
   /// From here on the gradient lies as its parameter.
   void finish(const Program::Step& step, std::size_t gradient) {
     const auto& item = program_.values[gradient];
@@ -282,14 +301,23 @@ class Writer {
     variables.take(now_[gradient]);
     variables.take(now_[parameter]);
     Table table{.variables = variables.all, .values = {}, .costs = {}};
+    Table in = table;
+    Table out = table;
     std::vector<std::uint16_t> at(variables.all.size());
     do {
       const auto& from = decisions_.placements(variables.look(now_[gradient], at));
       const auto& to = decisions_.placements(variables.look(now_[parameter], at));
       table.values.insert(table.values.end(), at.begin(), at.end());
       table.costs.push_back(step.times * least_reduction(item.info, from, to));
+      const auto seconds = copying(item.info, from, to);
+      in.costs.push_back(step.times * seconds.in);
+      out.costs.push_back(step.times * seconds.out);
     } while (advance(at, variables.sizes));
+    in.values = out.values = table.values;
     tables_.reduction.push_back(std::move(table));
+    tables_.time.push_back(in);
+    tables_.time.push_back(std::move(out));
+    tables_.backward.push_back(std::move(in));
     now_[gradient] = now_[parameter];
   }
 

@@ -110,6 +110,8 @@ Work loading_of(Bytes part) {
   return {.kind = Work::Kind::memory, .flops = {}, .touched = kTimesTouched * part};
 }
 
+Work copying_of(Bytes gradient) { return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * gradient}; }
+
 std::vector<InnerCollective> inner_collectives(const OpCall& call, std::span<const Placements> inputs,
                                                std::span<const int> mesh_sizes) {
   std::vector<InnerCollective> found;

@@ -25,6 +25,9 @@ Work work_of(const global::OpCall& call, std::span<const global::Sizes> inputs, 
 /// batch that is divided better than one that each rank reads as a whole.
 Work loading_of(Bytes part);
 
+/// Copying a gradient of that many bytes into a bucket before a reduction, or out of it afterwards.
+Work copying_of(Bytes gradient);
+
 /// A collective that an operator makes by itself where its input is divided: a batch norm's statistics, the sum of a
 /// softmax along a divided dimension.
 struct InnerCollective {
