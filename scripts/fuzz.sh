@@ -13,7 +13,7 @@ folder=build/fuzz
 mkdir -p "$folder"
 flags=(-std=c++20 -g -O1 -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/error base/nearest scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files)
+sources=(base/error base/file_text base/nearest scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files)
 objects=()
 for source in "${sources[@]}"; do
   object=$folder/${source//\//_}.o

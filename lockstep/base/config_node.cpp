@@ -34,6 +34,14 @@ ConfigNode make_null(FilePosition position) {
   return node;
 }
 
+ConfigNode make_scalar(std::string text, bool quoted) {
+  ConfigNode node;
+  node.kind = ConfigNode::Kind::scalar;
+  node.scalar = std::move(text);
+  node.quoted = quoted;
+  return node;
+}
+
 ConfigNode make_section(FilePosition position) {
   ConfigNode node = make_null(std::move(position));
   node.kind = ConfigNode::Kind::map;

@@ -32,8 +32,9 @@ struct ConfigNode::Entry {
   ConfigNode value;  ///< its position is that of the key
 };
 
-/// Nothing, and a map without keys.
+/// Nothing, text, and a map without keys.
 ConfigNode make_null(FilePosition position = {});
+ConfigNode make_scalar(std::string text, bool quoted = false);
 ConfigNode make_section(FilePosition position = {});
 
 /// For messages: "nothing", "the text 'abc'", "a list", "a section".

@@ -147,23 +147,15 @@ class ValueReader {
   std::vector<ConfigMistake>& mistakes_;
 };
 
-ConfigNode scalar_node(std::string text, bool quoted = false) {
-  ConfigNode node;
-  node.kind = ConfigNode::Kind::scalar;
-  node.scalar = std::move(text);
-  node.quoted = quoted;
-  return node;
-}
-
 // Text that other YAML readers would take for something else.
 bool needs_quotes(const std::string& text) {
-  return is_null_word(scalar_node(text)) || parse_bool(text) || parse_number(text);
+  return is_null_word(make_scalar(text)) || parse_bool(text) || parse_number(text);
 }
 
-ConfigNode node_of(bool value) { return scalar_node(value ? "true" : "false"); }
-ConfigNode node_of(std::int64_t value) { return scalar_node(std::to_string(value)); }
-ConfigNode node_of(double value) { return scalar_node(fmt::format("{}", value)); }
-ConfigNode node_of(const std::string& value) { return scalar_node(value, needs_quotes(value)); }
+ConfigNode node_of(bool value) { return make_scalar(value ? "true" : "false"); }
+ConfigNode node_of(std::int64_t value) { return make_scalar(std::to_string(value)); }
+ConfigNode node_of(double value) { return make_scalar(fmt::format("{}", value)); }
+ConfigNode node_of(const std::string& value) { return make_scalar(value, needs_quotes(value)); }
 ConfigNode node_of(const ConfigNode& value) { return value; }
 
 template <typename T>

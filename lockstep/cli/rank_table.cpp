@@ -1,6 +1,7 @@
 // `lockstep rank-table`: writes the file that RANK_TABLE_FILE names.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/rank_table_writer.h>
@@ -10,10 +11,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,11 +54,9 @@ DeviceAddresses device_addresses(const RankTableArguments& arguments) {
                file);
     return all_at(arguments.request.server_ip);
   }
-  const std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in.is_open() || text.bad()) fail(ErrorKind::io, "rank_table", "cannot read {}; give another --hccn_conf", file);
-  return parse_device_addresses(text.str());
+  const auto text = read_file(file);
+  if (!text) fail(ErrorKind::io, "rank_table", "cannot read {}; give another --hccn_conf", file);
+  return parse_device_addresses(*text);
 }
 
 RankTableFile make(RankTableArguments arguments) {

@@ -1,4 +1,5 @@
 #include <lockstep/doctor/checks.h>
+#include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -51,7 +51,4 @@ const Interface* interface_of(const Facts& facts, std::string_view address);
 /// "none" without any.
 std::string candidates(const Facts& facts);
 
-/// Whether `address` is 127.x.x.x or ::1.
-bool is_loopback_address(std::string_view address);
-
 }  // namespace lockstep::doctor

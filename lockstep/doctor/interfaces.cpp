@@ -31,6 +31,4 @@ std::string candidates(const Facts& facts) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-bool is_loopback_address(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
-
 }  // namespace lockstep::doctor

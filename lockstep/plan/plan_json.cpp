@@ -1,14 +1,12 @@
 // Plans as readable JSON.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/plan/plan.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include <fstream>
-#include <sstream>
 
 namespace lockstep::plan {
 namespace {
@@ -243,12 +241,11 @@ Plan read_plan(std::string_view json, const std::string& file) {
 void save_plan(const Plan& plan, const std::filesystem::path& path) { write_file_atomically(path, plan_json(plan)); }
 
 Plan load_plan(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file)
+  const auto text = read_file(path);
+  if (!text) {
     fail(ErrorKind::io, "plan", "cannot read {}; give a file that `lockstep plan --json` wrote", path.string());
-  std::ostringstream text;
-  text << file.rdbuf();
-  return read_plan(text.str(), path.string());
+  }
+  return read_plan(*text, path.string());
 }
 
 }  // namespace lockstep::plan

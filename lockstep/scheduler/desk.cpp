@@ -1,5 +1,6 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
 #include <lockstep/scheduler/desk.h>
 #include <lockstep/scheduler/saved_state.h>
@@ -7,8 +8,6 @@
 #include <lockstep/scheduler/status_json.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 namespace lockstep::scheduler {
 namespace {
@@ -27,12 +26,11 @@ Roll new_roll(const ServerOptions& options, Time now) {
 
 // False, and `roll` as it was, where there is nothing to go on with.
 bool load(const std::filesystem::path& file, Roll& roll, Time now) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return false;
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto text = read_file(file);
+  if (!text) return false;
   try {
     Roll saved = roll;
-    read_state(text, saved, now);
+    read_state(*text, saved, now);
     if (state_of(saved) == State::exit) return false;  // of a job that is over
     roll = std::move(saved);
     return true;

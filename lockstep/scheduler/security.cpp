@@ -12,8 +12,6 @@
 namespace lockstep::scheduler {
 namespace {
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
 // The first line: editors and `echo` end it.
 std::string read_line(const std::string& file, const char* what) {
   std::ifstream in(file);
@@ -59,7 +57,7 @@ std::shared_ptr<boost::asio::ssl::context> make_server_tls(const ClusterSettings
 void require_secure(const ClusterSettings& settings) {
   if (settings.enable_ssl || settings.allow_insecure) return;
   const auto addresses = resolve(settings.host);
-  if (std::all_of(addresses.begin(), addresses.end(), is_loopback)) return;
+  if (std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
   fail(ErrorKind::environment, "scheduler",
        "MS_SCHED_HOST={} can be reached from other machines, and TLS is off: whoever reaches it could join the job. "
        "Turn "

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
 #include <lockstep/scheduler/certificates.h>
 #include <lockstep/scheduler/tls.h>
@@ -6,8 +7,6 @@
 #include <fmt/ranges.h>
 
 #include <boost/asio/ssl/context.hpp>
-#include <fstream>
-#include <iterator>
 
 namespace lockstep::scheduler {
 namespace {
@@ -17,11 +16,10 @@ constexpr int kSecurityLevel = 3;
 // What `read` makes of a file; its errors with the file's name.
 template <typename Read>
 auto from_file(const char* field, const std::string& file, const Read& read) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(in), {});
-  if (!in) fail(ErrorKind::io, "cluster", "cannot read {} '{}'", field, file);
+  const auto bytes = read_file(file);
+  if (!bytes) fail(ErrorKind::io, "cluster", "cannot read {} '{}'", field, file);
   try {
-    return read(bytes);
+    return read(*bytes);
   } catch (const Error& error) {
     fail(ErrorKind::io, "cluster", "cannot use {} '{}': {}", field, file, error.message());
   }

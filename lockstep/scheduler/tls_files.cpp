@@ -1,11 +1,11 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/scheduler/tls_files.h>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -139,12 +139,11 @@ TlsFiles parse_tls_files(std::string_view text, const std::string& file) {
 }
 
 TlsFiles read_tls_files(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in || text.size() > kLongestFile) {
+  const auto text = read_file(file);
+  if (!text || text->size() > kLongestFile) {
     fail(ErrorKind::io, "cluster", "cannot read config_file_path '{}'", file.string());
   }
-  TlsFiles files = parse_tls_files(text, file.string());
+  TlsFiles files = parse_tls_files(*text, file.string());
   const auto folder = file.parent_path();
   for (auto* path : {&files.server_cert, &files.client_cert, &files.ca_cert, &files.crl, &files.server_password_file,
                      &files.client_password_file}) {

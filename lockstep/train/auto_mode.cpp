@@ -11,17 +11,10 @@
 namespace lockstep::train {
 namespace {
 
-ConfigNode text_node(std::string text) {
-  ConfigNode node;
-  node.kind = ConfigNode::Kind::scalar;
-  node.scalar = std::move(text);
-  return node;
-}
-
 ConfigNode mesh_node(const plan::Plan& plan) {
   auto node = make_section();
   for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
-    node.entries.push_back({plan.mesh_names.at(axis), text_node(std::to_string(plan.mesh_sizes[axis]))});
+    node.entries.push_back({plan.mesh_names.at(axis), make_scalar(std::to_string(plan.mesh_sizes[axis]))});
   }
   return node;
 }
@@ -29,7 +22,7 @@ ConfigNode mesh_node(const plan::Plan& plan) {
 ConfigNode shard_node(const plan::Plan& plan) {
   auto node = make_section();
   for (const auto& [pattern, placements] : plan.parameters) {
-    node.entries.push_back({pattern, text_node(to_string(placements))});
+    node.entries.push_back({pattern, make_scalar(to_string(placements))});
   }
   return node;
 }

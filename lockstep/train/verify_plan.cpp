@@ -1,4 +1,4 @@
-#include <lockstep/comm/collectives.h>
+#include <lockstep/plan/measure/stopwatch.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/parallel_run.h>
 #include <lockstep/train/run_data.h>
@@ -11,21 +11,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
-
-/// All ranks' time for one step: that of the slowest.
-double step_seconds(ParallelRun& run, data::Loader& loader, std::int64_t pictures, const Group& group) {
-  barrier(group);
-  const auto start = std::chrono::steady_clock::now();
-  run.step({.batches = 1, .pictures = pictures, .lr = 0, .epoch = 1, .step_in_epoch = 1}, loader);
-  auto seconds =
-      torch::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), torch::kDouble);
-  all_reduce(seconds, group, ReduceOp::max);
-  return seconds.item<double>();
-}
 
 /// The median step; the first, which makes what later ones find, does not count.
 double measured_step(const RunConfig& config, const Group& group) {
@@ -41,7 +30,10 @@ double measured_step(const RunConfig& config, const Group& group) {
   model.module->train();
   loader->start(0, 0);
   for (std::int64_t i = 0; i < steps; ++i) {
-    times.push_back(step_seconds(*run, *loader, data.sampler.global_batch_size(i), group));
+    times.push_back(plan::seconds_of_slowest(group, [&] {
+      run->step({.batches = 1, .pictures = data.sampler.global_batch_size(i), .lr = 0, .epoch = 1, .step_in_epoch = 1},
+                *loader);
+    }));
   }
   if (times.size() > 1) times.erase(times.begin());
   std::sort(times.begin(), times.end());

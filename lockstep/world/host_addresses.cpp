@@ -55,6 +55,8 @@ bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std
   });
 }
 
+bool is_loopback_address(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
+
 std::string address_of_host_name() {
   const auto name = host_name();
   if (!name) return "127.0.0.1";

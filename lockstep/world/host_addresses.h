@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 struct sockaddr;
@@ -19,6 +20,9 @@ std::vector<std::string> own_addresses();
 
 /// Whether one of `addresses` is one of `own`; every address in 127.0.0.0/8 is each machine's own.
 bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std::string>& own);
+
+/// Whether an address in digits is 127.x.x.x or ::1.
+bool is_loopback_address(std::string_view address);
 
 /// The address that this machine's name stands for; "127.0.0.1" when that is a loopback one or there is none.
 std::string address_of_host_name();

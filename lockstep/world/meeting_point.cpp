@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/world/host_addresses.h>
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
 
@@ -112,8 +113,6 @@ bool meet_by_init_method(const Environment& environment, World& world) {
   return true;
 }
 
-bool is_loopback(std::string_view address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
+bool is_loopback(std::string_view address) { return address == "localhost" || is_loopback_address(address); }
 
 }  // namespace lockstep::detail

@@ -1,4 +1,5 @@
 // Reading a rank table. JSON is read as the YAML it also is, because that keeps the lines.
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/yaml_text.h>
@@ -6,11 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -232,16 +231,14 @@ RankTable parse_rank_table(std::string_view text, const std::string& file) {
 }
 
 RankTable load_rank_table(const std::string& file) {
-  const std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in.is_open() || text.bad()) {
+  const auto text = read_file(file);
+  if (!text) {
     fail(ErrorKind::io, "rank_table",
          "cannot read {}: {}; make one with 'lockstep rank-table', and mind that a path "
          "without '/' in front is looked for in the folder the program is started in",
          file, std::generic_category().message(errno));
   }
-  return parse_rank_table(text.str(), file);
+  return parse_rank_table(*text, file);
 }
 
 }  // namespace lockstep

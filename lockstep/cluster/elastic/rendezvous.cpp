@@ -12,8 +12,6 @@ namespace {
 
 std::string own_name() { return host_name().value_or("unknown"); }
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
 bool is_this_host(const std::string& host) {
   return host == "localhost" || host == own_name() || any_is_own(resolve(host), own_addresses());
 }
@@ -35,14 +33,14 @@ OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limi
 std::string address_for_others(const std::string& endpoint_host, std::uint16_t endpoint_port) {
   if (auto named = lockstep::detail::named_interface_address(current_environment())) return *named;
   const auto address = lockstep::detail::address_towards(endpoint_host, endpoint_port);
-  const bool meant = is_loopback(endpoint_host) || endpoint_host == "localhost";
+  const bool meant = is_loopback_address(endpoint_host) || endpoint_host == "localhost";
   // Debian's hosts call themselves 127.0.1.1, where nobody else finds them.
-  if (address.empty() || (is_loopback(address) && !meant)) return lockstep::detail::outward_address();
+  if (address.empty() || (is_loopback_address(address) && !meant)) return lockstep::detail::outward_address();
   return address;
 }
 
 std::string name_of_host(const std::string& address) {
-  return is_loopback(address) ? own_name() : fmt::format("{} ({})", own_name(), address);
+  return is_loopback_address(address) ? own_name() : fmt::format("{} ({})", own_name(), address);
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -6,6 +6,7 @@
 #include <lockstep/doctor/greeter.h>
 #include <lockstep/doctor/links.h>
 #include <lockstep/doctor/probe.h>
+#include <lockstep/world/host_addresses.h>
 
 #include <algorithm>
 #include <memory>

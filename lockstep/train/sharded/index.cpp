@@ -1,13 +1,12 @@
 #include <lockstep/train/sharded/index.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/train/safetensors_header.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -61,10 +60,9 @@ std::string read_index_text(const std::filesystem::path& folder) {
          "{} holds no {}: it is no sharded checkpoint, or the save that was to make it never ended", folder.string(),
          kIndexName);
   }
-  std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) fail(ErrorKind::io, "sharded checkpoint", "cannot read {}", file.string());
-  return text;
+  auto text = read_file(file);
+  if (!text) fail(ErrorKind::io, "sharded checkpoint", "cannot read {}", file.string());
+  return *std::move(text);
 }
 
 ShardedIndex read_index(const std::filesystem::path& folder) {
