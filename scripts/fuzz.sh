@@ -3,6 +3,7 @@
 # UndefinedBehaviorSanitizer, with the corpus in tests/fuzz/corpus. A finding fails, and its input is kept in build/fuzz.
 # Usage: scripts/fuzz.sh [SECONDS for each target, default 10] [TARGET ...]
 # New inputs that reach new code go to build/fuzz/corpus; merge what is worth keeping into tests/fuzz/corpus.
+# Without clang's libFuzzer it says so, and exits with 77.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
@@ -11,25 +12,46 @@ if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_
 
 folder=build/fuzz
 mkdir -p "$folder"
-flags=(-std=c++20 -g -O1 -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
+compiler=(clang++)
+if command -v ccache >/dev/null; then compiler=(ccache clang++); fi
+if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+  clang++ -fsanitize=fuzzer,address -x c++ - -o "$folder/probe" 2>"$folder/probe.log"; then
+  echo "skipped: fuzzing needs clang++ and its libFuzzer (Debian: clang, libclang-rt-14-dev): $(head -1 "$folder/probe.log")"
+  exit 77
+fi
+
+flags=(-std=c++20 -g1 -O1 -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
 sources=(base/error base/file_text base/nearest scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files)
+# compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
+compile() {
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find lockstep/base lockstep/scheduler -name '*.h' -newer "$1" -print -quit) ]] ||
+    "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
+}
+started=$SECONDS
 objects=()
 for source in "${sources[@]}"; do
   object=$folder/${source//\//_}.o
   objects+=("$object")
-  [[ "$object" -nt "lockstep/$source.cpp" && "$object" -nt "lockstep/$source.h" ]] ||
-    clang++ "${flags[@]}" -fsanitize=fuzzer-no-link -c "lockstep/$source.cpp" -o "$object"
+  compile "$object" -fsanitize=fuzzer-no-link "lockstep/$source.cpp"
 done
 for target in "${targets[@]}"; do
-  clang++ "${flags[@]}" -fsanitize=fuzzer "tests/fuzz/$target.cpp" "${objects[@]}" -lfmt -lssl -lcrypto -o "$folder/$target"
+  compile "$folder/$target.o" -fsanitize=fuzzer-no-link "tests/fuzz/$target.cpp"
+  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -o "$folder/$target"
+done
+echo "fuzz: compiled in $((SECONDS - started)) s"
+
+for target in "${targets[@]}"; do
   mkdir -p "$folder/corpus/$target"
   echo "fuzz: $target, $seconds s"
+  status=0
   "$folder/$target" -max_total_time="$seconds" -max_len=20000 -timeout=20 -artifact_prefix="$folder/$target-" \
-    -verbosity=0 -print_final_stats=1 "$folder/corpus/$target" "tests/fuzz/corpus/$target" 2>&1 |
-    tee "$folder/$target.log" | grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' || true
-  if grep -qE 'ERROR|SUMMARY: ' "$folder/$target.log"; then
-    echo "fuzz: $target found something; see $folder/$target.log" >&2
+    -verbosity=0 -print_final_stats=1 "$folder/corpus/$target" "tests/fuzz/corpus/$target" \
+    >"$folder/$target.log" 2>&1 || status=$?
+  grep -E 'stat::number_of_executed_units|ERROR|SUMMARY' "$folder/$target.log" || true
+  if ((status)) || ! grep -q 'stat::number_of_executed_units: [1-9]' "$folder/$target.log"; then
+    tail -n 40 "$folder/$target.log"
+    echo "fuzz: $target found something (exit code $status); see $folder/$target.log" >&2
     exit 1
   fi
 done
