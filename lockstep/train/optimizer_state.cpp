@@ -16,7 +16,7 @@ constexpr std::string_view kWhere = "optimizer state";
 template <typename Key>
 Key state_key(const at::Tensor& parameter) {
   if constexpr (std::is_same_v<Key, std::string>) {
-    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+    return fmt::format("{}", fmt::ptr(parameter.unsafeGetTensorImpl()));
   } else {
     return parameter.unsafeGetTensorImpl();
   }
