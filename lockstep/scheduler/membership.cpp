@@ -65,6 +65,37 @@ Admission admit_unknown(const Roll& roll, const Applicant& applicant) {
           {}};
 }
 
+// The place of a worker that was seated by a scheduler before this one, which could not save that: what is saved of the
+// place is older.
+const Member* find_older_self(const Roll& roll, const Register& request) {
+  if (!roll.recovery || request.job.empty() || !request.rank || request.generation < roll.generation) return nullptr;
+  const Member* member = find_member(roll, request.node_id);
+  for (const Member& other : roll.members) {
+    if (member == nullptr && other.rank == request.rank) member = &other;
+  }
+  if (member == nullptr || member->generation >= request.generation) return nullptr;
+  // A replacement of this very worker (generation 0) is not older, it is the next.
+  const bool untouched = member->link == Link::unknown && member->generation > 0;
+  return request.generation > roll.generation || member->life == request.life || untouched ? member : nullptr;
+}
+
+void take_from(Roll& roll, Member& member, const Register& request) {
+  member.rank = request.rank;
+  member.generation = request.generation;
+  member.phase = Phase::running;
+  if (roll.generation >= request.generation) return;
+  roll.generation = request.generation;
+  roll.store_host.clear();  // rank 0 tells again
+  roll.store_port = 0;
+}
+
+bool is_whole(const Roll& roll) {
+  return static_cast<int>(roll.members.size()) == roll.wanted &&
+         std::all_of(roll.members.begin(), roll.members.end(), [&](const Member& member) {
+           return member.phase == Phase::running && member.link == Link::open && member.generation == roll.generation;
+         });
+}
+
 void lose(Roll& roll, const std::string& what, Time now) {
   if (roll.last_error.empty()) roll.last_error = what;
   if (!roll.broken) roll.broken = now;
@@ -114,6 +145,12 @@ Admission admit(const Roll& roll, const Applicant& applicant, Time now) {
             "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
+  if (const Member* before = find_older_self(roll, request)) {
+    return {
+        Verdict::welcome_back,
+        fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
+        before->node_id};
+  }
   const Member* holder = find_member(roll, request.node_id);
   return holder != nullptr ? admit_known(roll, applicant, *holder, now) : admit_unknown(roll, applicant);
 }
@@ -141,6 +178,13 @@ void enter(Roll& roll, const Applicant& applicant, const Admission& admission, T
   member->link = Link::open;
   member->heard = now;
   roll.changed = now;
+  if (admission.verdict != Verdict::welcome_back) return;
+  if (request.generation > member->generation) take_from(roll, *member, request);
+  if (is_whole(roll)) roll.broken.reset();  // connections alone were lost
+}
+
+void excuse_silence(Roll& roll, std::chrono::steady_clock::duration time) {
+  for (Member& member : roll.members) member.heard += time;
 }
 
 bool seat_all(Roll& roll, const std::string& store_key, Time now) {

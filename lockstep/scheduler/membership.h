@@ -5,6 +5,7 @@
 #include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/roll.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,6 +53,9 @@ std::optional<std::string> note_closed(Roll& roll, std::uint64_t connection, con
 
 /// A member said that it is done.
 void note_leave(Roll& roll, Member& member, const Leave& leave, Time now);
+
+/// Nobody could be heard for so long: the scheduler itself was stopped.
+void excuse_silence(Roll& roll, std::chrono::steady_clock::duration time);
 
 /// Connections of members that were silent for too long.
 std::vector<std::uint64_t> find_silent(const Roll& roll, Time now);

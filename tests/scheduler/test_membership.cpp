@@ -101,6 +101,15 @@ Applicant who_was_away(const std::string& id) {
   return one;
 }
 
+/// A worker of `generation`, on its way back.
+Applicant of_generation(int generation, const std::string& id, int rank, const std::string& life = "") {
+  Applicant one = applicant(id, static_cast<std::uint64_t>(20 + rank), life);
+  one.request.job = "job";
+  one.request.generation = generation;
+  one.request.rank = rank;
+  return one;
+}
+
 Applicant challenged_at(Applicant one, Time when) {
   one.challenged = when;
   return one;
@@ -241,6 +250,50 @@ TEST(Membership, ANewIdTakesOverTheRank) {
   EXPECT_EQ(find_member(roll, "spare")->rank, 1);
   EXPECT_EQ(find_member(roll, "w1"), nullptr);
   EXPECT_EQ(admit(roll, applicant("w1", 10, "life of w1"), kSoon).verdict, Verdict::refuse);
+}
+
+TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
+  // Saved in generation 1; since then w0 was started anew, a spare took the place of w1, and nobody could save that.
+  Roll roll = restarted(running(3, true), kSoon);
+  const auto back = come(roll, of_generation(3, "w0", 0, "another life"), kSoon);
+  EXPECT_THAT(back.reason, HasSubstr("generation 3, of which the saved state knows nothing"));
+  EXPECT_EQ(roll.generation, 3);
+  come(roll, of_generation(3, "spare", 1), kSoon);
+  EXPECT_EQ(find_member(roll, "w1"), nullptr);
+  come(roll, of_generation(3, "w2", 2), kSoon);
+  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_READY");
+  for (const auto* id : {"w0", "spare", "w2"}) {
+    Member& member = *find_member(roll, id);
+    EXPECT_EQ(seat_of(roll, member).generation, 3) << id;
+    EXPECT_TRUE(note_again(roll, member, {3, "why"}, kSoon)) << id;
+  }
+  EXPECT_TRUE(seat_all(roll, "key", kSoon));
+  EXPECT_EQ(roll.generation, 4);
+  EXPECT_EQ(seat_of(roll, *find_member(roll, "spare")).rank, 1);
+}
+
+TEST(Membership, AWorkerWhosePlaceWasTakenDoesNotKnowMore) {
+  Roll roll = with_lost(running(2, true), 2, kSoon);
+  come(roll, applicant("w1", 9, "another life"), kSoon);
+  EXPECT_EQ(admit(roll, of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
+  EXPECT_EQ(admit(restarted(roll, kSoon), of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
+}
+
+TEST(Membership, ConnectionsThatWereLostAndCameBackBreakNothing) {
+  Roll roll = with_lost(with_lost(running(2, true), 1, kSoon), 2, kSoon);
+  ASSERT_TRUE(roll.broken);
+  come(roll, applicant("w0", 9), kSoon);
+  EXPECT_TRUE(roll.broken) << "w1 is away";
+  come(roll, applicant("w1", 10), kSoon);
+  EXPECT_FALSE(roll.broken);
+  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(1000)).empty());
+}
+
+TEST(Membership, ASchedulerThatWasStoppedExcusesSilence) {
+  Roll roll = running(2, true);
+  excuse_silence(roll, seconds(100));
+  EXPECT_TRUE(find_silent(roll, kStart + seconds(129)).empty());
+  EXPECT_EQ(find_silent(roll, kStart + seconds(130)).size(), 2U);
 }
 
 TEST(Membership, SilenceIsFoundAtItsTime) {
