@@ -6,9 +6,11 @@
 #include <lockstep/cli/cluster_config.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/scheduler.h>
+#include <lockstep/cli/state_place.h>
 #include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/scheduler/security.h>
 #include <lockstep/scheduler/server.h>
+#include <lockstep/scheduler/tls_files.h>
 
 #include <fmt/format.h>
 
@@ -36,19 +38,31 @@ constexpr const char* kSchedulerFooter =
     "  lockstep scheduler cluster.worker_num=8 cluster.sched_host=127.0.0.1 cluster.sched_port=6667\n"
     "  lockstep scheduler --config run.yaml                    what its section 'cluster' says";
 
+// What connection_num says, or else enough; each worker has one, and the status another.
+std::size_t most_connections(const ClusterSettings& settings) {
+  const int needed = settings.workers + 1;
+  if (!settings.enable_ssl) return static_cast<std::size_t>(std::max(10000, 2 * needed));
+  const int wanted = scheduler::read_tls_files(settings.config_file).connections;
+  if (wanted < needed) {
+    log_warning("connection_num is {} in {}, and {} workers and a status need {}: that many are allowed", wanted,
+                settings.config_file, settings.workers, needed);
+  }
+  return static_cast<std::size_t>(std::max(wanted, needed));
+}
+
 scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   scheduler::ServerOptions options;
   options.host = settings.host;
   options.port = settings.port;
   options.workers = settings.workers;
-  options.most_connections = std::max(options.most_connections, static_cast<std::size_t>(2 * settings.workers));
+  options.most_connections = most_connections(settings);
   options.recovery = settings.recovery;
   options.patience.silence = scheduler::milliseconds_of(settings.node_timeout_s);
   options.patience.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
   if (const auto hang = find_integer(current_environment(), "LOCKSTEP_HANG_TIMEOUT_S", 1, 1'000'000)) {
     options.patience.hang = std::chrono::seconds(*hang);
   }
-  if (settings.recovery) options.state_file = std::filesystem::path(settings.recovery_path) / "scheduler.json";
+  if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = scheduler::read_secret(settings);
   options.tls = scheduler::make_server_tls(settings);
   options.version = LOCKSTEP_VERSION;

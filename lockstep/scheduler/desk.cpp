@@ -1,6 +1,4 @@
-#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
 #include <lockstep/scheduler/desk.h>
 #include <lockstep/scheduler/saved_state.h>
@@ -13,6 +11,8 @@ namespace lockstep::scheduler {
 namespace {
 
 constexpr auto kTellWaiting = std::chrono::seconds(10);
+constexpr auto kSave = std::chrono::seconds(2);
+constexpr auto kAway = std::chrono::seconds(3);
 
 Roll new_roll(const ServerOptions& options, Time now) {
   Roll roll;
@@ -25,8 +25,8 @@ Roll new_roll(const ServerOptions& options, Time now) {
 }
 
 // False, and `roll` as it was, where there is nothing to go on with.
-bool load(const std::filesystem::path& file, Roll& roll, Time now) {
-  const auto text = read_file(file);
+bool load(const StatePlace& place, Roll& roll, Time now) {
+  const auto text = place.load();
   if (!text) return false;
   try {
     Roll saved = roll;
@@ -36,22 +36,21 @@ bool load(const std::filesystem::path& file, Roll& roll, Time now) {
     return true;
   } catch (const Error& error) {
     fail(ErrorKind::data, "scheduler",
-         "the state in '{}' cannot be used: {}; remove it, or set MS_RECOVERY_PATH to "
-         "another folder",
-         file.string(), error.message());
+         "the state in '{}' cannot be used: {}; remove it, or set MS_RECOVERY_PATH to another place", place.name,
+         error.message());
   }
 }
 
 }  // namespace
 
 Desk::Desk(const ServerOptions& options, Time now)
-    : options_(options), roll_(new_roll(options, now)), started_(now), told_waiting_(now) {
-  if (!options.state_file) return;
-  std::filesystem::create_directories(options.state_file->parent_path());
-  if (load(*options.state_file, roll_, now)) {
-    log_info("going on with job {} from {}: {} workers, generation {}", roll_.job, options.state_file->string(),
+    : options_(options), roll_(new_roll(options, now)), started_(now), ticked_(now), told_waiting_(now) {
+  if (!options.state) return;
+  if (load(*options.state, roll_, now)) {
+    log_info("going on with job {} from {}: {} workers, generation {}", roll_.job, options.state->name,
              roll_.members.size(), roll_.generation);
   }
+  writer_.emplace(*options.state);
   changed_ = true;
   save_if_changed();
 }
@@ -142,7 +141,8 @@ void Desk::welcome(Session& session, const Admission& admission, Time now) {
 void Desk::seat(Time now) {
   if (!seat_all(roll_, random_token(), now)) return;
   changed_ = true;
-  save_if_changed();  // a rank that was told must not be forgotten
+  save_if_changed();
+  if (writer_) writer_->wait_for(kSave);  // a rank that was told should not be forgotten
   for (const Member& member : roll_.members) {
     log_info("{} at {} has rank {} of {}, generation {}", describe(member), member.address, *member.rank, roll_.wanted,
              roll_.generation);
@@ -264,6 +264,12 @@ void Desk::tell_waiting(Time now) {
 }
 
 std::optional<Ending> Desk::tick(Time now) {
+  // A scheduler that was stopped, or starved, has not heard what lies in its sockets.
+  if (const auto away = now - std::exchange(ticked_, now); away > kAway) {
+    log_warning("the scheduler did nothing for {:.0f} s; that is held against no worker",
+                std::chrono::duration<double>(away).count());
+    excuse_silence(roll_, away);
+  }
   for (const auto connection : find_silent(roll_, now)) {
     const auto found = workers_.find(connection);
     if (found != workers_.end())
@@ -284,19 +290,11 @@ std::optional<Ending> Desk::tick(Time now) {
 }
 
 void Desk::save_if_changed() {
-  if (!std::exchange(changed_, false) || !options_.state_file) return;
-  try {
-    write_file_atomically(*options_.state_file, print_state(roll_));
-  } catch (const Error& error) {
-    // The job is worth more than its record. The next change tries again.
-    log_error("the state of the job is not saved: {}", error.what());
-    changed_ = true;
-  }
+  if (std::exchange(changed_, false) && writer_) writer_->put(print_state(roll_));
 }
 
 std::string Desk::status(Time now) const {
-  return status_json(roll_, {options_.version, options_.tls != nullptr, options_.state_file.has_value(), started_},
-                     now);
+  return status_json(roll_, {options_.version, options_.tls != nullptr, options_.state.has_value(), started_}, now);
 }
 
 }  // namespace lockstep::scheduler

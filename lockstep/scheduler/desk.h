@@ -3,6 +3,7 @@
 
 #include <lockstep/scheduler/server.h>
 #include <lockstep/scheduler/session.h>
+#include <lockstep/scheduler/state_writer.h>
 
 #include <map>
 #include <memory>
@@ -14,7 +15,7 @@ namespace lockstep::scheduler {
 /// One thread.
 class Desk {
  public:
-  /// Reads the state file, if there is one.
+  /// Goes on with the saved state, if there is one.
   explicit Desk(const ServerOptions& options, Time now);
 
   /// A connection that wants to be a worker's.
@@ -52,8 +53,10 @@ class Desk {
   const ServerOptions& options_;
   Roll roll_;
   Time started_;
+  Time ticked_;
   Time told_waiting_;
   bool changed_ = false;  ///< since the state was saved
+  std::optional<StateWriter> writer_;
   std::map<std::uint64_t, std::shared_ptr<Session>> workers_;
 };
 

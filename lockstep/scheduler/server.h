@@ -3,11 +3,11 @@
 
 #include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/roll.h>
+#include <lockstep/scheduler/state_place.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,10 +25,10 @@ struct ServerOptions {
   int workers = 1;
   bool recovery = false;
   Patience patience{};
-  std::optional<std::filesystem::path> state_file{};  ///< kept up to date, and read at the start when it is there
-  std::string secret{};                               ///< workers must know it; empty: none
-  std::shared_ptr<boost::asio::ssl::context> tls{};   ///< nullptr: plain
-  std::string version{};                              ///< of Lockstep, for the status
+  std::optional<StatePlace> state{};                 ///< kept up to date, and gone on with when it is there
+  std::string secret{};                              ///< workers must know it; empty: none
+  std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
+  std::string version{};                             ///< of Lockstep, for the status
   std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
 };
@@ -42,7 +42,7 @@ struct RunEnd {
 /// Everything is done by the thread that calls `run`: no peer is waited for by another one.
 class Server {
  public:
-  /// Opens the port. Error(io) when that cannot be done, Error(data) for a state file that cannot be used.
+  /// Opens the port. Error(io) when that cannot be done, Error(data) for a saved state that cannot be used.
   explicit Server(ServerOptions options);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -115,7 +115,7 @@ void check_recovery(const ClusterSettings& settings) {
     fail(
         ErrorKind::environment, "cluster",
         "MS_ENABLE_RECOVERY is on and the recovery path is empty; set MS_RECOVERY_PATH (or cluster.recovery_path) to a "
-        "folder that outlives the processes");
+        "folder that outlives the processes, or to a key of an etcd (etcd://HOST:PORT/KEY)");
   }
   if (settings.role == ClusterRole::worker && settings.node_id.empty()) {
     fail(ErrorKind::environment, "cluster",

@@ -11,7 +11,8 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
   fields.field("node_id", c.node_id, anything(), "MS_NODE_ID: a worker's own name; null: a random one");
   fields.field("enable_recovery", c.enable_recovery, anything(),
                "MS_ENABLE_RECOVERY: the scheduler keeps the job's state, and lost workers may be replaced");
-  fields.field("recovery_path", c.recovery_path, anything(), "MS_RECOVERY_PATH: the folder of that state");
+  fields.field("recovery_path", c.recovery_path, anything(),
+               "MS_RECOVERY_PATH: the folder of that state, or etcd://HOST:PORT/KEY");
   fields.field("node_timeout_s", c.node_timeout_s, between(1, 1e6),
                "MS_NODE_TIMEOUT: seconds of silence after which a worker is lost");
   fields.field("topo_timeout_s", c.topo_timeout_s, between(1, 1e6),

@@ -228,7 +228,7 @@ TEST(Scheduler, ANewSchedulerTakesItsWorkersBack) {
   const TemporaryFolder folder("lockstep-scheduler-state");
   auto options = server_of(2);
   options.recovery = true;
-  options.state_file = folder.path() / "deep" / "scheduler.json";
+  options.state = state_in_file(folder.path() / "deep" / "scheduler.json");
   auto first = std::make_unique<RunningServer>(options);
   options.port = first->port();
   auto seats = seat_workers({worker_of(options.port, "w1"), worker_of(options.port, "w0")});
@@ -249,14 +249,14 @@ TEST(Scheduler, AFinishedJobsStateIsNotGoneOnWith) {
   const TemporaryFolder folder("lockstep-scheduler-state");
   auto options = server_of(1);
   options.recovery = true;
-  options.state_file = folder.path() / "scheduler.json";
+  options.state = state_in_file(folder.path() / "scheduler.json");
   for (int job = 0; job < 2; ++job) {
     RunningServer server(options);
     seat_workers({worker_of(server.port(), "w0")}).clear();
     EXPECT_TRUE(server.wait().ok);
   }
   options.workers = 2;
-  options.state_file = folder.path() / "other.json";
+  options.state = state_in_file(folder.path() / "other.json");
   { RunningServer server(options); }
   options.workers = 3;
   expect_error(ErrorKind::data, {"other.json", "a job with 2 workers", "MS_RECOVERY_PATH"},

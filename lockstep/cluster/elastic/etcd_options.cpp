@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/elastic/etcd_options.h>
+#include <lockstep/cluster/etcd/address.h>
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-constexpr std::int64_t kPort = 2379;
 constexpr std::int64_t kHighestPort = 65535;
 constexpr std::int64_t kLongestLease = 7 * 24 * 3600;
 
@@ -18,21 +18,10 @@ template <typename... Args>
   fail(ErrorKind::invalid_argument, "run", format, std::forward<Args>(args)...);
 }
 
-// HOST, HOST:PORT, or an IPv6 address, which needs brackets before a port.
-etcd::HttpServer parse_server(const std::string& text) {
-  const auto close = text.starts_with('[') ? text.find(']') : std::string::npos;
-  const bool brackets = close != std::string::npos;
-  const auto colon = brackets ? text.find(':', close) : text.rfind(':');
-  const bool bare_ipv6 = !brackets && text.find(':') != colon;
-  const bool has_port = colon != std::string::npos && !bare_ipv6;
-  const auto port = has_port ? parse_integer(text.substr(colon + 1)) : kPort;
-  const std::string host = brackets ? text.substr(1, close - 1) : text.substr(0, has_port ? colon : text.size());
-  const bool junk = brackets && close + 1 != (has_port ? colon : text.size());
-  if (host.empty() || junk || host.find('/') != std::string::npos || !port || *port < 1 || *port > kHighestPort) {
-    refuse("--rdzv_endpoint: '{}' must be HOST or HOST:PORT, a port from 1 to {}, for each server of etcd", text,
-           kHighestPort);
-  }
-  return {host, static_cast<std::uint16_t>(*port)};
+etcd::HttpServer server_of(const std::string& text) {
+  if (const auto server = etcd::parse_server(text)) return *server;
+  refuse("--rdzv_endpoint: '{}' must be HOST or HOST:PORT, a port from 1 to {}, for each server of etcd", text,
+         kHighestPort);
 }
 
 std::string setting(const std::map<std::string, std::string>& conf, const std::string& key) {
@@ -82,7 +71,7 @@ EtcdStoreOptions etcd_options(const std::string& endpoint, const std::string& jo
   options.job = job;
   options.address.tls = parse_tls(conf);
   std::istringstream in(endpoint);
-  for (std::string server; std::getline(in, server, ',');) options.address.servers.push_back(parse_server(server));
+  for (std::string server; std::getline(in, server, ',');) options.address.servers.push_back(server_of(server));
   if (conf.contains("lease")) options.lease = parse_lease(setting(conf, "lease"));
   return options;
 }

@@ -69,7 +69,8 @@ Verdict attempt(HttpChannel& channel, const std::string& path, const std::string
 
 }  // namespace
 
-Client::Client(const Address& address) : tls_(address.tls.has_value()) {
+Client::Client(const Address& address)
+    : tls_(address.tls.has_value()), named_(address.named), tls_hint_(address.tls_hint) {
   if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
   for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
   reasons_.resize(channels_.size());
@@ -113,12 +114,11 @@ void Client::give_up(Clock::duration waited) const {
   const bool closed = std::any_of(reasons.begin(), reasons.end(), [](const std::string& reason) {
     return reason.find("the connection was closed") != std::string::npos;
   });
-  fail(
-      ErrorKind::timeout, "etcd",
-      "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or correct "
-      "--rdzv_endpoint{}",
-      std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "),
-      closed && !tls_ ? "; if it speaks TLS, give --rdzv_conf protocol=https" : "");
+  fail(ErrorKind::timeout, "etcd",
+       "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or "
+       "correct {}{}",
+       std::chrono::duration<double>(waited).count(), fmt::join(reasons, "; "), named_,
+       closed && !tls_ ? "; if it speaks TLS, " + tls_hint_ : "");
 }
 
 std::string Client::describe() const {

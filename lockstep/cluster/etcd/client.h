@@ -12,8 +12,10 @@
 namespace lockstep::cluster::etcd {
 
 struct Address {
-  std::vector<HttpServer> servers;  ///< of one cluster; any of them will do
-  std::optional<TlsFiles> tls{};    ///< nullopt: plain HTTP
+  std::vector<HttpServer> servers;                           ///< of one cluster; any of them will do
+  std::optional<TlsFiles> tls{};                             ///< nullopt: plain HTTP
+  std::string named = "--rdzv_endpoint";                     ///< where people wrote it, for messages
+  std::string tls_hint = "give --rdzv_conf protocol=https";  ///< how they ask for TLS
 };
 
 /// What a request came to.
@@ -46,6 +48,8 @@ class Client {
   [[noreturn]] void give_up(std::chrono::steady_clock::duration waited) const;
 
   bool tls_;
+  std::string named_;
+  std::string tls_hint_;
   std::vector<HttpChannel> channels_;
   std::vector<std::string> reasons_;  ///< why each server did not answer last
   std::size_t current_ = 0;

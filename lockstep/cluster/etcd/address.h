@@ -1,0 +1,28 @@
+// Which etcd, how to talk to it, and perhaps which key of it, as people write that.
+#pragma once
+
+#include <lockstep/cluster/etcd/client.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster::etcd {
+
+/// HOST, HOST:PORT, or an IPv6 address, which needs brackets before a port; 2379 unless given. nullopt for anything
+/// else.
+std::optional<HttpServer> parse_server(std::string_view text);
+
+struct Url {
+  Address address;
+  std::string key;  ///< with the slash it begins with
+};
+
+/// Whether a text begins as an address does: "etcd://" or, for TLS, "etcds://".
+bool is_url(std::string_view text);
+
+/// etcd://HOST[:PORT][,HOST[:PORT]...]/KEY, or etcds://.../KEY[?ca_cert=FILE&ssl_cert=FILE&ssl_cert_key=FILE].
+/// Error(environment) that begins with `named`, where the text was found, for anything else.
+Url parse_url(std::string_view text, const std::string& named);
+
+}  // namespace lockstep::cluster::etcd
