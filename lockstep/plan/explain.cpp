@@ -29,6 +29,12 @@ std::string as_table(const std::vector<std::vector<std::string>>& rows) {
 std::string proof_text(const Plan& plan) {
   if (plan.optimal) return "Proven: no layout on this mesh, with repeated layers alike, is faster by this cost model.";
   const double above = plan.prediction.cost / plan.lower_bound - 1;
+  if (plan.bound_is_work_alone) {
+    return fmt::format(
+        "Gap: at most {:.3g}% above the work alone ({}, evenly divided, nothing sent); the mesh and the model are too\n"
+        "  large for an exact search, so no better bound is proven.",
+        100 * above, shown(plan.lower_bound));
+  }
   return fmt::format("Proven gap: at most {:.3g}% above what is possible on this mesh ({} is a lower bound).",
                      100 * above, shown(plan.lower_bound));
 }

@@ -1,7 +1,7 @@
 // Better and better: one change at a time, kept when the step gets faster or comes nearer to fitting. Pure.
 #pragma once
 
-#include <lockstep/plan/space.h>
+#include <lockstep/plan/module_groups.h>
 
 #include <vector>
 
@@ -15,18 +15,6 @@ struct Score {
 Score score_of(const Prediction& prediction, const CostModel& model);
 /// By more than rounding.
 bool is_better(const Score& a, const Score& b);
-
-/// Parameters that change together: those of one module. Equal modules of layers that repeat are apart here.
-struct ModuleGroup {
-  std::size_t module = 0;
-  std::vector<std::size_t> parameters;  ///< indices into Program::parameters
-};
-std::vector<ModuleGroup> module_groups(const Program& program);
-
-/// The ways to lay out a module along one axis, the others staying as they are in `now`: whole, by outputs (its biases
-/// too), by inputs. Only what `space` allows; each as an assignment. `now` itself is not among them.
-std::vector<Assignment> other_ways(const Program& program, const Space& space, Decisions& decisions,
-                                   const ModuleGroup& group, std::size_t axis, const Assignment& now);
 
 struct Improved {
   Assignment assignment;

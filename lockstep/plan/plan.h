@@ -50,8 +50,9 @@ struct Plan {
 
   Prediction prediction;  ///< without modules
   Bytes device_memory{};
-  Seconds lower_bound{};  ///< no plan on the meshes considered can be faster
-  bool optimal = false;   ///< proven: the cost is the lower bound
+  Seconds lower_bound{};             ///< no plan on the meshes considered can be faster
+  bool bound_is_work_alone = false;  ///< the bound is the work evenly divided, without any sending: weak
+  bool optimal = false;              ///< proven: the cost is the lower bound
   std::vector<Alternative> alternatives;
   std::vector<ModuleRow> modules;
   std::vector<KnownParameter> known;

@@ -1,40 +1,13 @@
+#include <lockstep/plan/reduction_costs.h>
+#include <lockstep/plan/starting_tables.h>
 #include <lockstep/plan/step_tables.h>
-#include <lockstep/plan/work.h>
+#include <lockstep/plan/versions.h>
 
 #include <algorithm>
 #include <map>
 
 namespace lockstep::plan {
 namespace {
-
-/// How a value lies for each value of a variable. No variable: it lies in one way.
-struct Version {
-  std::optional<std::uint32_t> variable;
-  std::vector<PlacedAs> as{kReplicated};
-};
-
-/// All combinations of `sizes`, the last running fastest; the first is all zeros.
-bool advance(std::vector<std::uint16_t>& at, const std::vector<std::size_t>& sizes) {
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    if (++at[i] < sizes[i]) return true;
-    at[i] = 0;
-  }
-  return false;
-}
-
-std::vector<Placements> all_options(const TensorInfo& info, const std::vector<std::vector<Placement>>& by_axis,
-                                    std::span<const int> mesh_sizes) {
-  std::vector<Placements> options;
-  std::vector<std::size_t> sizes;
-  for (const auto& axis : by_axis) sizes.push_back(axis.size());
-  std::vector<std::uint16_t> at(sizes.size());
-  do {
-    Placements lies;
-    for (std::size_t axis = 0; axis < sizes.size(); ++axis) lies.push_back(by_axis[axis][at[axis]]);
-    if (may_lie(info, lies, mesh_sizes)) options.push_back(std::move(lies));
-  } while (advance(at, sizes));
-  return options;
-}
 
 class Writer {
  public:
@@ -71,51 +44,16 @@ class Writer {
       const auto options = space_.fixed[i] ? std::vector<Placements>{*space_.fixed[i]}
                                            : all_options(info, space_.by_axis[i], space_.mesh_sizes);
       decide({.variable = 0, .options = options, .values = {value}, .inputs = false});
-      begin_memory(value, options);
+      tables_.persistent.push_back(memory_table(program_, value, now_[value], options, space_.mesh_sizes));
     }
-  }
-
-  void begin_memory(std::size_t value, const std::vector<Placements>& options) {
-    double copies = 1;
-    for (const auto& item : program_.values) {
-      const bool its = item.parameter == value;
-      if (its && item.info.sizes == program_.values[value].info.sizes) copies += 1;
-    }
-    Table table;
-    if (now_[value].variable) table.variables = {*now_[value].variable};
-    for (std::size_t option = 0; option < options.size(); ++option) {
-      if (now_[value].variable) table.values.push_back(static_cast<std::uint16_t>(option));
-      table.costs.push_back(copies * program_.values[value].times *
-                            bytes_of_part(program_.values[value].info, options[option], space_.mesh_sizes).value);
-    }
-    tables_.persistent.push_back(std::move(table));
   }
 
   void begin_inputs() {
-    const std::size_t axes = space_.mesh_sizes.size();
-    DecisionVariable inputs{.variable = 0, .options = {}, .values = program_.inputs, .inputs = true};
-    for (std::size_t mask = 0; mask < (std::size_t{1} << axes); ++mask) {
-      Placements lies(axes);
-      for (std::size_t axis = 0; axis < axes; ++axis) {
-        if (((mask >> axis) & 1) != 0) lies[axis] = Shard(0);
-      }
-      if (!space_.fixed_inputs || mask == 0) inputs.options.push_back(std::move(lies));
-    }
+    DecisionVariable inputs{.variable = 0, .options = input_options(space_), .values = program_.inputs, .inputs = true};
     if (!program_.inputs.empty()) decide(std::move(inputs));
-    for (const auto value : program_.inputs) begin_loading(value);
-  }
-
-  void begin_loading(std::size_t value) {
-    const auto& version = now_[value];
-    Table table;
-    if (version.variable) table.variables = {*version.variable};
-    for (std::size_t option = 0; option < version.as.size(); ++option) {
-      const auto part =
-          bytes_of_part(program_.values[value].info, decisions_.placements(version.as[option]), space_.mesh_sizes);
-      if (version.variable) table.values.push_back(static_cast<std::uint16_t>(option));
-      table.costs.push_back(decisions_.model().compute(loading_of(part)).value);
+    for (const auto value : program_.inputs) {
+      tables_.time.push_back(loading_table(program_.values[value].info, now_[value], decisions_));
     }
-    tables_.time.push_back(std::move(table));
   }
 
   void decide(DecisionVariable decision) {
@@ -136,23 +74,6 @@ class Writer {
     }
     if (open) tables_.decisions.push_back(std::move(decision));
   }
-
-  /// The distinct variables of some values, and where each value's is among them.
-  struct Variables {
-    std::vector<std::uint32_t> all;
-    std::vector<std::size_t> sizes;
-
-    void take(const Version& version) {
-      if (!version.variable || std::find(all.begin(), all.end(), *version.variable) != all.end()) return;
-      all.push_back(*version.variable);
-      sizes.push_back(version.as.size());
-    }
-    PlacedAs look(const Version& version, const std::vector<std::uint16_t>& at) const {
-      if (!version.variable) return version.as[0];
-      return version
-          .as[at[static_cast<std::size_t>(std::find(all.begin(), all.end(), *version.variable) - all.begin())]];
-    }
-  };
 
   /// What becomes of one value in a step: how it lies in each row.
   struct Result {
@@ -248,49 +169,12 @@ class Writer {
   /// Whether a value lies after the step as it did before, whatever happens.
   bool stays(const Variables& variables, const Table& table, const Result& result) const {
     const auto& version = now_[result.value];
+    if (!variables.have(version)) return false;
     const std::size_t width = variables.all.size();
     for (std::size_t row = 0; row < table.rows(); ++row) {
-      const std::vector<std::uint16_t> at(table.values.begin() + static_cast<std::ptrdiff_t>(row * width),
-                                          table.values.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
-      const bool seen = !version.variable ||
-                        std::find(variables.all.begin(), variables.all.end(), *version.variable) != variables.all.end();
-      if (!seen || variables.look(version, at) != result.as[row]) return false;
+      if (variables.look(version, std::span(table.values).subspan(row * width, width)) != result.as[row]) return false;
     }
     return true;
-  }
-
-  /// The part of a reduction that grows with the bytes; it is at least that.
-  double least_reduction(const TensorInfo& info, const Placements& from, const Placements& to) const {
-    constexpr double kMany = 1e18;
-    double seconds = 0;
-    Placements now = from;
-    for (std::size_t axis = 0; axis < now.size(); ++axis) {
-      if (!now[axis].is_partial() || to[axis].is_partial() || space_.mesh_sizes[axis] == 1) continue;
-      const auto kind = to[axis].is_shard() ? Collective::reduce_scatter : Collective::all_reduce;
-      seconds += decisions_.model().collective(kind, axis, {kMany}).value / kMany *
-                 bytes_of_part(info, now, space_.mesh_sizes).value;
-      now[axis] = to[axis];
-    }
-    return seconds;
-  }
-
-  /// Copies into buckets and out of them, for each axis that a sum is finished on.
-  struct Copying {
-    double in = 0;
-    double out = 0;
-  };
-  Copying copying(const TensorInfo& info, const Placements& from, const Placements& to) const {
-    Copying seconds;
-    Placements now = from;
-    for (std::size_t axis = 0; axis < now.size(); ++axis) {
-      if (!now[axis].is_partial() || to[axis].is_partial() || space_.mesh_sizes[axis] == 1) continue;
-      const auto bytes = bytes_of_part(info, now, space_.mesh_sizes);
-      const auto left = to[axis].is_shard() ? bytes / space_.mesh_sizes[axis] : bytes;
-      seconds.in += decisions_.model().compute(copying_of(bytes)).value;
-      seconds.out += decisions_.model().compute(copying_of(left)).value;
-      now[axis] = to[axis];
-    }
-    return seconds;
   }
 
   /// From here on the gradient lies as its parameter.
@@ -308,10 +192,10 @@ class Writer {
       const auto& from = decisions_.placements(variables.look(now_[gradient], at));
       const auto& to = decisions_.placements(variables.look(now_[parameter], at));
       table.values.insert(table.values.end(), at.begin(), at.end());
-      table.costs.push_back(step.times * least_reduction(item.info, from, to));
-      const auto seconds = copying(item.info, from, to);
-      in.costs.push_back(step.times * seconds.in);
-      out.costs.push_back(step.times * seconds.out);
+      const auto seconds = reduction_costs(decisions_, item.info, from, to);
+      table.costs.push_back(step.times * seconds.sending);
+      in.costs.push_back(step.times * seconds.copying_in);
+      out.costs.push_back(step.times * seconds.copying_out);
     } while (advance(at, variables.sizes));
     in.values = out.values = table.values;
     tables_.reduction.push_back(std::move(table));

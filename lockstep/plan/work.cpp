@@ -65,6 +65,9 @@ double flops_of(const OpCall& call, std::span<const Sizes> inputs, std::span<con
   return 0;
 }
 
+/// Batch norm looks at its inputs twice, for the statistics and for the result.
+double looks_at_inputs(const OpCall& call) { return call.name.starts_with("native_batch_norm") ? 2 : 1; }
+
 }  // namespace
 
 Sizes largest_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
@@ -96,8 +99,10 @@ Work work_of(const OpCall& call, std::span<const Sizes> inputs, std::span<const 
   if (work.flops.value > 0) {
     work.kind = call.name.starts_with("convolution") ? Work::Kind::convolution : Work::Kind::matmul;
   }
+  const double looks = looks_at_inputs(call);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (call.tensors[i].defined) work.touched += Bytes{elements(inputs[i]) * call.tensors[i].element_bytes};
+    if (!call.tensors[i].defined) continue;
+    work.touched += looks * Bytes{elements(inputs[i]) * call.tensors[i].element_bytes};
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     work.touched += Bytes{elements(outputs[i]) * call.outputs[i].element_bytes};

@@ -29,10 +29,14 @@ Seconds time_of_the_work_alone(const Task& task) {
 
 void write_bounds(const Task& task, const Candidate& candidate, const Proven& proven, Plan& plan) {
   plan.lower_bound = std::min(candidate.prediction.cost, time_of_the_work_alone(task));
+  plan.bound_is_work_alone = true;
   if (proven.mesh != candidate.mesh) return;
   // The proof is about the folded program, which is a little off the whole.
   const auto scaled = proven.lower_bound * (candidate.prediction.cost / candidate.folded_cost);
-  plan.lower_bound = std::max(plan.lower_bound, std::min(candidate.prediction.cost, scaled));
+  if (scaled > plan.lower_bound) {
+    plan.lower_bound = std::min(candidate.prediction.cost, scaled);
+    plan.bound_is_work_alone = false;
+  }
   plan.optimal = proven.found_best && !(proven.lower_bound < candidate.folded_cost * (1 - 1e-9));
 }
 

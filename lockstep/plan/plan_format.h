@@ -1,0 +1,9 @@
+// The version of plans as files.
+#pragma once
+
+namespace lockstep::plan {
+
+/// Counts up when files of before cannot be read any more.
+inline constexpr int kPlanFormat = 1;
+
+}  // namespace lockstep::plan
