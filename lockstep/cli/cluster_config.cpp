@@ -1,5 +1,6 @@
 #include <lockstep/base/config.h>
 #include <lockstep/cli/cluster_config.h>
+#include <lockstep/cli/override_keys.h>
 #include <lockstep/train/config.h>
 
 #include <CLI/CLI.hpp>
@@ -20,8 +21,7 @@ void describe(ConfigFields& fields, OnlyCluster& c) {
 std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
   const auto config = std::make_shared<ClusterConfig>();
   command.add_option("--config", config->file, "A run's YAML file; its section 'cluster' is read")->type_name("FILE");
-  command.add_option("KEY=VALUE", config->overrides, "Replaces or gives a key, e.g. cluster.worker_num=8")
-      ->type_name("");
+  add_override_keys(command, config->overrides, "Replaces or gives a key, e.g. cluster.worker_num=8");
   return config;
 }
 

@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/override_keys.h>
 #include <lockstep/cli/plan_gpt.h>
 #include <lockstep/plan/explain.h>
 #include <lockstep/plan/search.h>
@@ -151,7 +152,7 @@ void add_plan(CLI::App& app, Action& chosen) {
       ->add_option("--gpt", arguments->gpt,
                    "Instead of a run, a GPT with AdamW: layers, width, heads, context, vocabulary and the whole batch")
       ->type_name("NAME=N,...");
-  command->add_option("KEY=VALUE", arguments->overrides, "Replaces a key of the file")->type_name("");
+  add_override_keys(*command, arguments->overrides, "Replaces a key of the file");
   command->add_option("--mesh", arguments->mesh, "Sizes of the mesh's axes, like 2x8; else the best shape is found")
       ->type_name("SIZES");
   command->add_option("--devices", arguments->devices, "How many devices")

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/override_keys.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/scheduler.h>
 #include <lockstep/cli/start_ranks.h>
@@ -140,10 +141,8 @@ void add_train(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("train", "Train a model as one YAML file says");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("--config", arguments->config, "The YAML file that describes the run")->type_name("FILE");
-  command
-      ->add_option("KEY=VALUE", arguments->overrides,
-                   "Replaces a key of the file, e.g. train.epochs=3 model.hidden=[64,64]")
-      ->type_name("");
+  add_override_keys(*command, arguments->overrides,
+                    "Replaces a key of the file, e.g. train.epochs=3 model.hidden=[64,64]");
   command
       ->add_option("--launcher", arguments->launcher,
                    fmt::format("Its launcher:\n{}", fmt::join(launcher_names(), ", ")))

@@ -58,7 +58,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   /// rank has all can wait.
   void make_partial(const Known& known) {
     const auto parameter = known.parameter.lock();
-    const auto& gradient = at::Tensor(parameter).grad();
+    const at::Tensor gradient = at::Tensor(parameter).grad();
     if (!gradient.defined() || !is_global(gradient) || !known.came_as) return;
     auto& state = state_of(gradient);
     Placements placements = state.sharding->placements;

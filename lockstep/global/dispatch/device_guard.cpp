@@ -14,6 +14,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }  // for autograd of libtorch 2
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
