@@ -115,12 +115,18 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
   write_result(work_dir.result(), result, config);
 }
 
-void prepare_folders(const RunConfig& config, const WorkDir& work_dir) {
-  remove_abandoned_temporaries(config.system.work_dir);
-  write_file_atomically(work_dir.config(), print_config(config));
+// `goes_on`: with what ranks have in memory, whatever has become of the disk since the start.
+void prepare_folders(const RunConfig& config, const WorkDir& work_dir, bool goes_on) {
   const auto checkpoints = checkpoint_folder_of(config);
-  require_writable_folder(checkpoints, "checkpoint.folder");
-  remove_abandoned_temporaries(checkpoints);
+  try {
+    remove_abandoned_temporaries(config.system.work_dir);
+    write_file_atomically(work_dir.config(), print_config(config));
+    remove_abandoned_temporaries(checkpoints);
+    require_writable_folder(checkpoints, "checkpoint.folder");
+  } catch (const Error& error) {
+    if (!goes_on || error.kind() != ErrorKind::io) throw;
+    log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
+  }
 }
 
 // What this rank got, or the usual way to ask.
@@ -172,10 +178,11 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   apply_runtime(config.system);
   tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
                             choose_device(config.system, world).str(), config.system.threads));
-  if (world.rank == 0) prepare_folders(config, work_dir);
   const bool recovers = can_rejoin(group);
   const RunConfig followed = planned(config, group, console);
-  Session session(followed, group, console, recovers ? agree_on_state(kept, group, console) : std::nullopt);
+  auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
+  if (world.rank == 0) prepare_folders(config, work_dir, in_memory.has_value());
+  Session session(followed, group, console, std::move(in_memory));
   RunResult result;
   try {
     result = train_session(config, group, work_dir, session, console, signals);

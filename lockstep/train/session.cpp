@@ -1,3 +1,5 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/rejoin.h>
@@ -211,8 +213,20 @@ void Session::save_now() {
   if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
   fault_at(FaultPlace::save, state_.step);
   const auto content = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
-  if (group_.rank() == 0) save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
   saved_step_ = state_.step;
+  if (group_.rank() != 0) return;
+  try {
+    save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
+  } catch (const Error& error) {
+    // With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk.
+    // The last checkpoint of a run is another matter: nobody would try again.
+    if (!recovers_ || finished() || asked_to_end() || error.kind() != ErrorKind::io) throw;
+    const auto words = fmt::format(
+        "no checkpoint after step {}, training goes on without, and the next one is tried when it is due: {}",
+        state_.step, error.message());
+    log_error("{}", words);
+    tell(console_, words);
+  }
 }
 
 }  // namespace lockstep::train
