@@ -11,6 +11,8 @@
 namespace lockstep::test {
 namespace {
 
+constexpr int kScheduler = -1;
+
 std::string end_of(const std::string& text) {
   constexpr std::size_t kLongest = 1500;
   return text.size() > kLongest ? text.substr(text.size() - kLongest) : text;
@@ -20,8 +22,13 @@ std::string worker_log(int number) { return fmt::format("worker_{}.log", number)
 
 }  // namespace
 
-SupervisedJob::SupervisedJob(std::filesystem::path folder, Words command, int workers, Environment variables)
-    : folder_(std::move(folder)), command_(std::move(command)), variables_(std::move(variables)), workers_(workers) {
+SupervisedJob::SupervisedJob(std::filesystem::path folder, Words command, int workers, Environment variables,
+                             OnHost on_host)
+    : folder_(std::move(folder)),
+      command_(std::move(command)),
+      variables_(std::move(variables)),
+      on_host_(std::move(on_host)),
+      workers_(workers) {
   std::filesystem::create_directories(folder_);
   variables_.insert({{"MS_WORKER_NUM", std::to_string(workers)},
                      {"MS_SCHED_HOST", "127.0.0.1"},
@@ -30,10 +37,11 @@ SupervisedJob::SupervisedJob(std::filesystem::path folder, Words command, int wo
                      {"MS_RECOVERY_PATH", (folder_ / "state").string()}});
 }
 
-std::unique_ptr<Child> SupervisedJob::start(const std::string& log, const Environment& more) const {
+std::unique_ptr<Child> SupervisedJob::start(int process, const std::string& log, const Environment& more) const {
   ChildOptions child;
   child.arguments = {"bash", "-c", "exec \"$@\" >>\"$0\" 2>&1", folder_ / log};
   child.arguments.insert(child.arguments.end(), command_.begin(), command_.end());
+  if (on_host_) child.arguments = on_host_(process, std::move(child.arguments));
   child.environment = environment_with(variables_);
   for (const auto& [name, value] : more) child.environment->insert_or_assign(name, value);
   return std::make_unique<Child>(child);
@@ -42,11 +50,11 @@ std::unique_ptr<Child> SupervisedJob::start(const std::string& log, const Enviro
 void SupervisedJob::start_worker(int number, const Environment& more) {
   Environment own = {{"MS_ROLE", "MS_WORKER"}, {"MS_NODE_ID", fmt::format("worker_{}", number)}};
   own.insert(more.begin(), more.end());
-  workers_.at(static_cast<std::size_t>(number)).process = start(worker_log(number), own);
+  workers_.at(static_cast<std::size_t>(number)).process = start(number, worker_log(number), own);
 }
 
 void SupervisedJob::start_scheduler() {
-  scheduler_ = start("scheduler.log", {{"MS_ROLE", "MS_SCHED"}, {"MS_NODE_ID", "sched"}});
+  scheduler_ = start(kScheduler, "scheduler.log", {{"MS_ROLE", "MS_SCHED"}, {"MS_NODE_ID", "sched"}});
 }
 
 void SupervisedJob::start_all() {
@@ -63,7 +71,11 @@ bool SupervisedJob::signal_worker(int number, int signal) {
   return true;
 }
 
-void SupervisedJob::kill_scheduler() { scheduler_->signal_group(SIGKILL); }
+void SupervisedJob::signal_scheduler(int signal) {
+  if (!scheduler_->poll()) scheduler_->signal_group(signal);
+}
+
+void SupervisedJob::kill_scheduler() { signal_scheduler(SIGKILL); }
 
 bool SupervisedJob::tend() {
   bool all_done = true;

@@ -6,16 +6,22 @@
 #include <lockstep/base/process.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace lockstep::test {
 
+/// The words that run a program where a worker (its number) or the scheduler (-1) is to be.
+using OnHost = std::function<Words(int process, Words words)>;
+
 class SupervisedJob {
  public:
-  /// `command`: a `lockstep train` line, whose workers and scheduler keep their logs and the state in `folder`.
-  SupervisedJob(std::filesystem::path folder, Words command, int workers, Environment variables = {});
+  /// `command`: a `lockstep train` line, whose workers and scheduler keep their logs and, unless `variables` say
+  /// otherwise, the state in `folder`. Without `on_host`, all are on this one.
+  SupervisedJob(std::filesystem::path folder, Words command, int workers, Environment variables = {},
+                OnHost on_host = {});
 
   /// Worker `number` with more variables, which its replacements do not have.
   void start_worker(int number, const Environment& more = {});
@@ -25,6 +31,7 @@ class SupervisedJob {
 
   /// To a worker that runs; false when it does not.
   bool signal_worker(int number, int signal);
+  void signal_scheduler(int signal);
   void kill_scheduler();
 
   /// Starts again what has died. True once all workers have ended well.
@@ -45,11 +52,12 @@ class SupervisedJob {
     std::unique_ptr<Child> process;
     bool done = false;
   };
-  std::unique_ptr<Child> start(const std::string& log, const Environment& more) const;
+  std::unique_ptr<Child> start(int process, const std::string& log, const Environment& more) const;
 
   std::filesystem::path folder_;
   Words command_;
   Environment variables_;
+  OnHost on_host_;
   std::vector<Worker> workers_;
   std::unique_ptr<Child> scheduler_;
   bool scheduler_done_ = false;

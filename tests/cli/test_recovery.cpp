@@ -1,5 +1,7 @@
 // Workers that die in the middle of a run, and what becomes of it.
+#include "chaos/disk.h"
 #include "cli/supervised_job.h"
+#include "support/etcd_server.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -146,6 +148,40 @@ TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
 }
 
+/// Whether the scheduler comes to say it.
+bool scheduler_says(SupervisedJob& job, const std::string& words) {
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (job.log_of_scheduler().find(words) != std::string::npos) return true;
+    if (job.tend()) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+TEST(RecoveryOfAll, TheSchedulersStateIsInEtcd) {
+  if (const auto why = EtcdServer::obstacle()) GTEST_SKIP() << *why;
+  EtcdServer etcd;
+  const Workbench bench;
+  auto variables = slow_and_watched();
+  variables["MS_RECOVERY_PATH"] = "etcd://" + etcd.endpoints() + "/jobs/one";
+  SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, variables);
+  job.start_all();
+  ASSERT_TRUE(reaches(job, 1)) << job.last_words();
+  // Without etcd the job goes on, and its state follows.
+  etcd.kill();
+  ASSERT_TRUE(job.signal_worker(2, SIGKILL));
+  EXPECT_TRUE(scheduler_says(job, "the state of the job is not saved")) << job.last_words();
+  etcd.start();
+  EXPECT_TRUE(scheduler_says(job, "the state of the job is saved again")) << job.last_words();
+  job.kill_scheduler();
+  job.signal_worker(1, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_THAT(job.log_of_scheduler(), HasSubstr("from /jobs/one in the etcd at " + etcd.endpoints()));
+  EXPECT_EQ(job.restarts(), 2) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+}
+
 TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, slow_and_watched());
@@ -160,6 +196,43 @@ TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+}
+
+/// Whether the logs of the ranks come to say it.
+bool ranks_say(SupervisedJob& job, const Workbench& bench, int rank, const std::string& words) {
+  const auto file = bench.work_dir() / "log" / fmt::format("rank.{}", rank);
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (read_file(file).find(words) != std::string::npos) return true;
+    if (job.tend()) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+TEST(RecoveryOfAll, AFullDiskEndsNothing) {
+  const Workbench bench;
+  Disk disk(bench.path() / "disk");
+  if (!disk.obstacle().empty()) GTEST_SKIP() << "no small disk here: " << disk.obstacle();
+  const auto checkpoints = disk.folder() / "checkpoints";
+  auto variables = kSlow;
+  variables["MS_RECOVERY_PATH"] = disk.folder() / "state";
+  SupervisedJob job(bench.path() / "logs",
+                    bench.train(long_run({"checkpoint.every_steps=20", "checkpoint.folder=" + checkpoints.string()})),
+                    kWorkers, variables);
+  job.start_all();
+  ASSERT_TRUE(reaches(job, 30)) << job.last_words();
+  disk.fill();
+  EXPECT_TRUE(ranks_say(job, bench, 0, "training goes on without")) << job.last_words();
+  EXPECT_EQ(job.restarts(), 0) << job.last_words();
+  // Who saves dies; the one in its place cannot save either.
+  job.signal_worker(0, SIGKILL);
+  EXPECT_TRUE(ranks_say(job, bench, 0, "nothing can be saved just now")) << job.last_words();
+  disk.free();
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step_00000600.safetensors")) << job.last_words();
 }
 
 }  // namespace

@@ -87,6 +87,8 @@ Words TwoHosts::on(int host, Words words) {
   return words;
 }
 
+bool TwoHosts::plug_in() { return ip({"-n", name_of(1), "link", "set", name_of(1), "up"}); }
+
 bool TwoHosts::unplug() { return ip({"-n", name_of(1), "link", "set", name_of(1), "down"}); }
 
 }  // namespace lockstep::test

@@ -46,6 +46,8 @@ class TwoHosts {
 
   /// Pulls the cable: from now on neither hears anything of the other. False when that is not possible.
   static bool unplug();
+  /// Puts it back.
+  static bool plug_in();
 
  private:
   bool made_ = false;
