@@ -9,7 +9,7 @@ build_packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
 )
 test_packages=(
-  libgtest-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
+  libgtest-dev libgmock-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
   etcd-server openssl curl
   clang-format clang-tidy clang libclang-rt-14-dev spin gcc libc6-dev
 )
