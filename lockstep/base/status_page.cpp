@@ -22,6 +22,12 @@ void* map_file(const std::filesystem::path& path, std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+/// Memory of this process; null when there is none.
+void* map_own_memory(std::size_t bytes) noexcept {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
 }  // namespace
 
 void StatusPage::Unmap::operator()(Page* page) const noexcept { ::munmap(page, sizeof(Page)); }
@@ -30,12 +36,12 @@ StatusPage StatusPage::open(const Environment& environment) noexcept {
   StatusPage status;
   try {
     const auto path = find(environment, "LOCKSTEP_STATUS_FILE");
-    if (!path || path->empty()) return status;
-    void* const memory = map_file(*path, sizeof(Page));
+    void* memory = path && !path->empty() ? map_file(*path, sizeof(Page)) : nullptr;
     if (memory == nullptr) {
-      log_debug("no status page: cannot make {}: {}", *path, std::strerror(errno));
-      return status;
+      if (path && !path->empty()) log_debug("no status page: cannot make {}: {}", *path, std::strerror(errno));
+      memory = map_own_memory(sizeof(Page));
     }
+    if (memory == nullptr) return status;
     status.page_.reset(std::construct_at(static_cast<Page*>(memory)));
     status.page_->magic.store(kMagic, std::memory_order_release);
   } catch (const std::exception&) {
@@ -66,6 +72,22 @@ std::optional<CollectiveMark> StatusPage::unpack(std::uint64_t packed, const Pag
   return mark;
 }
 
+RankProgress StatusPage::read(const Page& page, Time until) {
+  RankProgress progress;
+  if (page.has_step.load() != 0) progress.step = page.step.load();
+  progress.backwards = page.backwards.load();
+  progress.begun = unpack(page.begun.load(), page);
+  progress.ended = unpack(page.ended.load(), page);
+  if (progress.begun) {
+    const Time begun_at{Time::duration(page.begun_at.load())};
+    progress.since_begun =
+        std::max(std::chrono::duration_cast<std::chrono::milliseconds>(until - begun_at), std::chrono::milliseconds(0));
+  }
+  return progress;
+}
+
+RankProgress StatusPage::progress(Time until) const { return page_ ? read(*page_, until) : RankProgress{}; }
+
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until) {
   // Read, not mapped: a file that is too short is then no page instead of a signal.
   const UniqueFd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -74,17 +96,7 @@ std::optional<RankProgress> read_status_page(const std::filesystem::path& file, 
     return std::nullopt;
   }
   if (page.magic.load() != StatusPage::kMagic) return std::nullopt;
-  RankProgress progress;
-  if (page.has_step.load() != 0) progress.step = page.step.load();
-  progress.backwards = page.backwards.load();
-  progress.begun = StatusPage::unpack(page.begun.load(), page);
-  progress.ended = StatusPage::unpack(page.ended.load(), page);
-  if (progress.begun) {
-    const StatusPage::Time begun_at{StatusPage::Time::duration(page.begun_at.load())};
-    progress.since_begun =
-        std::max(std::chrono::duration_cast<std::chrono::milliseconds>(until - begun_at), std::chrono::milliseconds(0));
-  }
-  return progress;
+  return StatusPage::read(page, until);
 }
 
 }  // namespace lockstep

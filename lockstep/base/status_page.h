@@ -60,7 +60,7 @@ class StatusPage {
   StatusPage() = default;
 
   /// The page in the file that LOCKSTEP_STATUS_FILE names, begun anew. Without the variable, or when the file cannot be
-  /// had, one that goes nowhere: a rank has better things to do than to fail for it.
+  /// had, one that only this process reads: a rank has better things to do than to fail for it.
   static StatusPage open(const Environment& environment) noexcept;
 
   /// A number for a group, to be used below. There is room for the names of a few; the others share 0.
@@ -88,6 +88,9 @@ class StatusPage {
   void complete_backward() noexcept {
     if (page_) page_->backwards.fetch_add(1, std::memory_order_relaxed);
   }
+
+  /// What the page says. `since_begun` is what passed until `until`.
+  RankProgress progress(Time until) const;
 
  private:
   friend std::optional<RankProgress> read_status_page(const std::filesystem::path& file, Time until);
@@ -119,6 +122,7 @@ class StatusPage {
     return (std::uint64_t{collective} << 56) | (std::uint64_t{group} << 48) | (number & ((std::uint64_t{1} << 48) - 1));
   }
   static std::optional<CollectiveMark> unpack(std::uint64_t packed, const Page& page);
+  static RankProgress read(const Page& page, Time until);
 
   std::unique_ptr<Page, Unmap> page_;
 };

@@ -59,9 +59,7 @@ scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   options.recovery = settings.recovery;
   options.patience.silence = scheduler::milliseconds_of(settings.node_timeout_s);
   options.patience.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
-  if (const auto hang = find_integer(current_environment(), "LOCKSTEP_HANG_TIMEOUT_S", 1, 1'000'000)) {
-    options.patience.hang = std::chrono::seconds(*hang);
-  }
+  options.patience.hang = scheduler::milliseconds_of(settings.hang_timeout_s);
   if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = scheduler::read_secret(settings);
   options.tls = scheduler::make_server_tls(settings);

@@ -1,4 +1,4 @@
-#include <lockstep/cluster/progress_text.h>
+#include <lockstep/base/progress_text.h>
 #include <lockstep/cluster/report.h>
 
 #include <fmt/core.h>

@@ -63,7 +63,9 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
     try {
       auto text = problem ? refusal(signature, *problem) : signature;
       if (call.course != 0) text += fmt::format(" in global operator {}", call.step);
-      difference = disagreement(group.backend().exchange(fingerprint(text, call.course), call));
+      const auto all = group.backend().exchange(fingerprint(text, call.course), call);
+      group.job()->note_waited(start);
+      difference = disagreement(all);
     } catch (...) {
       group.rethrow(call, std::current_exception(),
                     std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start));

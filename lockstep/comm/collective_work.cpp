@@ -42,7 +42,7 @@ class CollectiveWork : public WorkState {
     const at::NoGradGuard no_grad;  // for what is copied at the end
     const auto start = Clock::now();
     try {
-      pending_->wait(timeout);
+      group_->wait_for(*pending_, timeout);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::timeout && may_look_again) {
         throw Error(ErrorKind::timeout, call_.op,
@@ -86,7 +86,7 @@ Work start_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::P
 
 void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
   try {
-    start()->wait(group.job()->options().timeout);
+    group.wait_for(*start(), group.job()->options().timeout);
   } catch (...) {
     group.rethrow(call, std::current_exception(), since(call.begun));
   }

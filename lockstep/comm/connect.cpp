@@ -49,7 +49,11 @@ Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, co
   const detail::SocketsMadeSince sockets;
   auto store = detail::open_store(world, settings.start_timeout, seat.get());
   watch.found_store(store.host, store.port);
-  auto roster = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout);
+  const auto give_up = [&seat] {
+    if (seat) seat->throw_if_lost();
+  };
+  auto roster =
+      detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout, give_up);
   // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
   // ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);

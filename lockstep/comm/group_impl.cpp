@@ -154,6 +154,17 @@ Call GroupImpl::begun(const Call& call) {
   return call;
 }
 
+void GroupImpl::wait_for(WorkState& work, std::chrono::milliseconds timeout) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    work.wait(timeout);
+  } catch (...) {
+    job_->note_waited(start);  // it may be asked again
+    throw;
+  }
+  job_->note_waited(start);
+}
+
 void GroupImpl::throw_if_failed(const Call& call) {
   const auto before = failure();
   if (!before) return;

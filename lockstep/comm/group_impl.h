@@ -64,6 +64,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
   Call begin(const Op& op);
   Call begin_message(const Op& op);
+  /// Waits for what a backend has under way, and counts that as time in which this rank did nothing itself.
+  void wait_for(WorkState& work, std::chrono::milliseconds timeout);
   /// Its result is here.
   void ended(const Call& call) noexcept { job_->status_page().end(call.kind, page_number_, call.sequence); }
 

@@ -1,6 +1,7 @@
 #include <lockstep/comm/job.h>
 
 #include <lockstep/base/log.h>
+#include <lockstep/base/progress_text.h>
 #include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>
@@ -44,9 +45,13 @@ Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankI
       store_(std::move(store)),
       roster_(std::move(roster)),
       bind_address_(std::move(bind_address)),
-      peers_(roster_, world_.rank) {}
+      peers_(roster_, world_.rank) {
+  if (!seat_) return;
+  seat_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
+}
 
 Job::~Job() {
+  if (seat_) seat_->describe_progress_with(nullptr);
   // With recovery the others are told by the scheduler, and wait for this rank to come again.
   if (failed_ && store_.held_here && !recovers()) linger();
 }
@@ -86,7 +91,10 @@ std::optional<Fault> Job::read_fault() {
 
 void Job::complete_step(std::int64_t step) noexcept {
   status_page_.complete_step(step);
-  if (seat_) seat_->completed_step(step);
+  if (!seat_) return;
+  const std::lock_guard lock(steps_mutex_);
+  steps_.complete(step, Clock::now(), Clock::duration(waited_.load(std::memory_order_relaxed)));
+  seat_->completed_step(step, steps_.recent());
 }
 
 Fault Job::publish(const Fault& fault) noexcept {

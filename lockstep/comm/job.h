@@ -3,6 +3,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/status_page.h>
+#include <lockstep/base/step_times.h>
 #include <lockstep/comm/course.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/open_store.h>
@@ -53,6 +54,11 @@ class Job {
 
   /// The program has completed this step.
   void complete_step(std::int64_t step) noexcept;
+
+  /// A thread was blocked in a collective from `start` until now: time that is not this rank's own.
+  void note_waited(std::chrono::steady_clock::time_point start) noexcept {
+    waited_.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
+  }
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
@@ -107,6 +113,9 @@ class Job {
   std::string bind_address_;
   PeerWatch peers_;
   StatusPage status_page_ = StatusPage::open(current_environment());
+  std::atomic<std::chrono::steady_clock::rep> waited_{0};
+  std::mutex steps_mutex_;
+  StepTimes steps_;
   std::atomic<bool> failed_{false};
   std::mutex groups_mutex_;
   std::vector<std::weak_ptr<GroupImpl>> groups_;

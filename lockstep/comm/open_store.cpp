@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 
 namespace lockstep::detail {
 namespace {
@@ -35,13 +36,13 @@ StorePtr host_tcp_store(const std::string& where, const std::string& host, std::
 
 // One rank of each host says what all of them wait for.
 StorePtr reach_tcp_store(const World& world, const std::string& where, const std::string& host, std::uint16_t port,
-                         std::chrono::milliseconds timeout) {
+                         std::chrono::milliseconds timeout, const std::function<void()>& give_up = {}) {
   const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
     if (world.local_rank != 0) return;
     log_warning("rank {} waits for the store at {}: {} s of at most {:.0f} s ({})", world.rank, where, waited.count(),
                 static_cast<double>(timeout.count()) / 1000, reason);
   };
-  if (const auto why = await_listener(host, port, timeout, tell)) fail_to_reach(where, timeout, *why);
+  if (const auto why = await_listener(host, port, timeout, tell, give_up)) fail_to_reach(where, timeout, *why);
   try {
     return make_tcp_store(host, port, false, timeout);
   } catch (const std::exception& error) {
@@ -95,7 +96,9 @@ OpenedStore open_through_scheduler(const World& world, std::chrono::milliseconds
     opened.port = static_cast<std::uint16_t>(there.port);
   }
   opened.where = fmt::format("{}:{}", opened.host, opened.port);
-  if (!opened.held_here) opened.store = reach_tcp_store(world, opened.where, opened.host, opened.port, timeout);
+  const auto give_up = [&seat] { seat.throw_if_lost(); };
+  if (!opened.held_here)
+    opened.store = reach_tcp_store(world, opened.where, opened.host, opened.port, timeout, give_up);
   return opened;
 }
 

@@ -38,9 +38,11 @@ Pauses pauses_among(int ranks) {
 
 // Polls, because a TCPStore of libtorch 1.13 cannot take back a wait that timed out: the late answer would be read as
 // that of the next request.
-bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadline, Pauses pauses = {}) {
+bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadline, const GiveUp& give_up,
+             Pauses pauses = {}) {
   auto pause = pauses.first;
   while (!store.check({key})) {
+    give_up();
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
     std::this_thread::sleep_for(std::min(pause, left));
@@ -73,10 +75,10 @@ std::optional<std::vector<int>> decode_missing(std::string_view text) {
 
 // Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
 // publishes who is missing, and stays a moment for the others to read it, as the store may live in its process.
-void publish_roster(c10d::Store& store, int size, Clock::time_point deadline) {
+void publish_roster(c10d::Store& store, int size, Clock::time_point deadline, const GiveUp& give_up) {
   std::vector<RankInfo> all;
   for (int rank = 0; rank < size; ++rank) {
-    if (!appears(store, presence_key(rank), deadline)) break;
+    if (!appears(store, presence_key(rank), deadline, give_up)) break;
     all.push_back(decode_rank_info(to_text(store.get(presence_key(rank)))));
   }
   if (all.size() == static_cast<std::size_t>(size)) {
@@ -112,15 +114,16 @@ std::vector<int> absent_ranks(c10d::Store& store, int size) {
   return missing;
 }
 
-std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout) {
+std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout,
+                           const GiveUp& give_up) {
   const auto deadline = Clock::now() + timeout;
   try {
     store.set(presence_key(self.rank), to_bytes(encode(self)));
     // Answered at once by a real store. It also limits how long the requests below wait for an answer.
     store.wait({presence_key(self.rank)}, timeout);
-    if (self.rank == 0) publish_roster(store, size, deadline);
+    if (self.rank == 0) publish_roster(store, size, deadline, give_up);
     // A moment more than rank 0 has, which finds out at its own deadline who is missing.
-    if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1), pauses_among(size))) {
+    if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1), give_up, pauses_among(size))) {
       fail_missing(absent_ranks(store, size), size, timeout);
     }
     return read_roster(store, self, size, timeout);

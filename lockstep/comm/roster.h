@@ -5,6 +5,7 @@
 #include <lockstep/comm/rank_info.h>
 
 #include <chrono>
+#include <functional>
 #include <vector>
 
 namespace lockstep::detail {
@@ -12,8 +13,13 @@ namespace lockstep::detail {
 /// Those of the ranks 0 to size - 1 that have not announced themselves in the store.
 std::vector<int> absent_ranks(c10d::Store& store, int size);
 
+/// Called again and again while this rank waits for others; throws the reason why they will not come, once there is
+/// one.
+using GiveUp = std::function<void()>;
+
 /// Announces `self` in the store and returns all ranks, in order. Error(timeout) names the ranks that were not there
-/// after `timeout`.
-std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout);
+/// after `timeout`; and what `give_up` throws.
+std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout,
+                           const GiveUp& give_up);
 
 }  // namespace lockstep::detail

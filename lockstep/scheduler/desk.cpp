@@ -174,6 +174,9 @@ void Desk::take(Session& session, const StoreAt& store, Time /*now*/) {
 void Desk::take(Session& session, const Beat& beat, Time /*now*/) {
   Member& member = member_of(session);
   if (beat.step) member.step = beat.step;
+  if (beat.step_us && beat.own_us) {
+    member.step_time = StepTime{std::chrono::microseconds(*beat.step_us), std::chrono::microseconds(*beat.own_us)};
+  }
 }
 
 void Desk::take(Session& session, const Again& again, Time now) {
@@ -248,7 +251,8 @@ void Desk::expel_hanging(Time now) {
     const Member& member = *find_connection(roll_, connection);
     log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on", describe(member),
                 std::chrono::duration<double>(now - *roll_.broken).count());
-    post(*found->second, Ended{false, "this worker hangs, and another is to take its place"});
+    post(*found->second, Ended{false, roll_.recovery ? "this worker hangs, and another is to take its place"
+                                                     : "this worker hangs, and the job cannot go on without it"});
   }
 }
 

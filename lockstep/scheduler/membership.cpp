@@ -92,7 +92,8 @@ void take_from(Roll& roll, Member& member, const Register& request) {
 bool is_whole(const Roll& roll) {
   return static_cast<int>(roll.members.size()) == roll.wanted &&
          std::all_of(roll.members.begin(), roll.members.end(), [&](const Member& member) {
-           return member.phase == Phase::running && member.link == Link::open && member.generation == roll.generation;
+           const bool computes = member.phase == Phase::running && member.link == Link::open;
+           return (computes || member.phase == Phase::finished) && member.generation == roll.generation;
          });
 }
 
@@ -255,7 +256,7 @@ std::vector<std::uint64_t> find_silent(const Roll& roll, Time now) {
 
 std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now) {
   std::vector<std::uint64_t> hanging;
-  if (!roll.recovery || !roll.broken || now - *roll.broken < roll.patience.hang) return hanging;
+  if (!roll.broken || now - *roll.broken < roll.patience.hang) return hanging;
   for (const Member& member : roll.members) {
     if (member.phase == Phase::running && member.link == Link::open) hanging.push_back(member.connection);
   }

@@ -60,7 +60,7 @@ void excuse_silence(Roll& roll, std::chrono::steady_clock::duration time);
 /// Connections of members that were silent for too long.
 std::vector<std::uint64_t> find_silent(const Roll& roll, Time now);
 
-/// With recovery, connections of members that hang: others of their generation cannot go on, and they still compute.
+/// Connections of members that hang: others of their generation cannot go on, and they still compute.
 std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now);
 
 /// A member cannot go on in this generation, and waits for the next. False, and nothing changed, when that is of no

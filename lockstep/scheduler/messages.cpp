@@ -77,7 +77,10 @@ void describe(Fields& f, Register& m) {
 }
 template <typename Fields>
 void describe(Fields& f, Beat& m) {
-  f.maybe("step", m.step, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  f.maybe("step", m.step, std::int64_t{0}, kMost);
+  f.maybe("step_us", m.step_us, std::int64_t{0}, kMost);
+  f.maybe("own_us", m.own_us, std::int64_t{0}, kMost);
 }
 template <typename Fields>
 void describe(Fields& f, Again& m) {

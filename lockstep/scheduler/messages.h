@@ -109,7 +109,9 @@ struct Register {
 
 /// "I am alive."
 struct Beat {
-  std::optional<std::int64_t> step;  ///< the last that was completed
+  std::optional<std::int64_t> step{};     ///< the last that was completed
+  std::optional<std::int64_t> step_us{};  ///< how long a step takes just now
+  std::optional<std::int64_t> own_us{};   ///< of that, what was not spent blocked in collectives
   bool operator==(const Beat&) const = default;
 };
 

@@ -1,6 +1,8 @@
 // Who belongs to a job: the scheduler's whole knowledge, as a value.
 #pragma once
 
+#include <lockstep/base/step_times.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -43,6 +45,7 @@ struct Member {
   std::uint64_t connection = 0;  ///< with Link::open
   Time heard;                    ///< the last sign of life; after a restart of the scheduler, that moment
   std::optional<std::int64_t> step;
+  std::optional<StepTime> step_time;  ///< of its recent steps
   std::string last_error;
 };
 

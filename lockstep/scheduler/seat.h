@@ -1,6 +1,7 @@
 // A worker's place in a job: how it finds the others through the scheduler, and stays in touch with it.
 #pragma once
 
+#include <lockstep/base/step_times.h>
 #include <lockstep/scheduler/messages.h>
 
 #include <chrono>
@@ -60,6 +61,11 @@ class Seat {
   /// Why nothing that is under way in `generation` will end well, once the scheduler has said so.
   std::optional<std::string> broken(std::int64_t generation) const;
 
+  /// For those who meet, and do not know each other's processes yet: Error(peer_lost) once the scheduler has said that
+  /// of the present generation; with recovery also once the connection of one of its workers has ended, which most
+  /// often means that its process has.
+  void throw_if_lost() const;
+
   /// Called with that reason, on this object's thread, when the scheduler says so of the present generation; at once if
   /// it has. nullptr: no longer, and waits for a call that is under way.
   void on_broken(std::function<void(const std::string& reason)> call);
@@ -72,8 +78,12 @@ class Seat {
   void publish_store(const std::string& host, std::uint16_t port);
   StoreAt await_store(std::chrono::steady_clock::time_point deadline);
 
-  /// For the scheduler's status.
-  void completed_step(std::int64_t step) noexcept;
+  /// For the scheduler's status. `time`: of a recent step.
+  void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept;
+
+  /// Who says, on this object's thread, how far this worker has come ("had completed step 7 and ..."), when it is found
+  /// to hang. nullptr: nobody any more, and waits for a call that is under way.
+  void describe_progress_with(std::function<std::string()> words);
 
   /// Tells the scheduler how this worker ends. The first call counts. Waits for nothing.
   void leave(bool ok, const std::string& error) noexcept;

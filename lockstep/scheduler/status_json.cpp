@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/status_json.h>
+#include <lockstep/scheduler/stragglers.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,16 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
-json describe_worker(const Member& member, Time now) {
+json in_ms(const std::optional<StepTime>& time, std::chrono::microseconds StepTime::*part) {
+  return time ? json(static_cast<double>(((*time).*part).count()) / 1000) : json(nullptr);
+}
+
+// Only of those that compute: the others' times are of the past.
+std::optional<StepTime> time_now(const Member& member) {
+  return member.phase == Phase::running && member.link == Link::open ? member.step_time : std::nullopt;
+}
+
+json describe_worker(const Member& member, bool straggles, Time now) {
   return {{"node_id", member.node_id},
           {"rank", or_null(member.rank)},
           {"state", state_of_worker(member)},
@@ -37,6 +47,9 @@ json describe_worker(const Member& member, Time now) {
           {"address", member.address},
           {"pid", member.pid},
           {"step", or_null(member.step)},
+          {"step_ms", in_ms(time_now(member), &StepTime::whole)},
+          {"own_ms", in_ms(time_now(member), &StepTime::own)},
+          {"straggler", straggles},
           {"restarts", member.restarts},
           {"silent_s", seconds(now - member.heard)},
           {"last_error", member.last_error.empty() ? json(nullptr) : json(member.last_error)}};
@@ -47,6 +60,12 @@ std::string cell(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+// Not there in the documents of older schedulers.
+std::string milliseconds(const json& worker, const char* field) {
+  const auto found = worker.find(field);
+  return found == worker.end() || found->is_null() ? "-" : fmt::format("{:.1f}", found->get<double>());
+}
+
 std::string table_of(const json& status) {
   std::string text = fmt::format(
       "job {}: {}, generation {}, {} of {} workers, step {}, {} restart(s), recovery {}, TLS {}\n",
@@ -55,13 +74,15 @@ std::string table_of(const json& status) {
       status.at("recovery").get<bool>() ? "on" : "off", status.at("secured").get<bool>() ? "on" : "off");
   if (!status.at("last_error").is_null()) text += fmt::format("last error: {}\n", cell(status.at("last_error")));
   if (!status.at("workers").empty()) {
-    text += fmt::format("{:>5}  {:<9} {:>8} {:>8} {:>8}  {:<20} {}\n", "rank", "state", "step", "restarts", "silent s",
-                        "host", "node id");
+    text += fmt::format("{:>5}  {:<9} {:>8} {:>9} {:>9} {:>8} {:>8}  {:<20} {}\n", "rank", "state", "step", "step ms",
+                        "own ms", "restarts", "silent s", "host", "node id");
   }
   for (const json& worker : status.at("workers")) {
-    text += fmt::format("{:>5}  {:<9} {:>8} {:>8} {:>8.1f}  {:<20} {}\n", cell(worker.at("rank")),
-                        cell(worker.at("state")), cell(worker.at("step")), cell(worker.at("restarts")),
+    text += fmt::format("{:>5}  {:<9} {:>8} {:>9} {:>9} {:>8} {:>8.1f}  {:<20} {}\n", cell(worker.at("rank")),
+                        cell(worker.at("state")), cell(worker.at("step")), milliseconds(worker, "step_ms"),
+                        milliseconds(worker, "own_ms"), cell(worker.at("restarts")),
                         worker.at("silent_s").get<double>(), cell(worker.at("host")), cell(worker.at("node_id")));
+    if (worker.value("straggler", false)) text += "       straggler: the others wait for it\n";
     if (!worker.at("last_error").is_null()) text += fmt::format("       {}\n", cell(worker.at("last_error")));
   }
   return text;
@@ -76,10 +97,14 @@ std::string status_json(const Roll& roll, const StatusFacts& facts, Time now) {
     return a->rank.value_or(kMostWorkers) < b->rank.value_or(kMostWorkers);
   });
   json workers = json::array();
+  std::vector<std::optional<StepTime>> times;
+  for (const Member* member : members) times.push_back(time_now(*member));
+  const auto stragglers = find_stragglers(times);
   std::optional<std::int64_t> least_step;
   int restarts = 0;
-  for (const Member* member : members) {
-    workers.push_back(describe_worker(*member, now));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Member* member = members[i];
+    workers.push_back(describe_worker(*member, stragglers[i], now));
     restarts += member->restarts;
     if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
   }

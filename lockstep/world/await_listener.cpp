@@ -54,7 +54,7 @@ std::optional<std::string> attempt(const std::string& host, std::uint16_t port, 
 }  // namespace
 
 std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, milliseconds limit,
-                                          const TellWaiting& tell) {
+                                          const TellWaiting& tell, const std::function<void()>& give_up) {
   constexpr milliseconds kLongestAttempt(2000);
   constexpr milliseconds kLongestPause(250);
   const auto begin = Clock::now();
@@ -65,6 +65,7 @@ std::optional<std::string> await_listener(const std::string& host, std::uint16_t
     const auto reason = attempt(host, port, std::min(left, kLongestAttempt));
     const auto now = Clock::now();
     if (!reason || now >= deadline) return reason;
+    if (give_up) give_up();
     if (now >= next_word) {
       tell(std::chrono::round<seconds>(now - begin), *reason);
       next_word = now + seconds(10);

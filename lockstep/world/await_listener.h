@@ -14,8 +14,8 @@ using TellWaiting = std::function<void(std::chrono::seconds waited, const std::s
 
 /// Connects to host:port, and again until that succeeds (nullopt) or `limit` has passed (the reason of the last
 /// failure, in words). Sends nothing. Calls `tell` after 2 s and then every 10 s; names are resolved anew for each
-/// attempt.
+/// attempt. Calls `give_up` between two attempts: what that throws ends the wait.
 std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit,
-                                          const TellWaiting& tell);
+                                          const TellWaiting& tell, const std::function<void()>& give_up = {});
 
 }  // namespace lockstep

@@ -160,6 +160,7 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
       sources.text("MS_RECOVERY_PATH", "cluster.recovery_path", options.recovery_path).value_or("");
   settings.node_timeout_s = sources.seconds("MS_NODE_TIMEOUT", options.node_timeout_s);
   settings.topo_timeout_s = sources.seconds("MS_TOPO_TIMEOUT", options.topo_timeout_s);
+  settings.hang_timeout_s = sources.seconds("LOCKSTEP_HANG_TIMEOUT_S", options.hang_timeout_s);
   settings.enable_ssl = sources.flag("LOCKSTEP_ENABLE_SSL", options.enable_ssl);
   settings.config_file =
       sources.text("LOCKSTEP_CLUSTER_CONFIG", "cluster.config_file_path", options.config_file_path).value_or("");

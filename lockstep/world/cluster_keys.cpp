@@ -17,6 +17,8 @@ void describe(ConfigFields& fields, ClusterOptions& c) {
                "MS_NODE_TIMEOUT: seconds of silence after which a worker is lost");
   fields.field("topo_timeout_s", c.topo_timeout_s, between(1, 1e6),
                "MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come");
+  fields.field("hang_timeout_s", c.hang_timeout_s, between(1, 1e6),
+               "seconds after which a worker hangs that has not noticed that the others cannot go on");
   fields.field("enable_ssl", c.enable_ssl, anything(), "TLS between workers and scheduler, each with a certificate");
   fields.field("config_file_path", c.config_file_path, anything(), "JSON file that names the certificates");
   fields.field("server_password", c.server_password, hidden(), "of the scheduler's .p12 file");

@@ -24,6 +24,7 @@ struct ClusterOptions {
   std::optional<std::string> recovery_path;         ///< MS_RECOVERY_PATH
   double node_timeout_s = 30;                       ///< MS_NODE_TIMEOUT
   double topo_timeout_s = 900;                      ///< MS_TOPO_TIMEOUT
+  double hang_timeout_s = 120;                      ///< LOCKSTEP_HANG_TIMEOUT_S
   bool enable_ssl = false;                          ///< LOCKSTEP_ENABLE_SSL
   std::optional<std::string> config_file_path;      ///< LOCKSTEP_CLUSTER_CONFIG: JSON with certificates
   std::optional<std::string> server_password;       ///< LOCKSTEP_SERVER_PASSWORD, of the server's .p12
@@ -57,6 +58,7 @@ struct ClusterSettings {
   std::string recovery_path;  ///< with recovery
   double node_timeout_s = 30;
   double topo_timeout_s = 900;
+  double hang_timeout_s = 120;
   bool enable_ssl = false;
   std::string config_file;  ///< with enable_ssl
   HiddenText server_password;

@@ -88,6 +88,16 @@ TEST_F(StatusPages, StaysAsItWasWhenItsProcessIsKilled) {
   EXPECT_EQ(read(), RankProgress{});
 }
 
+TEST_F(StatusPages, ItsProcessReadsItWithoutAFile) {
+  auto page = StatusPage::open({});
+  EXPECT_EQ(page.progress({}), RankProgress{});
+  page.complete_step(7);
+  page.begin(kAllReduce, page.name_group("world"), 40, Time(5s));
+  EXPECT_EQ(page.progress(Time(9s)),
+            (RankProgress{7, 0, CollectiveMark{"all_reduce", 40, "world"}, std::nullopt, 4000ms}));
+  EXPECT_EQ(StatusPage().progress({}), RankProgress{});
+}
+
 TEST_F(StatusPages, NobodyFailsForTheLackOfOne) {
   for (const Environment& environment : {Environment{}, Environment{{"LOCKSTEP_STATUS_FILE", ""}},
                                          Environment{{"LOCKSTEP_STATUS_FILE", "/no/such/x"}}}) {

@@ -15,6 +15,7 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 constexpr auto kLimit = 180s;
@@ -103,6 +104,62 @@ bool reaches(SupervisedJob& job, std::int64_t step) {
   }
   return false;
 }
+
+bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+/// Whether the scheduler says this while nobody is replaced.
+bool scheduler_says(const SupervisedJob& job, const std::string& words) {
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (!contains(job.log_of_scheduler(), words)) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
+  const Workbench bench;
+  Words keys = kRun;
+  keys.emplace_back("cluster.hang_timeout_s=3");
+  SupervisedJob job(bench.path() / "logs", bench.train(keys), kWorkers, {{"LOCKSTEP_TIMEOUT_S", "8"}});
+  job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=9,action=loop"}});
+  job.start_all();
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
+  // The others name it, with the collective that it does not come to; it says where it is itself.
+  const std::string log = job.log_of_scheduler();
+  EXPECT_THAT(log, ContainsRegex("of group \"world\" on rank 0 of 3 did not finish within .*: rank 1 .* did not take "
+                                 "part in it in time"));
+  EXPECT_THAT(log, ContainsRegex("worker 'worker_1' .*failed: it hangs: it had completed step 8 and had finished "
+                                 "[a-z_]+ [0-9]+ of group \"world\"; it is here:\n"));
+  EXPECT_THAT(log, HasSubstr("lockstep::train::Session::")) << "a stack";
+}
+
+/// It is seated while it is stopped, so that the others wait for it where the ranks meet; then it dies.
+void expect_others_notice_the_death_of(int number) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
+  job.start_scheduler();
+  job.start_worker(number);
+  ASSERT_TRUE(scheduler_says(job, fmt::format("worker 'worker_{}' (pid", number))) << job.last_words();
+  job.signal_worker(number, SIGSTOP);
+  for (int other = 0; other < kWorkers; ++other) {
+    if (other != number) job.start_worker(other);
+  }
+  ASSERT_TRUE(scheduler_says(job, "has rank 2 of 3, generation 1")) << job.last_words();
+  job.signal_worker(number, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  const auto why = fmt::format("the meeting of generation 1 failed: .*worker 'worker_{0}' .rank {0}. is lost", number);
+  for (int other = 0; other < kWorkers; ++other) {
+    if (other != number) EXPECT_THAT(job.log_of_worker(other), ContainsRegex(why));
+  }
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
+}
+
+TEST(RecoveryOfMeetings, TheOthersWaitForAPresence) { expect_others_notice_the_death_of(1); }
+TEST(RecoveryOfMeetings, TheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
 
 /// So long that there is time to break it, however fast the machine is: with a worker that is slow.
 const Environment kSlow = {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=15"}};

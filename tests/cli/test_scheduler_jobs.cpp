@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
@@ -133,6 +134,47 @@ TEST(SchedulerJobs, AWorkersDeathEndsTheJobWithItsName) {
   const std::string said = read_until(scheduler.err(), "the job failed");
   EXPECT_THAT(said, HasSubstr("worker 'w1' (rank 1,"));
   EXPECT_EQ(scheduler.wait_for(kLimit), (ExitStatus{1, 0}));
+}
+
+TEST(SchedulerJobs, AnEndlessLoopEndsTheJobWithItsPlace) {
+  const Workbench bench;
+  const Environment job = with(
+      job_of(2),
+      {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "5"}, {"LOCKSTEP_HANG_TIMEOUT_S", "2"}});
+  auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job);
+  auto first = worker(bench, with(job, {{"MS_NODE_ID", "w0"}}));
+  auto second = worker(bench, with(job, {{"MS_NODE_ID", "w1"}}));
+  const auto waiting = first.get();
+  EXPECT_EQ(waiting.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(waiting.err, ContainsRegex("rank 1 .*did not take part in it in time"));
+  EXPECT_EQ(second.get().status, (ExitStatus{1, 0}));
+  const std::string said = read_until(scheduler.err(), "the job failed");
+  EXPECT_THAT(said, ContainsRegex("worker 'w1' .*failed: it hangs: it had completed step 1 and had finished [a-z_]+ "
+                                  "[0-9]+ of group \"world\"; it is here:"));
+  EXPECT_THAT(said, HasSubstr("lockstep::train::Session::"));
+  EXPECT_EQ(scheduler.wait_for(kLimit), (ExitStatus{1, 0}));
+}
+
+TEST(SchedulerJobs, TheStatusNamesASlowWorker) {
+  const Workbench bench;
+  const Environment job =
+      with(job_of(2), {{"LOCKSTEP_FAULT", "rank=1,step=1,action=slow,ms=200"}, {"MS_NODE_TIMEOUT", "10"}});
+  const Words endless = bench.train({"data.batch_size=5", "train.epochs=100000", "callbacks.loss_every=0",
+                                     "checkpoint.every_epochs=0", "train.eval_every=0"});
+  const auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job);
+  const auto first = start(endless, with(job, {{"MS_ROLE", "MS_WORKER"}, {"MS_NODE_ID", "w0"}}));
+  const auto second = start(endless, with(job, {{"MS_ROLE", "MS_WORKER"}, {"MS_NODE_ID", "w1"}}));
+  const auto status =
+      status_when(job, [](const json& s) { return s["workers"].size() == 2 && s["workers"][1]["straggler"] == true; });
+  ASSERT_TRUE(status.is_object());
+  const json& fast = status["workers"][0];
+  const json& slow = status["workers"][1];
+  EXPECT_EQ(slow["straggler"], true) << status.dump(2);
+  EXPECT_EQ(fast["straggler"], false) << status.dump(2);
+  EXPECT_GE(slow["own_ms"], 200);
+  EXPECT_GE(fast["step_ms"], 200) << "it waits for the other";
+  EXPECT_LT(fast["own_ms"], fast["step_ms"]);
+  EXPECT_THAT(lockstep({"status"}, job).out, ContainsRegex(" w1\n +straggler: the others wait for it\n"));
 }
 
 TEST(SchedulerJobs, TheSchedulerMayDieAndComeBack) {

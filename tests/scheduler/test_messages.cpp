@@ -45,7 +45,8 @@ TEST(Messages, EachReadsBackWhatWasWritten) {
                                            Ping{},
                                            Ended{false, "why"}};
   for (const auto& message : ours) EXPECT_EQ(parse_from_scheduler(print(message)), message) << print(message);
-  const std::vector<FromWorker> theirs = {some_register(), nameless(), StoreAt{1, "::1", 1}, Beat{}, Beat{5},
+  const std::vector<FromWorker> theirs = {some_register(), nameless(), StoreAt{1, "::1", 1},
+                                          Beat{},          Beat{5},    Beat{5, 57000, 6000},
                                           Again{1, "why"}, Leave{},    Leave{false, "why"}};
   for (const auto& message : theirs) EXPECT_EQ(parse_from_worker(print(message)), message) << print(message);
 }
@@ -53,6 +54,7 @@ TEST(Messages, EachReadsBackWhatWasWritten) {
 TEST(Messages, UnknownFieldsAreForLaterVersions) {
   EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": 7, "mood": ["good"]})"), FromWorker(Beat{7}));
   EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": null})"), FromWorker(Beat{}));
+  EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": 7, "step_us": 9, "own_us": 4})"), FromWorker(Beat{7, 9, 4}));
 }
 
 struct Bad {

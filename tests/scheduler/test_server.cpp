@@ -63,7 +63,7 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
   for (const auto& seat : seats) {
     EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 30s), (StoreAt{1, "10.9.8.7", 4711}));
   }
-  for (const auto& seat : seats) seat->completed_step(7);
+  for (const auto& seat : seats) seat->completed_step(7, StepTime{57ms, 6ms});
   const auto status = status_when(server.port(), [](const json& s) {
     return std::all_of(s["workers"].begin(), s["workers"].end(), [](const json& each) { return each["step"] == 7; });
   });
@@ -71,6 +71,8 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
   EXPECT_EQ(status["state"], "CLUSTER_READY");
   EXPECT_EQ(status["workers"][2]["node_id"], "w2");
   EXPECT_EQ(status["workers"][2]["step"], 7);
+  EXPECT_EQ(status["workers"][2]["step_ms"], 57.0);
+  EXPECT_EQ(status["workers"][2]["own_ms"], 6.0);
   EXPECT_EQ(status["workers"][2]["restarts"], 0);
 
   seats.clear();
@@ -202,13 +204,14 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
     std::vector<SeatOptions> workers = {worker_of(server.port(), "w0"), worker_of(server.port(), "w1")};
     for (auto& worker : workers) worker.recovers = true;
     auto coming = std::async(std::launch::async, [&] { return std::make_unique<Seat>(workers[1]); });
-    const Seat here(workers[0]);
+    Seat here(workers[0]);
+    here.describe_progress_with([] { return std::string("had completed step 7"); });
     coming.get()->leave(false, "its disk is full");
     // And this thread does not look any more.
     std::this_thread::sleep_for(60s);
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(1),
-              "worker 'w0' .* hangs(.|\n)*another is to take its place; it is here:");
+              "worker 'w0' .* hangs(.|\n)*another is to take its place; it had completed step 7; it is here:");
 }
 
 TEST(Scheduler, SilentWorkersAreLost) {
@@ -235,7 +238,7 @@ TEST(Scheduler, ANewSchedulerTakesItsWorkersBack) {
   const auto job = status_of(options.port)["job"];
   first.reset();
   RunningServer second(options);
-  for (const auto& seat : seats) seat->completed_step(3);
+  for (const auto& seat : seats) seat->completed_step(3, std::nullopt);
   const auto status = status_when(options.port, [](const json& s) { return s["step"] == 3 && s["present"] == 2; });
   EXPECT_EQ(status["job"], job);
   EXPECT_EQ(status["state"], "CLUSTER_READY");

@@ -60,19 +60,22 @@ TEST(Cluster, NothingWithoutARole) {
 TEST(Cluster, AConfigurationSaysTheSame) {
   const auto options = options_of(
       "{role: MS_SCHED, worker_num: 2, sched_host: h, sched_port: 6667, node_id: sched, enable_recovery: true, "
-      "recovery_path: /state, node_timeout_s: 5, enable_ssl: true, config_file_path: c.json, client_password: secret}");
+      "recovery_path: /state, node_timeout_s: 5, hang_timeout_s: 40, enable_ssl: true, config_file_path: c.json, client_password: secret}");
   const auto settings = cluster_of("", options);
   ASSERT_TRUE(settings);
   EXPECT_EQ(settings->role, ClusterRole::scheduler);
   EXPECT_TRUE(settings->recovery);
   EXPECT_EQ(settings->recovery_path, "/state");
+  EXPECT_EQ(settings->hang_timeout_s, 40);
   EXPECT_EQ(settings->client_password.text, "secret");
   EXPECT_EQ(settings->evidence.find("secret"), std::string::npos);
 
-  const auto worker = cluster_of("MS_ROLE=MS_WORKER MS_WORKER_NUM=4 MS_NODE_TIMEOUT=7 MS_ENABLE_RECOVERY=0", options);
+  const auto worker = cluster_of(
+      "MS_ROLE=MS_WORKER MS_WORKER_NUM=4 MS_NODE_TIMEOUT=7 LOCKSTEP_HANG_TIMEOUT_S=2.5 MS_ENABLE_RECOVERY=0", options);
   EXPECT_EQ(worker->role, ClusterRole::worker) << "variables win";
   EXPECT_EQ(worker->workers, 4);
   EXPECT_EQ(worker->node_timeout_s, 7);
+  EXPECT_EQ(worker->hang_timeout_s, 2.5);
   EXPECT_FALSE(worker->recovery);
 }
 

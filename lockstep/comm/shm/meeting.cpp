@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kSecretLength = 32;
 constexpr std::size_t kCpuWords = sizeof(cpu_set_t) / sizeof(std::uint64_t);
 constexpr std::chrono::seconds kHelloLimit{10};  // between connecting and saying who one is
+constexpr std::chrono::milliseconds kLook{50};   // between two looks whether those who have not come can come at all
 
 using CpuWords = std::array<std::uint64_t, kCpuWords>;
 
@@ -123,19 +124,25 @@ Host::Host(const Geometry& geometry)
 
 std::string Host::invitation() const { return address_ + " " + secret_; }
 
-// Whether the connection is one of the ranks waited for; others are dropped without a word.
-bool Host::admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline) {
+// A connection that is none of the ranks waited for is dropped without a word.
+void Host::admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline) {
   const auto limit = std::min(deadline, std::chrono::steady_clock::now() + kHelloLimit);
   auto packet = receive_packet(socket.get(), limit);
   const auto hello = packet ? parse<Hello>(*packet) : std::nullopt;
-  if (!hello || packet->fds.size() != 1 || std::string_view(hello->secret.data(), kSecretLength) != secret_)
-    return false;
-  if (hello->ranks != geometry_.ranks || hello->rank < 1 || hello->rank >= geometry_.ranks) return false;
+  if (!hello || packet->fds.size() != 1 || std::string_view(hello->secret.data(), kSecretLength) != secret_) return;
+  if (hello->ranks != geometry_.ranks || hello->rank < 1 || hello->rank >= geometry_.ranks) return;
   Guest& guest = guests[static_cast<std::size_t>(hello->rank)];
-  if (guest.socket) return false;
+  if (guest.socket) return;
   guest = {std::move(socket), std::move(packet->fds.front())};
   unite(cpus_, hello->cpus);
-  return true;
+}
+
+std::vector<int> Host::absent_from(const std::vector<Guest>& guests) {
+  std::vector<int> absent;
+  for (std::size_t rank = 1; rank < guests.size(); ++rank) {
+    if (!guests[rank].socket) absent.push_back(static_cast<int>(rank));
+  }
+  return absent;
 }
 
 void Host::refuse(const std::vector<Guest>& guests, const std::string& reason) noexcept {
@@ -151,20 +158,19 @@ void Host::refuse(const std::vector<Guest>& guests, const std::string& reason) n
   }
 }
 
-void Host::await_guests(std::vector<Guest>& guests, Deadline deadline) {
-  for (std::size_t missing = guests.size() - 1; missing > 0;) {
-    auto socket = accept_peer(listener_.get(), deadline);
+void Host::await_guests(std::vector<Guest>& guests, Deadline deadline, const WhileWaiting& while_waiting) {
+  for (std::vector<int> absent = absent_from(guests); !absent.empty(); absent = absent_from(guests)) {
+    const auto now = std::chrono::steady_clock::now();
+    auto socket = accept_peer(listener_.get(), std::min(deadline, now + kLook));
     if (socket) {
-      if (admit(guests, std::move(*socket), deadline)) --missing;
-      continue;
+      admit(guests, std::move(*socket), deadline);
+    } else if (now >= deadline) {
+      const std::string reason = fmt::format("{} did not come in time", join_ranks(absent));
+      refuse(guests, reason);
+      fail(ErrorKind::timeout, "shm", "{}", reason);
+    } else if (while_waiting) {
+      while_waiting(absent);
     }
-    std::vector<int> absent;
-    for (std::size_t rank = 1; rank < guests.size(); ++rank) {
-      if (!guests[rank].socket) absent.push_back(static_cast<int>(rank));
-    }
-    const std::string reason = fmt::format("{} did not come in time", join_ranks(absent));
-    refuse(guests, reason);
-    fail(ErrorKind::timeout, "shm", "{}", reason);
   }
 }
 
@@ -180,10 +186,10 @@ void Host::await_ready(const std::vector<Guest>& guests, Deadline deadline) {
   }
 }
 
-Gathering Host::gather(Deadline deadline) {
+Gathering Host::gather(Deadline deadline, const WhileWaiting& while_waiting) {
   const auto ranks = static_cast<std::size_t>(geometry_.ranks);
   std::vector<Guest> guests(ranks);
-  await_guests(guests, deadline);
+  await_guests(guests, deadline, while_waiting);
 
   Gathering meeting;
   meeting.geometry = geometry_;

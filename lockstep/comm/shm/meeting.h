@@ -9,6 +9,7 @@
 #include <lockstep/comm/shm/segment.h>
 #include <lockstep/comm/shm/socket.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Gathering {
   int cpus = 1;                     ///< processors that the ranks may use, all together
 };
 
+using WhileWaiting = std::function<void(const std::vector<int>& ranks)>;
+
 /// Rank 0's side.
 class Host {
  public:
@@ -34,16 +37,17 @@ class Host {
   std::string invitation() const;
 
   /// Waits for all ranks. Error(timeout) names those that did not come (the others are told), peer_lost one that came
-  /// and went.
-  Gathering gather(Deadline deadline);
+  /// and went. `while_waiting` is called every 50 ms with those that have not come; what it throws ends the wait.
+  Gathering gather(Deadline deadline, const WhileWaiting& while_waiting = {});
 
  private:
   struct Guest {
     UniqueFd socket;
     UniqueFd lifeline;
   };
-  bool admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline);
-  void await_guests(std::vector<Guest>& guests, Deadline deadline);
+  void admit(std::vector<Guest>& guests, UniqueFd socket, Deadline deadline);
+  static std::vector<int> absent_from(const std::vector<Guest>& guests);
+  void await_guests(std::vector<Guest>& guests, Deadline deadline, const WhileWaiting& while_waiting);
   void await_ready(const std::vector<Guest>& guests, Deadline deadline);
   void refuse(const std::vector<Guest>& guests, const std::string& reason) noexcept;
 

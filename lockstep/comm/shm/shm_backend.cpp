@@ -86,7 +86,7 @@ shm::Gathering meet(const BackendContext& context) {
     shm::Host host(shm::geometry_for(context.size));
     const std::string text = host.invitation();
     context.store->set(kInvitationKey, std::vector<std::uint8_t>(text.begin(), text.end()));
-    return host.gather(deadline);
+    return host.gather(deadline, context.throw_if_lost);
   }
   auto pause = std::chrono::milliseconds(1);
   while (!context.store->check({kInvitationKey})) {

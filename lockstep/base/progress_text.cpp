@@ -1,10 +1,10 @@
-#include <lockstep/cluster/progress_text.h>
+#include <lockstep/base/progress_text.h>
 
 #include <fmt/core.h>
 
 #include <tuple>
 
-namespace lockstep::cluster {
+namespace lockstep {
 namespace {
 
 std::string describe(const CollectiveMark& mark) {
@@ -42,4 +42,4 @@ std::string describe(const RankProgress& progress) {
 
 bool same_place(const RankProgress& one, const RankProgress& other) { return place_of(one) == place_of(other); }
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep

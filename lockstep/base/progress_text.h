@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace lockstep::cluster {
+namespace lockstep {
 
 /// To follow "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began 4.2 s before".
 /// Empty when its page says nothing.
@@ -14,4 +14,4 @@ std::string describe(const RankProgress& progress);
 /// The same place, whenever they came there.
 bool same_place(const RankProgress& one, const RankProgress& other);
 
-}  // namespace lockstep::cluster
+}  // namespace lockstep

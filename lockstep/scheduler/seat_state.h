@@ -1,0 +1,117 @@
+// What a Seat keeps: what its thread hears and says, and what others wait for.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/net/channel.h>
+#include <lockstep/scheduler/seat.h>
+#include <lockstep/scheduler/secret.h>
+
+#include <pthread.h>
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace lockstep::scheduler {
+
+class Seat::State {
+ public:
+  explicit State(SeatOptions options);
+  ~State();
+
+  void wait_until_seated();
+  void ask_again(const std::string& reason);
+  bool await_next_place();
+  std::optional<std::string> broken(std::int64_t generation) const;
+  void throw_if_lost() const;
+  void on_broken(std::function<void(const std::string&)> call);
+  void describe_progress_with(std::function<std::string()> words);
+  bool recovers() const { return options_.recovers; }
+  StoreAt await_store(std::chrono::steady_clock::time_point deadline);
+  void publish_store(StoreAt store);
+  void leave(Leave leave);
+  void wait_until_gone();
+
+  const Seated& place() const { return *place_; }
+  std::string own_address() {
+    const std::lock_guard lock(mutex_);
+    return own_address_;
+  }
+  void completed_step(std::int64_t step, const std::optional<StepTime>& time) {
+    const std::lock_guard lock(mutex_);
+    last_step_ = Beat{step, time ? std::optional(time->whole.count()) : std::nullopt,
+                      time ? std::optional(time->own.count()) : std::nullopt};
+  }
+
+ private:
+  struct Failure {
+    std::int64_t generation;
+    std::string why;
+  };
+
+  // What the thread does (seat_conversation.cpp).
+  net::Awaitable<void> live();
+  net::Awaitable<void> converse();
+  net::Awaitable<void> keep_sending(std::shared_ptr<net::Channel> channel);
+  Register registration(const Hello& hello) const;
+  void hear(const FromScheduler& message);
+  void hear_seat(const Seated& seated);
+  void hear_lost(const Lost& lost);
+  bool is_hanging() const;
+  void end_process(const std::string& reason);
+  void say(FromWorker message) {
+    outbox_.push_back(std::move(message));
+    wake_.cancel();
+  }
+  void stop_trying(ErrorKind kind, std::string why);
+  std::string progress();
+
+  // What the owner does (seat_waiting.cpp). With the lock:
+  std::optional<std::string> what_is_lost() const;
+  std::string what_is_awaited() const;
+  [[noreturn]] void fail_waiting(const std::string& what) const;
+
+  const SeatOptions options_;
+  const std::string where_;
+  const std::string node_id_;
+  const std::string life_ = random_token();
+  const std::string nonce_ = random_token();
+  const pthread_t owner_ = ::pthread_self();
+  boost::asio::io_context context_{1};
+  boost::asio::steady_timer wake_{context_};   // of whoever sends
+  boost::asio::steady_timer pause_{context_};  // between two attempts
+  std::shared_ptr<net::Channel> channel_;
+  std::deque<FromWorker> outbox_;  // of this connection
+  std::string job_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Seated> seated_;      // the newest
+  std::optional<StoreAt> store_;      // of that generation
+  std::optional<StoreAt> own_store_;  // what this worker has to tell
+  std::optional<Leave> leave_;        // likewise
+  std::optional<Again> again_;        // likewise, until it is seated in a later generation
+  std::optional<Failure> broken_;     // the newest that is known for certain
+  std::optional<Failure> lost_;       // likewise, or a connection that ended
+  Beat last_step_;
+  std::optional<Wait> wait_;
+  std::string own_address_;
+  std::string trouble_;                                    // why there is no connection just now
+  std::optional<std::pair<ErrorKind, std::string>> over_;  // why there will be none
+  std::atomic<bool> complete_{false};                      // that it is, well
+  bool connected_ = false;
+
+  std::mutex calling_;  // held in calls of these, which may take other locks but not this object's
+  std::function<void(const std::string&)> on_broken_;
+  std::function<std::string()> describe_progress_;
+
+  std::optional<Seated> place_;  // for whoever owns this
+  std::thread thread_;
+};
+
+}  // namespace lockstep::scheduler

@@ -1,0 +1,137 @@
+// A seat's owner: what it tells its thread, and what it waits for.
+#include <lockstep/base/log.h>
+#include <lockstep/scheduler/seat_state.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+
+namespace lockstep::scheduler {
+namespace {
+
+namespace asio = boost::asio;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kFirstWords = std::chrono::seconds(2);
+constexpr auto kWords = std::chrono::seconds(10);
+constexpr auto kFarewell = std::chrono::seconds(5);
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+std::string Seat::State::what_is_awaited() const {
+  if (!connected_)
+    return fmt::format("the scheduler at {} ({})", where_, trouble_.empty() ? "no answer yet" : trouble_);
+  if (!wait_) return fmt::format("the scheduler at {} to answer", where_);
+  if (!wait_->reason.empty()) return fmt::format("its node id '{}': {}", node_id_, wait_->reason);
+  return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
+}
+
+void Seat::State::fail_waiting(const std::string& what) const {
+  fail(ErrorKind::timeout, "scheduler",
+       "this worker waited {:.1f} s for {}; start the scheduler and all workers with the same MS_SCHED_HOST, "
+       "MS_SCHED_PORT and MS_WORKER_NUM, or wait longer (LOCKSTEP_START_TIMEOUT_S)",
+       seconds(options_.start_timeout), what);
+}
+
+void Seat::State::wait_until_seated() {
+  const auto start = Clock::now();
+  const auto deadline = start + options_.start_timeout;
+  auto next_words = start + kFirstWords;
+  std::unique_lock lock(mutex_);
+  while (!seated_ && !over_) {
+    changed_.wait_until(lock, std::min(deadline, next_words));
+    const auto now = Clock::now();
+    if (seated_ || over_) break;
+    if (now >= deadline) fail_waiting(what_is_awaited());
+    if (now < next_words) continue;
+    log_warning("this worker waits for {}: {:.0f} s of at most {:.0f} s", what_is_awaited(), seconds(now - start),
+                seconds(options_.start_timeout));
+    next_words = now + kWords;
+  }
+  if (!seated_) throw Error(over_->first, "scheduler", over_->second);
+  place_ = seated_;
+}
+
+void Seat::State::publish_store(StoreAt store) {
+  const std::lock_guard lock(mutex_);
+  own_store_ = store;
+  asio::post(context_, [this, store] { say(store); });
+}
+
+void Seat::State::ask_again(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (leave_ || over_ || again_ || place_->generation != seated_->generation) return;
+  again_ = Again{place_->generation, reason};
+  asio::post(context_, [this, again = *again_] { say(again); });
+}
+
+bool Seat::State::await_next_place() {
+  std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
+  auto next_words = start + kFirstWords;
+  const auto come = [&] { return over_ || seated_->generation > place_->generation; };
+  while (!changed_.wait_until(lock, next_words, come)) {
+    log_warning("this worker keeps its state and waits for {}: {:.0f} s", what_is_awaited(),
+                seconds(Clock::now() - start));
+    next_words = Clock::now() + kWords;
+  }
+  if (seated_->generation > place_->generation) {
+    place_ = seated_;
+    return true;
+  }
+  if (complete_) return false;
+  throw Error(over_->first, "scheduler", over_->second);
+}
+
+std::optional<std::string> Seat::State::broken(std::int64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  return broken_ && broken_->generation == generation ? std::optional(broken_->why) : std::nullopt;
+}
+
+// Whoever lost nothing but its connection comes to the next generation like the others; without recovery there is none.
+std::optional<std::string> Seat::State::what_is_lost() const {
+  const auto& failure = options_.recovers ? lost_ : broken_;
+  return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;
+}
+
+void Seat::State::throw_if_lost() const {
+  const std::lock_guard lock(mutex_);
+  if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+}
+
+void Seat::State::on_broken(std::function<void(const std::string&)> call) {
+  const std::lock_guard calling(calling_);
+  on_broken_ = std::move(call);
+  if (!on_broken_) return;
+  if (const auto why = broken(place_->generation)) on_broken_(*why);
+}
+
+void Seat::State::describe_progress_with(std::function<std::string()> words) {
+  const std::lock_guard calling(calling_);
+  describe_progress_ = std::move(words);
+}
+
+StoreAt Seat::State::await_store(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_ || what_is_lost(); });
+  if (store_ && store_->generation == place_->generation) return *store_;
+  if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+  if (there && over_) throw Error(over_->first, "scheduler", over_->second);
+  fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited());
+}
+
+void Seat::State::leave(Leave leave) {
+  const std::lock_guard lock(mutex_);
+  if (leave_ || over_) return;
+  leave_ = leave;
+  asio::post(context_, [this, leave] { say(leave); });
+}
+
+// The scheduler closes the connection when it has heard that this worker leaves.
+void Seat::State::wait_until_gone() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kFarewell, [&] { return over_ || !connected_; });
+}
+
+}  // namespace lockstep::scheduler
