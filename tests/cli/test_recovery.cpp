@@ -119,9 +119,8 @@ bool scheduler_says(const SupervisedJob& job, const std::string& words) {
 
 TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
   const Workbench bench;
-  Words keys = kRun;
-  keys.emplace_back("cluster.hang_timeout_s=3");
-  SupervisedJob job(bench.path() / "logs", bench.train(keys), kWorkers, {{"LOCKSTEP_TIMEOUT_S", "8"}});
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers,
+                    {{"LOCKSTEP_TIMEOUT_S", "8"}, {"LOCKSTEP_HANG_TIMEOUT_S", "3"}});
   job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=9,action=loop"}});
   job.start_all();
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
