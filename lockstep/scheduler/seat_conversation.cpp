@@ -21,6 +21,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kLastWords = std::chrono::seconds(5);
 constexpr int kHung = 1;  // exit code: a failure like others
 
 net::Awaitable<void> sleep(asio::steady_timer& timer, std::chrono::milliseconds time) {
@@ -215,7 +216,9 @@ void Seat::State::end_process(const std::string& reason) {
       context_,
       [this]() -> net::Awaitable<void> {
         asio::steady_timer pause(context_);
-        co_await sleep(pause, std::chrono::milliseconds(500));
+        const auto deadline = Clock::now() + kLastWords;
+        // The scheduler closes the connection when it has heard it.
+        while (channel_ && Clock::now() < deadline) co_await sleep(pause, std::chrono::milliseconds(10));
         stop_logging();
         ::_exit(kHung);
       },
