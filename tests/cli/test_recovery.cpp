@@ -128,8 +128,9 @@ TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
   // The others name it, with the collective that it does not come to; it says where it is itself.
   const std::string log = job.log_of_scheduler();
-  EXPECT_THAT(log, ContainsRegex("of group \"world\" on rank [02] of 3 did not finish within .*: rank 1 .* did not take "
-                                 "part in it in time"));
+  EXPECT_THAT(log,
+              ContainsRegex("of group \"world\" on rank [02] of 3 did not finish within .*: rank 1 .* did not take "
+                            "part in it in time"));
   EXPECT_THAT(log, ContainsRegex("worker 'worker_1' .*failed: it hangs: it had completed step 8 and had finished "
                                  "[a-z_]+ [0-9]+ of group \"world\"; it is here:\n"));
   EXPECT_THAT(log, HasSubstr("lockstep::train::Session::")) << "a stack";

@@ -60,7 +60,8 @@ TEST(Cluster, NothingWithoutARole) {
 TEST(Cluster, AConfigurationSaysTheSame) {
   const auto options = options_of(
       "{role: MS_SCHED, worker_num: 2, sched_host: h, sched_port: 6667, node_id: sched, enable_recovery: true, "
-      "recovery_path: /state, node_timeout_s: 5, hang_timeout_s: 40, enable_ssl: true, config_file_path: c.json, client_password: secret}");
+      "recovery_path: /state, node_timeout_s: 5, hang_timeout_s: 40, enable_ssl: true, config_file_path: c.json, "
+      "client_password: secret}");
   const auto settings = cluster_of("", options);
   ASSERT_TRUE(settings);
   EXPECT_EQ(settings->role, ClusterRole::scheduler);
