@@ -39,6 +39,8 @@ constexpr const char* kPlanFooter =
     "data_parallel,zero3\n"
     "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 16 --network 2 --memory 0.5     what if\n"
     "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 4 --json plan.json --html plan.html\n"
+    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 2 --choose zero3 --save zero3.json       for "
+    "parallel.plan\n"
     "  lockstep plan --gpt layers=96,width=12288,heads=96,context=2048,batch=1024 --mesh 8x8x16 --cluster cluster.yaml";
 
 struct PlanArguments {
@@ -52,6 +54,7 @@ struct PlanArguments {
   plan::WhatIf what_if;
   std::string json;
   std::string html;
+  std::string choose{plan::kBest};
   std::string save;
 };
 
@@ -108,6 +111,7 @@ Question question_of(const PlanArguments& arguments) {
   question.cluster = plan::scaled(train::planned_cluster(parallel, devices), arguments.what_if);
   if (mesh) question.options.mesh = mesh;
   question.options.compare = arguments.compare;
+  question.options.choose = arguments.choose;
   return question;
 }
 
@@ -163,6 +167,12 @@ void add_plan(CLI::App& app, Action& chosen) {
   command->add_option("--compare", arguments->compare, "Ways to show beside the plan: data_parallel, zero3, megatron")
       ->delimiter(',')
       ->type_name("NAMES");
+  command
+      ->add_option("--choose", arguments->choose,
+                   "Make the plan that of an alternative instead, e.g. to --save and measure it")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "data_parallel", "zero3", "megatron"}))
+      ->capture_default_str();
   command->add_option("--json", arguments->json, "Write the plan and its costs, for programs")->type_name("FILE");
   command->add_option("--html", arguments->html, "Draw the plan, to be opened without a network")->type_name("FILE");
   command->add_option("--save", arguments->save, "Write the plan for parallel.plan of a run")->type_name("FILE");

@@ -8,6 +8,7 @@
 #include <lockstep/cli/scheduler.h>
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/error_file.h>
+#include <lockstep/train/auto_mode.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_model.h>
@@ -108,6 +109,11 @@ int exit_code_of(const train::RunResult& result) {
   return *result.ended_by == SIGTERM || *result.ended_by == SIGUSR1 ? kEndedEarly : 128 + *result.ended_by;
 }
 
+void print_dry_run(const Start& start, const train::RunConfig& config) {
+  fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
+  if (train::is_auto_mode(config.parallel)) fmt::print("\n{}", train::describe_plan(config, start.world.size));
+}
+
 int train_or_describe(const TrainArguments& arguments) {
   if (arguments.help_keys) {
     print_keys();
@@ -128,7 +134,7 @@ int train_or_describe(const TrainArguments& arguments) {
   }
   const Start start = detect_start(start_options(arguments, config));
   if (arguments.dry_run) {
-    if (start.world.rank <= 0) fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
+    if (start.world.rank <= 0) print_dry_run(start, config);
     return kOk;
   }
   if (start.ranks > 1) return start_this_node(start, arguments);
@@ -156,7 +162,8 @@ void add_train(CLI::App& app, Action& chosen) {
       ->type_name("N");
   command->add_option("--world-size,--world_size", arguments->init.world_size, "How many nodes there are")
       ->type_name("N");
-  command->add_flag("--dry-run,--dry_run", arguments->dry_run, "Only print the whole configuration and the model");
+  command->add_flag("--dry-run,--dry_run", arguments->dry_run,
+                    "Only print the whole configuration, the model and, with parallel.mode auto, the plan");
   command->add_flag("--verify-plan,--verify_plan", arguments->verify_plan,
                     "With parallel.mode auto: five steps by the plan, five by data parallel; the faster goes on");
   command->add_flag("--help-keys", arguments->help_keys,

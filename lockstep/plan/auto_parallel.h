@@ -26,6 +26,9 @@ struct AutoParallelOptions {
   std::string plan_file;                     ///< taken where it is there, written where it is not; empty: none
   /// Makes the optimizer that the program will use: its memory and time count.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer;
+  /// What the program does with the gradients of these parameters before the optimizer's step, such as clipping: its
+  /// time counts. It must not look at numbers.
+  std::function<void(const std::vector<at::Tensor>&)> prepare_gradients{};
   GradientReductionOptions gradients{};
 };
 

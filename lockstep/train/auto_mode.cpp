@@ -27,6 +27,10 @@ ConfigNode shard_node(const plan::Plan& plan) {
   return node;
 }
 
+plan::PlanRequest plan_request(const ParallelConfig& config, int devices) {
+  return {.cluster = planned_cluster(config, devices), .search = search_options(config, devices), .file = config.plan};
+}
+
 }  // namespace
 
 bool is_auto_mode(const ParallelConfig& config) { return config.mode == "auto"; }
@@ -80,13 +84,26 @@ RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
   return run;
 }
 
+std::string describe_plan(const RunConfig& config, int devices) {
+  if (devices == 1) {
+    return "parallel.mode auto plans for several ranks, and this is one: give --dry-run under the launcher of the run, "
+           "e.g. "
+           "`lockstep run\n--nproc-per-node 2 lockstep train ... --dry-run`, or ask `lockstep plan --config FILE "
+           "--devices "
+           "2`\n";
+  }
+  const auto step = trace_run(config, pictures_of_step(config, devices));
+  std::vector<std::string> remarks;
+  auto text = explain(find_plan(step.graph, step.seconds, plan_request(config.parallel, devices), remarks));
+  for (const auto& remark : remarks) text += remark + "\n";
+  return text;
+}
+
 AutoRun resolve_auto(const RunConfig& config, const Group& group) {
   AutoRun run;
   const int devices = group.size();
   const auto step = trace_run(config, pictures_of_step(config, devices));
-  const plan::PlanRequest request{.cluster = planned_cluster(config.parallel, devices),
-                                  .search = search_options(config.parallel, devices),
-                                  .file = config.parallel.plan};
+  const auto request = plan_request(config.parallel, devices);
   const auto plan = find_plan(step.graph, step.seconds, request, run.remarks);
   agree_on(plan, request, group);
   if (group.rank() == 0) save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");

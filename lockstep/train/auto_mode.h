@@ -30,6 +30,10 @@ RunConfig planned_as(RunConfig config, const std::string& mode);
 /// pictures as with data_parallel.
 RunConfig with_plan(const RunConfig& config, const plan::Plan& plan);
 
+/// The plan that this many ranks would follow, explained as `lockstep plan` does, without any of them being there; for
+/// a single rank, how to ask. Errors as resolve_auto().
+std::string describe_plan(const RunConfig& config, int devices);
+
 struct AutoRun {
   RunConfig config;  ///< that the run goes on with
   std::string text;  ///< the plan, explained

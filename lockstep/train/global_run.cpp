@@ -2,6 +2,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/global_run.h>
 
 #include <torch/torch.h>
@@ -75,7 +76,7 @@ StepLosses GlobalRun::step(const StepRequest& request, data::Loader& loader) {
     (scale == 1.0 ? result.loss : result.loss * scale).backward();
   }
   agree_on_end(request.signals);
-  if (clip_norm_ > 0) torch::nn::utils::clip_grad_norm_(tensors_of(parameters_), clip_norm_);
+  if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
   set_learning_rate(*optimizer_, request.lr);
   optimizer_->step();
   return {.local = mean_loss, .global = mean_loss};

@@ -1,6 +1,7 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/plan/trace/without_memory.h>
+#include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/loss.h>
 #include <lockstep/train/optimizer.h>
@@ -27,6 +28,7 @@ PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
   const auto model = model_without_memory(config);
   const auto shape = make_pipeline(config.data, data::Split::train).output();
   const auto options = forward_options(config, torch::kCPU);
+  const double clip_norm = config.train.clip_norm;
   PlannedStep step;
   step.graph = plan::trace_step(
       {.module = model.module.get(),
@@ -35,6 +37,10 @@ PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
        .loss =
            [&](const std::vector<at::Tensor>& in) {
              return classification_loss(options.loss, model.forward(in[0]), in[1], options.label_smoothing);
+           },
+       .prepare_gradients =
+           [clip_norm](const std::vector<at::Tensor>& parameters) {
+             if (clip_norm > 0) clip_gradients(parameters, clip_norm);
            },
        .optimizer =
            [&](const std::vector<at::Tensor>& parameters) { return make_optimizer(config.optimizer, parameters); }});

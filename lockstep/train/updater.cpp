@@ -1,3 +1,4 @@
+#include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/sharded_state.h>
 #include <lockstep/train/updater.h>
 
@@ -13,7 +14,7 @@ Updater::Updater(const OptimizerConfig& config, const DataParallel& parallel, bo
 Updater::~Updater() = default;
 
 void Updater::step(double lr, double clip_norm) {
-  if (clip_norm > 0) torch::nn::utils::clip_grad_norm_(tensors_of(parameters_), clip_norm);
+  if (clip_norm > 0) clip_gradients(tensors_of(parameters_), clip_norm);
   set_learning_rate(*optimizer_, lr);
   if (shards_) shards_->take_gradients();
   optimizer_->step();

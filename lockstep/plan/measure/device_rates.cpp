@@ -1,5 +1,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/plan/measure/device_rates.h>
+#include <lockstep/plan/measure/operator_overhead.h>
 #include <lockstep/plan/measure/stopwatch.h>
 
 #include <torch/torch.h>
@@ -25,34 +26,45 @@ double matmul_rate(const Group& group, int rounds) {
   return 3 * 2.0 * kRows * kWidth * kWidth / seconds;
 }
 
+/// One stage of a convolutional network.
+struct Stage {
+  std::int64_t channels;
+  std::int64_t side;  ///< of its pictures
+};
+
+/// Networks halve their pictures and double their channels, so each of these has as many operations as the next; small
+/// pictures make them slower.
 double convolution_rate(const Group& group, int rounds) {
   constexpr std::int64_t kPictures = 16;
-  constexpr std::int64_t kChannels = 64;
-  constexpr std::int64_t kSide = 32;
-  const auto pictures = torch::ones({kPictures, kChannels, kSide, kSide});
-  const auto kernels = torch::ones({kChannels, kChannels, 3, 3}).requires_grad_();
-  auto needs_gradient = pictures.clone().requires_grad_();
-  const double seconds =
-      seconds_together(group, rounds, [&] { torch::conv2d(needs_gradient, kernels, {}, 1, 1).sum().backward(); });
-  return 3 * 2.0 * kPictures * kChannels * kChannels * kSide * kSide * 9 / seconds;
+  double seconds = 0;
+  double operations = 0;
+  for (const auto [channels, side] : {Stage{64, 32}, Stage{256, 8}, Stage{512, 4}}) {
+    const auto pictures = torch::ones({kPictures, channels, side, side}).requires_grad_();
+    const auto kernels = torch::ones({channels, channels, 3, 3}).requires_grad_();
+    const auto output_like = torch::ones_like(pictures);
+    seconds += seconds_together(group, rounds, [&] {
+      pictures.mutable_grad().reset();
+      kernels.mutable_grad().reset();
+      torch::conv2d(pictures, kernels, {}, 1, 1).backward(output_like);
+    });
+    operations += 3 * 2.0 * static_cast<double>(kPictures * channels * channels * side * side) * 9;
+  }
+  return operations / seconds;
 }
 
+/// Operators that write over their input, as optimizers do, and such that make their result, as activations do, whose
+/// memory is new.
 double memory_rate(const Group& group, int rounds) {
-  constexpr std::int64_t kElements = 16 << 20;
+  constexpr std::int64_t kElements = 8 << 20;
   auto a = torch::ones({kElements});
   const auto b = torch::ones({kElements});
-  const double seconds = seconds_together(group, rounds, [&] { a.add_(b); });
-  return 3.0 * sizeof(float) * kElements / seconds;
-}
-
-double operator_seconds(const Group& group, int rounds) {
-  constexpr int kCalls = 2000;
-  const auto a = torch::ones({4, 4}).requires_grad_();
-  return seconds_together(group, rounds,
-                          [&] {
-                            for (int i = 0; i < kCalls; ++i) a.relu();
-                          }) /
-         kCalls;
+  const double seconds = seconds_together(group, rounds, [&] {
+    a.add_(b);
+    a.relu();
+    a.mul(b);
+  });
+  constexpr double kTouched = 3 + 2 + 3;
+  return kTouched * sizeof(float) * kElements / seconds;
 }
 
 /// Of this host, in bytes; 0 where it does not say.
@@ -74,7 +86,7 @@ Device measure_device(const Group& group, const MeasureOptions& options) {
   device.matmul = FlopsPerSecond{matmul_rate(group, options.rounds)};
   device.convolution = FlopsPerSecond{convolution_rate(group, options.rounds)};
   device.memory_bandwidth = BytesPerSecond{memory_rate(group, options.rounds)};
-  device.operator_overhead = Seconds{operator_seconds(group, options.rounds)};
+  device.operator_overhead = Seconds{operator_overhead(group, options)};
   auto free_here = torch::full({1}, free_memory() / std::max(group.local_size(), 1), torch::kDouble);
   all_reduce(free_here, group, ReduceOp::min);
   if (free_here.item<double>() > 0) device.memory = Bytes{free_here.item<double>()};

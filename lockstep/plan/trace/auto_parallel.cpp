@@ -32,8 +32,11 @@ AutoParallel auto_parallel(torch::nn::Module& module, const Group& group, const 
                            const std::function<at::Tensor(const std::vector<at::Tensor>&)>& loss,
                            const AutoParallelOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const auto graph = plan::trace_step(
-      {.module = &module, .inputs = plan::examples_of(example), .loss = loss, .optimizer = options.optimizer});
+  const auto graph = plan::trace_step({.module = &module,
+                                       .inputs = plan::examples_of(example),
+                                       .loss = loss,
+                                       .prepare_gradients = options.prepare_gradients,
+                                       .optimizer = options.optimizer});
   const double traced = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto request = request_of(options, group.size());
   std::vector<std::string> remarks;

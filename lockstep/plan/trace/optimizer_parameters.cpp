@@ -2,6 +2,7 @@
 #include <lockstep/plan/trace/optimizer_parameters.h>
 
 #include <numeric>
+#include <span>
 #include <unordered_map>
 
 namespace lockstep::plan {
@@ -31,9 +32,10 @@ std::vector<std::size_t> values_of(const Node& node) {
 
 }  // namespace
 
-void attribute_optimizer(Graph& graph) {
+void attribute_optimizer(Graph& graph, std::size_t first) {
+  const auto nodes = std::span(graph.nodes).subspan(first);
   Together together(graph.values.size());
-  for (const auto& node : graph.nodes) {
+  for (const auto& node : nodes) {
     if (node.phase != Phase::optimizer) continue;
     const auto values = values_of(node);
     for (const std::size_t value : values) together.join(value, values.front());
@@ -49,7 +51,7 @@ void attribute_optimizer(Graph& graph) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     if (graph.values[i].kind == ValueKind::optimizer_state) graph.values[i].name = parameter_of(i);
   }
-  for (auto& node : graph.nodes) {
+  for (auto& node : nodes) {
     const auto values = values_of(node);
     if (node.phase == Phase::optimizer && !values.empty()) node.module = owner_of(parameter_of(values.front()));
   }

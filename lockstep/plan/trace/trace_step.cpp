@@ -2,6 +2,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/trace/backward_modules.h>
 #include <lockstep/plan/trace/borrowed_module.h>
+#include <lockstep/plan/trace/module_names.h>
 #include <lockstep/plan/trace/optimizer_parameters.h>
 #include <lockstep/plan/trace/trace_step.h>
 
@@ -41,13 +42,34 @@ void name_gradients(const std::vector<at::Tensor>& parameters, Graph& graph) {
   }
 }
 
+/// What happens to one gradient is of its parameter's module; what joins several is nobody's.
+void attribute_preparation(Graph& graph, std::size_t first) {
+  for (std::size_t i = first; i < graph.nodes.size(); ++i) {
+    auto& node = graph.nodes[i];
+    node.module.clear();
+    for (const auto value : node.inputs) {
+      if (value == kNoValue || graph.values[value].kind != ValueKind::gradient) continue;
+      node.module = owner_of(graph.values[value].name);
+    }
+  }
+}
+
+void record_preparation(const StepProgram& program, const std::vector<at::Tensor>& parameters, StepRecorder& recorder) {
+  const auto first = recorder.graph().nodes.size();
+  recorder.begin(Phase::optimizer);
+  program.prepare_gradients(parameters);
+  recorder.pause();
+  attribute_preparation(recorder.graph(), first);
+}
+
 /// The first step makes the optimizer's state; the second is what all others are like.
 void record_update(torch::optim::Optimizer& optimizer, StepRecorder& recorder) {
   optimizer.step();
+  const auto first = recorder.graph().nodes.size();
   recorder.begin(Phase::optimizer);
   optimizer.step();
   recorder.pause();
-  attribute_optimizer(recorder.graph());
+  attribute_optimizer(recorder.graph(), first);
 }
 
 }  // namespace
@@ -79,6 +101,7 @@ Graph trace_step(const StepProgram& program) {
     recorder.pause();
   }
   name_gradients(borrowed.parameters(), recorder.graph());
+  if (program.prepare_gradients) record_preparation(program, borrowed.parameters(), recorder);
   if (program.optimizer) record_update(*program.optimizer(borrowed.parameters()), recorder);
   return std::move(recorder.graph());
 }

@@ -38,14 +38,16 @@ struct StepProgram {
   std::vector<ExampleInput> inputs;
   /// Forward: from tensors of these shapes to a loss of one element.
   std::function<at::Tensor(const std::vector<at::Tensor>&)> loss;
+  /// What is done with the gradients of these parameters before the optimizer's step, such as clipping; none: nothing.
+  std::function<void(const std::vector<at::Tensor>&)> prepare_gradients = {};
   /// Of the module's parameters; none: the graph ends with the gradients.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer = {};
 };
 
-/// Runs forward, backward and the optimizer (its second step, when its state is there) on tensors that have shapes and
-/// no memory, and returns what ran. The module is as before afterwards; its mode (train, eval) counts. Which module an
-/// operator belongs to is told by the parameters it uses and, where it uses none, by where its inputs come from
-/// (module_names.h).
+/// Runs forward, backward, `prepare_gradients` and the optimizer (its second step, when its state is there) on tensors
+/// that have shapes and no memory, and returns what ran. The module is as before afterwards; its mode (train, eval)
+/// counts. Which module an operator belongs to is told by the parameters it uses and, where it uses none, by where its
+/// inputs come from (module_names.h).
 ///
 /// Errors: unsupported, naming the operator, where the step reads numbers (`item()`, a condition) or makes a tensor
 /// whose shape depends on numbers; invalid_argument where it mixes in ordinary tensors that are not registered with

@@ -1,0 +1,27 @@
+#include <lockstep/train/clip_gradients.h>
+
+#include <torch/torch.h>
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kNotZero = 1e-6;  ///< libtorch's, so that a run is the same with either
+
+}  // namespace
+
+void clip_gradients(const std::vector<at::Tensor>& parameters, double most) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> norms;
+  for (const auto& each : parameters) {
+    if (!each.grad().defined()) continue;
+    gradients.push_back(each.grad());
+    norms.push_back(gradients.back().norm(2));
+  }
+  if (norms.empty()) return;
+  const auto total = norms.size() == 1 ? norms[0] : torch::stack(norms).norm(2);
+  const auto factor = torch::clamp(most / (total + kNotZero), c10::nullopt, 1.0);
+  for (auto& each : gradients) each.mul_(factor);
+}
+
+}  // namespace lockstep::train
