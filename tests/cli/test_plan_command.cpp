@@ -39,6 +39,22 @@ TEST(PlanCommand, PrintsThePlanAndWritesWhatProgramsRead) {
   EXPECT_THAT(read_file(html), AllOf(HasSubstr("<html"), HasSubstr("fc1")));
 }
 
+TEST(PlanCommand, AnAlternativeCanBeChosenAndSaved) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "zero3.json";
+  const auto ran = lockstep({"plan", "--config", kMlp, "--devices", "4", "--choose", "zero3", "--save", file});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto plan = nlohmann::json::parse(read_file(file));
+  for (const auto& each : plan["alternatives"]) {
+    if (each["name"] == "zero3") {
+      EXPECT_EQ(each["cost_s"], plan["cost_s"]);
+    } else if (each["name"] == "auto") {
+      EXPECT_LE(each["cost_s"], plan["cost_s"]);
+    }
+  }
+  EXPECT_THAT(plan["parameters"].dump(), HasSubstr("S"));
+}
+
 TEST(PlanCommand, TheSameQuestionHasTheSameAnswer) {
   const TemporaryFolder folder;
   std::vector<std::string> hashes;

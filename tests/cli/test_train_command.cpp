@@ -111,6 +111,17 @@ TEST(TrainCommand, DryRunPrintsConfigurationAndModelAndTouchesNothing) {
   EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));
 }
 
+TEST(TrainCommand, DryRunExplainsThePlanOnce) {
+  const Workbench bench;
+  const auto ran =
+      under_lockstep_run(2, {"lockstep", "train", "--config", bench.config(), "parallel.mode=auto", "--dry-run"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  for (const char* words : {"Plan for 2 devices", "A step takes", "data_parallel", "megatron", "next best way"})
+    EXPECT_THAT(ran.out, HasSubstr(words));
+  EXPECT_EQ(ran.out.find("Plan for 2 devices"), ran.out.rfind("Plan for 2 devices"));
+  EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));
+}
+
 TEST(TrainCommand, ListsItsKeys) {
   const auto ran = lockstep({"train", "--help-keys"});
   EXPECT_TRUE(ran.status.ok());

@@ -264,5 +264,35 @@ TEST(TraceStep, WhatDependsOnNumbersIsRefusedByName) {
   EXPECT_NE(vector.find("a tensor of shape [5, 7]"), std::string::npos) << vector;
 }
 
+TEST(TraceStep, WhatIsDoneWithGradientsIsPartOfIt) {
+  auto program = mlp().program();
+  program.prepare_gradients = [](const std::vector<at::Tensor>& parameters) {
+    const torch::NoGradGuard no_grad;
+    std::vector<at::Tensor> norms;
+    for (const auto& each : parameters) norms.push_back(each.grad().norm(2));
+    const auto factor = 1 / torch::stack(norms).norm(2);
+    for (const auto& each : parameters) each.grad().mul_(factor);
+  };
+  const auto graph = trace_step(program);
+  std::vector<std::string> scaled;
+  std::size_t stacks = 0;
+  for (const auto& node : graph.nodes) {
+    if (node.phase != Phase::optimizer || node.inputs.empty() || node.inputs[0] == kNoValue) continue;
+    const auto& first = graph.values[node.inputs[0]];
+    if (node.call.name == "mul" && first.kind == ValueKind::gradient)
+      scaled.push_back(first.name + " of " + node.module);
+    if (node.call.name == "stack") stacks += node.inputs.size();
+  }
+  const auto parameters = mlp().module->named_parameters();
+  EXPECT_EQ(stacks, parameters.size());
+  ASSERT_EQ(scaled.size(), parameters.size());
+  EXPECT_EQ(scaled[0], "fc1.weight of fc1");
+  for (const auto& value : graph.values) {
+    if (value.kind == ValueKind::optimizer_state) {
+      EXPECT_NE(value.name, "") << "its parameter is still known";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::plan
