@@ -32,12 +32,10 @@ void meet_as(const World& world, c10d::Store* store_of_rank_0, std::chrono::mill
   std::string error;
   std::size_t seen = 0;
   try {
-    if (store_of_rank_0 != nullptr) {
-      seen = comm::meet(*store_of_rank_0, comm::this_rank(world, "127.0.0.1"), world.size, limit).size();
-    } else {
-      const auto opened = comm::open_store(world, limit);
-      seen = comm::meet(*opened.store, comm::this_rank(world, "127.0.0.1"), world.size, limit).size();
-    }
+    const auto meet_at = [&](c10d::Store& store) {
+      return comm::meet(store, comm::this_rank(world, "127.0.0.1"), world.size, limit, [] {}).size();
+    };
+    seen = store_of_rank_0 != nullptr ? meet_at(*store_of_rank_0) : meet_at(*comm::open_store(world, limit).store);
   } catch (const std::exception& failure) {
     error = failure.what();
   }
