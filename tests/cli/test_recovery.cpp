@@ -108,7 +108,7 @@ bool reaches(SupervisedJob& job, std::int64_t step) {
 bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 /// Whether the scheduler says this while nobody is replaced.
-bool scheduler_says(const SupervisedJob& job, const std::string& words) {
+bool scheduler_says_untended(const SupervisedJob& job, const std::string& words) {
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (!contains(job.log_of_scheduler(), words)) {
     if (std::chrono::steady_clock::now() > deadline) return false;
@@ -142,12 +142,12 @@ void expect_others_notice_the_death_of(int number) {
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
   job.start_scheduler();
   job.start_worker(number);
-  ASSERT_TRUE(scheduler_says(job, fmt::format("worker 'worker_{}' (pid", number))) << job.last_words();
+  ASSERT_TRUE(scheduler_says_untended(job, fmt::format("worker 'worker_{}' (pid", number))) << job.last_words();
   job.signal_worker(number, SIGSTOP);
   for (int other = 0; other < kWorkers; ++other) {
     if (other != number) job.start_worker(other);
   }
-  ASSERT_TRUE(scheduler_says(job, "has rank 2 of 3, generation 1")) << job.last_words();
+  ASSERT_TRUE(scheduler_says_untended(job, "has rank 2 of 3, generation 1")) << job.last_words();
   job.signal_worker(number, SIGKILL);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
@@ -222,6 +222,7 @@ TEST(RecoveryOfAll, TheSchedulersStateIsInEtcd) {
   EtcdServer etcd;
   const Workbench bench;
   auto variables = slow_and_watched();
+  variables["LOCKSTEP_FAULT"] = "rank=0,step=1,action=slow,ms=40";  // it outlives two restarts of others
   variables["MS_RECOVERY_PATH"] = "etcd://" + etcd.endpoints() + "/jobs/one";
   SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, variables);
   job.start_all();
