@@ -130,6 +130,7 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    give_up();  // whoever held the store may have gone because of somebody else
     const std::string text = error.what();
     fail(ErrorKind::peer_lost, "connect", "the store broke off while {} ranks met there; rank 0 may have ended: {}",
          size, text.substr(0, text.find('\n')));
