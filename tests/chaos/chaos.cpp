@@ -40,10 +40,10 @@ int run(const Order& order) {
   fmt::print("chaos: seed {}, {} s, {} workers\n", order.seed, order.seconds, order.workers);
   const Scene scene(order);
   if (!scene.obstacle().empty()) fmt::print("skipped: partitions: {}\n", scene.obstacle());
-  // As many epochs as take a third of the time in peace.
+  // As many epochs as take a sixth of the time in peace: while workers are started again, nothing is trained.
   constexpr std::int64_t kSample = 100;
   const double epochs_per_s = static_cast<double>(kSample) / undisturbed(order, scene, kSample).seconds;
-  const auto epochs = std::max(kSample, static_cast<std::int64_t>(epochs_per_s * order.seconds / 3));
+  const auto epochs = std::max(kSample, static_cast<std::int64_t>(epochs_per_s * order.seconds / 6));
   const auto peace = undisturbed(order, scene, epochs);
   fmt::print("undisturbed: {} epochs in {:.1f} s\n", epochs, peace.seconds);
   const Workbench bench;
