@@ -164,14 +164,19 @@ LossCurve::LossCurve(std::filesystem::path metrics, std::filesystem::path pictur
       title_(std::move(title)),
       evaluations_(std::move(evaluations)) {}
 
-void LossCurve::on_epoch_end(const EpochReport&) { draw(); }
+void LossCurve::on_epoch_end(const EpochReport&) {
+  if (std::chrono::steady_clock::now() >= next_) draw();
+}
 
 void LossCurve::on_evaluation(const Evaluation& evaluation) { evaluations_.push_back(evaluation); }
 
 void LossCurve::on_end() { draw(); }
 
-void LossCurve::draw() const {
+void LossCurve::draw() {
+  const auto begin = std::chrono::steady_clock::now();
   write_file_atomically(picture_, draw_loss_curve(read_metrics(metrics_), evaluations_, title_));
+  const auto end = std::chrono::steady_clock::now();
+  next_ = end + 100 * (end - begin);
 }
 
 }  // namespace lockstep::train

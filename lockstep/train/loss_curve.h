@@ -4,6 +4,7 @@
 #include <lockstep/train/callback.h>
 #include <lockstep/train/metrics.h>
 
+#include <chrono>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@ namespace lockstep::train {
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title);
 
-/// Draws the picture anew after each epoch and at the end from the metrics file.
+/// Draws the picture anew from the metrics file at the end, and after an epoch as long as that, which takes the longer
+/// the more lines there are, stays below a hundredth of the run's time.
 class LossCurve final : public Callback {
  public:
   /// `evaluations`: of the parts of the run before this process.
@@ -28,12 +30,13 @@ class LossCurve final : public Callback {
   void on_end() override;
 
  private:
-  void draw() const;
+  void draw();
 
   std::filesystem::path metrics_;
   std::filesystem::path picture_;
   std::string title_;
   std::vector<Evaluation> evaluations_;
+  std::chrono::steady_clock::time_point next_{};
 };
 
 }  // namespace lockstep::train
