@@ -184,7 +184,7 @@ TEST(SchedulerJobs, TheSchedulerMayDieAndComeBack) {
                                            {"MS_RECOVERY_PATH", bench.path() / "state"},
                                            {"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=40"}});
   std::optional<Child> scheduler(start({LOCKSTEP_BINARY, "scheduler"}, job));
-  const Words longer = {"train.epochs=400", "callbacks.loss_every=0", "checkpoint.every_epochs=0",
+  const Words longer = {"train.epochs=120", "callbacks.loss_every=0", "checkpoint.every_epochs=0",
                         "train.eval_every=0"};
   auto first = worker(bench, with(job, {{"MS_NODE_ID", "w0"}}), longer);
   auto second = worker(bench, with(job, {{"MS_NODE_ID", "w1"}}), longer);
