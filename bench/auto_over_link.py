@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from step_times import median_step_seconds
+
 
 class TwoHosts:
     """Namespaces with a cable between them; gone at the end."""
@@ -67,10 +69,8 @@ def train(hosts, args, mode, folder, port, cluster):
     if mode == "auto":
         command.append(f"parallel.cluster={cluster}")
     hosts.together(command, port)
-    steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    seconds = [2 * args.batch / step["samples_per_s"] for step in steps][args.warmup:]
     plan = json.loads((out / "plan.json").read_text()) if mode == "auto" else None
-    return statistics.median(seconds), plan
+    return median_step_seconds(out, 2 * args.batch, args.warmup), plan
 
 
 def measure(args):

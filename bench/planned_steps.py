@@ -1,10 +1,11 @@
 """Short training runs of two ranks, on one host or on two that a cable joins, and how long their steps took."""
 import json
 import os
-import statistics
 import subprocess
+from pathlib import Path
 
 from auto_over_link import TwoHosts
+from step_times import median_step_seconds
 
 
 class OneHost:
@@ -38,10 +39,8 @@ def train(hosts, args, folder, port, *keys):
                     f"data.root={args.data}", f"data.batch_size={args.batch}", "train.eval_every=0", "data.eval_batch_size=100",
                     "checkpoint.every_epochs=0", "checkpoint.every_steps=0", "checkpoint.export_weights=false",
                     "callbacks.metrics_every=1", "callbacks.loss_every=0", "callbacks.loss_curve=false", *keys, *args.overrides], port)
-    steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    seconds = [2 * args.batch / step["samples_per_s"] for step in steps][args.warmup:]
     plan = folder / "plan.json"
-    return statistics.median(seconds), json.loads(plan.read_text()) if plan.exists() else None
+    return median_step_seconds(folder, 2 * args.batch, args.warmup), json.loads(plan.read_text()) if plan.exists() else None
 
 
 def calibrated(hosts, args, folder, port):
@@ -51,7 +50,6 @@ def calibrated(hosts, args, folder, port):
 
 
 def add_arguments(parser, batch, steps, warmup, rounds):
-    from pathlib import Path
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--mbit", type=int, help="two network namespaces joined by a link of this speed (0: as fast as it can); "

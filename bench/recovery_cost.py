@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from step_times import median_step_seconds
+
 
 def start(command, environment, log):
     return subprocess.Popen([*map(str, command)], env=environment, stdout=subprocess.DEVNULL, stderr=open(log, "w"))
@@ -35,9 +37,7 @@ def step_seconds(args, folder, recovers, port):
                   for number in range(args.workers)]
     if any([process.wait(timeout=1800) for process in processes]):
         raise RuntimeError("\n".join(log.read_text() for log in folder.glob("*.log")))
-    lines = [json.loads(line) for line in (folder / "out/metrics.jsonl").read_text().splitlines()]
-    seconds = [args.workers * args.batch / line["samples_per_s"] for line in lines]
-    return statistics.median(seconds[args.warmup:])
+    return median_step_seconds(folder / "out", args.workers * args.batch, args.warmup)
 
 
 def measure(args):

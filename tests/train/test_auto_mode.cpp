@@ -45,14 +45,17 @@ TEST(AutoMode, AnMlpTrainsAsOnOneDevice) {
   EXPECT_EQ(*placements, Placements{Shard(0)});
 }
 
-TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
-  const SmallRun run("cifar10");
-  const std::vector<std::string> short_run{"model.name=resnet20", "train.steps=4"};
-  auto alone = short_run;
+/// The same keys with the whole batch on one rank, and planned on two.
+void expect_trains_as_on_one_device(const SmallRun& run, const std::vector<std::string>& keys, double tolerance) {
+  auto alone = keys;
   alone.emplace_back("data.batch_size=8");
   run.run(1, run.config("alone", alone));
-  run.run(2, planned(run, "planned", short_run));
-  expect_losses_of_one_device(run, "planned", 1e-3);
+  run.run(2, planned(run, "planned", keys));
+  expect_losses_of_one_device(run, "planned", tolerance);
+}
+
+TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
+  expect_trains_as_on_one_device(SmallRun("cifar10"), {"model.name=resnet20", "train.steps=4"}, 1e-3);
 }
 
 // Its last batch norms see one number of each picture, so rounding grows: another memory format on one device changes
@@ -74,14 +77,10 @@ TEST(AutoMode, AResNet50WithTheLossWrittenOutTrainsAsOnOneDevice) {
 }
 
 TEST(AutoMode, AVggTrainsAsOnOneDevice) {
-  const SmallRun run("cifar10");
-  const std::vector<std::string> short_run{"model.name=vgg11", "model.hidden=[256, 256]", "train.steps=3",
-                                           "optimizer.lr=0.01", "data.eval_batch_size=25"};
-  auto alone = short_run;
-  alone.emplace_back("data.batch_size=8");
-  run.run(1, run.config("alone", alone));
-  run.run(2, planned(run, "planned", short_run));
-  expect_losses_of_one_device(run, "planned", 1e-3);
+  expect_trains_as_on_one_device(
+      SmallRun("cifar10"),
+      {"model.name=vgg11", "model.hidden=[256, 256]", "train.steps=3", "optimizer.lr=0.01", "data.eval_batch_size=25"},
+      1e-3);
 }
 
 TEST(AutoMode, GradientsAreClippedAsOnOneDevice) {
