@@ -91,30 +91,42 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"}),
     [](const auto& one) { return one.param.name; });
 
-/// Says how far the run is, as soon as it has come so far.
-bool reaches(SupervisedJob& job, std::int64_t step) {
+/// Whether it comes to be so, before it is over or too late.
+template <typename Condition, typename Over>
+bool comes_to_be(Condition condition, Over over) {
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (std::chrono::steady_clock::now() < deadline) {
-    const auto asked = lockstep({"status", "--json"}, job.variables());
-    if (asked.status.ok()) {
-      const auto status = nlohmann::json::parse(asked.out);
-      if (!status["step"].is_null() && status["step"] >= step) return true;
-    }
+    if (condition()) return true;
+    if (over()) return false;
     std::this_thread::sleep_for(20ms);
   }
   return false;
 }
 
+constexpr auto kNever = [] { return false; };
+
+/// Whether the run comes so far; nobody is replaced meanwhile.
+bool reaches(const SupervisedJob& job, std::int64_t step) {
+  return comes_to_be(
+      [&] {
+        const auto asked = lockstep({"status", "--json"}, job.variables());
+        if (!asked.status.ok()) return false;
+        const auto status = nlohmann::json::parse(asked.out);
+        return !status["step"].is_null() && status["step"] >= step;
+      },
+      kNever);
+}
+
 bool contains(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
-/// Whether the scheduler says this while nobody is replaced.
+/// Whether the scheduler comes to say it, while nobody is replaced.
 bool scheduler_says_untended(const SupervisedJob& job, const std::string& words) {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
-  while (!contains(job.log_of_scheduler(), words)) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
+  return comes_to_be([&] { return contains(job.log_of_scheduler(), words); }, kNever);
+}
+
+/// Whether it does before the job is over.
+bool scheduler_says(SupervisedJob& job, const std::string& words) {
+  return comes_to_be([&] { return contains(job.log_of_scheduler(), words); }, [&] { return job.tend(); });
 }
 
 TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
@@ -208,17 +220,6 @@ TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
 }
 
-/// Whether the scheduler comes to say it.
-bool scheduler_says(SupervisedJob& job, const std::string& words) {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (job.log_of_scheduler().find(words) != std::string::npos) return true;
-    if (job.tend()) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
-}
-
 TEST(RecoveryOfAll, TheSchedulersStateIsInEtcd) {
   if (const auto why = EtcdServer::obstacle()) GTEST_SKIP() << *why;
   EtcdServer etcd;
@@ -249,10 +250,7 @@ TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
   job.start_all();
   ASSERT_TRUE(reaches(job, 1)) << job.last_words();
   ASSERT_TRUE(job.signal_worker(2, SIGSTOP));
-  while (job.log_of_scheduler().find("nothing was heard of it for 5 s") == std::string::npos) {
-    ASSERT_FALSE(job.tend()) << job.last_words();
-    std::this_thread::sleep_for(50ms);
-  }
+  ASSERT_TRUE(scheduler_says(job, "nothing was heard of it for 5 s")) << job.last_words();
   job.signal_worker(2, SIGKILL);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
@@ -262,13 +260,7 @@ TEST(RecoveryOfAll, AStoppedWorkerIsReplaced) {
 /// Whether the logs of the ranks come to say it.
 bool ranks_say(SupervisedJob& job, const Workbench& bench, int rank, const std::string& words) {
   const auto file = bench.work_dir() / "log" / fmt::format("rank.{}", rank);
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (read_file(file).find(words) != std::string::npos) return true;
-    if (job.tend()) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
+  return comes_to_be([&] { return contains(read_file(file), words); }, [&] { return job.tend(); });
 }
 
 TEST(RecoveryOfAll, AFullDiskEndsNothing) {
