@@ -24,13 +24,20 @@ at::Tensor expanded(const at::Tensor& logits, const at::Tensor& labels, double s
   return -(smoothed_targets(logits, labels, smoothing) * log_p).sum(-1).mean();
 }
 
+// cross_entropy() does the same, but leaves out ignored labels by a mask where it smooths: then the sizes of what it
+// computes depend on numbers, and a step that is planned has none.
+at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
+  const auto log_p = logits.log_softmax(1);
+  const auto of_labels = torch::nll_loss(log_p, labels);
+  return smoothing > 0 ? (1.0 - smoothing) * of_labels - smoothing * log_p.mean() : of_labels;
+}
+
 }  // namespace
 
 at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
   if (kind == LossKind::cross_entropy_expand) return expanded(wide, labels, smoothing);
-  namespace F = torch::nn::functional;
-  return F::cross_entropy(wide, labels, F::CrossEntropyFuncOptions().label_smoothing(smoothing));
+  return fused(wide, labels, smoothing);
 }
 
 }  // namespace lockstep::train

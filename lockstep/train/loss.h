@@ -10,7 +10,7 @@ class Tensor;
 namespace lockstep::train {
 
 enum class LossKind {
-  cross_entropy,         ///< libtorch's fused kernel
+  cross_entropy,         ///< libtorch's fused kernels, log_softmax and nll_loss
   cross_entropy_expand,  ///< the same formula built of primitive operations, so that a planner can split each
 };
 

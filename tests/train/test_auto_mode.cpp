@@ -58,6 +58,15 @@ TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
   expect_trains_as_on_one_device(SmallRun("cifar10"), {"model.name=resnet20", "train.steps=4"}, 1e-3);
 }
 
+// As configs/resnet20_cifar10.yaml has it.
+TEST(AutoMode, AResNetWithSmoothedLabelsTrainsAsOnOneDevice) {
+  expect_trains_as_on_one_device(
+      SmallRun("cifar10"),
+      {"model.name=resnet20", "model.channels_last=true", "loss.label_smoothing=0.1", "optimizer.name=momentum",
+       "optimizer.nesterov=true", "optimizer.weight_decay=0.0005", "optimizer.lr=0.01", "train.steps=3"},
+      1e-3);
+}
+
 // Its last batch norms see one number of each picture, so rounding grows: another memory format on one device changes
 // the second loss by 0.3 %, too. The first loss has no gradient in it.
 TEST(AutoMode, AResNet50WithTheLossWrittenOutTrainsAsOnOneDevice) {

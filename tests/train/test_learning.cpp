@@ -63,6 +63,22 @@ TEST(Loss, LabelSmoothingIsTheMixtureWithTheUniformTarget) {
   }
 }
 
+TEST(Loss, IsThatOfLibtorchWithTheSameGradient) {
+  namespace F = torch::nn::functional;
+  torch::manual_seed(7);
+  for (const double smoothing : {0.0, 0.1, 1.0}) {
+    const auto a = (torch::randn({32, 10}) * 4).requires_grad_();
+    const auto b = a.detach().clone().requires_grad_();
+    const auto labels = torch::randint(10, {32}, torch::kLong);
+    const auto ours = loss_of(LossKind::cross_entropy, a, labels, smoothing);
+    const auto libtorch = F::cross_entropy(b, labels, F::CrossEntropyFuncOptions().label_smoothing(smoothing));
+    EXPECT_NEAR(ours.item<double>(), libtorch.item<double>(), 1e-6 * libtorch.item<double>()) << smoothing;
+    ours.backward();
+    libtorch.backward();
+    EXPECT_TRUE(torch::allclose(a.grad(), b.grad(), 0, 1e-6)) << smoothing;
+  }
+}
+
 TEST(Loss, OfBfloat16LogitsIsComputedInFloat32) {
   const auto logits = torch::randn({8, 5}).to(torch::kBFloat16);
   const auto labels = torch::randint(5, {8}, torch::kLong);
