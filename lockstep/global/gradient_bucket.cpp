@@ -1,4 +1,5 @@
 #include <lockstep/comm/collectives.h>
+#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/gradient_bucket.h>
@@ -56,10 +57,10 @@ void GradientBucket::add(PendingGradient gradient) {
   gradients_.push_back(std::move(gradient));
 }
 
-void GradientBucket::start() {
+void GradientBucket::start(BucketMemory& memory) {
   const auto& first = gradients_.front();
   const OperatorScope on_course("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
-  memory_ = allocate(kind_.mesh->group(kind_.axis), elements_, static_cast<int>(kind_.dtype));
+  memory_ = memory.take(kind_, elements_);
   auto& traffic = kind_.mesh->traffic();
   (kind_.scatter ? traffic.reduce_scatter : traffic.all_reduce).count(memory_.nbytes());
   kind_.scatter ? start_reduce_scatter() : start_all_reduce();
@@ -94,7 +95,7 @@ void GradientBucket::start_reduce_scatter() {
   work_ = reduce_scatter_async(result_, memory_, kind_.mesh->group(kind_.axis), kind_.op);
 }
 
-std::vector<PendingGradient> GradientBucket::finish() {
+std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory) {
   {
     const CourseScope on_course(kind_.mesh->course());  // for the error's text
     work_.wait();
@@ -121,7 +122,7 @@ std::vector<PendingGradient> GradientBucket::finish() {
     }
     state.sharding = kind_.mesh->intern(placements);
   }
-  memory_.reset();
+  memory.give_back(kind_, state_of(gradients_.front().gradient).mesh, std::exchange(memory_, {}));
   result_.reset();
   elements_ = 0;
   return std::exchange(gradients_, {});

@@ -29,6 +29,8 @@ struct PendingGradient {
 /// there is none, or where only a reduction on its own will do (a dimension that other axes divide, too).
 bool fits_bucket(const PendingGradient& gradient, BucketKind& kind);
 
+class BucketMemory;
+
 /// Collects gradients, reduces them all at once, and gives each its result.
 class GradientBucket {
  public:
@@ -38,9 +40,9 @@ class GradientBucket {
   std::int64_t bytes() const { return elements_ * static_cast<std::int64_t>(c10::elementSize(kind_.dtype)); }
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
-  void start();
+  void start(BucketMemory& memory);
   /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them.
-  std::vector<PendingGradient> finish();
+  std::vector<PendingGradient> finish(BucketMemory& memory);
 
  private:
   void start_all_reduce();

@@ -1,3 +1,4 @@
+#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/gradient_bucket.h>
 #include <lockstep/global/gradient_reduction.h>
@@ -48,7 +49,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   }
 
   void forget() {
-    running_ = false;
+    if (std::exchange(running_, false)) memory_.forget();
     accumulating_.reset();
     collecting_.clear();
     under_way_.clear();
@@ -99,7 +100,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void start(std::vector<GradientBucket>::iterator bucket) {
     under_way_.push_back(std::move(*bucket));
     collecting_.erase(bucket);
-    under_way_.back().start();
+    under_way_.back().start(memory_);
   }
 
   /// One rank has the whole, whatever it is called.
@@ -127,10 +128,11 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
-      auto finished = under_way_.front().finish();
+      auto finished = under_way_.front().finish(memory_);
       under_way_.pop_front();
       for (auto& each : finished) put(std::move(each));
     }
+    memory_.end_backward();
     running_ = false;
   }
 
@@ -141,6 +143,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   std::optional<std::size_t> accumulating_;
   std::vector<GradientBucket> collecting_;
   std::deque<GradientBucket> under_way_;
+  BucketMemory memory_;
 };
 
 }  // namespace

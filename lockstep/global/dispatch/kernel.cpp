@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/copies.h>
 #include <lockstep/global/dispatch/inputs.h>
 #include <lockstep/global/dispatch/kernel.h>
@@ -69,6 +70,7 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
   auto& own_state = state_of(own.toTensor());
   if (info.written_self) refuse_cut_off(info, own_state);
   const auto mesh = own_state.mesh;
+  work_with(mesh);
   const OperatorScope on_course(*mesh, plan);
   for (const std::size_t position : plan.tensor_positions) {
     at::Tensor local = state_of(stack[position].toTensor()).local;

@@ -1,0 +1,63 @@
+// Gradients of one backward after the other travel in the same memory.
+#include <lockstep/global/bucket_memory.h>
+#include <lockstep/global/distribute_module.h>
+
+#include "support/ranks.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace lockstep {
+namespace {
+
+using global::BucketKind;
+using global::BucketMemory;
+using test::Rank;
+using test::RankOptions;
+
+const RankOptions kOptions{.group = RankOptions::test_group_options("shm")};
+
+TEST(BucketMemory, IsKeptForTheNextBackwardOnly) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    const BucketKind kind{.mesh = mesh.state().get()};
+    BucketMemory memory;
+    const auto use = [&](std::int64_t elements) {
+      auto piece = memory.take(kind, elements);
+      const void* const data = piece.data_ptr();
+      EXPECT_EQ(piece.numel(), elements);
+      memory.give_back(kind, mesh.state(), std::move(piece));
+      return data;
+    };
+    const auto* const first = use(1000);
+    EXPECT_NE(use(1000), first);  // in use until the backward ends
+    memory.end_backward();
+    EXPECT_EQ(use(1000), first);
+    memory.end_backward();
+    use(500);
+    memory.end_backward();  // nothing of 1000 was needed
+    memory.forget();
+    auto scattered = kind;
+    scattered.scatter = true;
+    EXPECT_EQ(memory.take(scattered, 10).numel(), 10);
+  });
+}
+
+// Ranks that use memory again and ranks that do not would wait for each other.
+TEST(BucketMemory, GradientsAreThoseOfTheirOwnStep) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    torch::nn::Linear net(torch::nn::LinearOptions(6, 4).bias(false));
+    const Mesh mesh(rank.group());
+    distribute_module(net, mesh);
+    for (int step = 1; step <= 3; ++step) {
+      net->zero_grad(/*set_to_none=*/true);
+      const auto input = to_global(torch::full({2, 6}, static_cast<float>(step * (rank.rank() + 1))), mesh, {Shard(0)});
+      net->forward(input).sum().backward();
+      const auto expected = torch::full({4, 6}, static_cast<float>(2 * step * 3));
+      EXPECT_TRUE(torch::equal(full(net->weight.grad()), expected)) << step;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace lockstep
