@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Mode auto with --verify-plan against plain data parallel, on one host without a slow link, for every model of configs/ and a
-small GPT: is auto ever slower?
+small GPT (planned by auto_parallel() with verify_steps, beside DataParallel): is auto ever slower?
 
     bench/auto_vs_data_parallel.py --json never_slower.json
 
@@ -40,8 +40,8 @@ def picture_step(hosts, args, folder, port, name, mode, cluster):
 
 def gpt_step(hosts, args, folder, port, mode, cluster):
     out = folder / f"gpt{port}.json"
-    hosts.together([args.build / "bench/planned_gpt", "--mode", mode, "--cluster", cluster, "--steps", args.steps, "--warmup",
-                    args.warmup, "--out", out], port)
+    hosts.together([args.build / "bench/planned_gpt", "--mode", mode, "--cluster", cluster, "--verify", 5, "--steps", args.steps,
+                    "--warmup", args.warmup, "--out", out], port)
     return json.loads(out.read_text())["step_s"]
 
 

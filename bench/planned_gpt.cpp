@@ -46,14 +46,21 @@ std::unique_ptr<torch::optim::Optimizer> adam(const std::vector<at::Tensor>& par
 }
 
 /// Forward and backward, however the model is divided.
-std::function<void()> planned(const std::shared_ptr<Gpt>& model, const Group& group, const std::string& cluster) {
+std::function<void()> planned(const std::shared_ptr<Gpt>& model, const Group& group, const std::string& cluster,
+                              const std::string& plan_file, int verify_steps) {
   const auto batch = batch_of(kSequences * group.size());
   lockstep::AutoParallelOptions options;
   options.cluster = cluster;
+  options.plan_file = plan_file;
+  options.verify_steps = verify_steps;
   options.optimizer = adam;
   const auto parallel = lockstep::auto_parallel(
       *model, group, {batch.tokens, batch.next}, [&](const auto& in) { return loss_of(*model, in[0], in[1]); },
       options);
+  if (group.rank() == 0) {
+    std::cout << parallel.explanation;
+    for (const auto& remark : parallel.remarks) std::cout << remark << '\n';
+  }
   const auto tokens = lockstep::distribute(batch.tokens, parallel.mesh, parallel.batch);
   const auto next = lockstep::distribute(batch.next, parallel.mesh, parallel.batch);
   return [=] { loss_of(*model, tokens, next).backward(); };
@@ -82,11 +89,17 @@ int main(int argc, char** argv) try {
   CLI::App app("Times training steps of a small GPT");
   std::string mode = "auto";
   std::string cluster;
+  std::string plan;
   std::string out;
+  int verify = 0;
   int steps = 10;
   int warmup = 2;
   app.add_option("--mode", mode)->check(CLI::IsMember({"auto", "data_parallel"}))->capture_default_str();
   app.add_option("--cluster", cluster, "as `lockstep calibrate` writes it; without it speeds are guessed");
+  app.add_option("--plan", plan, "a plan that is taken where the file is there, and written where it is not");
+  app.add_option("--verify", verify, "so many steps of the plan and of data parallel are measured, the faster is kept")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   app.add_option("--steps", steps, "steps timed")->check(CLI::Range(1, 1'000'000))->capture_default_str();
   app.add_option("--warmup", warmup, "steps before the clock starts")
       ->check(CLI::Range(0, 1'000'000))
@@ -98,7 +111,7 @@ int main(int argc, char** argv) try {
   torch::manual_seed(1);
   const auto group = lockstep::init();
   const auto model = lockstep::models::gpt(kShape);
-  const auto loss = mode == "auto" ? planned(model, group, cluster) : data_parallel(model, group);
+  const auto loss = mode == "auto" ? planned(model, group, cluster, plan, verify) : data_parallel(model, group);
   const auto optimizer = adam(model->parameters());
   const double seconds = median_step(
       [&] {

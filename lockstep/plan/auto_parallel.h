@@ -30,14 +30,19 @@ struct AutoParallelOptions {
   /// time counts. It must not look at numbers.
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients{};
   GradientReductionOptions gradients{};
+  /// So many steps of the plan and of plain data parallel are measured, and the faster is kept: then whatever the
+  /// prediction is wrong about, nothing is slower than data parallel. `example` must have numbers that can be trained
+  /// on (labels that exist); the module's own numbers stay as they are, and each rank holds them twice meanwhile. 0:
+  /// not measured.
+  int verify_steps = 0;
 };
 
 struct AutoParallel {
   Mesh mesh;
   Placements batch;                  ///< of each input: distribute(batch, mesh, batch), or to_global() of a rank's part
   ModulePlan parameters;             ///< how the module lies now
-  std::string explanation;           ///< for people: what was chosen, its cost, and beside what
-  std::vector<std::string> remarks;  ///< where a plan from a file no longer fits the module
+  std::string explanation;           ///< for people: what was planned, its cost, and beside what
+  std::vector<std::string> remarks;  ///< where a plan from a file no longer fits the module; what was measured
 };
 
 /// Traces one step of the module, finds the fastest way to divide it among the ranks of `group` that fits their memory,
@@ -48,7 +53,8 @@ struct AutoParallel {
 ///     torch::optim::SGD sgd(net->parameters(), 0.1);
 ///     auto x = lockstep::distribute(pictures, parallel.mesh, parallel.batch);
 ///
-/// `example` are tensors of the shapes of a whole batch (that of all ranks); their numbers do not matter. A collective.
+/// `example` are tensors of the shapes of a whole batch (that of all ranks); their numbers do not matter, unless
+/// options.verify_steps says so. A collective.
 /// Errors: those of plan::trace_step(), plan::search() (nothing fits into memory) and distribute_module(); mismatch
 /// when ranks would follow different plans.
 AutoParallel auto_parallel(torch::nn::Module& module, const Group& group, const std::vector<at::Tensor>& example,

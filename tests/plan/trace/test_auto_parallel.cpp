@@ -4,6 +4,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/auto_parallel.h>
+#include <lockstep/plan/run/measured_layouts.h>
 
 #include "support/ranks.h"
 
@@ -79,6 +80,67 @@ void expect_losses_of_one_device(const Group& group, AutoParallelOptions options
 
 TEST(AutoParallel, AGptTrainsAsOnOneDevice) {
   test::run_ranks(2, kOptions, [](Rank& rank) { expect_losses_of_one_device(rank.group(), {}); });
+}
+
+TEST(AutoParallel, AVerifiedPlanTrainsAsOnOneDevice) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    AutoParallelOptions options;
+    options.mesh = {2};
+    options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
+    options.verify_steps = 2;
+    expect_losses_of_one_device(rank.group(), options);
+    const auto model = small_gpt();
+    const auto parallel = planned(*model, rank.group(), options);
+    ASSERT_EQ(parallel.remarks.size(), 1U);
+    const bool plan_won = parallel.remarks[0].ends_with("going on with the plan");
+    EXPECT_TRUE(plan_won || parallel.remarks[0].ends_with("going on with data parallel")) << parallel.remarks[0];
+    const Placements fc1{plan_won ? Shard(0) : Replicate()};
+    EXPECT_EQ(placements_of(model->named_parameters()["blocks.1.fc1.weight"]), fc1);
+    EXPECT_TRUE(plan_won || parallel.batch == Placements{Shard(0)});
+  });
+}
+
+// Whatever layouts a module had in between, it has the same numbers, and its gradients are summed up once.
+TEST(AutoParallel, LayoutsFollowEachOther) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    const auto [tokens, next] = batch();
+    const auto alone = losses(*small_gpt(), tokens, next);
+    const auto model = small_gpt();
+    const plan::KeptNumbers kept(*model);
+    const plan::Layout wide{.mesh = Mesh(rank.group()), .batch = {Replicate()}, .parameters = {{"*fc1.*", {Shard(0)}}}};
+    const auto plain = plan::data_parallel_layout(rank.group());
+    distribute_module(*model, wide.mesh, wide.parameters);
+    for (const auto* layout : {&plain, &wide, &plain}) {
+      kept.lay_out(*model, *layout);
+      const auto got = losses(*model, distribute(tokens, layout->mesh, layout->batch, Source::same_everywhere),
+                              distribute(next, layout->mesh, layout->batch, Source::same_everywhere));
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], alone.at(i), 1e-7) << i;
+    }
+  });
+}
+
+TEST(AutoParallel, MeasuringDrawsNoRandomNumbers) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    const auto model = small_gpt();
+    const auto layout = plan::data_parallel_layout(rank.group());
+    distribute_module(*model, layout.mesh, layout.parameters);
+    const auto [tokens, next] = batch();
+    torch::manual_seed(5);
+    const auto drawn = torch::rand({4});
+    torch::manual_seed(5);
+    int runs = 0;
+    plan::measured_step({.module = model.get(),
+                         .batch = {tokens, next},
+                         .loss =
+                             [&](const auto& in) {
+                               ++runs;
+                               return torch::cross_entropy_loss(
+                                   torch::dropout(model->forward(in[0]), 0.5, /*train=*/true).transpose(1, 2), in[1]);
+                             }},
+                        layout, 2);
+    EXPECT_EQ(runs, 3);
+    EXPECT_TRUE(torch::equal(torch::rand({4}), drawn));
+  });
 }
 
 TEST(AutoParallel, WhatIsDecidedIsKept) {
