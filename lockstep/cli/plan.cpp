@@ -8,10 +8,12 @@
 #include <lockstep/cli/plan_gpt.h>
 #include <lockstep/plan/explain.h>
 #include <lockstep/plan/search.h>
+#include <lockstep/plan/shown.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/planned_step.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -25,23 +27,20 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kPlanFooter =
-    "Needs neither the devices nor the data: the step of the configured model is traced without memory, and its cost "
-    "on "
-    "the\n"
-    "cluster that --cluster describes is computed. 'lockstep calibrate' writes such a description of this machine; "
-    "docs/plan.md\n"
-    "explains the file, the costs and what is printed. data.batch_size is that of one device, as in data parallel "
-    "training.\n"
+    "Needs neither the devices nor the data: the step of the configured model is traced without memory, and its cost\n"
+    "on the cluster that --cluster describes is computed. 'lockstep calibrate' writes such a description of this\n"
+    "machine; docs/plan.md explains the file, the costs and what is printed. data.batch_size is that of one device, "
+    "as\n"
+    "in data parallel training.\n"
     "\n"
     "Examples:\n"
     "  lockstep plan --config configs/resnet50_cifar10.yaml --devices 8\n"
-    "  lockstep plan --config configs/vgg11_cifar10_auto.yaml --mesh 2x8 --cluster cluster.yaml --compare "
-    "data_parallel,zero3\n"
-    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 16 --network 2 --memory 0.5     what if\n"
+    "  lockstep plan --config configs/vgg11_cifar10_auto.yaml --mesh 2x8 --cluster cluster.yaml --compare zero3\n"
+    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 16 --network 2 --memory 0.5       what if\n"
     "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 4 --json plan.json --html plan.html\n"
-    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 2 --choose zero3 --save zero3.json       for "
-    "parallel.plan\n"
-    "  lockstep plan --gpt layers=96,width=12288,heads=96,context=2048,batch=1024 --mesh 8x8x16 --cluster cluster.yaml";
+    "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 2 --choose zero3 --save zero3.json  for\n"
+    "      parallel.plan\n"
+    "  lockstep plan --gpt layers=96,width=12288,heads=96,context=2048,batch=1024 --mesh 8x8x16 --cluster FILE";
 
 struct PlanArguments {
   std::string config;
@@ -50,7 +49,7 @@ struct PlanArguments {
   std::string mesh;
   std::optional<int> devices;
   std::string cluster;
-  std::vector<std::string> compare{"data_parallel", "zero3", "megatron"};
+  std::vector<std::string> compare{plan::kAlternatives.begin(), plan::kAlternatives.end()};
   plan::WhatIf what_if;
   std::string json;
   std::string html;
@@ -130,9 +129,15 @@ int print_plan(const PlanArguments& arguments) {
   if (!arguments.html.empty())
     write_file_atomically(
         arguments.html,
-        plan::plan_html(plan, fmt::format("{} on {} devices", arguments.gpt.empty() ? arguments.config : arguments.gpt,
-                                          plan.devices)));
+        plan::plan_html(plan, fmt::format("{} on {}", arguments.gpt.empty() ? arguments.config : arguments.gpt,
+                                          plan::shown_devices(plan.devices))));
   return kOk;
+}
+
+std::vector<std::string> chosen_names() {
+  std::vector<std::string> names{std::string(plan::kBest)};
+  names.insert(names.end(), plan::kAlternatives.begin(), plan::kAlternatives.end());
+  return names;
 }
 
 void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
@@ -164,14 +169,16 @@ void add_plan(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, plan::kMostDevices));
   command->add_option("--cluster", arguments->cluster, "YAML that describes nodes, devices and links; else a guess")
       ->type_name("FILE");
-  command->add_option("--compare", arguments->compare, "Ways to show beside the plan: data_parallel, zero3, megatron")
+  command
+      ->add_option("--compare", arguments->compare,
+                   fmt::format("Ways to show beside the plan: {}", fmt::join(plan::kAlternatives, ", ")))
       ->delimiter(',')
       ->type_name("NAMES");
   command
       ->add_option("--choose", arguments->choose,
                    "Make the plan that of an alternative instead, e.g. to --save and measure it")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"auto", "data_parallel", "zero3", "megatron"}))
+      ->check(CLI::IsMember(chosen_names()))
       ->capture_default_str();
   command->add_option("--json", arguments->json, "Write the plan and its costs, for programs")->type_name("FILE");
   command->add_option("--html", arguments->html, "Draw the plan, to be opened without a network")->type_name("FILE");

@@ -26,19 +26,6 @@ std::string as_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string proof_text(const Plan& plan) {
-  if (plan.optimal) return "Proven: no layout on this mesh, with repeated layers alike, is faster by this cost model.";
-  const double above = plan.prediction.cost / plan.lower_bound - 1;
-  if (plan.bound_is_work_alone) {
-    return fmt::format(
-        "Gap: at most {:.3g}% above the work alone ({}, evenly divided, nothing sent); the mesh and the model are too\n"
-        "  large for an exact search, so no better bound is proven.",
-        100 * above, shown(plan.lower_bound));
-  }
-  return fmt::format("Proven gap: at most {:.3g}% above what is possible on this mesh ({} is a lower bound).",
-                     100 * above, shown(plan.lower_bound));
-}
-
 std::string collectives_text(const Traffic& traffic) {
   std::vector<std::vector<std::string>> rows{{"collective", "a step", "bytes of each rank"}};
   for (std::size_t kind = 0; kind < kCollectives; ++kind) {
@@ -74,14 +61,14 @@ std::string alternatives_text(const Plan& plan) {
 std::string explain(const Plan& plan) {
   const auto& time = plan.prediction;
   const auto& memory = time.memory;
-  std::string text = fmt::format("Plan for {} devices of \"{}\": mesh {}\n\n", plan.devices, plan.cluster,
+  std::string text = fmt::format("Plan for {} of \"{}\": mesh {}\n\n", shown_devices(plan.devices), plan.cluster,
                                  shown_mesh(plan.mesh_sizes, plan.mesh_names));
   text += fmt::format(
       "A step takes {}: compute {}, collectives of operators {}, between operators {},\n  waiting for gradients {} "
       "(their reduction takes {}, the rest is hidden behind the backward phase)\n",
       shown(time.cost), shown(time.compute), shown(time.communication), shown(time.redistribution), shown(time.exposed),
       shown(time.reduction));
-  text += proof_text(plan) + "\n";
+  text += shown_proof(plan) + "\n";
   text += fmt::format(
       "Each device holds {} of {}: parameters {}, gradients {}, optimizer {}, activations {}, buckets {}\n\n",
       shown(memory.total()), shown(plan.device_memory), shown(memory.parameters), shown(memory.gradients),

@@ -1,5 +1,6 @@
 #include <lockstep/plan/improve.h>
 #include <lockstep/plan/module_rows.h>
+#include <lockstep/plan/shown.h>
 
 #include <algorithm>
 #include <map>
@@ -18,14 +19,14 @@ std::string local_name(const std::string& parameter) {
   return dot == std::string::npos ? parameter : parameter.substr(dot + 1);
 }
 
-std::string shown(const DecidedPlan& decided, const ModuleGroup& group, const Assignment& assignment) {
-  std::string text;
+std::string placements_text(const DecidedPlan& decided, const ModuleGroup& group, const Assignment& assignment) {
+  std::vector<std::pair<std::string, Placements>> parameters;
   for (const auto parameter : group.parameters) {
     const auto value = decided.folded.program.parameters[parameter];
-    text += (text.empty() ? "" : ", ") + local_name(decided.folded.program.values[value].name) + " " +
-            to_string(decided.decisions.placements(assignment[value]));
+    parameters.emplace_back(local_name(decided.folded.program.values[value].name),
+                            decided.decisions.placements(assignment[value]));
   }
-  return text;
+  return shown_parameters(parameters);
 }
 
 std::optional<RunnerUp> runner_up(const DecidedPlan& decided, const ModuleGroup& group) {
@@ -35,7 +36,8 @@ std::optional<RunnerUp> runner_up(const DecidedPlan& decided, const ModuleGroup&
          other_ways(decided.folded.program, decided.space, decided.decisions, group, axis, decided.assignment)) {
       const auto prediction = simulate(decided.folded.program, decided.decisions, tried);
       if (prediction.memory.total() > decided.decisions.model().memory) continue;
-      if (!best || prediction.cost < best->cost) best = {.text = shown(decided, group, tried), .cost = prediction.cost};
+      if (!best || prediction.cost < best->cost)
+        best = {.text = placements_text(decided, group, tried), .cost = prediction.cost};
     }
   }
   return best;

@@ -15,7 +15,7 @@ namespace lockstep::plan {
 
 /// Another way to train, beside which the plan is shown.
 struct Alternative {
-  std::string name;  ///< "data_parallel", "zero3", "megatron", "auto"
+  std::string name;  ///< one of kAlternatives, or kBest for the plan itself (search.h)
   std::vector<int> mesh_sizes;
   Seconds cost{};
   Bytes memory{};
@@ -29,7 +29,7 @@ struct ModuleRow {
   Seconds compute{};
   Seconds communication{};
   Bytes moved{};                          ///< bytes in collectives
-  std::string runner_up;                  ///< such as "weight Shard(0)"; empty where there is no other way
+  std::string runner_up;                  ///< such as "weight S0  bias R"; empty where there is no other way
   std::optional<Seconds> runner_up_cost;  ///< of the whole step, if only this module lay so
 };
 

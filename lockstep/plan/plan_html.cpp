@@ -78,7 +78,7 @@ std::string number(const std::string& value, const std::string& what) {
 /// The last axis runs to the right, the others downwards; colours are the parts of the batch.
 std::string mesh_part(const Plan& plan) {
   constexpr int kMostShown = 1024;
-  if (plan.devices > kMostShown) return fmt::format("<p>{} devices</p>", plan.devices);
+  if (plan.devices > kMostShown) return fmt::format("<p>{}</p>", shown_devices(plan.devices));
   constexpr std::array<const char*, 5> kColours{"a", "b", "c", "d", "e"};
   std::string text =
       fmt::format("<div class=\"scroll\"><div class=\"mesh\" style=\"grid-template-columns:repeat({},1.5rem)\">",
@@ -156,14 +156,14 @@ std::string plan_html(const Plan& plan, const std::string& title) {
       "content=\"width=device-width\">";
   text += fmt::format("<title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>", escaped(title), kStyle,
                       escaped(title));
-  text += fmt::format("<p class=\"dim\">{} devices of \"{}\" as a mesh of {} &middot; plan <code>{}</code></p>",
-                      plan.devices, escaped(plan.cluster), escaped(shown_mesh(plan.mesh_sizes, plan.mesh_names)),
-                      plan_hash(plan).substr(0, 12));
+  text += fmt::format("<p class=\"dim\">{} of \"{}\" as a mesh of {} &middot; plan <code>{}</code></p>",
+                      shown_devices(plan.devices), escaped(plan.cluster),
+                      escaped(shown_mesh(plan.mesh_sizes, plan.mesh_names)), plan_hash(plan).substr(0, 12));
   text += "<div class=\"numbers\">" + number(shown(time.cost), "a step") + number(shown(time.compute), "compute") +
           number(shown(time.communication + time.redistribution), "collectives that are waited for") +
           number(shown(time.exposed),
                  fmt::format("waiting for gradients, of {} that their reduction takes", shown(time.reduction))) +
-          "</div>\n";
+          "</div>\n<p>" + escaped(shown_proof(plan)) + "</p>\n";
   text += "<h2>Beside other ways</h2>" + alternatives_part(plan) + "\n<h2>Memory</h2>" + memory_part(plan) +
           "\n<h2>The mesh</h2>" + mesh_part(plan) + "\n<h2>Modules</h2>" + modules_part(plan);
   text +=

@@ -7,6 +7,7 @@
 #include <lockstep/plan/plan.h>
 #include <lockstep/plan/space.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,13 +17,15 @@ namespace lockstep::plan {
 
 /// The name of the plan itself among its alternatives.
 inline constexpr std::string_view kBest = "auto";
+/// The others that have names.
+inline constexpr std::array<std::string_view, 3> kAlternatives{"data_parallel", "zero3", "megatron"};
 
 struct SearchOptions {
   std::optional<std::vector<int>> mesh{};  ///< sizes; without it every shape is tried
   std::size_t most_axes = 3;               ///< of meshes that are tried
   Constraints constraints{};               ///< with placements for as many axes as the mesh has
-  std::vector<std::string> compare{"data_parallel", "zero3", "megatron"};  ///< alternatives to show
-  std::string choose{kBest};       ///< the plan is this alternative's instead: data_parallel, zero3 or megatron
+  std::vector<std::string> compare{kAlternatives.begin(), kAlternatives.end()};  ///< alternatives to show
+  std::string choose{kBest};       ///< the plan is this alternative's instead
   std::size_t budget = 1'500'000;  ///< operators looked at while improving; more finds more, and takes longer
   ExactBudget exact{.rows = 400'000, .decisions = 4'000, .problems = 200};  ///< for the exact search on the best mesh
 };

@@ -36,15 +36,6 @@ std::string with_star(const std::string& name) {
   return text;
 }
 
-std::string placement_text(const ModuleRow& row) {
-  std::string text;
-  for (const auto& [name, placements] : row.parameters) {
-    if (!text.empty()) text += "  ";
-    text += fmt::format("{} {}", name, shown_short(placements));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string shown(Seconds time) { return scaled_text(time.value * 1e6, 1000, {"us", "ms", "s", "ks"}); }
@@ -53,6 +44,8 @@ std::string shown(Bytes bytes) {
   if (bytes.value < 1e3) return fmt::format("{:.0f} B", bytes.value);
   return scaled_text(bytes.value / 1e3, 1000, {"kB", "MB", "GB", "TB"});
 }
+
+std::string shown_devices(int devices) { return fmt::format("{} device{}", devices, devices == 1 ? "" : "s"); }
 
 std::string shown_mesh(const std::vector<int>& sizes, const std::vector<std::string>& names) {
   if (names.size() != sizes.size()) return fmt::format("{}", fmt::join(sizes, "x"));
@@ -73,11 +66,33 @@ std::string shown_short(const Placements& placements) {
   return text;
 }
 
+std::string shown_parameters(const std::vector<std::pair<std::string, Placements>>& parameters) {
+  std::string text;
+  for (const auto& [name, placements] : parameters) {
+    if (!text.empty()) text += "  ";
+    text += fmt::format("{} {}", name, shown_short(placements));
+  }
+  return text;
+}
+
+std::string shown_proof(const Plan& plan) {
+  if (plan.optimal) return "Proven: no layout on this mesh, with repeated layers alike, is faster by this cost model.";
+  const double above = 100 * (plan.prediction.cost / plan.lower_bound - 1);
+  if (plan.bound_is_work_alone) {
+    return fmt::format(
+        "Not proven: the mesh and the model are too large for an exact search. The work alone ({}: evenly divided,\n"
+        "  nothing sent, which no plan reaches) would take {:.3g}% less; what the best plan takes lies between.",
+        shown(plan.lower_bound), 100 * (1 - plan.lower_bound / plan.prediction.cost));
+  }
+  return fmt::format("Proven gap: at most {:.3g}% above what is possible on this mesh ({} is a lower bound).", above,
+                     shown(plan.lower_bound));
+}
+
 std::vector<RowGroup> grouped_rows(const std::vector<ModuleRow>& rows) {
   std::vector<RowGroup> groups;
   for (const auto& row : rows) {
     const auto name = row.module.empty() && row.parameters.empty() ? "(without parameters)" : with_star(row.module);
-    const auto placement = placement_text(row);
+    const auto placement = shown_parameters(row.parameters);
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const RowGroup& each) {
       return each.name == name && each.placement == placement;
     });

@@ -5,15 +5,23 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep::plan {
 
-std::string shown(Seconds time);  ///< "12.3 ms"
-std::string shown(Bytes bytes);   ///< "3.2 GB"
+std::string shown(Seconds time);         ///< "12.3 ms"
+std::string shown(Bytes bytes);          ///< "3.2 GB"
+std::string shown_devices(int devices);  ///< "1 device"
 std::string shown_mesh(const std::vector<int>& sizes,
                        const std::vector<std::string>& names = {});  ///< "data 2 x model 8"
 std::string shown_short(const Placements& placements);               ///< "R,S0"
+
+/// "weight R,S0  bias R,S0": names of parameters and how they lie.
+std::string shown_parameters(const std::vector<std::pair<std::string, Placements>>& parameters);
+
+/// What is known of how much faster a step could be; a sentence.
+std::string shown_proof(const Plan& plan);
 
 /// Equal rows of layers that repeat, as one.
 struct RowGroup {

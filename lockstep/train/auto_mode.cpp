@@ -86,11 +86,11 @@ RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
 
 std::string describe_plan(const RunConfig& config, int devices) {
   if (devices == 1) {
-    return "parallel.mode auto plans for several ranks, and this is one: give --dry-run under the launcher of the run, "
-           "e.g. "
-           "`lockstep run\n--nproc-per-node 2 lockstep train ... --dry-run`, or ask `lockstep plan --config FILE "
-           "--devices "
-           "2`\n";
+    return "parallel.mode auto plans for several ranks, and this is one. Give --dry-run under the launcher of the "
+           "run:\n"
+           "  lockstep run --nproc-per-node 2 lockstep train ... --dry-run\n"
+           "or ask for a plan alone:\n"
+           "  lockstep plan --config FILE --devices 2\n";
   }
   const auto step = trace_run(config, pictures_of_step(config, devices));
   std::vector<std::string> remarks;

@@ -21,6 +21,33 @@ TEST(Explain, SaysWhatWasDecidedAndWhy) {
   }
 }
 
+TEST(Explain, OneDeviceIsNotSeveral) {
+  const auto text = plan::explain(plan::search(test::gpt_step({.layers = 1}), {.name = "this", .nodes = 1}));
+  EXPECT_TRUE(text.starts_with("Plan for 1 device of \"this\"")) << text;
+}
+
+TEST(Explain, TheNextBestWayIsNamedAsWhatWasChosen) {
+  const auto plan = block_plan();
+  bool any = false;
+  for (const auto& row : plan.modules) {
+    any = any || !row.runner_up.empty();
+    EXPECT_EQ(row.runner_up.find("Shard"), std::string::npos) << row.runner_up;
+    EXPECT_EQ(row.runner_up.find("Replicate"), std::string::npos) << row.runner_up;
+  }
+  EXPECT_TRUE(any);
+}
+
+TEST(Explain, ABoundThatIsTheWorkAloneIsNoProof) {
+  auto plan = block_plan();
+  plan.optimal = false;
+  plan.bound_is_work_alone = true;
+  plan.lower_bound = plan.prediction.cost * 0.25;
+  for (const auto& text : {plan::explain(plan), plan::plan_html(plan, "title")}) {
+    EXPECT_NE(text.find("Not proven"), std::string::npos) << text;
+    EXPECT_NE(text.find("75% less"), std::string::npos) << text;
+  }
+}
+
 TEST(Explain, ThePageNeedsNothingElse) {
   const auto page = plan::plan_html(block_plan(), "gpt & friends");
   EXPECT_TRUE(page.starts_with("<!doctype html>"));

@@ -1,6 +1,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/plan/search/alternatives.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace lockstep::plan {
@@ -24,12 +26,12 @@ Candidate megatron(const Task& task, Meshes& meshes, const std::vector<int>& mes
 }
 
 Candidate alternative_called(const std::string& name, const Task& task, Meshes& meshes) {
+  if (std::find(kAlternatives.begin(), kAlternatives.end(), name) == kAlternatives.end()) {
+    fail(ErrorKind::invalid_argument, "plan", "there is no alternative \"{}\"; known are {}", name,
+         fmt::join(kAlternatives, ", "));
+  }
   const auto mesh = task.options.mesh.value_or(std::vector<int>{task.cluster.devices()});
   if (name == "megatron") return megatron(task, meshes, mesh);
-  if (name != "data_parallel" && name != "zero3") {
-    fail(ErrorKind::invalid_argument, "plan",
-         "there is no alternative \"{}\"; known are data_parallel, zero3 and megatron", name);
-  }
   const std::vector<AxisUse> uses(mesh.size(), name == "zero3" ? AxisUse::zero : AxisUse::data);
   return laid_out_as(task, mesh_of(meshes, task, mesh), uses, name);
 }

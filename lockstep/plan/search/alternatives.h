@@ -7,8 +7,8 @@
 
 namespace lockstep::plan {
 
-/// options.compare and, where it is not among them, data_parallel first. On options.mesh, or on one axis of all devices
-/// (megatron: on the best mesh of up to two). Error(invalid_argument) for names that nobody knows.
+/// Of kAlternatives: options.compare and, where it is not among them, data_parallel first. On options.mesh, or on one
+/// axis of all devices (megatron: on the best mesh of up to two). Error(invalid_argument) for names that nobody knows.
 std::vector<Candidate> named_alternatives(const Task& task, Meshes& meshes);
 
 }  // namespace lockstep::plan
