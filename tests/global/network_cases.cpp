@@ -277,6 +277,12 @@ std::vector<OperatorCase> put_together() {
        {some({5, 3, 4}), fixed(torch::tensor({{1, 2}, {3, 0}, {2, 2}}))},
        [=](const Tensors& in) { return Tensors{torch::ctc_loss(in[0].log_softmax(2), in[1], lengths, label_lengths)}; },
        1e-4},
+      {"ctc_loss of targets one after the other, the longest on one rank",
+       {some({6, 3, 4}), fixed(torch::tensor({1, 2, 3, 2, 3}))},
+       [](const Tensors& in) {
+         return Tensors{torch::ctc_loss(in[0].log_softmax(2), in[1], {6, 5, 4}, {1, 3, 1}, 0, at::Reduction::None)};
+       },
+       1e-4},
   };
 }
 

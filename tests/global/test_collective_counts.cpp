@@ -89,6 +89,22 @@ TEST(GlobalCollectiveCounts, ADividedVocabularyIsNeverGathered) {
   });
 }
 
+TEST(GlobalCollectiveCounts, LossesOfDividedSequencesStayWhereTheyAre) {
+  test::run_ranks(2, for_counting(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    torch::manual_seed(1);
+    const auto scores = distribute(torch::randn({6, 5, 4}), mesh, {Shard(1)}).requires_grad_();
+    const auto targets = distribute(torch::randint(1, 4, {5, 2}, torch::kLong), mesh, {Shard(0)});
+    reset_traffic(mesh);
+    const auto losses =
+        torch::ctc_loss(scores.log_softmax(2), targets, {6, 6, 5, 6, 4}, {2, 1, 2, 2, 1}, 0, at::Reduction::None);
+    EXPECT_EQ(to_string(placements_of(losses)), "[Shard(0)]");
+    losses.sum().backward();
+    EXPECT_EQ(to_string(placements_of(scores.grad())), "[Shard(1)]");
+    expect_traffic(mesh, {}, "ctc_loss");
+  });
+}
+
 TEST(GlobalCollectiveCounts, DataParallelSendsGradientsOnly) {
   test::run_ranks(2, for_counting(), [](Rank& rank) {
     const Mesh mesh(rank.group());

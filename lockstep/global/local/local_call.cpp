@@ -106,6 +106,8 @@ LocalForm find_local_form(std::string_view op) {
       {"binary_cross_entropy", form_of_pointwise_loss},
       {"binary_cross_entropy_backward", form_of_pointwise_loss},
       {"binary_cross_entropy_with_logits", form_of_pointwise_loss},
+      {"_ctc_loss", form_of_sequence_loss},
+      {"_ctc_loss_backward", form_of_sequence_loss_backward},
       {"embedding", form_of_embedding},
   };
   const auto found = forms.find(op);

@@ -60,6 +60,8 @@ void form_of_softmax_backward(LocalCall& call);
 void form_of_class_loss(LocalCall& call);  ///< nll_loss: divided batch or classes
 void form_of_class_loss_backward(LocalCall& call);
 void form_of_pointwise_loss(LocalCall& call);  ///< and its backward: the mean of the logical count
-void form_of_embedding(LocalCall& call);       ///< a divided table
+void form_of_sequence_loss(LocalCall& call);   ///< ctc_loss: lengths and targets of this rank's part of the batch
+void form_of_sequence_loss_backward(LocalCall& call);
+void form_of_embedding(LocalCall& call);  ///< a divided table
 
 }  // namespace lockstep::global

@@ -110,6 +110,39 @@ std::vector<Signature> pointwise_loss_backward(const OpCall& call) {
   return signatures;
 }
 
+// --- Sequences: ctc_loss of log_probs [T, N, C] with targets [N, S], or [sum of lengths] one after the other. Lengths
+// are numbers; where they are tensors, the shapes of the results depend on what they hold.
+
+bool lengths_are_known(const OpCall& call) { return !call.integers("target_lengths").empty(); }
+
+std::vector<Sizes> sequence_loss_shapes(const OpCall& call) {
+  if (!lengths_are_known(call)) return {};
+  const auto& sizes = call.info("log_probs").sizes;
+  const auto lengths = call.integers("target_lengths");
+  const auto longest = *std::max_element(lengths.begin(), lengths.end());
+  return {{sizes[1]}, {sizes[1], sizes[0], 2 * longest + 1}};
+}
+
+Placement targets_of_part(const OpCall& call) { return call.info("targets").dim() == 2 ? Shard(0) : Replicate(); }
+
+std::vector<Signature> sequence_loss(const OpCall& call) {
+  if (!lengths_are_known(call)) return {};
+  return {placing(call, {{"log_probs", Shard(1)}, {"targets", targets_of_part(call)}}, {Shard(0), Shard(0)})};
+}
+
+std::vector<Sizes> sequence_loss_backward_shapes(const OpCall& call) { return {call.info("log_probs").sizes}; }
+
+std::vector<Signature> sequence_loss_backward(const OpCall& call) {
+  if (!lengths_are_known(call)) return {};
+  return {placing(call,
+                  {{"grad", Shard(0)},
+                   {"log_probs", Shard(1)},
+                   {"targets", targets_of_part(call)},
+                   {"neg_log_likelihood", Shard(0)},
+                   {"log_alpha", Shard(0)}},
+                  {Shard(1)})};
+}
+
 constexpr std::string_view kClasses = "batch, places, classes";
 constexpr std::string_view kPlaces = "any dimension (partial sum where the loss is reduced)";
 
@@ -143,6 +176,11 @@ constexpr std::array kRules = std::to_array<Rule>({
     of_places_backward("huber_loss_backward"),
     of_places_backward("soft_margin_loss_backward"),
     of_places_backward("binary_cross_entropy_backward"),
+    {.op = "_ctc_loss", .signatures = sequence_loss, .shapes = sequence_loss_shapes, .supports = "batch"},
+    {.op = "_ctc_loss_backward",
+     .signatures = sequence_loss_backward,
+     .shapes = sequence_loss_backward_shapes,
+     .supports = "batch"},
 });
 
 }  // namespace
