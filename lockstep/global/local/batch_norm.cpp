@@ -1,5 +1,6 @@
 // Batch norm of parts: each rank looks at what it has, and the statistics are those of the logical batch.
 #include <lockstep/global/local/across_ranks.h>
+#include <lockstep/global/local/batch_norm_gradient.h>
 #include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>
@@ -15,13 +16,6 @@ constexpr std::int64_t kChannels = 1;
 at::Tensor optional_tensor(const LocalCall& call, std::string_view name) {
   const auto& value = call.argument(name);
   return value.isTensor() ? value.toTensor() : at::Tensor();
-}
-
-/// [1, C, 1, ...]: one number for each channel beside `pictures`.
-at::Tensor beside(const at::Tensor& per_channel, const at::Tensor& pictures) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(pictures.dim()), 1);
-  sizes[kChannels] = pictures.size(kChannels);
-  return per_channel.view(sizes);
 }
 
 /// How one number for each channel lies beside the input: divided as its channels are.
@@ -123,21 +117,21 @@ void train_on_parts(LocalCall& call, const Axes& axes) {
   give_three(call, output, moments.mean, (variance + eps).rsqrt());
 }
 
-/// What libtorch's kernel makes of a part when statistics are given: the gradient as if they did not depend on the
-/// input, and for each channel the sums of gradient times normalized input and of the gradient.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients_beside_statistics(const at::Tensor& gradient,
-                                                                           const at::Tensor& input,
-                                                                           const at::Tensor& weight,
-                                                                           const at::Tensor& mean,
-                                                                           const at::Tensor& scale, bool of_input) {
-  if (input.numel() == 0) return {at::zeros_like(input), at::zeros_like(mean), at::zeros_like(mean)};
-  return at::native_batch_norm_backward(gradient, input, weight, mean, scale.square().reciprocal(), {}, {},
-                                        /*train=*/false, /*eps=*/0.0, {of_input, true, true});
+/// For each channel of a part the sums of gradient times normalized input and of the gradient: what libtorch's kernel
+/// calls the gradients of weight and bias where statistics are given.
+std::pair<at::Tensor, at::Tensor> sums_of_part(const at::Tensor& gradient, const at::Tensor& input,
+                                               const at::Tensor& weight, const at::Tensor& mean,
+                                               const at::Tensor& scale) {
+  if (input.numel() == 0) return {at::zeros_like(mean), at::zeros_like(mean)};
+  const auto found = at::native_batch_norm_backward(gradient, input, weight, mean, scale.square().reciprocal(), {}, {},
+                                                    /*train=*/false, /*eps=*/0.0, {false, true, true});
+  return {std::get<1>(found), std::get<2>(found)};
 }
 
 /// The gradient of a batch norm in training; sums over the batch are made by all ranks.
 void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto input = call.argument("input").toTensor();
+  const auto gradient = call.argument("grad_out").toTensor();
   const auto weight = optional_tensor(call, "weight");
   const auto mean = call.argument("save_mean").toTensor();
   const auto scale = call.argument("save_invstd").toTensor();
@@ -145,17 +139,19 @@ void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto& whole = call.plan.call.info("input");
   const auto values = static_cast<double>(whole.elements() / whole.sizes[kChannels]);
 
-  auto [input_gradient, with_input, alone] =
-      gradients_beside_statistics(call.argument("grad_out").toTensor(), input, weight, mean, scale, wanted[0] != 0);
+  const auto [with_input, alone] = sums_of_part(gradient, input, weight, mean, scale);
   auto sums = at::stack({with_input, alone});
   reduce_over(call, axes, sums);
 
+  at::Tensor of_input;
   if (wanted[0] != 0) {
-    const auto factor = (weight.defined() ? weight * scale : scale) / -values;
-    input_gradient.addcmul_(input - beside(mean, input), beside(factor * scale * sums[0], input))
-        .add_(beside(factor * sums[1], input));
+    of_input = gradient_of_input(gradient, input,
+                                 {.mean = mean,
+                                  .factor = weight.defined() ? weight * scale : scale,
+                                  .mean_gradient = sums[1] / values,
+                                  .slope = scale * sums[0] / values});
   }
-  give_three(call, input_gradient, wanted[1] != 0 ? sums[0].clone() : at::Tensor(),
+  give_three(call, of_input, wanted[1] != 0 ? sums[0].clone() : at::Tensor(),
              wanted[2] != 0 ? sums[1].clone() : at::Tensor());
 }
 
