@@ -44,6 +44,16 @@ bool begins_with_global(const Node& root, InputBuffer& inputs) {
   return false;
 }
 
+/// A backward may begin with an ordinary tensor (full(loss), to_local(y)) and come to global ones.
+bool leads_to_global(const GraphTask& task) {
+  return std::any_of(task.nodes_in_graph_.begin(), task.nodes_in_graph_.end(), [](const Node* node) {
+    for (std::uint32_t i = 0; i < node->num_inputs(); ++i) {
+      if (node->input_metadata(i).device().type() == kDeviceType) return true;
+    }
+    return false;
+  });
+}
+
 class OrderedEngine : public Engine {
  public:
   ~OrderedEngine() override { stop(); }
@@ -51,7 +61,7 @@ class OrderedEngine : public Engine {
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(const std::shared_ptr<GraphTask>& task,
                                                                  std::shared_ptr<Node> root,
                                                                  InputBuffer&& inputs) override {
-    if (!begins_with_global(*root, inputs)) {
+    if (!begins_with_global(*root, inputs) && !leads_to_global(*task)) {
       return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
     }
     initialize_device_threads_pool();
