@@ -51,6 +51,31 @@ std::vector<OpCase> in_place_cases() {
                      [](at::Tensor& x, const at::Tensor& y) {
                        x.index_add_(0, torch::arange(2, torch::TensorOptions(torch::kLong).device(x.device())), y);
                      }),
+      writes("add_ to fewer rows than ranks", any({2, 3}), any({2, 3}),
+             [](at::Tensor& x, const at::Tensor& y) { x.add_(y, 2); }),
+      writes("mul_ of one row", any({1, 3}), any({3}), [](at::Tensor& x, const at::Tensor& y) { x.mul_(y).relu_(); }),
+      writes("copy_ into fewer rows than ranks", any({2, 1}), any({1}),
+             [](at::Tensor& x, const at::Tensor& y) { x.copy_(y); }),
+      writes("add_ to nothing", any({0, 3}), any({3}), [](at::Tensor& x, const at::Tensor& y) { x.add_(y).mul_(2); }),
+      writes_plainly("addmm_ to fewer rows than ranks", any({2, 3}), any({3, 3}),
+                     [](at::Tensor& x, const at::Tensor& y) { x.addmm_(x.clone(), y, 0.5, 2); }),
+      writes_plainly(
+          "addcmul_ to fewer rows than ranks", any({2, 1}), any({2, 1}),
+          [](at::Tensor& x, const at::Tensor& y) { x.addcmul_(y, y, 0.5).lerp_(y, 0.25).sqrt_().nan_to_num_(); }),
+      writes_plainly("masked_fill_ of fewer rows than ranks", any({2, 3}), mask({2, 1}),
+                     [](at::Tensor& x, const at::Tensor& y) { x.masked_fill_(y, 0.25).clamp_(-0.25, 0.25); }),
+      writes_plainly("index_add_ to fewer rows than ranks", any({2, 3}), any({2, 3}),
+                     [](at::Tensor& x, const at::Tensor& y) {
+                       x.index_add_(0, torch::arange(2, torch::TensorOptions(torch::kLong).device(x.device())), y);
+                     }),
+      writes_plainly("index_put_ into fewer rows than ranks", any({2, 3}), any({3}),
+                     [](at::Tensor& x, const at::Tensor& y) {
+                       x.index_put_({torch::ones({1}, torch::TensorOptions(torch::kLong).device(x.device()))}, y);
+                     }),
+      writes_plainly("scatter_ into fewer rows than ranks", any({2, 3}), index({2, 3}, 3),
+                     [](at::Tensor& x, const at::Tensor& y) { x.scatter_(1, y, 0.5); }),
+      writes_plainly("tril_, cumsum_ of fewer rows than ranks", any({2, 3}), any({1}),
+                     [](at::Tensor& x, const at::Tensor&) { x.tril_().cumsum_(0); }),
       writes_plainly("t_", any({3, 3}), any({3}), [](at::Tensor& x, const at::Tensor& y) { x.t_().add_(y); }),
       writes_plainly("squeeze_ of two rows", any({2, 1, 3}), any({3}),
                      [](at::Tensor& x, const at::Tensor& y) { x.squeeze_().add_(y); }),
