@@ -1,4 +1,5 @@
 #include <lockstep/global/differentiable.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
@@ -16,26 +17,32 @@ using torch::autograd::variable_list;
 
 /// What backward must know; autograd keeps only what it knows, so it is a member of the node by way of a capsule.
 struct Way : torch::CustomClassHolder {
-  Way(Mesh on, Placements back_to, std::vector<std::int64_t> of_sizes)
-      : mesh(std::move(on)), back(std::move(back_to)), sizes(std::move(of_sizes)) {}
+  Way(Mesh on, Placements back_to, Whole of_whole)
+      : mesh(std::move(on)), back(std::move(back_to)), whole(std::move(of_whole)) {}
   Mesh mesh;
   Placements back;
-  std::vector<std::int64_t> sizes;
+  Whole whole;
 };
 
-void keep(AutogradContext* context, Mesh mesh, Placements back, std::vector<std::int64_t> sizes) {
+void keep(AutogradContext* context, Mesh mesh, Placements back, Whole whole) {
   context->saved_data["way"] =
-      c10::IValue::make_capsule(c10::make_intrusive<Way>(std::move(mesh), std::move(back), std::move(sizes)));
+      c10::IValue::make_capsule(c10::make_intrusive<Way>(std::move(mesh), std::move(back), std::move(whole)));
+}
+
+Whole as_whole(const at::Tensor& tensor) {
+  return {.sizes = tensor.sizes().vec(), .format = tensor.suggest_memory_format()};
 }
 
 const Way& kept(AutogradContext* context) { return static_cast<const Way&>(*context->saved_data["way"].toCapsule()); }
 
-at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& placements, c10::IntArrayRef sizes) {
-  return make_global({.mesh = mesh.state(), .sharding = mesh.state()->intern(placements), .local = local},
-                     {.sizes = sizes.vec(), .strides = row_major_strides(sizes), .dtype = local.scalar_type()});
+at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& placements, const Whole& whole) {
+  return make_global(
+      {.mesh = mesh.state(), .sharding = mesh.state()->intern(placements), .local = local},
+      {.sizes = whole.sizes, .strides = strides_in(whole.format, whole.sizes), .dtype = local.scalar_type()});
 }
 
 at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
+  current_part(tensor);
   const auto& state = state_of(tensor);
   const OperatorScope on_course(tensor, placements);
   return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements, placements);
@@ -44,9 +51,9 @@ at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
 /// A gradient that came as an ordinary tensor is this rank's part of a global one, and the other way round.
 struct ToGlobal : Function<ToGlobal> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& local, const Mesh& mesh,
-                            const Placements& placements, std::vector<std::int64_t> sizes) {
-    auto result = wrap(local.detach(), mesh, placements, sizes);
-    keep(context, mesh, placements_of_gradient(placements), std::move(sizes));
+                            const Placements& placements, Whole whole) {
+    auto result = wrap(local.detach(), mesh, placements, whole);
+    keep(context, mesh, placements_of_gradient(placements), std::move(whole));
     return result;
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -59,8 +66,8 @@ struct Distribute : Function<Distribute> {
                             const Placements& placements) {
     auto part = part_of_full(full.detach(), *mesh.state(), placements);
     if (part.is_alias_of(full)) part = part.clone();
-    keep(context, mesh, mesh.state()->replicated()->placements, full.sizes().vec());
-    return wrap(part, mesh, placements, full.sizes());
+    keep(context, mesh, mesh.state()->replicated()->placements, as_whole(full));
+    return wrap(part, mesh, placements, as_whole(full));
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     return {gradients[0].defined() ? lie(gradients[0], kept(context).back) : at::Tensor(), {}, {}};
@@ -72,12 +79,12 @@ struct Redistribute : Function<Redistribute> {
     const auto& state = state_of(tensor);
     auto part = lie(tensor, placements);
     if (part.is_same(state.local)) part = part.clone();
-    keep(context, Mesh(state.mesh), placements_of_gradient(state.sharding->placements), tensor.sizes().vec());
-    return wrap(part, Mesh(state.mesh), placements, tensor.sizes());
+    keep(context, Mesh(state.mesh), placements_of_gradient(state.sharding->placements), as_whole(tensor));
+    return wrap(part, Mesh(state.mesh), placements, as_whole(tensor));
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Way& way = kept(context);
-    return {gradients[0].defined() ? wrap(lie(gradients[0], way.back), way.mesh, way.back, way.sizes) : at::Tensor(),
+    return {gradients[0].defined() ? wrap(lie(gradients[0], way.back), way.mesh, way.back, way.whole) : at::Tensor(),
             {}};
   }
 };
@@ -85,12 +92,12 @@ struct Redistribute : Function<Redistribute> {
 struct ToLocal : Function<ToLocal> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, const Placements& gradient) {
     const auto& state = state_of(tensor);
-    keep(context, Mesh(state.mesh), gradient, tensor.sizes().vec());
-    return state.local.detach();
+    keep(context, Mesh(state.mesh), gradient, as_whole(tensor));
+    return current_part(tensor).detach();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Way& way = kept(context);
-    return {gradients[0].defined() ? wrap(gradients[0], way.mesh, way.back, way.sizes) : at::Tensor(), {}};
+    return {gradients[0].defined() ? wrap(gradients[0], way.mesh, way.back, way.whole) : at::Tensor(), {}};
   }
 };
 
@@ -105,8 +112,8 @@ Placements placements_of_gradient(const Placements& placements) {
 }
 
 at::Tensor differentiable_to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements,
-                                    std::vector<std::int64_t> sizes) {
-  return ToGlobal::apply(local, mesh, placements, std::move(sizes));
+                                    Whole whole) {
+  return ToGlobal::apply(local, mesh, placements, std::move(whole));
 }
 
 at::Tensor differentiable_distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements) {

@@ -4,6 +4,7 @@
 #include <lockstep/global/mesh.h>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/MemoryFormat.h>
 
 #include <vector>
 
@@ -12,8 +13,14 @@ namespace lockstep::global {
 /// How the gradient of a tensor lies that lies so: the same, but replicated instead of partial.
 Placements placements_of_gradient(const Placements& placements);
 
+/// What all ranks know of a tensor of which each has a part.
+struct Whole {
+  std::vector<std::int64_t> sizes;
+  c10::MemoryFormat format = c10::MemoryFormat::Contiguous;  ///< or channels last
+};
+
 at::Tensor differentiable_to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements,
-                                    std::vector<std::int64_t> sizes);
+                                    Whole whole);
 at::Tensor differentiable_distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements);
 at::Tensor differentiable_redistribute(const at::Tensor& tensor, const Placements& placements);
 at::Tensor differentiable_to_local(const at::Tensor& tensor, const Placements& gradient);

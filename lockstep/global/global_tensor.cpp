@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace lockstep {
@@ -58,15 +59,19 @@ std::int64_t logical_size(std::int64_t local, std::int64_t dim, const Mesh& mesh
   return size.item<std::int64_t>();
 }
 
-std::vector<std::int64_t> logical_sizes(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
+/// Channels are last in the whole where they are in all parts; which of the two an empty part is nobody can tell.
+global::Whole logical_whole(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
   auto sizes = local.sizes().vec();
   for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
     sizes[dim] = logical_size(sizes[dim], static_cast<std::int64_t>(dim), mesh, placements);
   }
-  auto wrong = at::tensor(
-      {global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate()) == local.sizes().vec() ? 0 : 1});
-  all_reduce(wrong, mesh.group(), ReduceOp::max);
-  if (wrong.item<int>() != 0) {
+  const auto format = local.suggest_memory_format();
+  const bool row_by_row = format == at::MemoryFormat::Contiguous;
+  const bool fits = global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate()) == local.sizes().vec();
+  auto found = at::tensor({fits ? 0 : 1, local.numel() > 0 && row_by_row ? 1 : 0, row_by_row ? 0 : 1});
+  all_reduce(found, mesh.group(), ReduceOp::max);
+  const auto* any = found.data_ptr<int>();
+  if (any[0] != 0) {
     fail(ErrorKind::mismatch, "to_global",
          "the parts do not make one tensor: together they are [{}], of which this rank's part would be [{}], not [{}]; "
          "the first "
@@ -75,7 +80,10 @@ std::vector<std::int64_t> logical_sizes(const at::Tensor& local, const Mesh& mes
          fmt::join(global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate()), ", "),
          fmt::join(local.sizes().vec(), ", "));
   }
-  return sizes;
+  constexpr std::array kFormats{at::MemoryFormat::ChannelsLast, at::MemoryFormat::ChannelsLast3d};
+  const bool channels_last = any[1] == 0 && any[2] != 0;
+  const auto last = kFormats[sizes.size() == 5 ? 1 : 0];
+  return {.sizes = std::move(sizes), .format = channels_last ? last : at::MemoryFormat::Contiguous};
 }
 
 }  // namespace
@@ -106,16 +114,18 @@ at::Tensor to_global(const at::Tensor& local, const Mesh& mesh, const Placements
   check_ordinary(local, "to_global");
   check_placements(placements, local.dim(), mesh, "to_global");
   const global::OperatorScope on_course("to_global", *mesh.state(), local, placements);
-  return global::differentiable_to_global(local, mesh, placements, logical_sizes(local, mesh, placements));
+  return global::differentiable_to_global(local, mesh, placements, logical_whole(local, mesh, placements));
 }
 
 at::Tensor distribute(const at::Tensor& full_tensor, const Mesh& mesh, const Placements& placements, Source source) {
   check_ordinary(full_tensor, "distribute");
   check_placements(placements, full_tensor.dim(), mesh, "distribute");
-  const global::OperatorScope on_course("distribute", *mesh.state(), full_tensor, placements);
+  const auto format = full_tensor.suggest_memory_format();
+  const auto* what = format == at::MemoryFormat::Contiguous ? "distribute" : "distribute, channels last,";
+  const global::OperatorScope on_course(what, *mesh.state(), full_tensor, placements);
   at::Tensor values = full_tensor;
   if (source == Source::rank0 && mesh.group().size() > 1) {
-    values = full_tensor.detach().clone(at::MemoryFormat::Contiguous);
+    values = full_tensor.detach().clone(format);
     broadcast(values, mesh.group(), 0);
   }
   return global::differentiable_distribute(values, mesh, placements)

@@ -115,6 +115,7 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, M
                               const Placements& to) {
   at::Tensor now = local;
   Placements placements = from;
+  const auto format = local.suggest_memory_format();
   for (const auto& step : transitions(from, to)) {
     if (mesh.sizes()[step.axis] > 1) {
       Placements others = placements;
@@ -124,11 +125,13 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, M
     }
     placements[step.axis] = step.to;
   }
-  return now;
+  // Pictures with their channels last stay so: kernels are slow where some are and some are not.
+  return now.is_same(local) || format == at::MemoryFormat::Contiguous ? now : now.contiguous(format);
 }
 
 at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements) {
-  return redistribute_local(full, full.sizes(), mesh, Placements(placements.size()), placements).contiguous();
+  return redistribute_local(full, full.sizes(), mesh, Placements(placements.size()), placements)
+      .contiguous(full.suggest_memory_format());
 }
 
 }  // namespace lockstep::global

@@ -12,7 +12,7 @@ namespace lockstep::global {
 at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, MeshState& mesh, const Placements& from,
                               const Placements& to);
 
-/// This rank's part, contiguous, of a value that it has whole.
+/// This rank's part, contiguous in the value's memory format, of a value that it has whole.
 at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements);
 
 }  // namespace lockstep::global

@@ -49,4 +49,10 @@ std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes) {
   return strides;
 }
 
+std::vector<std::int64_t> strides_in(c10::MemoryFormat format, c10::IntArrayRef sizes) {
+  if (format == c10::MemoryFormat::ChannelsLast && sizes.size() == 4) return c10::get_channels_last_strides_2d(sizes);
+  if (format == c10::MemoryFormat::ChannelsLast3d && sizes.size() == 5) return c10::get_channels_last_strides_3d(sizes);
+  return row_major_strides(sizes);
+}
+
 }  // namespace lockstep::global

@@ -5,6 +5,7 @@
 #include <lockstep/global/mesh_state.h>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/MemoryFormat.h>
 
 #include <limits>
 #include <memory>
@@ -15,6 +16,8 @@ namespace lockstep::global {
 inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 inline constexpr auto kDispatchKey = c10::DispatchKey::PrivateUse1;
 
+struct FetchedView;  // dispatch/fetched_view.h
+
 inline constexpr std::size_t kNotTraced = std::numeric_limits<std::size_t>::max();
 
 struct TensorState {
@@ -22,8 +25,8 @@ struct TensorState {
   const Sharding* sharding = nullptr;
   at::Tensor local;
   bool unwritten = false;  ///< made by empty(): an operator that fills it may choose how it lies
-  bool cut_off = false;    ///< a view that had to be computed from other ranks' parts: writing to it would be lost
-  std::size_t traced = kNotTraced;  ///< of a tensor without memory: which value of the trace it holds
+  std::shared_ptr<const FetchedView> fetched = {};  ///< of a view that shares no memory with what it is a view of
+  std::size_t traced = kNotTraced;                  ///< of a tensor without memory: which value of the trace it holds
 };
 
 /// What a new global tensor looks like from outside.
@@ -49,5 +52,8 @@ at::Tensor make_without_memory(TensorState state, const LogicalShape& shape);
 
 /// Contiguous strides for `sizes`.
 std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes);
+
+/// Strides for `sizes` in a memory format: channels last where `sizes` have channels, else contiguous ones.
+std::vector<std::int64_t> strides_in(c10::MemoryFormat format, c10::IntArrayRef sizes);
 
 }  // namespace lockstep::global

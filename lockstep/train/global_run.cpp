@@ -1,5 +1,4 @@
 #include <lockstep/base/error.h>
-#include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/train/clip_gradients.h>
@@ -42,10 +41,6 @@ GlobalRun::GlobalRun(const RunConfig& config, const models::Classifier& model, c
       options_(options),
       clip_norm_(config.train.clip_norm),
       gradient_scale_(config.parallel.gradients_mean ? 1.0 : group.size()) {
-  if (options_.channels_last) {
-    log_info("model.channels_last has no effect in parallel.mode semi_auto: parts are laid out row by row");
-    options_.channels_last = false;
-  }
   options_.place = [mesh = mesh_, placements = batch_placements(layout_)](const at::Tensor& tensor) {
     return to_global(tensor, mesh, placements);
   };

@@ -1,6 +1,7 @@
 // Global tensors as libtorch's: aliasing, autograd's bookkeeping, ways out, and what a wrong use says.
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/traffic_count.h>
 
 #include "base/expect_error.h"
 #include "placed.h"
@@ -11,6 +12,7 @@
 
 #include <functional>
 #include <sstream>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -122,6 +124,129 @@ TEST(GlobalTensors, AViewOfRowsElsewhereIsNotWrittenTo) {
     expect_words(message_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
     EXPECT_TRUE(torch::equal(full(x), numbers(6, 4)));
     EXPECT_TRUE(torch::equal(full(x.select(0, 1).clone().add_(1)), numbers(6, 4).select(0, 1).add(1)));
+  });
+}
+
+TEST(GlobalTensors, AViewOfRowsElsewhereSeesWritesToItsBase) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto views_of = [](const at::Tensor& x) {
+      const auto row = x.select(0, 1);
+      auto views = x.split(2, 0);
+      views.insert(views.end(), {row, row.view({2, 2}), row.view({2, 2}).t(), x.view({3, 8}), x.t().select(1, 4)});
+      return views;
+    };
+    auto expected = numbers(6, 4);
+    auto x = placed(expected, mesh, {Shard(0)});
+    const auto expected_views = views_of(expected);
+    const auto views = views_of(x);
+    const auto expect_same = [&](const char* after) {
+      for (std::size_t i = 0; i < views.size(); ++i) {
+        EXPECT_TRUE(torch::equal(full(views[i]), expected_views[i])) << after << ", view " << i;
+        EXPECT_EQ((views[i] * 2).sum().item<float>(), expected_views[i].sum().item<float>() * 2) << after << i;
+      }
+    };
+    expect_same("nothing");
+    for (auto* base : {&x, &expected}) base->add_(1);
+    expect_same("add_");
+    for (auto* base : {&x, &expected}) base->t().select(0, 2).mul_(3);  // through another view
+    expect_same("a view's mul_");
+    const torch::NoGradGuard no_grad;
+    for (auto* base : {&x, &expected}) torch::mul_out(*base, *base, *base);
+    expect_same("mul.out");
+    expect_words(message_of([&] { views[0].add_(1); }), {"add_", "view", "clone()"});
+  });
+}
+
+TEST(GlobalTensors, AViewOfRowsElsewhereIsFetchedAgainOnlyAfterAWrite) {
+  on_two([](Rank&, const Mesh& mesh) {
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    const auto row = x.select(0, 1);
+    const auto sent_for = [&](const std::function<void()>& action) {
+      reset_traffic(mesh);
+      action();
+      return traffic_of(mesh).calls();
+    };
+    EXPECT_EQ(sent_for([&] { row + 1; }), 0);
+    EXPECT_EQ(sent_for([&] { x.add_(1); }), 0);
+    EXPECT_EQ(sent_for([&] { row + 1; }), 1);
+    EXPECT_EQ(sent_for([&] { row + 1; }), 0);
+    auto other = x.clone();
+    EXPECT_EQ(sent_for([&] {
+                other.add_(1);
+                row + 1;
+              }),
+              0);
+  });
+}
+
+TEST(GlobalTensors, GradientsPassViewsOfRowsElsewhere) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto gradient_of = [](at::Tensor x, const at::Tensor& weight) {
+      x.requires_grad_();
+      auto y = x * 2;
+      const auto row = y.select(0, 1);
+      y.mul_(3);
+      ((row + y) * row * weight).sum().backward();
+      return x.grad();
+    };
+    const auto expected = gradient_of(numbers(6, 4), numbers(1, 4));
+    const auto got = gradient_of(placed(numbers(6, 4), mesh, {Shard(0)}), placed(numbers(1, 4), mesh, {Replicate()}));
+    EXPECT_TRUE(torch::equal(full(got), expected)) << full(got) << expected;
+  });
+}
+
+TEST(GlobalTensors, PicturesKeepTheirChannelsLast) {
+  on_two([](Rank& rank, const Mesh& mesh) {
+    const auto format = at::MemoryFormat::ChannelsLast;
+    const auto through_a_network = [](at::Tensor x, at::Tensor weight) {
+      x.requires_grad_();
+      weight.requires_grad_();
+      const auto y = torch::batch_norm(torch::conv2d(x, weight, {}, 1, 1), {}, {}, {}, {}, true, 0.1, 1e-5, false);
+      const auto z = torch::avg_pool2d(torch::relu(y), 2);
+      (z * z).sum().backward();
+      return std::vector<at::Tensor>{y.detach(), z.detach(), x.grad(), weight.grad()};
+    };
+    torch::manual_seed(1);
+    const auto pictures = torch::randn({5, 3, 4, 4}).contiguous(format);
+    const auto weight = torch::randn({4, 3, 3, 3}).contiguous(format);
+    const auto expected = through_a_network(pictures.clone(), weight.clone());
+    const auto part = rank.rank() == 0 ? pictures.narrow(0, 0, 3) : pictures.narrow(0, 3, 2);
+    const auto global_weight = distribute(weight, mesh, {Replicate()});
+    for (const auto& x : {distribute(pictures, mesh, {Shard(0)}), to_global(part.contiguous(format), mesh, {Shard(0)}),
+                          redistribute(distribute(pictures, mesh, {Shard(2)}), {Shard(0)})}) {
+      EXPECT_EQ(x.strides(), pictures.strides());
+      EXPECT_TRUE(to_local(x).is_contiguous(format));
+      const auto got = through_a_network(x.detach().clone(), global_weight.clone());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(full(got[i]), expected[i], 1e-4, 1e-5)) << i;
+        EXPECT_EQ(got[i].strides(), expected[i].strides()) << i;
+        EXPECT_TRUE(to_local(got[i]).is_contiguous(format)) << i;
+      }
+    }
+    // Parts that do not agree are taken as they are, row by row as a whole.
+    const auto mixed = to_global(rank.rank() == 0 ? part.contiguous(format) : part.contiguous(), mesh, {Shard(0)});
+    EXPECT_TRUE(mixed.is_contiguous());
+    EXPECT_TRUE(torch::equal(full(mixed), pictures));
+  });
+}
+
+TEST(GlobalTensors, ABackwardThatBeginsWithAnOrdinaryTensorStaysOnItsThread) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto thread = std::this_thread::get_id();
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)}).requires_grad_();
+    int called = 0;
+    const auto watched = [&](const at::Tensor& tensor) {
+      tensor.register_hook([&](const at::Tensor&) {
+        ++called;
+        EXPECT_EQ(std::this_thread::get_id(), thread);
+      });
+      return tensor;
+    };
+    const auto loss = full(watched(x * 2)).sum() + full(watched(x * 3)).sum() + to_local(watched(x.sum()));
+    ASSERT_FALSE(is_global(loss));
+    loss.backward();
+    EXPECT_EQ(called, 3);
+    EXPECT_TRUE(torch::equal(full(x.grad()), torch::full({6, 4}, 6.0)));
   });
 }
 

@@ -1,4 +1,5 @@
 #include <lockstep/global/dispatch/copies.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
@@ -11,6 +12,7 @@ namespace {
 
 at::Tensor whole_of(const at::Tensor& tensor) {
   auto& state = state_of(tensor);
+  current_part(tensor);
   const OperatorScope on_course(tensor, state.mesh->replicated()->placements);
   return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements,
                             state.mesh->replicated()->placements);

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/copies.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/inputs.h>
 #include <lockstep/global/dispatch/kernel.h>
 #include <lockstep/global/dispatch/key.h>
@@ -18,43 +19,17 @@
 namespace lockstep::global {
 namespace {
 
-void refuse_cut_off(const OpInfo& info, const TensorState& state) {
-  if (!state.cut_off) return;
-  fail(ErrorKind::unsupported, "global view",
-       "{} writes to a view whose numbers had to be fetched from other ranks, so that the tensor it is a view of would "
-       "not see it; "
-       "write to that tensor, or to a clone() of the view",
-       info.shown);
-}
-
 /// The local tensor that an in-place variant writes to: the part itself where it stays where it is, else a copy.
 at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& own, const at::Tensor& input,
                         MeshState& mesh) {
   const auto& state = state_of(own);
-  refuse_cut_off(info, state);
+  refuse_write_to_fetched(info, own);
   if (info.reshapes_self) return input.alias();
   const auto* result = plan.outputs.empty() ? state.sharding : plan.outputs[0].sharding;
   if (input.is_same(state.local) && result == state.sharding) return input;
   if (!plan.overwrites) return input.clone();
   return at::empty(local_sizes(own.sizes(), result->placements, mesh.sizes(), mesh.coordinate()),
                    state.local.options());
-}
-
-/// A view of a view that was cut off is, too. Neither may choose any more how it lies when it is first written to: the
-/// other would not see it.
-void note_view(const at::Tensor& view, TensorState& base) {
-  auto& state = state_of(view);
-  state.cut_off = base.cut_off || !state.local.is_alias_of(base.local);
-  state.unwritten = base.unwritten = false;
-}
-
-void mark_cut_off_views(const torch::jit::Stack& results, const std::vector<TensorArgument>& inputs) {
-  auto& base = state_of(inputs[0].tensor);
-  for (const auto& value : results) {
-    if (value.isTensor() && is_global(value.toTensor())) note_view(value.toTensor(), base);
-    if (!value.isTensorList()) continue;
-    for (const auto& view : value.toTensorVector()) note_view(view, base);
-  }
 }
 
 const at::Tensor* first_global(const torch::jit::Stack& arguments) {
@@ -68,8 +43,10 @@ const at::Tensor* first_global(const torch::jit::Stack& arguments) {
 void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
   c10::IValue own = stack[plan.tensor_positions.front()];
   auto& own_state = state_of(own.toTensor());
-  if (info.written_self) refuse_cut_off(info, own_state);
-  const auto mesh = own_state.mesh;
+  if (info.written_self) refuse_write_to_fetched(info, own.toTensor());
+  torch::jit::Stack called_with;
+  if (info.is_view) called_with = stack;
+  const auto& mesh = own_state.mesh;  // `own` keeps it alive
   work_with(mesh);
   const OperatorScope on_course(*mesh, plan);
   for (const std::size_t position : plan.tensor_positions) {
@@ -93,18 +70,12 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
                             .local = std::move(stack[0]).toTensor(),
                             .unwritten = info.makes_unwritten},
                            plan.outputs[0].shape);
-    if (info.is_view) note_view(stack[0].toTensor(), own_state);
   } else {
     torch::jit::Stack arguments(info.arguments);
     if (info.written_self) arguments[*info.written_self] = own;
     stack = global_results(info, plan, mesh, std::move(stack), arguments);
-    if (info.is_view) {
-      for (const auto& value : stack) {
-        if (!value.isTensorList()) continue;
-        for (const auto& view : value.toTensorVector()) note_view(view, own_state);
-      }
-    }
   }
+  if (info.is_view) note_views(op, called_with, called_with[plan.tensor_positions.front()].toTensor(), stack);
 }
 
 void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
@@ -129,7 +100,7 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   (plan->form ? plan->form : run_operator)(call);
 
   auto results = global_results(info, *plan, mesh, std::move(work), arguments);
-  if (info.is_view && !inputs.empty()) mark_cut_off_views(results, inputs);
+  if (info.is_view && !inputs.empty()) note_views(op, arguments, inputs[0].tensor, results);
   for (auto& result : results) stack.push_back(std::move(result));
 }
 
@@ -140,14 +111,19 @@ void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const OpInfo& info = op_info(op);
   Key key;
   if (stack->size() == info.arguments) {
-    write_key(info, *stack, key);
+    if (write_key(info, *stack, key)) {
+      bring_up_to_date(*stack);
+      write_key(info, *stack, key);
+    }
     const auto* tensor = info.may_cross ? nullptr : first_global(*stack);
     if (tensor) {
       const Plan* plan = state_of(*tensor).mesh->plans().find({key.data(), key.size()});
       if (plan && plan->direct) return run_direct(op, info, *plan, *stack);
     }
   } else {
-    write_key(info, torch::jit::last(*stack, info.arguments).vec(), key);
+    const auto arguments = torch::jit::last(*stack, info.arguments).vec();
+    bring_up_to_date(arguments);
+    write_key(info, arguments, key);
   }
   run_planned(op, info, {key.data(), key.size()}, *stack);
 }

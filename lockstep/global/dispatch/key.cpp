@@ -9,17 +9,19 @@ namespace {
 
 enum Tag : std::int64_t { kNone, kUndefined, kLocal, kGlobal, kList, kNumber, kFloat, kText, kFlag };
 
-void write_tensor(const at::Tensor& tensor, Key& key) {
+// Each returns whether there is a fetched view.
+
+bool write_tensor(const at::Tensor& tensor, Key& key) {
   if (!tensor.defined()) {
     key.push_back(kUndefined);
-    return;
+    return false;
   }
   if (!is_global(tensor)) {
     key.push_back(kLocal);
     key.push_back(static_cast<std::int64_t>(tensor.scalar_type()));
     key.push_back(tensor.unsafeGetTensorImpl()->is_wrapped_number() ? 1 : 0);
     key.push_back(tensor.dim());
-    return;
+    return false;
   }
   const auto& state = state_of(tensor);
   key.push_back(kGlobal + (state.unwritten ? 100 : 0));
@@ -30,21 +32,25 @@ void write_tensor(const at::Tensor& tensor, Key& key) {
   const auto strides = tensor.strides();
   key.append(sizes.begin(), sizes.end());
   key.append(strides.begin(), strides.end());
+  return state.fetched != nullptr;
 }
 
-void write_value(const c10::IValue& value, Key& key);
+bool write_value(const c10::IValue& value, Key& key);
 
-void write_list(const c10::IValue& value, Key& key) {
+bool write_list(const c10::IValue& value, Key& key) {
   const auto items = value.toListRef();
   key.push_back(kList);
   key.push_back(static_cast<std::int64_t>(items.size()));
-  for (const auto& each : items) write_value(each, key);
+  bool fetched = false;
+  for (const auto& each : items) fetched |= write_value(each, key);
+  return fetched;
 }
 
-void write_value(const c10::IValue& value, Key& key) {
+bool write_value(const c10::IValue& value, Key& key) {
   if (value.isTensor()) {
-    write_tensor(value.toTensor(), key);  // a reference: nothing is counted
-  } else if (value.isInt()) {
+    return write_tensor(value.toTensor(), key);  // a reference: nothing is counted
+  }
+  if (value.isInt()) {
     key.push_back(kNumber);
     key.push_back(value.toInt());
   } else if (value.isBool()) {
@@ -60,18 +66,21 @@ void write_value(const c10::IValue& value, Key& key) {
     key.push_back(kText);
     key.push_back(static_cast<std::int64_t>(std::hash<std::string>()(value.toStringRef())));
   } else if (value.isList()) {
-    write_list(value, key);
+    return write_list(value, key);
   } else {
     key.push_back(kNone);
   }
+  return false;
 }
 
 }  // namespace
 
-void write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
+bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
   key.clear();
   key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
-  for (const auto& value : arguments) write_value(value, key);
+  bool fetched = false;
+  for (const auto& value : arguments) fetched |= write_value(value, key);
+  return fetched;
 }
 
 }  // namespace lockstep::global

@@ -74,29 +74,38 @@ std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandl
   return shapes;
 }
 
-/// A result that has the first input's sizes lies in memory as that does (channels last stays so).
-std::vector<std::int64_t> likely_strides(const std::vector<std::int64_t>& sizes, const at::Tensor& first) {
-  const bool alike =
-      first.defined() && first.sizes() == c10::IntArrayRef(sizes) && first.is_non_overlapping_and_dense();
-  return alike ? first.strides().vec() : row_major_strides(sizes);
+/// A result that has the first input's sizes lies in memory as that does; others have their channels last where any
+/// input has.
+std::vector<std::int64_t> likely_strides(const std::vector<std::int64_t>& sizes,
+                                         const std::vector<at::Tensor>& inputs) {
+  const bool alike = !inputs.empty() && inputs.front().sizes() == c10::IntArrayRef(sizes) &&
+                     inputs.front().is_non_overlapping_and_dense();
+  if (alike) return inputs.front().strides().vec();
+  for (const auto& each : inputs) {
+    const auto format = each.suggest_memory_format();
+    if (format != c10::MemoryFormat::Contiguous) return strides_in(format, sizes);
+  }
+  return row_major_strides(sizes);
 }
 
-std::optional<std::vector<LogicalShape>> by_rule(const OpCall& call, const Rule* rule, const at::Tensor& first) {
+std::optional<std::vector<LogicalShape>> by_rule(const OpCall& call, const Rule* rule,
+                                                 const std::vector<at::Tensor>& inputs) {
   if (!rule || !rule->shapes) return std::nullopt;
-  const auto dtype = first.defined() ? first.scalar_type() : c10::ScalarType::Float;
+  const auto dtype = inputs.empty() ? c10::ScalarType::Float : inputs.front().scalar_type();
   std::vector<LogicalShape> shapes;
   for (auto& sizes : rule->shapes(call)) {
-    auto strides = likely_strides(sizes, first);
+    auto strides = likely_strides(sizes, inputs);
     shapes.push_back({.sizes = std::move(sizes), .strides = std::move(strides), .dtype = dtype});
   }
   return shapes;
 }
 
-at::Tensor first_of(const OpInfo& info, const torch::jit::Stack& arguments) {
-  for (const auto& each : input_tensors(info, arguments)) {
-    if (each.tensor.defined()) return each.tensor;
+std::vector<at::Tensor> given(const OpInfo& info, const torch::jit::Stack& arguments) {
+  std::vector<at::Tensor> tensors;
+  for (auto& each : input_tensors(info, arguments)) {
+    if (each.tensor.defined()) tensors.push_back(std::move(each.tensor));
   }
-  return {};
+  return tensors;
 }
 
 }  // namespace
@@ -119,7 +128,7 @@ std::optional<std::vector<LogicalShape>> result_shapes(const c10::OperatorHandle
                                                        const torch::jit::Stack& arguments, const OpCall& call,
                                                        const Rule* rule) {
   if (auto shapes = by_meta_kernel(op, info, arguments)) return shapes;
-  return by_rule(call, rule, first_of(info, arguments));
+  return by_rule(call, rule, given(info, arguments));
 }
 
 }  // namespace lockstep::global

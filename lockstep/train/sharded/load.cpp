@@ -65,7 +65,7 @@ void fill(ShardReader& reader, const std::string& name, const at::Tensor& tensor
     return reader.read(name, whole_box(sizes), values);
   }
   auto& state = global::state_of(tensor);
-  if (state.cut_off) {
+  if (state.fetched) {
     fail(ErrorKind::invalid_argument, "sharded checkpoint",
          "\"{}\" is a view whose numbers were fetched from other ranks; load into the tensor that it is a view of",
          name);
