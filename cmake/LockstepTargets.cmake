@@ -31,19 +31,22 @@ function(lockstep_use_torch target)
   # Not the property POSITION_INDEPENDENT_CODE: it means -fPIE for a program, and the header is built with -fPIC.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE lockstep_torch)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_precompile_headers(${target} REUSE_FROM lockstep_torch_pch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
 endfunction()
 
-# lockstep_room(NAME [TORCH] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
-# library `lockstep` collects. Without TORCH the room must not include libtorch; its tests then run under TSan.
+# lockstep_room(NAME [TORCH] [APART] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
+# library `lockstep` collects. Without TORCH the room must not include libtorch; its tests then run under TSan. APART: its
+# files use the same local names (each check has its kCheck), so a unity build leaves them apart.
 function(lockstep_room name)
-  cmake_parse_arguments(ROOM "TORCH" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ROOM "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
   add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})
   set_target_properties(lockstep_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(lockstep_${name} PRIVATE lockstep_flags PUBLIC fmt::fmt spdlog::spdlog Threads::Threads ${ROOM_LINK})
+  if(ROOM_APART)
+    set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   if(ROOM_TORCH)
     lockstep_use_torch(lockstep_${name})
   endif()

@@ -74,10 +74,10 @@ void mix(std::size_t& hash, const std::string& text) {
   hash ^= std::hash<std::string>()(text) + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
 }
 
-using Layers = std::map<std::string, std::map<int, Layer>>;
+using LayerTable = std::map<std::string, std::map<int, Layer>>;
 
-Layers find_layers(const Graph& graph, const Program& whole) {
-  Layers layers;
+LayerTable find_layers(const Graph& graph, const Program& whole) {
+  LayerTable layers;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const auto& value = graph.values[i];
     if (value.name.empty() || value.kind == ValueKind::input) continue;

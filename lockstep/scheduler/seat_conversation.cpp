@@ -1,6 +1,7 @@
 // A seat's thread: the connection to the scheduler, and what comes and goes over it.
 #include <lockstep/base/log.h>
 #include <lockstep/net/name_lookup.h>
+#include <lockstep/net/sleep.h>
 #include <lockstep/scheduler/back_off.h>
 #include <lockstep/scheduler/seat_state.h>
 #include <lockstep/scheduler/stack_of_thread.h>
@@ -10,9 +11,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <exception>
 
 namespace lockstep::scheduler {
@@ -23,12 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLastWords = std::chrono::seconds(5);
 constexpr int kHung = 1;  // exit code: a failure like others
-
-net::Awaitable<void> sleep(asio::steady_timer& timer, std::chrono::milliseconds time) {
-  boost::system::error_code woken;
-  timer.expires_after(time);
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-}
 
 }  // namespace
 
@@ -55,7 +48,7 @@ net::Awaitable<void> Seat::State::live() {
       changed_.notify_all();
       if (over_) co_return;
     }
-    co_await sleep(pause_, back_off.next());
+    co_await net::sleep(pause_, back_off.next());
   }
 }
 
@@ -98,7 +91,7 @@ net::Awaitable<void> Seat::State::keep_sending(std::shared_ptr<net::Channel> cha
     while (channel_ == channel) {
       FromWorker message = Beat{};
       if (outbox_.empty()) {
-        co_await sleep(wake_, std::min(options_.heartbeat, options_.silence / 4));
+        co_await net::sleep(wake_, std::min(options_.heartbeat, options_.silence / 4));
         if (channel_ != channel) co_return;
         const std::lock_guard lock(mutex_);
         message = last_step_;
@@ -218,7 +211,7 @@ void Seat::State::end_process(const std::string& reason) {
         asio::steady_timer pause(context_);
         const auto deadline = Clock::now() + kLastWords;
         // The scheduler closes the connection when it has heard it.
-        while (channel_ && Clock::now() < deadline) co_await sleep(pause, std::chrono::milliseconds(10));
+        while (channel_ && Clock::now() < deadline) co_await net::sleep(pause, std::chrono::milliseconds(10));
         stop_logging();
         ::_exit(kHung);
       },

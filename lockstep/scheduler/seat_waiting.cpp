@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kFirstWords = std::chrono::seconds(2);
 constexpr auto kWords = std::chrono::seconds(10);
-constexpr auto kFarewell = std::chrono::seconds(5);
+constexpr auto kLastReport = std::chrono::seconds(5);
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -131,7 +131,7 @@ void Seat::State::leave(Leave leave) {
 // The scheduler closes the connection when it has heard that this worker leaves.
 void Seat::State::wait_until_gone() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kFarewell, [&] { return over_ || !connected_; });
+  changed_.wait_for(lock, kLastReport, [&] { return over_ || !connected_; });
 }
 
 }  // namespace lockstep::scheduler

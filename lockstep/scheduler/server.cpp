@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/net/name_lookup.h>
+#include <lockstep/net/sleep.h>
 #include <lockstep/scheduler/desk.h>
 #include <lockstep/scheduler/server.h>
 #include <lockstep/scheduler/session.h>
@@ -37,12 +38,6 @@ net::ChannelLimits channel_limits(const ServerOptions& options) {
 std::string reason_of(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   return ours != nullptr ? ours->message() : error.what();
-}
-
-net::Awaitable<void> sleep(asio::steady_timer& timer, std::chrono::milliseconds time) {
-  ErrorCode woken;
-  timer.expires_after(time);
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
 }
 
 }  // namespace
@@ -124,7 +119,7 @@ net::Awaitable<void> Server::State::accept() {
       co_return;
     } else {
       log_warning("a connection could not be accepted: {}", error.message());
-      co_await sleep(pause, kTick);  // out of descriptors: it is still there
+      co_await net::sleep(pause, kTick);  // out of descriptors: it is still there
     }
   }
 }
@@ -217,14 +212,14 @@ void Server::State::close_late(Time now) {
 net::Awaitable<void> Server::State::watch() {
   asio::steady_timer timer(context_);
   while (!ending_) {
-    co_await sleep(timer, kTick);
+    co_await net::sleep(timer, kTick);
     const auto now = Clock::now();
     close_late(now);
     ending_ = desk_.tick(now);
   }
   acceptor_.close();
   const auto deadline = Clock::now() + kFarewell;
-  while (!sessions_.empty() && Clock::now() < deadline) co_await sleep(timer, kTick);
+  while (!sessions_.empty() && Clock::now() < deadline) co_await net::sleep(timer, kTick);
   context_.stop();
 }
 

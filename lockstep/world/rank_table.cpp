@@ -203,6 +203,14 @@ ConfigNode parse_json(std::string text, const std::string& file) {
 
 }  // namespace
 
+std::vector<std::string> RankTable::servers() const {
+  std::vector<std::string> servers;
+  for (const auto& one : devices) {
+    if (std::find(servers.begin(), servers.end(), one.server) == servers.end()) servers.push_back(one.server);
+  }
+  return servers;
+}
+
 std::vector<RankTableDevice> RankTable::of_server(std::string_view server) const {
   std::vector<RankTableDevice> found;
   std::copy_if(devices.begin(), devices.end(), std::back_inserter(found),

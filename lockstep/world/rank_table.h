@@ -28,6 +28,8 @@ struct RankTable {
   std::string file;                      ///< as messages name it
   std::vector<RankTableDevice> devices;  ///< by rank
 
+  /// In the order of their first ranks.
+  std::vector<std::string> servers() const;
   /// Those of one server, by rank.
   std::vector<RankTableDevice> of_server(std::string_view server) const;
 };

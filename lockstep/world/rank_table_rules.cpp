@@ -16,15 +16,6 @@ template <typename... Args>
   throw Error(ErrorKind::config, "rank_table", fmt::format(format, std::forward<Args>(args)...), position);
 }
 
-// Servers in the order of their first ranks.
-std::vector<std::string> servers_of(const RankTable& table) {
-  std::vector<std::string> servers;
-  for (const auto& one : table.devices) {
-    if (std::find(servers.begin(), servers.end(), one.server) == servers.end()) servers.push_back(one.server);
-  }
-  return servers;
-}
-
 std::vector<int> ids_of(const std::vector<RankTableDevice>& devices) {
   std::vector<int> ids;
   std::transform(devices.begin(), devices.end(), std::back_inserter(ids), [](const auto& one) { return one.device; });
@@ -57,7 +48,7 @@ void check_only_server(const std::string& server, const std::vector<RankTableDev
 }  // namespace
 
 void check_device_groups(const RankTable& table) {
-  const auto servers = servers_of(table);
+  const auto servers = table.servers();
   if (servers.size() == 1) {
     check_only_server(servers.front(), table.devices);
     return;

@@ -72,14 +72,6 @@ std::string print(const std::vector<std::vector<RankTableDevice>>& servers) {
   return root.dump(4) + "\n";
 }
 
-std::vector<std::string> servers_of(const RankTable& table) {
-  std::vector<std::string> servers;
-  for (const auto& one : table.devices) {
-    if (std::find(servers.begin(), servers.end(), one.server) == servers.end()) servers.push_back(one.server);
-  }
-  return servers;
-}
-
 }  // namespace
 
 DeviceAddresses parse_device_addresses(std::string_view text) {
@@ -131,7 +123,7 @@ RankTableFile merge_rank_tables(const std::vector<RankTable>& tables) {
   std::vector<std::vector<RankTableDevice>> servers;
   std::map<std::string, std::string> files;  // of each server
   for (const auto& table : tables) {
-    for (const auto& server : servers_of(table)) {
+    for (const auto& server : table.servers()) {
       if (const auto [first, added] = files.emplace(server, table.file); !added) {
         throw Error(ErrorKind::config, "rank_table",
                     fmt::format("server \"{}\" stands in {} too; give each server's table once", server, first->second),

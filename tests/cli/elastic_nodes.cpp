@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kLimit(60);
+constexpr std::chrono::seconds kElasticLimit(60);
 
 Words command_of(Words flags, const Words& program) {
   // Both streams in the order of writing, through the shell: a child has one pipe for each.
@@ -90,7 +90,7 @@ bool Agent::read_some(milliseconds limit) {
 
 bool Agent::says(const std::string& words, int times) {
   while (count(said_, words) < times) {
-    if (!read_some(kLimit)) return false;
+    if (!read_some(kElasticLimit)) return false;
   }
   return true;
 }
@@ -98,7 +98,7 @@ bool Agent::says(const std::string& words, int times) {
 void Agent::kill(int signal) { ::kill(child_.pid(), signal); }
 
 ExitStatus Agent::wait() {
-  const auto deadline = Clock::now() + kLimit;
+  const auto deadline = Clock::now() + kElasticLimit;
   while (Clock::now() < deadline && read_some(std::chrono::ceil<milliseconds>(deadline - Clock::now()))) {
   }
   if (const auto status = child_.wait_for(std::chrono::seconds(1))) return *status;

@@ -11,7 +11,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr std::chrono::seconds kLimit(60);
+constexpr std::chrono::seconds kProgramLimit(60);
 
 constexpr const char* kConfig = R"(system:
   work_dir: {0}/out
@@ -59,7 +59,7 @@ Captured run_program(Words arguments, const Environment& more) {
   ChildOptions child;
   child.arguments = std::move(arguments);
   child.environment = environment_with(more);
-  return run_and_capture(child, kLimit);
+  return run_and_capture(child, kProgramLimit);
 }
 
 Captured lockstep(Words arguments, const Environment& more) {

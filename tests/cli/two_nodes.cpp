@@ -10,7 +10,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr auto kLimit = std::chrono::seconds(120);
+constexpr auto kNodesLimit = std::chrono::seconds(120);
 
 std::string name_of(int host) { return fmt::format("ls{}{}", ::getpid(), host == 0 ? 'a' : 'b'); }
 
@@ -51,7 +51,7 @@ Captured run_in(const std::filesystem::path& folder, Words words, const Environm
   child.environment = environment_of_scripts();
   for (const auto& [name, value] : more) child.environment->insert_or_assign(name, value);
   child.working_directory = folder;
-  return run_and_capture(child, kLimit);
+  return run_and_capture(child, kNodesLimit);
 }
 
 std::array<Captured, 2> on_two_nodes(const std::filesystem::path& folder, const Words& words,

@@ -16,7 +16,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr std::chrono::seconds kLimit(60);
+constexpr std::chrono::seconds kSlurmLimit(60);
 
 // The plugins that need no cgroups, no systemd and no rights. cgroup/v1 is loaded whatever is asked for, and does
 // nothing.
@@ -132,11 +132,11 @@ void SlurmCluster::configure() {
 }
 
 void SlurmCluster::wait_until_ready() {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kSlurmLimit;
   const std::string ready = fmt::format("idle {}\n", nodes_);
   while (run({"sinfo", "--noheader", "--format=%T %D"}).out != ready) {
     if (daemons_->poll() || std::chrono::steady_clock::now() > deadline) {
-      fail(ErrorKind::timeout, "test", "Slurm's nodes do not get ready within {} s\n{}", kLimit.count(), logs());
+      fail(ErrorKind::timeout, "test", "Slurm's nodes do not get ready within {} s\n{}", kSlurmLimit.count(), logs());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -162,7 +162,7 @@ Captured SlurmCluster::run(Words arguments, const Environment& more) const {
   ChildOptions child;
   child.arguments = std::move(arguments);
   child.environment = environment(more);
-  return run_and_capture(child, kLimit);
+  return run_and_capture(child, kSlurmLimit);
 }
 
 Captured SlurmCluster::srun(Words arguments, const Environment& more) const {

@@ -70,7 +70,7 @@ Roll restarted(const Roll& roll, Time now) {
   return next;
 }
 
-struct Case {
+struct MembershipCase {
   const char* what;
   Roll roll;
   Applicant who;
@@ -136,7 +136,7 @@ Roll heard(Roll roll, const std::string& id, Time when) {
 const Time kSoon = kStart + seconds(5);
 const Time kLate = kStart + seconds(30);
 
-std::vector<Case> cases() {
+std::vector<MembershipCase> cases() {
   const Applicant again = applicant("w0", 9, "another life");
   return {
       {"the first", new_roll(2), applicant("w0", 1), kStart, Verdict::welcome, "a place is free"},
@@ -188,7 +188,7 @@ std::vector<Case> cases() {
 }
 
 TEST(Membership, Admission) {
-  for (const Case& one : cases()) {
+  for (const MembershipCase& one : cases()) {
     SCOPED_TRACE(one.what);
     const Admission admission = admit(one.roll, one.who, one.when);
     EXPECT_EQ(static_cast<int>(admission.verdict), static_cast<int>(one.verdict)) << admission.reason;

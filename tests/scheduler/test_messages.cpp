@@ -57,13 +57,13 @@ TEST(Messages, UnknownFieldsAreForLaterVersions) {
   EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": 7, "step_us": 9, "own_us": 4})"), FromWorker(Beat{7, 9, 4}));
 }
 
-struct Bad {
+struct BadMessage {
   const char* text;
   const char* words;
 };
 
 TEST(Messages, WhatIsWrongIsSaid) {
-  const std::vector<Bad> cases = {
+  const std::vector<BadMessage> cases = {
       {"", "it is no JSON"},
       {"[1, 2]", "it is no JSON object"},
       {"\"beat\"", "it is no JSON object"},

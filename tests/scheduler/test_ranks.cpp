@@ -29,14 +29,14 @@ Member member(const std::string& id, bool named, const std::string& machine, std
   return one;
 }
 
-struct Case {
+struct RankCase {
   const char* what;
   std::vector<Member> members;
   std::vector<int> ranks;
 };
 
 TEST(Ranks, FollowTheNames) {
-  const std::vector<Case> cases = {
+  const std::vector<RankCase> cases = {
       {"whoever came first", {member("w1", true, "a"), member("w0", true, "b")}, {1, 0}},
       {"integers pin the rank", {member("2", true, "a"), member("0", true, "a"), member("1", true, "a")}, {2, 0, 1}},
       {"random ids: machine by machine",

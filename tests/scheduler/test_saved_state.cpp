@@ -56,7 +56,7 @@ TEST(SavedState, ReadsBackWhatWasWritten) {
   EXPECT_EQ(print_state(roll), text);
 }
 
-struct Bad {
+struct BadState {
   const char* what;
   std::string text;
   const char* words;
@@ -70,7 +70,7 @@ std::string changed(const char* pointer, const json& value) {
 
 TEST(SavedState, WhatCannotBeUsedIsSaid) {
   const std::string whole = print_state(some_roll());
-  const std::vector<Bad> cases = {
+  const std::vector<BadState> cases = {
       {"empty", "", "no state of a scheduler"},
       {"cut off", whole.substr(0, whole.size() / 2), "no state of a scheduler"},
       {"another version", changed("/format", 2), "another version"},

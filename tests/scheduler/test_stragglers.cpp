@@ -18,7 +18,7 @@ std::vector<std::optional<StepTime>> workers_of(double step_ms, const std::vecto
   return workers;
 }
 
-struct Case {
+struct StepTimesCase {
   const char* what;
   double step_ms;
   std::vector<double> own_ms;
@@ -26,7 +26,7 @@ struct Case {
 };
 
 TEST(Stragglers, AreThoseForWhomTheOthersWait) {
-  const std::vector<Case> cases = {
+  const std::vector<StepTimesCase> cases = {
       {"nobody", 0, {}, {}},
       {"one worker has nobody to compare with", 60, {57}, {false}},
       {"one of two", 60, {57, 6}, {true, false}},

@@ -17,7 +17,7 @@
 namespace lockstep::test {
 namespace {
 
-constexpr std::chrono::seconds kLimit(60);
+constexpr std::chrono::seconds kEtcdLimit(60);
 
 std::string read_log(const std::filesystem::path& path) {
   std::ifstream in(path);
@@ -60,7 +60,7 @@ std::string EtcdServer::endpoints() const {
 void EtcdServer::kill(int member) {
   auto& process = members_.at(static_cast<std::size_t>(member)).process;
   process->signal_group(SIGKILL);
-  process->wait_for(kLimit);
+  process->wait_for(kEtcdLimit);
   process.reset();
 }
 
@@ -105,7 +105,7 @@ void EtcdServer::start(int member) {
 }
 
 void EtcdServer::wait_until_ready(int member) {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kEtcdLimit;
   Member& waited = members_.at(static_cast<std::size_t>(member));
   const auto lines = [&] { return read_log(log_of(member)); };
   const auto ready = [&] {

@@ -74,7 +74,7 @@ class Job {
   std::deque<Membership> agents_;
 };
 
-Policy policy(int least, int most, int restarts = 0) {
+Policy policy_of(int least, int most, int restarts = 0) {
   Policy policy;
   policy.min_nodes = least;
   policy.max_nodes = most;
@@ -85,7 +85,7 @@ Policy policy(int least, int most, int restarts = 0) {
 }
 
 TEST(Membership, TwoAgentsAgreeOnARound) {
-  Job job(policy(2, 2));
+  Job job(policy_of(2, 2));
   auto& first = job.arrive(2);
   job.pass(500ms);
   EXPECT_EQ(first.state().phase, Phase::gathering);
@@ -101,7 +101,7 @@ TEST(Membership, TwoAgentsAgreeOnARound) {
 }
 
 TEST(Membership, AnotherCoordinatorTakesOver) {
-  Job job(policy(1, 3));
+  Job job(policy_of(1, 3));
   auto& first = job.arrive();
   auto& second = job.arrive();
   auto& third = job.arrive();
@@ -128,7 +128,7 @@ TEST(Membership, AnotherCoordinatorTakesOver) {
 }
 
 TEST(Membership, NobodyIsLostForTheSilenceOfTheStore) {
-  Job job(policy(1, 3));
+  Job job(policy_of(1, 3));
   auto& first = job.arrive();
   auto& second = job.arrive();
   auto& third = job.arrive();
@@ -147,7 +147,7 @@ TEST(Membership, NobodyIsLostForTheSilenceOfTheStore) {
 }
 
 TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {
-  Job job(policy(1, 2));
+  Job job(policy_of(1, 2));
   auto& first = job.arrive();
   auto& second = job.arrive();
   job.pass(500ms);
@@ -159,7 +159,7 @@ TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {
 }
 
 TEST(Membership, TheFirstToComeMayDieBeforeItBegins) {
-  Job job(policy(1, 1));
+  Job job(policy_of(1, 1));
   const auto& ghost = job.arrive();
   const auto& second = job.arrive();
   job.pass(4s, &ghost);
@@ -180,7 +180,7 @@ NodeEnds ends_of(const std::string& host, int rank, ExitStatus status, int asked
 }
 
 TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
-  Job job(policy(2, 2, 1));
+  Job job(policy_of(2, 2, 1));
   auto& first = job.arrive();
   auto& second = job.arrive();
   job.pass(500ms);
@@ -214,7 +214,7 @@ TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
 
 TEST(Membership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
   const auto cost = [](int nodes) {
-    Job job(policy(nodes, nodes));
+    Job job(policy_of(nodes, nodes));
     std::vector<Membership*> agents;
     for (int i = 0; i < nodes; ++i) agents.push_back(&job.arrive());
     job.pass(400ms);
@@ -229,7 +229,7 @@ TEST(Membership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
 }
 
 TEST(Membership, SaysWhenTheStoreHoldsSomethingElse) {
-  Job job(policy(1, 1));
+  Job job(policy_of(1, 1));
   auto& agent = job.arrive();
   job.store().set(agent.keys().state(), "{\"phase\": 5}");
   try {
