@@ -1,18 +1,27 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/bucket_memory.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace lockstep::global {
 
 at::Tensor BucketMemory::take(const BucketKind& kind, std::int64_t elements) {
-  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Piece& each) {
-    return each.kind == kind && each.memory.numel() == elements;
-  });
-  if (found == kept_.end()) return allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype));
-  auto memory = std::move(found->memory);
-  kept_.erase(found);
+  auto piece = smallest_of(used_, kind, elements);
+  if (!piece.defined()) piece = smallest_of(kept_, kind, elements);
+  if (!piece.defined()) piece = allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype));
+  return piece;
+}
+
+/// The smallest that is large enough, taken out; undefined where there is none.
+at::Tensor BucketMemory::smallest_of(std::vector<Piece>& pieces, const BucketKind& kind, std::int64_t elements) {
+  auto best = pieces.end();
+  for (auto each = pieces.begin(); each != pieces.end(); ++each) {
+    if (each->kind != kind || each->memory.numel() < elements) continue;
+    if (best == pieces.end() || each->memory.numel() < best->memory.numel()) best = each;
+  }
+  if (best == pieces.end()) return {};
+  auto memory = std::move(best->memory);
+  pieces.erase(best);
   return memory;
 }
 

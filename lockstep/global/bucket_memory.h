@@ -16,8 +16,8 @@ namespace lockstep::global {
 /// all of them find a piece or none does.
 class BucketMemory {
  public:
-  /// As many elements for a bucket of this kind; their numbers are anything. A collective of the kind's group where
-  /// none were kept.
+  /// At least so many elements for a bucket of this kind; their numbers are anything. A collective of the kind's group
+  /// where there are none that were given back.
   at::Tensor take(const BucketKind& kind, std::int64_t elements);
   /// What is not needed any more by its bucket.
   void give_back(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory);
@@ -31,8 +31,10 @@ class BucketMemory {
     std::shared_ptr<MeshState> mesh;  ///< that of the kind, so that none takes its address
     at::Tensor memory;
   };
+  static at::Tensor smallest_of(std::vector<Piece>& pieces, const BucketKind& kind, std::int64_t elements);
+
   std::vector<Piece> kept_;
-  std::vector<Piece> used_;  ///< by this backward
+  std::vector<Piece> used_;  ///< by this backward, and free again
 };
 
 }  // namespace lockstep::global

@@ -60,7 +60,8 @@ void GradientBucket::add(PendingGradient gradient) {
 void GradientBucket::start(BucketMemory& memory) {
   const auto& first = gradients_.front();
   const OperatorScope on_course("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
-  memory_ = memory.take(kind_, elements_);
+  piece_ = memory.take(kind_, elements_);
+  memory_ = piece_.narrow(0, 0, elements_);
   auto& traffic = kind_.mesh->traffic();
   (kind_.scatter ? traffic.reduce_scatter : traffic.all_reduce).count(memory_.nbytes());
   kind_.scatter ? start_reduce_scatter() : start_all_reduce();
@@ -122,7 +123,8 @@ std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory) {
     }
     state.sharding = kind_.mesh->intern(placements);
   }
-  memory.give_back(kind_, state_of(gradients_.front().gradient).mesh, std::exchange(memory_, {}));
+  memory.give_back(kind_, state_of(gradients_.front().gradient).mesh, std::exchange(piece_, {}));
+  memory_.reset();
   result_.reset();
   elements_ = 0;
   return std::exchange(gradients_, {});

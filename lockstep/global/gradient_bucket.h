@@ -51,6 +51,7 @@ class GradientBucket {
   BucketKind kind_;
   std::vector<PendingGradient> gradients_;
   std::int64_t elements_ = 0;
+  at::Tensor piece_;   ///< of which what is sent is the first part
   at::Tensor memory_;  ///< what is sent
   at::Tensor result_;  ///< what comes back: the same memory, or this rank's part
   Work work_;

@@ -17,6 +17,9 @@ namespace lockstep {
 namespace global {
 namespace {
 
+/// Buckets take memory, and the first of so many is most likely reduced.
+constexpr std::size_t kMostUnderWay = 4;
+
 /// One set of parameters. Hooks on them own it and it must not own them, so that all goes with the parameters.
 class Reduction : public std::enable_shared_from_this<Reduction> {
  public:
@@ -101,6 +104,13 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     under_way_.push_back(std::move(*bucket));
     collecting_.erase(bucket);
     under_way_.back().start(memory_);
+    if (under_way_.size() > kMostUnderWay) finish_first();
+  }
+
+  void finish_first() {
+    auto finished = under_way_.front().finish(memory_);
+    under_way_.pop_front();
+    for (auto& each : finished) put(std::move(each));
   }
 
   /// One rank has the whole, whatever it is called.
@@ -128,9 +138,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
-      auto finished = under_way_.front().finish(memory_);
-      under_way_.pop_front();
-      for (auto& each : finished) put(std::move(each));
+      finish_first();
     }
     memory_.end_backward();
     running_ = false;
