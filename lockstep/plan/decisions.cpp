@@ -74,11 +74,16 @@ Seconds Decisions::redistribution(const TensorInfo& info, const Placements& from
   for (const auto& step : global::transitions(from, to)) {
     Placements next = now;
     next[step.axis] = step.to;
-    if (!step.from.is_replicate() && mesh_sizes_[step.axis] > 1) {
-      const auto kind = collective_of(step);
-      const auto bytes = bytes_of_part(info, kind == Collective::all_gather ? next : now, mesh_sizes_);
-      total += model_.collective(kind, step.axis, bytes);
-      traffic.add(kind, bytes);
+    if (mesh_sizes_[step.axis] > 1) {
+      const auto before = bytes_of_part(info, now, mesh_sizes_);
+      const auto after = bytes_of_part(info, next, mesh_sizes_);
+      total += model_.compute(copying_of_step(step, before, after));
+      if (!step.from.is_replicate()) {
+        const auto kind = collective_of(step);
+        const auto bytes = kind == Collective::all_gather ? after : before;
+        total += model_.collective(kind, step.axis, bytes);
+        traffic.add(kind, bytes);
+      }
     }
     now = std::move(next);
   }

@@ -56,7 +56,7 @@ class Decisions {
   /// is a tensor of its own. The reference lasts as long as this.
   const Decision& decide(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
 
-  /// The cost of bringing a tensor from one placement to another.
+  /// The cost of bringing a tensor from one placement to another: what is sent, and what is copied for it.
   Seconds redistribution(const TensorInfo& info, const Placements& from, const Placements& to, Traffic& traffic) const;
 
  private:

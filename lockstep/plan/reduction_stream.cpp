@@ -68,7 +68,8 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   const auto spent = pieces * decisions_.model().collective(kind, axis, bucket.bytes / pieces);
   traffic_.add(kind, bucket.bytes / pieces, pieces);
   total_ += spent;
-  largest_ = std::max(largest_, bucket.bytes / pieces * std::min(pieces, 4.0));
+  all_ += bucket.bytes;
+  largest_ = std::max(largest_, bucket.bytes / pieces);
   const double beside = decisions_.model().overlap;
   copying_back_ += copying(bucket, key, /*out=*/true);
   const auto copying_in = copying(bucket, key, /*out=*/false);

@@ -3,6 +3,7 @@
 
 #include <lockstep/plan/simulate.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ class ReductionStream {
   /// What copying into buckets and out of them has moved `now`, apart from the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  Bytes memory() const { return largest_; }
+  /// Of those that are under way at once; it is kept from step to step.
+  Bytes memory() const { return std::min(all_, 4 * largest_); }
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
 
@@ -55,6 +57,7 @@ class ReductionStream {
   Seconds copying_back_{};  ///< out of the buckets under way
   Seconds copied_{};
   Seconds total_{};
+  Bytes all_{};
   Bytes largest_{};
   Traffic traffic_;
   std::map<Key, Bucket> collecting_;

@@ -15,7 +15,7 @@ struct Memory {
   Bytes gradients{};
   Bytes optimizer_state{};
   Bytes activations{};    ///< at the peak, with copies for redistribution
-  Bytes communication{};  ///< buckets of gradients under way
+  Bytes communication{};  ///< buckets of gradients
 
   Bytes total() const { return parameters + gradients + optimizer_state + activations + communication; }
 };

@@ -117,6 +117,22 @@ Work loading_of(Bytes part) {
 
 Work copying_of(Bytes gradient) { return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * gradient}; }
 
+Work copying_of_step(const global::Step& step, Bytes before, Bytes after) {
+  const auto in_front = [](const Placement& placement) { return placement.is_shard() && placement.dim == 0; };
+  Bytes copied{};
+  if (step.from.is_shard() && step.to.is_replicate()) {  // all_gather
+    if (!in_front(step.from)) copied = before + after;
+  } else if (step.from.is_shard()) {  // all_to_all
+    copied = after;
+    if (!in_front(step.to)) copied += before;
+  } else if (step.from.is_partial() && step.to.is_shard()) {  // reduce_scatter
+    if (!in_front(step.to)) copied = before + after;
+  } else {  // a sum of its own, the part that is cut out, zeros
+    copied = after;
+  }
+  return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * copied};
+}
+
 std::vector<InnerCollective> inner_collectives(const OpCall& call, std::span<const Placements> inputs,
                                                std::span<const int> mesh_sizes) {
   std::vector<InnerCollective> found;

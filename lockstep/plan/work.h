@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/transitions.h>
 #include <lockstep/plan/cost_model.h>
 
 #include <span>
@@ -27,6 +28,10 @@ Work loading_of(Bytes part);
 
 /// Copying a gradient of that many bytes into a bucket before a reduction, or out of it afterwards.
 Work copying_of(Bytes gradient);
+
+/// What a step of redistribute() copies beside what it sends, `before` and `after` being the bytes of a rank's part:
+/// collectives want the dimension that they divide in front, and results of their own.
+Work copying_of_step(const global::Step& step, Bytes before, Bytes after);
 
 /// A collective that an operator makes by itself where its input is divided: a batch norm's statistics, the sum of a
 /// softmax along a divided dimension.

@@ -86,5 +86,26 @@ TEST(CostModel, TransitionsCostTheirCollectives) {
   EXPECT_EQ(cost({Shard(0), Shard(0)}, {Replicate(), Replicate()}, traffic), 256 + 512) << "the inner axis first";
 }
 
+// Bytes read and written by redistribute(), as its steps are written.
+TEST(CostModel, TransitionsCostTheirCopies) {
+  const plan::Program nothing;
+  const plan::CostModel touching{.compute = [](const plan::Work& work) { return plan::Seconds{work.touched.value}; },
+                                 .collective = [](Collective, std::size_t, Bytes) { return plan::Seconds{}; }};
+  plan::Decisions decisions(nothing, {4}, touching);
+  const global::TensorInfo info{.sizes = {8, 16}};  // 512 bytes, parts of 128
+  plan::Traffic traffic;
+  const auto cost = [&](Placement from, Placement to) {
+    return decisions.redistribution(info, {from}, {to}, traffic).value;
+  };
+  EXPECT_EQ(cost(Replicate(), Shard(0)), 2 * 128) << "the part is cut out";
+  EXPECT_EQ(cost(Shard(0), Replicate()), 0) << "an all_gather writes where the result is wanted";
+  EXPECT_EQ(cost(Shard(1), Replicate()), 2 * (128 + 512)) << "the dimension is brought to the front and back";
+  EXPECT_EQ(cost(Partial(), Replicate()), 2 * 512);
+  EXPECT_EQ(cost(Partial(), Shard(0)), 0);
+  EXPECT_EQ(cost(Partial(), Shard(1)), 2 * (512 + 128));
+  EXPECT_EQ(cost(Shard(1), Shard(0)), 2 * 128);
+  EXPECT_EQ(cost(Shard(0), Shard(1)), 2 * (128 + 128));
+}
+
 }  // namespace
 }  // namespace lockstep

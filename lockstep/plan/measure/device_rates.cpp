@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace lockstep::plan {
 namespace {
@@ -52,19 +53,27 @@ double convolution_rate(const Group& group, int rounds) {
   return operations / seconds;
 }
 
-/// Operators that write over their input, as optimizers do, and such that make their result, as activations do, whose
-/// memory is new.
+/// As in a step: many tensors of a layer's size, each looked at by a few operators before its turn is over, so that the
+/// first finds it in memory and the next in a cache. Some write over their input, as optimizers do, and some make their
+/// result, as activations do.
 double memory_rate(const Group& group, int rounds) {
-  constexpr std::int64_t kElements = 8 << 20;
-  auto a = torch::ones({kElements});
-  const auto b = torch::ones({kElements});
+  constexpr std::int64_t kElements = 512 << 10;
+  constexpr std::size_t kTensors = 24;  // with their partners far more than a cache holds
+  std::vector<at::Tensor> a;
+  std::vector<at::Tensor> b;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    a.push_back(torch::ones({kElements}));
+    b.push_back(torch::ones({kElements}));
+  }
   const double seconds = seconds_together(group, rounds, [&] {
-    a.add_(b);
-    a.relu();
-    a.mul(b);
+    for (std::size_t i = 0; i < kTensors; ++i) {
+      a[i].add_(b[i]);
+      a[i].relu();
+      a[i].mul(b[i]);
+    }
   });
   constexpr double kTouched = 3 + 2 + 3;
-  return kTouched * sizeof(float) * kElements / seconds;
+  return kTouched * sizeof(float) * kElements * kTensors / seconds;
 }
 
 /// Of this host, in bytes; 0 where it does not say.
