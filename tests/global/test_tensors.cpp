@@ -1,5 +1,6 @@
 // Global tensors as libtorch's: aliasing, autograd's bookkeeping, ways out, and what a wrong use says.
 #include <lockstep/base/error.h>
+#include <lockstep/global/dispatch/plan_cache.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/traffic_count.h>
 
@@ -247,6 +248,28 @@ TEST(GlobalTensors, ABackwardThatBeginsWithAnOrdinaryTensorStaysOnItsThread) {
     loss.backward();
     EXPECT_EQ(called, 3);
     EXPECT_TRUE(torch::equal(full(x.grad()), torch::full({6, 4}, 6.0)));
+  });
+}
+
+TEST(GlobalTensors, OtherLengthsOfSequencesNeedNoOtherPlan) {
+  on_two([](Rank&, const Mesh& mesh) {
+    torch::manual_seed(1);
+    const auto scores = torch::randn({6, 4, 5}).log_softmax(2);
+    const auto targets = torch::tensor({{1, 2, 3}, {3, 2, 1}, {2, 1, 2}, {4, 1, 4}});
+    const auto global_scores = placed(scores, mesh, {Shard(1)});
+    const auto global_targets = placed(targets, mesh, {Shard(0)});
+    std::size_t plans = 0;
+    for (const std::vector<std::int64_t>& lengths :
+         {std::vector<std::int64_t>{1, 1, 3, 2}, {3, 1, 2, 1}, {2, 3, 1, 3}}) {
+      const std::vector<std::int64_t> steps{6, 6 - lengths[0] / 2, 6, 5};
+      const auto got = torch::ctc_loss(global_scores, global_targets, steps, lengths, 0, at::Reduction::None);
+      const auto expected = torch::ctc_loss(scores, targets, steps, lengths, 0, at::Reduction::None);
+      EXPECT_TRUE(torch::allclose(full(got), expected)) << full(got) << expected;
+      if (plans != 0) {
+        EXPECT_EQ(mesh.state()->plans().size(), plans);
+      }
+      plans = mesh.state()->plans().size();
+    }
   });
 }
 

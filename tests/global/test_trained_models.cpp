@@ -40,6 +40,22 @@ TrainedModel resnet_model() {
           .targets = torch::randint(10, {5}, torch::kLong)};
 }
 
+/// The same with pictures and weights in that memory format.
+TrainedModel resnet_model_with_channels_last() {
+  constexpr auto kFormat = at::MemoryFormat::ChannelsLast;
+  TrainedModel model = resnet_model();
+  model.name += ", channels last";
+  model.make = [make = model.make] {
+    auto module = make();
+    for (auto& each : module->parameters()) {
+      if (each.dim() == 4) each.set_data(each.data().contiguous(kFormat));
+    }
+    return module;
+  };
+  model.inputs = model.inputs.contiguous(kFormat);
+  return model;
+}
+
 TrainedModel gpt_model(bool tied) {
   torch::manual_seed(7);
   const models::GptShape shape{
@@ -133,6 +149,9 @@ void expect_all_plans(const TrainedModel& model, const Patterns& by_tensor) {
 
 TEST(GlobalTrainedModels, Mlp) { expect_all_plans(mlp_model(), kMlpByTensor); }
 TEST(GlobalTrainedModels, ResNet20) { expect_all_plans(resnet_model(), kResNetByTensor); }
+TEST(GlobalTrainedModels, ResNet20ChannelsLast) {
+  expect_all_plans(resnet_model_with_channels_last(), kResNetByTensor);
+}
 TEST(GlobalTrainedModels, Gpt) { expect_all_plans(gpt_model(true), kGptByTensor); }
 TEST(GlobalTrainedModels, GptWithItsOwnHead) { expect_all_plans(gpt_model(false), kGptByTensor); }
 TEST(GlobalTrainedModels, LstmClassifier) { expect_all_plans(lstm_model(), kLstmByTensor); }

@@ -1,6 +1,7 @@
 #include <lockstep/global/dispatch/key.h>
 #include <lockstep/global/tensor_state.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -73,13 +74,26 @@ bool write_value(const c10::IValue& value, Key& key) {
   return false;
 }
 
+void write_lengths(const std::vector<std::int64_t>& lengths, Key& key) {
+  key.push_back(kList);
+  key.push_back(static_cast<std::int64_t>(lengths.size()));
+  key.push_back(lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()));
+}
+
 }  // namespace
 
 bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
   key.clear();
   key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
   bool fetched = false;
-  for (const auto& value : arguments) fetched |= write_value(value, key);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool lengths = std::find(info.lengths.begin(), info.lengths.end(), i) != info.lengths.end();
+    if (lengths && arguments[i].isIntList()) {
+      write_lengths(arguments[i].toIntVector(), key);
+    } else {
+      fetched |= write_value(arguments[i], key);
+    }
+  }
   return fetched;
 }
 

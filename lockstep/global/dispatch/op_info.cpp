@@ -26,6 +26,7 @@ OpInfo read(const c10::FunctionSchema& schema) {
   info.arguments = arguments.size();
   info.is_out.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name().ends_with("_lengths")) info.lengths.push_back(i);
     if (!writes(arguments[i].alias_info())) continue;
     if (arguments[i].kwarg_only() || i > 0) {
       info.is_out[i] = true;

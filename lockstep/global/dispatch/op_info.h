@@ -23,6 +23,7 @@ struct OpInfo {
   bool has_out = false;                                       ///< some argument is result memory
   bool may_cross = false;  ///< copy_, _to_copy: may be between a global and an ordinary tensor
   std::size_t arguments = 0;
+  std::vector<std::size_t> lengths;  ///< arguments that are lengths of sequences, new ones in every batch
 
   /// The variant that returns new tensors instead of writing into `out` ones: what is called instead, because
   /// libtorch 1.13 returns dangling references when an operator with several `out` tensors is called with its arguments

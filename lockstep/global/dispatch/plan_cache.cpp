@@ -24,4 +24,9 @@ const Plan* PlanCache::keep(KeyView key, Plan plan) {
   return place.get();
 }
 
+std::size_t PlanCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return plans_.size();
+}
+
 }  // namespace lockstep::global

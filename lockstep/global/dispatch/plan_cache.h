@@ -20,6 +20,7 @@ class PlanCache {
  public:
   const Plan* find(KeyView key) const;
   const Plan* keep(KeyView key, Plan plan);
+  std::size_t size() const;
 
  private:
   struct Hash {
