@@ -14,7 +14,8 @@ namespace lockstep::global {
 using Key = c10::SmallVector<std::int64_t, 96>;
 
 /// Writes the key of the call whose arguments are these. The values of floating-point numbers and scalars are left out:
-/// nothing depends on them. Of lengths of sequences there are their number and the longest, which shapes depend on. Returns whether some tensor is a fetched view, which may be out of date.
+/// nothing depends on them. Of lengths of sequences there are their number and the longest, which shapes depend on.
+/// Returns whether some tensor is a fetched view, which may be out of date.
 bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key);
 
 }  // namespace lockstep::global
