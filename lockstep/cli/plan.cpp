@@ -7,8 +7,8 @@
 #include <lockstep/cli/override_keys.h>
 #include <lockstep/cli/plan_gpt.h>
 #include <lockstep/plan/explain.h>
+#include <lockstep/plan/report/shown.h>
 #include <lockstep/plan/search.h>
-#include <lockstep/plan/shown.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/planned_step.h>
 

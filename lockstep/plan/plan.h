@@ -3,7 +3,7 @@
 
 #include <lockstep/global/module_plan.h>
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/simulate.h>
+#include <lockstep/plan/cost/simulate.h>
 
 #include <filesystem>
 #include <optional>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <lockstep/plan/cluster.h>
-#include <lockstep/plan/exact.h>
 #include <lockstep/plan/graph.h>
 #include <lockstep/plan/plan.h>
-#include <lockstep/plan/space.h>
+#include <lockstep/plan/search/exact.h>
+#include <lockstep/plan/search/space.h>
 
 #include <array>
 #include <optional>

@@ -1,6 +1,6 @@
 #include <lockstep/global/transitions.h>
-#include <lockstep/plan/cost_model.h>
-#include <lockstep/plan/decisions.h>
+#include <lockstep/plan/cost/cost_model.h>
+#include <lockstep/plan/cost/decisions.h>
 
 #include "example_graphs.h"
 

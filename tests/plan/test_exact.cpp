@@ -1,7 +1,7 @@
 // The exact search against trying everything.
-#include <lockstep/plan/elimination.h>
-#include <lockstep/plan/exact.h>
-#include <lockstep/plan/repeats.h>
+#include <lockstep/plan/search/elimination.h>
+#include <lockstep/plan/search/exact.h>
+#include <lockstep/plan/search/repeats.h>
 
 #include "example_graphs.h"
 

@@ -1,6 +1,6 @@
-#include <lockstep/plan/repeats.h>
-#include <lockstep/plan/simulate.h>
-#include <lockstep/plan/space.h>
+#include <lockstep/plan/cost/simulate.h>
+#include <lockstep/plan/search/repeats.h>
+#include <lockstep/plan/search/space.h>
 
 #include "example_graphs.h"
 

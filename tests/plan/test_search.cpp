@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
-#include <lockstep/plan/patterns.h>
 #include <lockstep/plan/search.h>
+#include <lockstep/plan/search/patterns.h>
 
 #include "example_graphs.h"
 

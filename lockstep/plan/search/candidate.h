@@ -1,10 +1,10 @@
 // A layout that may become the plan, and the mesh it is on. Pure.
 #pragma once
 
-#include <lockstep/plan/improve.h>
-#include <lockstep/plan/patterns.h>
-#include <lockstep/plan/repeats.h>
 #include <lockstep/plan/search.h>
+#include <lockstep/plan/search/improve.h>
+#include <lockstep/plan/search/patterns.h>
+#include <lockstep/plan/search/repeats.h>
 
 #include <deque>
 #include <optional>

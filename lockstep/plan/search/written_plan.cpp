@@ -1,6 +1,6 @@
-#include <lockstep/plan/module_rows.h>
+#include <lockstep/plan/cost/work.h>
+#include <lockstep/plan/report/module_rows.h>
 #include <lockstep/plan/search/written_plan.h>
-#include <lockstep/plan/work.h>
 
 #include <algorithm>
 #include <array>

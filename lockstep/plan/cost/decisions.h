@@ -1,0 +1,77 @@
+// What execution decides for an operator whose inputs lie in some way, and what that costs; asked once, then
+// remembered.
+#pragma once
+
+#include <lockstep/plan/cost/cost_model.h>
+#include <lockstep/plan/cost/program.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::plan {
+
+/// Placements by number, so that they are cheap to compare; those of one mesh.
+using PlacedAs = std::uint16_t;
+inline constexpr PlacedAs kReplicated = 0;
+inline constexpr PlacedAs kNotWanted = 0xffff;
+
+struct Traffic {
+  std::array<double, kCollectives> count{};
+  std::array<Bytes, kCollectives> bytes{};  ///< that each rank has in the collectives of that kind
+
+  void add(Collective kind, Bytes of, double times = 1);
+  void add(const Traffic& other, double times = 1);
+};
+
+struct Decision {
+  std::vector<PlacedAs> inputs;   ///< how the values lie afterwards that were read
+  std::vector<PlacedAs> outputs;  ///< how results lie
+  Seconds compute{};
+  Seconds communication{};   ///< by the operator itself
+  Seconds redistribution{};  ///< of its inputs, and of results into what they are written to
+  Traffic traffic;
+  Bytes copies{};  ///< memory for redistributed inputs
+  std::vector<Bytes> output_bytes;
+
+  Seconds total() const { return compute + communication + redistribution; }
+};
+
+/// For one mesh and one cost model. Not thread-safe.
+class Decisions {
+ public:
+  Decisions(const Program& program, std::vector<int> mesh_sizes, CostModel model);
+
+  PlacedAs number(const Placements& placements);
+  const Placements& placements(PlacedAs number) const { return known_[number]; }
+  std::span<const int> mesh_sizes() const { return mesh_sizes_; }
+  const CostModel& model() const { return model_; }
+  std::size_t made() const { return decisions_.size(); }
+
+  /// As choose() decides it, which is what runs. `wanted[i]`: how what output i is written to lies, kNotWanted where it
+  /// is a tensor of its own. The reference lasts as long as this.
+  const Decision& decide(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
+
+  /// The cost of bringing a tensor from one placement to another: what is sent, and what is copied for it.
+  Seconds redistribution(const TensorInfo& info, const Placements& from, const Placements& to, Traffic& traffic) const;
+
+ private:
+  std::span<const std::vector<global::Signature>* const> candidates(std::uint32_t op);
+  Decision make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
+
+  const Program& program_;
+  std::vector<int> mesh_sizes_;
+  CostModel model_;
+  std::deque<Placements> known_;
+  std::unordered_map<std::string, PlacedAs> numbers_;
+  std::unordered_map<std::u16string, Decision> decisions_;
+  std::u16string key_;
+  std::vector<std::vector<const std::vector<global::Signature>*>> candidates_;  ///< by operator and axis
+  std::deque<std::vector<global::Signature>> signatures_;
+};
+
+}  // namespace lockstep::plan

@@ -1,0 +1,68 @@
+// The reductions of gradients, one after the other beside the backward phase. Pure.
+#pragma once
+
+#include <lockstep/plan/cost/simulate.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace lockstep::plan {
+
+class ReductionStream {
+ public:
+  ReductionStream(Decisions& decisions, const BucketSizes& sizes) : decisions_(decisions), sizes_(sizes) {}
+
+  /// A gradient lies as `from` at `now` and is to lie as `to`; `times` of them come. What cannot be done beside the
+  /// backward phase moves `now`.
+  void add(const TensorInfo& info, PlacedAs from, PlacedAs to, double times, std::size_t module, Seconds& now);
+  /// Reduces all that is left; the step goes on when `now` is reached.
+  void finish(Seconds& now);
+
+  Seconds total() const { return total_; }
+  /// What copying into buckets and out of them has moved `now`, apart from the reductions.
+  Seconds copied() const { return copied_; }
+  const Traffic& traffic() const { return traffic_; }
+  /// Of those that are under way at once; it is kept from step to step.
+  Bytes memory() const { return std::min(all_, 4 * largest_); }
+  /// Time and bytes by module.
+  const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
+
+ private:
+  struct Pending {
+    TensorInfo info;
+    Placements now;
+    Placements goal;
+    double times = 1;
+    std::size_t module = 0;
+    Bytes bytes{};  ///< of all of them
+  };
+  struct Bucket {
+    Bytes bytes{};
+    std::vector<Pending> gradients;
+  };
+  using Key = std::pair<std::size_t, Collective>;  ///< axis and kind
+
+  void put(Pending gradient, Seconds& now);
+  void start(const Key& key, Bucket bucket, Seconds& now);
+  /// Into a bucket or out of it, one gradient after the other.
+  Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
+  void copy_back(Seconds& now);
+
+  Decisions& decisions_;
+  BucketSizes sizes_;
+  bool first_ = true;
+  Seconds free_at_{};
+  Seconds copying_back_{};  ///< out of the buckets under way
+  Seconds copied_{};
+  Seconds total_{};
+  Bytes all_{};
+  Bytes largest_{};
+  Traffic traffic_;
+  std::map<Key, Bucket> collecting_;
+  std::vector<Pending> again_;  ///< partial on a further axis: their turn comes at the end
+  std::map<std::size_t, std::pair<Seconds, Bytes>> by_module_;
+};
+
+}  // namespace lockstep::plan

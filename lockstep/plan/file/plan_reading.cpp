@@ -1,0 +1,157 @@
+// Plans as readable JSON: reading.
+#include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
+#include <lockstep/plan/file/plan_format.h>
+#include <lockstep/plan/plan.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Memory read_memory(const Json& json) {
+  return {.parameters = {json.at("parameters").get<double>()},
+          .gradients = {json.at("gradients").get<double>()},
+          .optimizer_state = {json.at("optimizer_state").get<double>()},
+          .activations = {json.at("activations").get<double>()},
+          .communication = {json.at("communication").get<double>()}};
+}
+
+Traffic read_traffic(const Json& json) {
+  Traffic traffic;
+  for (std::size_t kind = 0; kind < kCollectives; ++kind) {
+    const auto found = json.find(std::string(name(static_cast<Collective>(kind))));
+    if (found == json.end()) continue;
+    traffic.count[kind] = found->at("count").get<double>();
+    traffic.bytes[kind] = {found->at("bytes").get<double>()};
+  }
+  return traffic;
+}
+
+Prediction read_prediction(const Json& json) {
+  const auto& time = json.at("time");
+  const auto seconds = [&](const char* key) { return Seconds{time.at(key).get<double>()}; };
+  return {.cost = {json.at("cost_s").get<double>()},
+          .compute = seconds("compute_s"),
+          .communication = seconds("communication_s"),
+          .redistribution = seconds("redistribution_s"),
+          .reduction = seconds("gradient_reduction_s"),
+          .exposed = seconds("gradient_reduction_waited_for_s"),
+          .memory = read_memory(json.at("memory")),
+          .traffic = read_traffic(json.at("collectives")),
+          .modules = {}};
+}
+
+ModuleRow read_module(const Json& json) {
+  ModuleRow row{.module = json.at("module").get<std::string>(),
+                .parameters = {},
+                .compute = {json.at("compute_s").get<double>()},
+                .communication = {json.at("communication_s").get<double>()},
+                .moved = {json.at("bytes").get<double>()},
+                .runner_up = {},
+                .runner_up_cost = {}};
+  for (const auto& [name, placements] : json.at("parameters").items()) {
+    row.parameters.emplace_back(name, parse_placements(placements.get<std::string>()));
+  }
+  if (json.contains("runner_up")) {
+    row.runner_up = json.at("runner_up").get<std::string>();
+    row.runner_up_cost = Seconds{json.at("runner_up_cost_s").get<double>()};
+  }
+  return row;
+}
+
+Plan plan_of(const Json& json) {
+  Plan plan;
+  plan.mesh_sizes = json.at("mesh").get<std::vector<int>>();
+  plan.mesh_names = json.at("mesh_names").get<std::vector<std::string>>();
+  plan.inputs = parse_placements(json.at("inputs").get<std::string>());
+  for (const auto& [pattern, placements] : json.at("parameters").items()) {
+    plan.parameters.emplace_back(pattern, parse_placements(placements.get<std::string>()));
+  }
+  plan.cluster = json.at("cluster").get<std::string>();
+  plan.devices = json.at("devices").get<int>();
+  plan.device_memory = {json.at("device_memory_bytes").get<double>()};
+  plan.prediction = read_prediction(json);
+  plan.lower_bound = {json.at("lower_bound_s").get<double>()};
+  plan.bound_is_work_alone = json.value("lower_bound_is_work_alone", false);
+  plan.optimal = json.at("optimal").get<bool>();
+  plan.search_time = {json.at("search_s").get<double>()};
+  plan.trace_time = {json.at("trace_s").get<double>()};
+  for (const auto& each : json.at("alternatives")) {
+    plan.alternatives.push_back({.name = each.at("name").get<std::string>(),
+                                 .mesh_sizes = each.at("mesh").get<std::vector<int>>(),
+                                 .cost = {each.at("cost_s").get<double>()},
+                                 .memory = {each.at("memory_bytes").get<double>()},
+                                 .fits = each.at("fits").get<bool>()});
+  }
+  for (const auto& each : json.at("modules")) plan.modules.push_back(read_module(each));
+  for (const auto& [name, sizes] : json.at("model").items()) {
+    plan.known.push_back({.name = name, .sizes = sizes.get<std::vector<std::int64_t>>()});
+  }
+  return plan;
+}
+
+void check(const Plan& plan, const std::string& file) {
+  const auto wrong = [&](const std::string& what) { throw Error(ErrorKind::config, "plan", what, {.file = file}); };
+  const auto axes = plan.mesh_sizes.size();
+  int ranks = 1;
+  for (const int size : plan.mesh_sizes) {
+    if (size < 1 || size > kMostDevices) wrong(fmt::format("an axis of the mesh has {} ranks", size));
+    ranks *= size;
+    if (ranks > kMostDevices) wrong(fmt::format("the mesh has more than {} ranks", kMostDevices));
+  }
+  if (axes == 0 || ranks != plan.devices || plan.mesh_names.size() != axes || plan.inputs.size() != axes) {
+    wrong(
+        fmt::format("mesh, mesh_names and inputs have one entry for each axis, and the sizes multiply to devices ({})",
+                    plan.devices));
+  }
+  for (const auto& [pattern, placements] : plan.parameters) {
+    if (placements.size() != axes) {
+      wrong(fmt::format("\"{}\" has {} placements, the mesh {} axes", pattern, placements.size(), axes));
+    }
+  }
+}
+
+}  // namespace
+
+Plan read_plan(std::string_view json, const std::string& file) {
+  try {
+    const auto parsed = Json::parse(json);
+    if (parsed.at("format").get<int>() != kPlanFormat) {
+      throw Error(ErrorKind::config, "plan",
+                  fmt::format("format {} is not {}, which this version reads; plan again", parsed.at("format").dump(),
+                              kPlanFormat),
+                  {.file = file});
+    }
+    auto plan = plan_of(parsed);
+    check(plan, file);
+    const auto hash = parsed.at("plan_hash").get<std::string>();
+    if (!hash.empty() && hash != plan_hash(plan)) {
+      throw Error(
+          ErrorKind::config, "plan",
+          "plan_hash is not that of mesh, inputs and parameters: the plan was changed by hand or is damaged; to "
+          "keep the changes, set plan_hash to \"\"",
+          {.file = file});
+    }
+    return plan;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorKind::config, "plan",
+                fmt::format("this is no plan as `lockstep plan --json` writes it: {}", error.what()), {.file = file});
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::config) throw;
+    throw Error(ErrorKind::config, "plan", error.message(), {.file = file});
+  }
+}
+
+Plan load_plan(const std::filesystem::path& path) {
+  const auto text = read_file(path);
+  if (!text) {
+    fail(ErrorKind::io, "plan", "cannot read {}; give a file that `lockstep plan --json` wrote", path.string());
+  }
+  return read_plan(*text, path.string());
+}
+
+}  // namespace lockstep::plan

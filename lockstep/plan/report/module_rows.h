@@ -1,0 +1,24 @@
+// Per module: how it lies, what that costs, and the next best way. Pure.
+#pragma once
+
+#include <lockstep/plan/plan.h>
+#include <lockstep/plan/search/repeats.h>
+#include <lockstep/plan/search/space.h>
+
+#include <vector>
+
+namespace lockstep::plan {
+
+struct DecidedPlan {
+  const Program& whole;
+  const Folded& folded;
+  const Space& space;
+  Decisions& decisions;                  ///< of the folded program
+  const Assignment& assignment;          ///< of the folded program
+  const std::vector<ModuleCost>& costs;  ///< of the whole program's modules
+};
+
+/// One row for each module with parameters; the last, with an empty name, for all that has none.
+std::vector<ModuleRow> module_rows(const DecidedPlan& decided);
+
+}  // namespace lockstep::plan

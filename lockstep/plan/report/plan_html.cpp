@@ -1,0 +1,175 @@
+// A plan as one page that needs nothing else.
+#include <lockstep/plan/explain.h>
+#include <lockstep/plan/report/shown.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::plan {
+namespace {
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+constexpr std::string_view kStyle = R"(
+:root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7d; --page: #fbfbf9; --card: #ffffff; --line: #dfe3e8;
+  --a: #2f6db5; --b: #d9822b; --c: #3d9970; --d: #8e5ea2; --e: #b94a48; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --dim: #97a3b4; --page: #14181f; --card: #1c222c;
+  --line: #303947; --a: #6ea8e8; --b: #eda45d; --c: #66c199; --d: #b98fd0; --e: #e07f7d; } }
+body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem; font: 15px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--page); }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .6rem; } p { margin: .3rem 0; }
+.dim { color: var(--dim); } code, td.code { font-family: ui-monospace, monospace; font-size: .85em; }
+.numbers { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }
+.number { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .6rem 1rem; }
+.number b { display: block; font-size: 1.4rem; }
+.bar { display: flex; height: 1.1rem; background: var(--line); border-radius: 3px; overflow: hidden; min-width: 8rem; }
+.bar span { display: block; height: 100%; }
+.key span { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .3em 0 1em; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
+th { text-align: left; color: var(--dim); font-weight: 500; } th, td { padding: .25rem .7rem .25rem 0; vertical-align: top;
+  border-bottom: 1px solid var(--line); } td.right { text-align: right; white-space: nowrap; }
+.mesh { display: grid; gap: 3px; width: max-content; } .mesh i { display: block; width: 1.5rem; height: 1.5rem;
+  border-radius: 3px; font: 10px/1.5rem system-ui; text-align: center; color: #fff; font-style: normal; }
+.best { font-weight: 600; }
+)";
+
+struct Piece {
+  std::string name;
+  double share;  ///< of the whole bar
+  const char* colour;
+};
+
+std::string bar(const std::vector<Piece>& pieces) {
+  std::string text = "<div class=\"bar\">";
+  for (const auto& each : pieces) {
+    if (each.share <= 0) continue;
+    text += fmt::format("<span style=\"width:{:.2f}%;background:var(--{})\" title=\"{}\"></span>", 100 * each.share,
+                        each.colour, escaped(each.name));
+  }
+  return text + "</div>";
+}
+
+std::string key(const std::vector<Piece>& pieces) {
+  std::string text = "<p class=\"key dim\">";
+  for (const auto& each : pieces)
+    text += fmt::format("<span style=\"background:var(--{})\"></span>{}", each.colour, escaped(each.name));
+  return text + "</p>";
+}
+
+std::string number(const std::string& value, const std::string& what) {
+  return fmt::format("<div class=\"number\"><b>{}</b><span class=\"dim\">{}</span></div>", escaped(value),
+                     escaped(what));
+}
+
+/// The last axis runs to the right, the others downwards; colours are the parts of the batch.
+std::string mesh_part(const Plan& plan) {
+  constexpr int kMostShown = 1024;
+  if (plan.devices > kMostShown) return fmt::format("<p>{}</p>", shown_devices(plan.devices));
+  constexpr std::array<const char*, 5> kColours{"a", "b", "c", "d", "e"};
+  std::string text =
+      fmt::format("<div class=\"scroll\"><div class=\"mesh\" style=\"grid-template-columns:repeat({},1.5rem)\">",
+                  plan.mesh_sizes.back());
+  for (int rank = 0; rank < plan.devices; ++rank) {
+    int part = 0;
+    int rest = rank;
+    int stride = plan.devices;
+    for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
+      stride /= plan.mesh_sizes[axis];
+      if (plan.inputs[axis].is_shard()) part = part * plan.mesh_sizes[axis] + rest / stride;
+      rest %= stride;
+    }
+    text += fmt::format("<i style=\"background:var(--{})\" title=\"rank {}: part {} of the batch\">{}</i>",
+                        kColours[static_cast<std::size_t>(part) % kColours.size()], rank, part, rank);
+  }
+  return text + "</div></div><p class=\"dim\">Ranks of one colour work on the same part of the batch.</p>";
+}
+
+std::string memory_part(const Plan& plan) {
+  const auto& memory = plan.prediction.memory;
+  const double all = std::max(plan.device_memory.value, memory.total().value);
+  const auto piece = [&](const char* name, Bytes bytes, const char* colour) {
+    return Piece{fmt::format("{} {}", name, shown(bytes)), bytes.value / all, colour};
+  };
+  const std::vector<Piece> pieces{
+      piece("parameters", memory.parameters, "a"), piece("gradients", memory.gradients, "b"),
+      piece("optimizer", memory.optimizer_state, "c"), piece("activations", memory.activations, "d"),
+      piece("buckets", memory.communication, "e")};
+  return fmt::format("<p>{} of {} on each device</p>", shown(memory.total()), shown(plan.device_memory)) + bar(pieces) +
+         key(pieces);
+}
+
+std::string modules_part(const Plan& plan) {
+  const auto rows = grouped_rows(plan.modules);
+  double longest = 1e-30;
+  for (const auto& each : rows) longest = std::max(longest, (each.row.compute + each.row.communication).value);
+  std::string text = key({{"compute", 0, "a"}, {"communication", 0, "b"}});
+  text +=
+      "<div class=\"scroll\"><table><tr><th>module</th><th>lies as</th><th>time</th><th></th><th>next best "
+      "way</th><th>the step then</th></tr>";
+  for (const auto& each : rows) {
+    const auto name = each.times > 1 ? fmt::format("{} <span class=\"dim\">x{}</span>", escaped(each.name), each.times)
+                                     : escaped(each.name);
+    text += fmt::format(
+        "<tr><td class=\"code\">{}</td><td class=\"code\">{}</td><td class=\"right\">{}</td><td>{}</td><td "
+        "class=\"code dim\">{}</td><td class=\"right dim\">{}</td></tr>",
+        name, escaped(each.placement), shown(each.row.compute + each.row.communication),
+        bar({{"compute " + shown(each.row.compute), each.row.compute.value / longest, "a"},
+             {"communication " + shown(each.row.communication), each.row.communication.value / longest, "b"}}),
+        escaped(each.row.runner_up), each.row.runner_up_cost ? shown(*each.row.runner_up_cost) : "");
+  }
+  return text + "</table></div>";
+}
+
+std::string alternatives_part(const Plan& plan) {
+  double longest = 1e-30;
+  for (const auto& each : plan.alternatives) longest = std::max(longest, each.cost.value);
+  std::string text = "<table><tr><th></th><th>mesh</th><th>step</th><th></th><th>memory</th></tr>";
+  for (const auto& each : plan.alternatives) {
+    text += fmt::format("<tr{}><td>{}</td><td>{}</td><td class=\"right\">{}</td><td>{}</td><td>{}{}</td></tr>",
+                        each.name == "auto" ? " class=\"best\"" : "", escaped(each.name), shown_mesh(each.mesh_sizes),
+                        shown(each.cost), bar({{each.name, each.cost.value / longest, each.fits ? "a" : "e"}}),
+                        shown(each.memory), each.fits ? "" : " (does not fit)");
+  }
+  return text + "</table>";
+}
+
+}  // namespace
+
+std::string plan_html(const Plan& plan, const std::string& title) {
+  const auto& time = plan.prediction;
+  std::string text =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\">";
+  text += fmt::format("<title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>", escaped(title), kStyle,
+                      escaped(title));
+  text += fmt::format("<p class=\"dim\">{} of \"{}\" as a mesh of {} &middot; plan <code>{}</code></p>",
+                      shown_devices(plan.devices), escaped(plan.cluster),
+                      escaped(shown_mesh(plan.mesh_sizes, plan.mesh_names)), plan_hash(plan).substr(0, 12));
+  text += "<div class=\"numbers\">" + number(shown(time.cost), "a step") + number(shown(time.compute), "compute") +
+          number(shown(time.communication + time.redistribution), "collectives that are waited for") +
+          number(shown(time.exposed),
+                 fmt::format("waiting for gradients, of {} that their reduction takes", shown(time.reduction))) +
+          "</div>\n<p>" + escaped(shown_proof(plan)) + "</p>\n";
+  text += "<h2>Beside other ways</h2>" + alternatives_part(plan) + "\n<h2>Memory</h2>" + memory_part(plan) +
+          "\n<h2>The mesh</h2>" + mesh_part(plan) + "\n<h2>Modules</h2>" + modules_part(plan);
+  text +=
+      "<p class=\"dim\">R: whole on every rank of the axis. S0: divided in dimension 0 (outputs of a layer). S1: in "
+      "dimension 1 (inputs).</p>";
+  return text + "</body></html>\n";
+}
+
+}  // namespace lockstep::plan

@@ -1,0 +1,189 @@
+#include <lockstep/base/error.h>
+#include <lockstep/plan/search/alternatives.h>
+#include <lockstep/plan/search/divide_batch.h>
+#include <lockstep/plan/search/exact.h>
+#include <lockstep/plan/search/refusal.h>
+#include <lockstep/plan/search/written_plan.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+namespace lockstep::plan {
+namespace {
+
+constexpr std::size_t kMeshesToImprove = 3;
+constexpr std::size_t kStartsOnEach = 2;
+constexpr std::size_t kDecidedOnTheWhole = 3;
+
+/// The shapes that come into question.
+std::vector<std::vector<int>> shapes_of(const Cluster& cluster, const SearchOptions& options) {
+  const int devices = cluster.devices();
+  if (options.mesh) {
+    int ranks = 1;
+    for (const int size : *options.mesh) ranks *= size;
+    if (ranks != devices) {
+      fail(ErrorKind::invalid_argument, "plan", "the mesh {} has {} ranks, but the cluster \"{}\" {} devices",
+           fmt::join(*options.mesh, "x"), ranks, cluster.name, devices);
+    }
+    return {*options.mesh};
+  }
+  auto shapes = mesh_shapes(devices, options.most_axes);
+  std::size_t axes = 0;
+  for (const auto& [pattern, placements] : options.constraints.parameters) axes = placements.size();
+  if (options.constraints.inputs) axes = options.constraints.inputs->size();
+  if (axes > 0) std::erase_if(shapes, [&](const auto& each) { return each.size() != axes; });
+  if (shapes.empty()) {
+    fail(ErrorKind::invalid_argument, "plan", "{} devices make no mesh with {} axes, which the placements given need",
+         devices, axes);
+  }
+  return shapes;
+}
+
+/// The number's digits, one for each axis.
+std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
+  std::vector<AxisUse> uses;
+  for (std::size_t axis = 0; axis < axes; ++axis, number /= kAxisUses) {
+    uses.push_back(static_cast<AxisUse>(number % kAxisUses));
+  }
+  return uses;
+}
+
+void best_first(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
+}
+
+class Planner {
+ public:
+  explicit Planner(const Task& task) : task_(task), program_(task.folded.program), budget_(task.options.budget) {}
+
+  Plan run() {
+    const auto begun = std::chrono::steady_clock::now();
+    for (auto& sizes : shapes_of(task_.cluster, task_.options)) {
+      look_at(meshes_.emplace_back(program_, task_.cluster, sizes, task_.options.constraints));
+    }
+    improve_best();
+    prove();
+    auto plan = decide(named_alternatives(task_, meshes_));
+    plan.search_time = {std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count()};
+    return plan;
+  }
+
+ private:
+  /// Every use of every axis.
+  void look_at(OnMesh& mesh) {
+    const std::size_t axes = mesh.space.mesh_sizes.size();
+    std::size_t combinations = 1;
+    for (std::size_t axis = 0; axis < axes; ++axis) combinations *= kAxisUses;
+    std::vector<Candidate> here;
+    for (std::size_t number = 0; number < combinations; ++number) {
+      auto tried = laid_out_as(task_, mesh, uses_of(number, axes));
+      const auto same = std::find_if(here.begin(), here.end(),
+                                     [&](const Candidate& each) { return each.assignment == tried.assignment; });
+      if (same == here.end()) here.push_back(std::move(tried));
+    }
+    best_first(here);
+    // The fastest may be made to fit.
+    const auto fastest = std::min_element(here.begin(), here.end(), [](const Candidate& a, const Candidate& b) {
+      return a.prediction.cost < b.prediction.cost;
+    });
+    if (static_cast<std::size_t>(fastest - here.begin()) >= kStartsOnEach) found_.push_back(*fastest);
+    for (std::size_t i = 0; i < std::min(here.size(), kStartsOnEach); ++i) found_.push_back(std::move(here[i]));
+  }
+
+  void add(OnMesh& mesh, Improved found) {
+    const auto score = score_of(found.prediction, mesh.decisions.model());
+    found_.push_back({.name = {},
+                      .mesh = &mesh,
+                      .assignment = std::move(found.assignment),
+                      .prediction = std::move(found.prediction),
+                      .score = score});
+  }
+
+  void improve_best() {
+    best_first(found_);
+    std::vector<const OnMesh*> chosen;
+    const auto starts = found_;
+    const auto layers = task_.folded.layers_left_out > 0 ? Layers::alike : Layers::each;
+    for (const auto& start : starts) {
+      const bool known = std::find(chosen.begin(), chosen.end(), start.mesh) != chosen.end();
+      if (!known && chosen.size() == kMeshesToImprove) continue;
+      if (!known) chosen.push_back(start.mesh);
+      add(*start.mesh, improve(program_, start.mesh->space, start.mesh->decisions, start.assignment, layers, budget_));
+    }
+  }
+
+  /// The exact search on the mesh of the best so far.
+  void prove() {
+    const auto best = std::min_element(found_.begin(), found_.end(),
+                                       [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
+    OnMesh& mesh = *best->mesh;
+    auto exact = search_exactly(program_, mesh.space, mesh.decisions,
+                                {.assignment = best->assignment, .prediction = best->prediction}, task_.options.exact);
+    if (!exact) return;
+    proven_ = {.mesh = &mesh, .lower_bound = exact->lower_bound, .found_best = exact->proven};
+    if (exact->best) add(mesh, std::move(*exact->best));
+  }
+
+  /// The folded program is nearly the whole one; which is best is decided on the whole.
+  Plan decide(std::vector<Candidate> named) {
+    best_first(found_);
+    found_.resize(std::min(found_.size(), kDecidedOnTheWhole));
+    auto& last = found_;
+    for (auto& each : named) last.push_back(std::move(each));
+    for (auto& each : last) predict_whole(task_, each);
+    auto& best = *std::min_element(last.begin(), last.end(),
+                                   [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
+    if (best.score.missing > Bytes{}) refuse(task_, best);
+    Seconds others{std::numeric_limits<double>::infinity()};
+    for (const auto& each : last) {
+      if (&each != &best && each.score.missing == Bytes{}) others = std::min(others, each.score.cost);
+    }
+    auto divided = best;
+    divide_batch(task_, divided, std::max(others, best.score.cost));
+    const auto& chosen = chosen_of(divided, last);
+    auto plan = written_plan(task_, chosen, proven_);
+    plan.alternatives.push_back(as_alternative(divided, std::string(kBest)));
+    for (const auto& each : last) {
+      if (!each.name.empty()) plan.alternatives.push_back(as_alternative(each, each.name));
+    }
+    return plan;
+  }
+
+  const Candidate& chosen_of(const Candidate& best, const std::vector<Candidate>& last) const {
+    const auto& name = task_.options.choose;
+    if (name == kBest) return best;
+    const auto found = std::find_if(last.begin(), last.end(), [&](const auto& each) { return each.name == name; });
+    if (found->score.missing > Bytes{}) refuse(task_, *found);
+    return *found;
+  }
+
+  const Task task_;
+  const Program& program_;
+  std::size_t budget_;
+  Meshes meshes_;
+  std::vector<Candidate> found_;
+  Proven proven_;
+};
+
+}  // namespace
+
+Plan search(const Graph& graph, const Cluster& cluster, const SearchOptions& options) {
+  const auto whole = compile(graph);
+  const auto folded = fold_repeats(graph, whole);
+  return Planner({.whole = whole, .folded = folded, .cluster = cluster, .options = options}).run();
+}
+
+Prediction predict(const Graph& graph, const Cluster& cluster, const std::vector<int>& mesh_sizes,
+                   const Placements& inputs, const ModulePlan& parameters) {
+  const auto program = compile(graph);
+  Decisions decisions(program, mesh_sizes, cost_model(cluster, mesh_sizes));
+  const auto space = make_space(program, mesh_sizes, {.parameters = parameters, .inputs = inputs});
+  return simulate(program, decisions, start_of(program, space, decisions), Detail::modules);
+}
+
+}  // namespace lockstep::plan
