@@ -77,7 +77,7 @@ int main(int argc, char** argv) try {
   std::vector<std::thread> threads;
   const auto start = Clock::now();
   for (int rank = 0; rank < ranks; ++rank) {
-    world.rank = rank;
+    world.rank = world.local_rank = rank;
     threads.emplace_back(meet_as, world, rank == 0 ? &store_of_rank_0 : nullptr, limit, std::ref(outcome));
   }
   for (std::thread& thread : threads) thread.join();

@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace lockstep::detail {
 namespace {
@@ -25,30 +27,39 @@ std::string namespace_of(const char* file) { return namespace_id(file).value_or(
 /// What ranks of one host share.
 json place_of(const RankInfo& info) { return {info.host, info.host_identity, info.pid_namespace, info.address}; }
 
-/// What is each rank's own; `place` is an index.
-json person_of(const RankInfo& info, std::size_t place) { return {place, info.pid, info.started_ticks}; }
-
-RankInfo rank_info_of(int rank, const json& place, const json& person) {
+RankInfo info_at(const json& place) {
   RankInfo info;
-  info.rank = rank;
   info.host = place.at(0).get<std::string>();
   info.host_identity = place.at(1).get<std::string>();
   info.pid_namespace = place.at(2).get<std::string>();
   info.address = place.at(3).get<std::string>();
-  info.pid = person.at(1).get<std::int64_t>();
-  info.started_ticks = person.at(2).get<std::uint64_t>();
   return info;
 }
 
-template <typename Read>
-auto parsed(const std::string& text, const Read& read) {
-  try {
-    return read(json::parse(text));
-  } catch (const json::exception& error) {
-    fail(ErrorKind::invalid_argument, "connect", "the store holds no list of ranks of this version of Lockstep: {}",
-         error.what());
-  }
+[[noreturn]] void refuse(const char* why) {
+  fail(ErrorKind::invalid_argument, "connect", "the store holds no list of ranks of this version of Lockstep: {}", why);
 }
+
+// Numbers that stand in a text with a blank before each.
+class Numbers {
+ public:
+  explicit Numbers(std::string_view text) : text_(text) {}
+
+  bool done() const { return text_.empty(); }
+
+  template <typename Number>
+  Number take() {
+    Number number{};
+    if (text_.empty() || text_.front() != ' ') refuse("a number is missing");
+    const auto [end, error] = std::from_chars(text_.data() + 1, text_.data() + text_.size(), number);
+    if (error != std::errc()) refuse("what should be a number is none");
+    text_.remove_prefix(static_cast<std::size_t>(end - text_.data()));
+    return number;
+  }
+
+ private:
+  std::string_view text_;
+};
 
 }  // namespace
 
@@ -86,36 +97,34 @@ RankInfo this_rank(const World& world, const std::string& address) {
   return info;
 }
 
-std::string encode(const RankInfo& info) {
-  return json{{"rank", info.rank}, {"place", place_of(info)}, {"person", person_of(info, 0)}}.dump();
-}
-
-RankInfo decode_rank_info(const std::string& text) {
-  return parsed(
-      text, [](const json& one) { return rank_info_of(one.at("rank").get<int>(), one.at("place"), one.at("person")); });
-}
-
 std::string encode(const std::vector<RankInfo>& ranks) {
   auto places = json::array();
-  auto people = json::array();
+  std::string people;
   for (const RankInfo& info : ranks) {
-    const auto known = std::find(places.begin(), places.end(), place_of(info)) - places.begin();
-    const auto index = static_cast<std::size_t>(known);
-    if (index == places.size()) places.push_back(place_of(info));
-    people.push_back(person_of(info, index));
+    const auto place = std::find(places.begin(), places.end(), place_of(info)) - places.begin();
+    if (static_cast<std::size_t>(place) == places.size()) places.push_back(place_of(info));
+    people += fmt::format(" {} {} {} {}", info.rank, place, info.pid, info.started_ticks);
   }
   return json{{"places", places}, {"people", people}}.dump();
 }
 
-std::vector<RankInfo> decode_ranks(const std::string& text) {
-  return parsed(text, [](const json& all) {
-    std::vector<RankInfo> ranks;
-    const json& places = all.at("places");
-    for (const json& person : all.at("people")) {
-      ranks.push_back(rank_info_of(static_cast<int>(ranks.size()), places.at(person.at(0).get<std::size_t>()), person));
-    }
-    return ranks;
-  });
+std::vector<RankInfo> decode_ranks(const std::string& text) try {
+  const auto all = json::parse(text);
+  std::vector<RankInfo> places;
+  for (const json& place : all.at("places")) places.push_back(info_at(place));
+  std::vector<RankInfo> ranks;
+  for (Numbers people(all.at("people").get_ref<const std::string&>()); !people.done();) {
+    const int rank = people.take<int>();
+    const auto place = people.take<std::size_t>();
+    if (place >= places.size()) refuse("a rank is nowhere");
+    RankInfo& info = ranks.emplace_back(places[place]);
+    info.rank = rank;
+    info.pid = people.take<std::int64_t>();
+    info.started_ticks = people.take<std::uint64_t>();
+  }
+  return ranks;
+} catch (const json::exception& error) {
+  refuse(error.what());
 }
 
 }  // namespace lockstep::detail

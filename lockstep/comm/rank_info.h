@@ -34,12 +34,10 @@ RankInfo this_rank(const World& world, const std::string& address);
 /// When process `pid` started, in clock ticks since boot; 0 when there is no such process.
 std::uint64_t started_ticks(std::int64_t pid);
 
-/// For the store: one rank alone, and all ranks in order. What ranks of one host have in common is written once, as
-/// each of thousands of ranks reads the whole.
-std::string encode(const RankInfo& info);
+/// For the store: some ranks, in order. What those of one host have in common is written once, and the rest so that it
+/// is read quickly: each of thousands of ranks reads all of it.
 std::string encode(const std::vector<RankInfo>& ranks);
 /// Error(invalid_argument) for a text that `encode` did not write.
-RankInfo decode_rank_info(const std::string& text);
 std::vector<RankInfo> decode_ranks(const std::string& text);
 
 }  // namespace lockstep::detail

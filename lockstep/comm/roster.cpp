@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
@@ -22,36 +23,34 @@ constexpr auto kRosterKey = "roster";
 constexpr auto kReadersKey = "roster_readers";
 constexpr std::string_view kMissing = "missing ";
 
+// Ranks that follow each other and are collected by the first of them.
+constexpr int kGroup = 64;
+
 std::string presence_key(int rank) { return fmt::format("presence/{}", rank); }
+std::string group_key(int first) { return fmt::format("presence_from/{}", first); }
 
-// From one look at the store to the next: the first pause, which doubles, and the longest.
-struct Pauses {
-  milliseconds first{2};
-  milliseconds longest{100};
-};
-
-// Together the ranks look no more than 1,000 times a second: the store has one thread, and each request costs it more
-// the more of them are connected.
-Pauses pauses_among(int ranks) {
-  return {std::max(milliseconds(2), milliseconds(ranks / 10)), std::max(milliseconds(100), milliseconds(ranks))};
+// The value of `key`, if there is one. It asks for an exchange that never takes place, as no key here holds "?": that
+// is one request, where check() and get() are three, and each costs the store more the more ranks are connected.
+std::optional<std::string> value_of(c10d::Store& store, const std::string& key) {
+  const auto none = to_bytes("?");
+  const auto value = store.compareSet(key, none, none);
+  return value == none ? std::nullopt : std::optional(to_text(value));
 }
 
-// Polls, because a TCPStore of libtorch 1.13 cannot take back a wait that timed out: the late answer would be read as
-// that of the next request.
-bool appears(c10d::Store& store, const std::string& key, Clock::time_point deadline, const GiveUp& give_up,
-             Pauses pauses = {}) {
-  auto pause = pauses.first;
-  while (!store.check({key})) {
-    give_up();
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
-    std::this_thread::sleep_for(std::min(pause, left));
-    pause = std::min(pause * 2, pauses.longest);
+// Asked again and again by who waits: whether to stop.
+using IsOver = std::function<bool()>;
+
+// Polls, because whoever collects has to notice meanwhile that somebody will not come.
+std::optional<std::string> await_value(c10d::Store& store, const std::string& key, const IsOver& over) {
+  constexpr milliseconds kLongestPause(100);
+  for (milliseconds pause(2);; pause = std::min(pause * 2, kLongestPause)) {
+    if (auto value = value_of(store, key)) return value;
+    if (over()) return std::nullopt;
+    std::this_thread::sleep_for(pause);
   }
-  return true;
 }
 
-[[noreturn]] void fail_missing(const std::vector<int>& missing, int size, std::chrono::milliseconds timeout) {
+[[noreturn]] void fail_missing(const std::vector<int>& missing, int size, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
        "{} of {} ranks did not come within {:.1f} s: rank {}. Look into their logs, check that all were started with "
        "the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
@@ -73,32 +72,74 @@ std::optional<std::vector<int>> decode_missing(std::string_view text) {
   return ranks;
 }
 
-// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
-// publishes who is missing, and stays a moment for the others to read it, as the store may live in its process.
-void publish_roster(c10d::Store& store, int size, Clock::time_point deadline, const GiveUp& give_up) {
-  std::vector<RankInfo> all;
-  for (int rank = 0; rank < size; ++rank) {
-    if (!appears(store, presence_key(rank), deadline, give_up)) break;
-    all.push_back(decode_rank_info(to_text(store.get(presence_key(rank)))));
-  }
-  if (all.size() == static_cast<std::size_t>(size)) {
-    store.set(kRosterKey, to_bytes(encode(all)));
-    return;
-  }
+// Stays a moment for the others to read it, as the store may live in this process.
+[[noreturn]] void publish_missing(c10d::Store& store, int size, milliseconds timeout) {
   const auto missing = absent_ranks(store, size);
   store.set(kRosterKey, to_bytes(encode_missing(missing)));
   const auto readers = size - static_cast<std::int64_t>(missing.size()) - 1;
   const auto patience = Clock::now() + std::chrono::seconds(2);
   while (store.add(kReadersKey, 0) < readers && Clock::now() < patience) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(milliseconds(10));
   }
+  fail_missing(missing, size, timeout);
 }
 
-std::vector<RankInfo> read_roster(c10d::Store& store, const RankInfo& self, int size,
-                                  std::chrono::milliseconds timeout) {
-  const auto text = to_text(store.get(kRosterKey));
+// Nobody asks for more than a few dozen keys, one after the other: groups are collected at the same time, and rank 0
+// collects the groups. False: somebody was not there in time.
+bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& ranks, const IsOver& over) {
+  const auto found = await_value(store, key, over);
+  if (!found) return false;
+  for (auto& info : decode_ranks(*found)) ranks.push_back(std::move(info));
+  return true;
+}
+
+// `first` and those that follow it; nullopt: some were not there in time.
+std::optional<std::vector<RankInfo>> collect_group(c10d::Store& store, int first, int size, milliseconds timeout,
+                                                   const IsOver& over) {
+  // Answered at once. It also limits how long the requests below wait for an answer.
+  store.wait({presence_key(first)}, timeout);
+  std::vector<RankInfo> ranks;
+  for (int rank = first; rank < std::min(first + kGroup, size); ++rank) {
+    if (!collect(store, presence_key(rank), ranks, over)) return std::nullopt;
+  }
+  return ranks;
+}
+
+// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
+// publishes who is missing.
+std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
+  auto all = collect_group(store, 0, size, timeout, over);
+  for (int first = kGroup; all && first < size; first += kGroup) {
+    if (!collect(store, group_key(first), *all, over)) all.reset();
+  }
+  if (!all) publish_missing(store, size, timeout);
+  store.set(kRosterKey, to_bytes(encode(*all)));
+  return std::move(*all);
+}
+
+// The first of a group. Who is missing is found out by rank 0, perhaps before this rank's own time is over.
+void lead_group(c10d::Store& store, int first, int size, milliseconds timeout, const IsOver& over) {
+  const auto over_for_all = [&] { return over() || store.check({kRosterKey}); };
+  const auto group = collect_group(store, first, size, timeout, over_for_all);
+  if (group) store.set(group_key(first), to_bytes(encode(*group)));
+}
+
+// The others wait for rank 0's word, in a single request. Whoever gives up takes the store along where it is rank 0,
+// and is not waited for by it where it is not.
+std::vector<RankInfo> follow(c10d::Store& store, int size, milliseconds timeout, Clock::time_point deadline) {
+  // A moment more than rank 0 has, which finds out at its own deadline who is missing.
+  const auto patience = deadline + std::chrono::seconds(1);
+  try {
+    store.wait({kRosterKey}, std::max(std::chrono::ceil<milliseconds>(patience - Clock::now()), milliseconds(1)));
+  } catch (const std::exception&) {
+    if (Clock::now() < patience) throw;
+    // libtorch 1.13 cannot take back a wait that timed out. Should it be answered now, that would be read as the answer
+    // to the next request: at worst the list below is wrong by a rank.
+    fail_missing(absent_ranks(store, size), size, timeout);
+  }
+  const auto text = value_of(store, kRosterKey).value_or("");
   if (const auto missing = decode_missing(text)) {
-    if (self.rank != 0) store.add(kReadersKey, 1);
+    store.add(kReadersKey, 1);
     fail_missing(*missing, size, timeout);
   }
   return decode_ranks(text);
@@ -118,15 +159,14 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
                            const GiveUp& give_up) {
   const auto deadline = Clock::now() + timeout;
   try {
-    store.set(presence_key(self.rank), to_bytes(encode(self)));
-    // Answered at once by a real store. It also limits how long the requests below wait for an answer.
-    store.wait({presence_key(self.rank)}, timeout);
-    if (self.rank == 0) publish_roster(store, size, deadline, give_up);
-    // A moment more than rank 0 has, which finds out at its own deadline who is missing.
-    if (!appears(store, kRosterKey, deadline + std::chrono::seconds(1), give_up, pauses_among(size))) {
-      fail_missing(absent_ranks(store, size), size, timeout);
-    }
-    return read_roster(store, self, size, timeout);
+    store.set(presence_key(self.rank), to_bytes(encode({self})));
+    const auto over = [&] {
+      give_up();
+      return Clock::now() >= deadline;
+    };
+    if (self.rank == 0) return lead(store, size, timeout, over);
+    if (self.rank % kGroup == 0) lead_group(store, self.rank, size, timeout, over);
+    return follow(store, size, timeout, deadline);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -13,8 +13,8 @@ namespace lockstep::detail {
 /// Those of the ranks 0 to size - 1 that have not announced themselves in the store.
 std::vector<int> absent_ranks(c10d::Store& store, int size);
 
-/// Called again and again while this rank waits for others; throws the reason why they will not come, once there is
-/// one.
+/// Called again and again by ranks that collect others, and by all when the store breaks off (as it does where rank 0,
+/// which holds it, gives up); throws the reason why they will not come, once there is one.
 using GiveUp = std::function<void()>;
 
 /// Announces `self` in the store and returns all ranks, in order. Error(timeout) names the ranks that were not there

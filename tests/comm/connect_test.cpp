@@ -3,6 +3,7 @@
 #include <lockstep/base/unique_fd.h>
 
 #include <lockstep/comm/init.h>
+#include <lockstep/comm/roster.h>
 
 #include "comm/suite.h"
 
@@ -11,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +21,9 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace lockstep::test {
@@ -96,6 +100,62 @@ TEST(Connect, MissingRankZeroIsNamed) {
   error = error_of_connect(world, impatient());
   EXPECT_EQ(error.kind(), ErrorKind::timeout);
   expect_words(error, {"127.0.0.1:1", "Rank 0", "MASTER_ADDR"});
+}
+
+TEST(Connect, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
+  RankOptions options;
+  options.meeting = Meeting::tcp;
+  run_ranks(2, options, [](Rank& rank) {
+    barrier(rank.group());
+    World of_three = rank.world();  // as ranks 1 and 2, where the launcher holds the store
+    of_three.store_is_external = true;
+    of_three.store_prefix = "/attempt_1";
+    of_three.size = 3;
+    of_three.rank = rank.rank() + 1;
+    const auto error = error_of([&] { connect(of_three, impatient()); });
+    EXPECT_EQ(error.kind(), ErrorKind::timeout);
+    expect_words(error, {"1 of 3 ranks did not come", "rank 0."});
+    barrier(rank.group());
+  });
+}
+
+/// What each rank that comes is told: how many there are, or an error. They are threads.
+std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::chrono::milliseconds timeout) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::string> told(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    if (missing.contains(rank)) continue;
+    threads.emplace_back([&, rank] {
+      World world = world_at({}, rank, size);
+      auto& words = told[static_cast<std::size_t>(rank)];
+      try {
+        const auto roster = detail::meet(*store, detail::this_rank(world, ""), size, timeout, [] {});
+        const auto in_order = [&, next = 0](const auto& info) mutable { return info.rank == next++; };
+        words = std::all_of(roster.begin(), roster.end(), in_order) ? std::to_string(roster.size()) : "in no order";
+      } catch (const Error& error) {
+        words = error.message();
+      }
+    });
+  }
+  threads.clear();
+  return told;
+}
+
+TEST(Connect, ManyRanksAreCollectedInGroups) {
+  const auto outcomes = fork_outcomes(1, {}, [](int) {
+    for (const int size : {64, 65, 200}) {
+      for (const auto& told : meet_many(size, {}, 60s)) EXPECT_EQ(told, std::to_string(size));
+    }
+    // One in the middle of a group, and one that should collect the others of its group.
+    const auto told = meet_many(200, {70, 128}, 1s);
+    for (std::size_t rank = 0; rank < told.size(); ++rank) {
+      if (rank == 70 || rank == 128) continue;
+      EXPECT_NE(told[rank].find("2 of 200 ranks did not come within 1.0 s: rank 70, 128."), std::string::npos)
+          << rank << ": " << told[rank];
+    }
+  });
+  expect_all_ok(outcomes);
 }
 
 // A listening socket, and its port.

@@ -71,7 +71,9 @@ TEST(RankInfo, SurvivesTheStore) {
   world.size = 5;
   world.host = "node \"b\"";
   const auto info = detail::this_rank(world, "10.0.0.7");
-  const auto again = detail::decode_rank_info(detail::encode(info));
+  const auto all = detail::decode_ranks(detail::encode({info}));
+  ASSERT_EQ(all.size(), 1u);
+  const auto& again = all.front();
   EXPECT_EQ(again.rank, 3);
   EXPECT_EQ(again.host, world.host);
   EXPECT_EQ(again.address, "10.0.0.7");
@@ -95,9 +97,15 @@ TEST(RankInfo, OfAllRanksSurvivesTheStore) {
   }
   const auto again = detail::decode_ranks(detail::encode(ranks));
   ASSERT_EQ(again.size(), ranks.size());
-  for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(detail::encode(again[i]), detail::encode(ranks[i]));
+  for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(detail::encode({again[i]}), detail::encode({ranks[i]}));
   expect_words(error_of([] { detail::decode_ranks("[]"); }), {"list of ranks"});
-  expect_words(error_of([] { detail::decode_ranks("{\"places\": [], \"people\": [[7, 1, 1]]}"); }), {"list of ranks"});
+  const auto refused = [](const std::string& people) {
+    const auto text = R"({"places": [["a", "b", "c", "d"]], "people": )" + people + "}";
+    expect_words(error_of([&] { detail::decode_ranks(text); }), {"list of ranks"});
+  };
+  EXPECT_EQ(detail::decode_ranks(R"({"places": [["a", "b", "c", "d"]], "people": " 0 0 7 7"})").front().pid, 7);
+  for (const auto* people : {"[[7, 1, 1]]", "\" 0 1 7 7\"", "\" 0 0 7\"", "\" 0 0 7 x\"", "\"0 0 7 7\""})
+    refused(people);
 }
 
 }  // namespace
