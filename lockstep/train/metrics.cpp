@@ -20,12 +20,17 @@ std::optional<MetricsLine> parse(const std::string& text) {
   return MetricsLine{json["epoch"], json["step"], json["loss"], json["lr"], json["samples_per_s"]};
 }
 
-void keep_until(const std::filesystem::path& file, std::int64_t step) {
+// The step of the last line that is kept; 0 when there is none.
+std::int64_t keep_until(const std::filesystem::path& file, std::int64_t step) {
   std::string kept;
+  std::int64_t last = 0;
   for (const auto& line : read_metrics(file)) {
-    if (line.step <= step) kept += to_json(line) + '\n';
+    if (line.step > step) continue;
+    kept += to_json(line) + '\n';
+    last = line.step;
   }
   write_file_atomically(file, kept);
+  return last;
 }
 
 }  // namespace
@@ -52,12 +57,14 @@ std::vector<MetricsLine> read_metrics(const std::filesystem::path& file) {
 
 bool metrics_due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
 
-MetricsFile::MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done)
+MetricsFile::MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done,
+                         const std::optional<StepReport>& logged)
     : file_(std::move(file)), every_(every) {
-  keep_until(file_, steps_done);
+  const auto last = keep_until(file_, steps_done);
   out_.open(file_, std::ios::app);
   if (!out_)
     fail(ErrorKind::io, "metrics", "cannot open {}: {}", file_.string(), std::generic_category().message(errno));
+  if (logged && logged->step == last + every_) on_step(*logged);
 }
 
 void MetricsFile::on_step(const StepReport& report) {

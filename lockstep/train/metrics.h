@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,13 @@ std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
 bool metrics_due(std::int64_t every, std::int64_t step);
 
 /// Appends to `file` the lines of a run that goes on after `steps_done` steps: later lines, of a part that has to be
-/// done again, are removed first. Each line is handed to the system at once. Error(io) when it cannot be written.
+/// done again, are removed first. `logged` is the last of those steps that wants a line: it gets it now if whoever
+/// should have written it died first, and no line before it is missing. Each line is handed to the system at once.
+/// Error(io) when it cannot be written.
 class MetricsFile final : public Callback {
  public:
-  MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done);
+  MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done,
+              const std::optional<StepReport>& logged = std::nullopt);
   void on_step(const StepReport& report) override;
 
  private:

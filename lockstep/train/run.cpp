@@ -71,7 +71,9 @@ Callbacks make_callbacks(const RunConfig& config, const WorkDir& work_dir, const
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
   if (rank != 0) return callbacks;
   if (wanted.metrics_every > 0) {
-    callbacks.push_back(std::make_unique<MetricsFile>(work_dir.metrics(), wanted.metrics_every, session.state().step));
+    const RunState& state = session.state();
+    callbacks.push_back(
+        std::make_unique<MetricsFile>(work_dir.metrics(), wanted.metrics_every, state.step, state.logged));
   }
   if (wanted.metrics_every > 0 && wanted.loss_curve) {
     const auto title = fmt::format("{} on {}", config.model.name, config.data.name);

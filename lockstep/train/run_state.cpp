@@ -18,6 +18,22 @@ Evaluation to_evaluation(const Json& json) {
           json.at("loss"),  json.at("samples"), json.at("seconds")};
 }
 
+Json to_object(const StepReport& step) {
+  return {{"epoch", step.epoch}, {"step", step.step},       {"loss", step.loss.value_or(0)},
+          {"lr", step.lr},       {"samples", step.samples}, {"seconds", step.seconds}};
+}
+
+StepReport to_step(const Json& json) {
+  StepReport step;
+  step.epoch = json.at("epoch");
+  step.step = json.at("step");
+  step.loss = json.at("loss").get<double>();
+  step.lr = json.at("lr");
+  step.samples = json.at("samples");
+  step.seconds = json.at("seconds");
+  return step;
+}
+
 std::string text(bool value) { return value ? "true" : "false"; }
 
 }  // namespace
@@ -25,10 +41,11 @@ std::string text(bool value) { return value ? "true" : "false"; }
 std::string to_json(const RunState& state) {
   auto evaluations = Json::array();
   for (const auto& evaluation : state.evaluations) evaluations.push_back(to_object(evaluation));
-  return Json{{"step", state.step},        {"epoch", state.epoch},     {"step_in_epoch", state.step_in_epoch},
+  Json object{{"step", state.step},        {"epoch", state.epoch},     {"step_in_epoch", state.step_in_epoch},
               {"samples", state.samples},  {"seconds", state.seconds}, {"evaluations", std::move(evaluations)},
-              {"settings", state.settings}}
-      .dump();
+              {"settings", state.settings}};
+  if (state.logged) object["logged"] = to_object(*state.logged);
+  return object.dump();
 }
 
 RunState parse_run_state(std::string_view json) {
@@ -43,6 +60,7 @@ RunState parse_run_state(std::string_view json) {
                    {}};
     for (const auto& evaluation : object.at("evaluations")) state.evaluations.push_back(to_evaluation(evaluation));
     for (const auto& [key, value] : object.at("settings").items()) state.settings[key] = value;
+    if (object.contains("logged")) state.logged = to_step(object["logged"]);
     return state;
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorKind::data, "checkpoint", "its state is not what a run writes: {}", error.what());

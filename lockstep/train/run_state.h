@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ struct RunState {
   std::int64_t samples = 0;        ///< pictures of all ranks in those steps
   double seconds = 0;              ///< time spent in those steps, by all processes that took part one after another
   std::vector<Evaluation> evaluations;
-  Settings settings;  ///< run_settings of the run that wrote it
+  Settings settings;                                ///< run_settings of the run that wrote it
+  std::optional<StepReport> logged = std::nullopt;  ///< the last step that the metrics wanted, which all ranks know
 };
 
 /// As one JSON object, and back. Error(data) naming what is missing or of the wrong type.

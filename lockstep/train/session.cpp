@@ -188,6 +188,7 @@ StepReport Session::train_step(const StopSignals& signals) {
   report.local_loss = losses.local;
   report.loss = losses.global;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (report.loss) state_.logged = report;
   ++state_.step;
   ++state_.step_in_epoch;
   in_step_ = false;

@@ -173,6 +173,23 @@ TEST(Metrics, GoOnWithoutWhatHasToBeDoneAgain) {
   EXPECT_EQ(lines[3].loss, 2);
 }
 
+TEST(Metrics, GetTheLineThatWasNotWrittenInTime) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  const auto steps_after = [&](std::int64_t every, std::int64_t steps_done, std::int64_t logged) {
+    { const MetricsFile metrics(file, every, steps_done, step_report(logged, 7)); }
+    std::vector<std::int64_t> steps;
+    for (const auto& line : read_metrics(file)) steps.push_back(line.step);
+    return steps;
+  };
+  using Steps = std::vector<std::int64_t>;
+  EXPECT_EQ(steps_after(2, 2, 2), (Steps{2})) << "the first";
+  EXPECT_EQ(steps_after(2, 5, 4), (Steps{2, 4}));
+  EXPECT_EQ(steps_after(2, 5, 4), (Steps{2, 4})) << "it is there";
+  EXPECT_EQ(steps_after(2, 8, 8), (Steps{2, 4})) << "a line is missing: of another file, or of other settings";
+  EXPECT_EQ(read_metrics(file).back().loss, 7);
+}
+
 TEST(Metrics, AFullDiskIsAnError) {
   test::expect_error(ErrorKind::io, {"metrics", "/nowhere/metrics.jsonl"},
                      [] { MetricsFile("/nowhere/metrics.jsonl", 1, 0); });
