@@ -23,7 +23,8 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::environment, "fault",
        "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose, "
-       "loop, slow), perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, evaluate, "
+       "loop, corrupt, slow), perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, "
+       "evaluate, "
        "save), "
        "and for slow with ',ms=50'; got '{}'",
        text);
@@ -51,6 +52,7 @@ FaultAction action_named(std::string_view name, std::string_view text) {
   if (name == "term") return FaultAction::term;
   if (name == "lose") return FaultAction::lose;
   if (name == "loop") return FaultAction::loop;
+  if (name == "corrupt") return FaultAction::corrupt;
   if (name == "slow") return FaultAction::slow;
   refuse(text);
 }
@@ -94,10 +96,10 @@ std::optional<Fault> find_fault(const Environment& environment) {
   return fault;
 }
 
-void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
-  if (!fault || fault->rank != rank || fault->place != place) return;
+bool trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
+  if (!fault || fault->rank != rank || fault->place != place) return false;
   if (fault->action == FaultAction::slow && step >= fault->step) std::this_thread::sleep_for(fault->delay);
-  if (fault->step != step) return;
+  if (fault->step != step) return false;
   switch (fault->action) {
     case FaultAction::raise:
       fail(ErrorKind::io, "fault", "LOCKSTEP_FAULT ordered rank {} to fail in step {}", rank, step);
@@ -108,8 +110,10 @@ void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, Fau
     case FaultAction::exit: ::_exit(3);
     case FaultAction::term: ::raise(SIGTERM); break;
     case FaultAction::loop: compute_for_ever();
+    case FaultAction::corrupt:
     case FaultAction::slow: break;
   }
+  return fault->action == FaultAction::corrupt;
 }
 
 }  // namespace lockstep::train

@@ -10,14 +10,15 @@
 namespace lockstep::train {
 
 enum class FaultAction {
-  raise,  ///< throws an Error on that rank
-  kill,   ///< SIGKILL, as the kernel's out-of-memory killer would
-  stop,   ///< SIGSTOP: the process hangs and says nothing
-  exit,   ///< exits with code 3 at once, without a word
-  term,   ///< SIGTERM, as a batch system would: the run ends in good order
-  lose,   ///< throws as if a connection to another rank had broken
-  loop,   ///< computes for ever, as code that waits for what never comes
-  slow,   ///< takes longer than the others for this step and all that follow
+  raise,    ///< throws an Error on that rank
+  kill,     ///< SIGKILL, as the kernel's out-of-memory killer would
+  stop,     ///< SIGSTOP: the process hangs and says nothing
+  exit,     ///< exits with code 3 at once, without a word
+  term,     ///< SIGTERM, as a batch system would: the run ends in good order
+  lose,     ///< throws as if a connection to another rank had broken
+  loop,     ///< computes for ever, as code that waits for what never comes
+  corrupt,  ///< has another number in its parameters, as after a flipped bit: whoever holds them does it
+  slow,     ///< takes longer than the others for this step and all that follow
 };
 
 /// Where in a step it happens.
@@ -41,12 +42,13 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
-/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose, loop, slow), perhaps with
-/// "place=backward" (or another of FaultPlace), and for slow with "ms=50"; nullopt when unset or empty.
+/// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose, loop, corrupt, slow),
+/// perhaps with "place=backward" (or another of FaultPlace), and for slow with "ms=50"; nullopt when unset or empty.
 /// Error(environment) for anything else.
 std::optional<Fault> find_fault(const Environment& environment);
 
-/// Does what was ordered, if it was ordered for this rank, step and place: for slow, this step or an earlier one.
-void trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
+/// Does what was ordered, if it was ordered for this rank, step and place: for slow, this step or an earlier one. True:
+/// the caller is to corrupt its parameters.
+bool trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
 
 }  // namespace lockstep::train

@@ -55,6 +55,12 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
 
 Session::~Session() = default;
 
+void Session::fault_at(FaultPlace place, std::int64_t step) {
+  if (!trigger(fault_, group_.rank(), step, place)) return;
+  const torch::NoGradGuard no_grad;
+  model_.module->parameters().front()[0].add_(1);
+}
+
 void Session::restore_weights(bool from_memory) {
   if (resumed_) {
     for (const auto& remark : resumed_->remarks) tell(console_, remark);

@@ -46,7 +46,7 @@ class Session {
  private:
   void restore_weights(bool from_memory);
   void begin_step();
-  void fault_at(FaultPlace place, std::int64_t step) const { trigger(fault_, group_.rank(), step, place); }
+  void fault_at(FaultPlace place, std::int64_t step);
   bool save_is_due() const;
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);

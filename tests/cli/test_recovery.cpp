@@ -9,6 +9,8 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
 #include <thread>
 
 namespace lockstep::test {
@@ -17,12 +19,15 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr auto kLimit = 180s;
 constexpr int kWorkers = 3;
 
 /// 24 steps, with a batch and a checkpoint at the end of each of the 12 epochs.
-const Words kRun = {"data.batch_size=6", "train.epochs=12", "train.eval_every=1", "callbacks.loss_every=1"};
+constexpr int kSteps = 24;
+const Words kRun = {"data.batch_size=6", "train.epochs=12", "train.eval_every=1", "callbacks.loss_every=1",
+                    "callbacks.metrics_every=1"};
 
 /// The hash of a run that nothing happens to. Gloo adds in another order than shared memory does.
 std::string hash_of_peace(const Words& keys, const std::string& backend) {
@@ -39,6 +44,16 @@ std::string undisturbed_hash(const std::string& backend) {
   if (backend != "gloo") return of_shm;
   static const std::string of_gloo = hash_of_peace(kRun, "gloo");
   return of_gloo;
+}
+
+/// One line for each step, in order.
+void expect_a_line_for_each_step(const std::filesystem::path& work_dir) {
+  std::istringstream lines(read_file(work_dir / "metrics.jsonl"));
+  std::vector<int> steps;
+  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line).at("step"));
+  std::vector<int> all(kSteps);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(steps, all);
 }
 
 struct FaultCase {
@@ -71,6 +86,7 @@ TEST_P(Recovery, GoesOnAndEndsAsIfNothingHadHappened) {
   EXPECT_THAT(read_file(bench.work_dir() / "log" / fmt::format("rank.{}", survivor)), HasSubstr("going on after step"))
       << job.last_words();
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(one.backend)) << job.last_words();
+  expect_a_line_for_each_step(bench.work_dir());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -90,6 +106,26 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
                     FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"}),
     [](const auto& one) { return one.param.name; });
+
+TEST(RecoveryOfTrust, ASurvivorWhoseStateDiffersIsNotGoneOnWith) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
+  job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=8,action=corrupt,place=save"}});
+  job.start_worker(2, {{"LOCKSTEP_FAULT", "rank=2,step=9,action=kill,place=begin"}});
+  job.start_all();
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  for (const int survivor : {0, 1}) {
+    const auto log = read_file(bench.work_dir() / "log" / fmt::format("rank.{}", survivor));
+    EXPECT_THAT(log,
+                ContainsRegex("after step 8 the state of rank 1 .SHA-256 [0-9a-f]{12}. differs from that of rank "
+                              "0 .[0-9a-f]{12}.; no state in memory can be trusted, the newest checkpoint counts"));
+    EXPECT_THAT(log, Not(HasSubstr("going on after step")));
+  }
+  EXPECT_THAT(job.log_of_worker(0), ContainsRegex("going on from .*step_0*8.safetensors"));
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
+  expect_a_line_for_each_step(bench.work_dir());
+}
 
 /// Whether it comes to be so, before it is over or too late.
 template <typename Condition, typename Over>
