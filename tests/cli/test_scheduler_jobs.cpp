@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -231,6 +232,39 @@ TEST(SchedulerJobs, WithTlsFromCertsInit) {
   for (const auto& text : {of_first.out, of_first.err, read_file(bench.work_dir() / "config.yaml")}) {
     EXPECT_THAT(text, Not(HasSubstr(password)));
   }
+}
+
+/// The variables of a job with TLS whose file allows so many connections.
+Environment job_with_connections(const Workbench& bench, int workers, int connections) {
+  EXPECT_TRUE(lockstep({"certs", "init", bench.path() / "certs"}).status.ok());
+  const auto file = bench.path() / "certs" / "localhost" / "config.json";
+  auto config = json::parse(read_file(file));
+  config["connection_num"] = connections;
+  std::ofstream(file) << config.dump();
+  return with(job_of(workers, "localhost"), {{"LOCKSTEP_ENABLE_SSL", "1"}, {"LOCKSTEP_CLUSTER_CONFIG", file}});
+}
+
+TEST(SchedulerJobs, ConnectionNumLimitsConnections) {
+  const Workbench bench;
+  const Environment job = job_with_connections(bench, 1, 3);
+  auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job);
+  ASSERT_THAT(read_until(scheduler.err(), "listens on"), HasSubstr("listens on"));
+  // Five that say nothing. What `read` says of each: 1 is its end, 142 that there is nothing to read.
+  const auto strangers = run_program({"bash", "-c",
+                                      "for i in 1 2 3 4 5; do exec {fd}<>/dev/tcp/localhost/$0; all+=($fd); done; "
+                                      "for fd in ${all[@]}; do read -t 1 -u $fd; echo -n \"$? \"; done",
+                                      job.at("MS_SCHED_PORT")});
+  EXPECT_EQ(strangers.out, "1 1 142 142 142 ") << strangers.err;
+  const auto ran = worker(bench, job).get();
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(scheduler.wait_for(kLimit), (ExitStatus{0, 0}));
+}
+
+TEST(SchedulerJobs, ConnectionNumIsNeverLessThanTheJobNeeds) {
+  const Workbench bench;
+  auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job_with_connections(bench, 2, 1));
+  EXPECT_THAT(read_until(scheduler.err(), "that many are allowed"),
+              AllOf(HasSubstr("connection_num is 1 in "), HasSubstr("2 workers and a status need 3")));
 }
 
 TEST(SchedulerJobs, MistakesAreSaidBeforeAnythingRuns) {
