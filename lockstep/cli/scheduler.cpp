@@ -63,6 +63,7 @@ scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = scheduler::read_secret(settings);
   options.tls = scheduler::make_server_tls(settings);
+  options.check_of_certificates = check_of_certificates(settings, scheduler::TlsSide::server, options.tls);
   options.version = LOCKSTEP_VERSION;
   return options;
 }

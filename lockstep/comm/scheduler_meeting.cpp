@@ -19,6 +19,7 @@ scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono
   options.machine = host_identity();
   options.secret = scheduler::read_secret(settings);
   options.tls = scheduler::make_client_tls(settings);
+  options.check_of_certificates = check_of_certificates(settings, scheduler::TlsSide::client, options.tls);
   options.start_timeout = start_timeout;
   options.recovers = settings.recovery;
   options.silence = scheduler::milliseconds_of(settings.node_timeout_s);

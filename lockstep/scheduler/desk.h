@@ -1,4 +1,5 @@
-// What the scheduler does with what its connections bring: asks membership.h, and tells those whom it concerns.
+// What the scheduler does with what its connections bring: asks admission.h and membership.h, and tells those whom it
+// concerns.
 #pragma once
 
 #include <lockstep/scheduler/server.h>

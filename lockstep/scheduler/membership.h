@@ -1,5 +1,5 @@
-// What the scheduler decides about workers that come, go, and stay silent. Pure: time is an argument, and each decision
-// is a value with its reason. Those that change a roll do nothing else.
+// What the scheduler decides about workers that are in: their seats, and what their silence and their words mean. Pure:
+// time is an argument, and each decision is a value with its reason. Those that change a roll do nothing else.
 #pragma once
 
 #include <lockstep/scheduler/messages.h>
@@ -12,32 +12,6 @@
 #include <vector>
 
 namespace lockstep::scheduler {
-
-/// Somebody who asks to be a worker of this job.
-struct Applicant {
-  Register request;
-  std::string address;
-  std::uint64_t connection = 0;
-  std::optional<Time> challenged;  ///< when the holder of its node id was asked for a sign of life
-};
-
-enum class Verdict {
-  welcome,       ///< a new member, or in the place of one that is gone
-  welcome_back,  ///< the process is a member already: only its connection is new
-  challenge,     ///< somebody has this node id and may be alive: ask that one, and decide again
-  refuse,        ///< for good
-};
-
-struct Admission {
-  Verdict verdict = Verdict::refuse;
-  std::string reason;
-  std::optional<std::string> replaces{};  ///< the node id of the member whose place it takes
-};
-
-Admission admit(const Roll& roll, const Applicant& applicant, Time now);
-
-/// Does what `admission` says, for a welcome.
-void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now);
 
 /// Gives every member its rank, in a new generation, when as many are there as are wanted and all of them wait. Ranks
 /// are kept for the life of the job. New ones follow the node ids, in the order in which people count ("w2" before
@@ -66,25 +40,5 @@ std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now);
 /// A member cannot go on in this generation, and waits for the next. False, and nothing changed, when that is of no
 /// account: it is of another generation, or the member waits already.
 bool note_again(Roll& roll, Member& member, const Again& again, Time now);
-
-/// Why the job needs nobody who is not done, once a member is: with recovery, workers end together, after the last
-/// thing that needs them all.
-std::optional<std::string> find_completion(const Roll& roll);
-
-/// Where the job stands, under the names that MindSpore's scheduler has for it.
-enum class State { starting, ready, node_timeout, exit };
-
-State state_of(const Roll& roll);
-
-/// "CLUSTER_STARTING", "CLUSTER_READY", "NODE_TIMEOUT", "CLUSTER_EXIT".
-const char* name(State state);
-
-/// The end of the job, when it has come.
-struct Ending {
-  bool ok = true;
-  std::string reason;
-};
-
-std::optional<Ending> find_ending(const Roll& roll, Time now);
 
 }  // namespace lockstep::scheduler

@@ -29,6 +29,8 @@ std::string describe(const Member& member) {
   return fmt::format("worker '{}' ({}pid {} on {})", member.node_id, rank, member.pid, member.host);
 }
 
+bool is_over(const Member& member) { return member.phase == Phase::finished || member.phase == Phase::failed; }
+
 int count_present(const Roll& roll) {
   return static_cast<int>(std::count_if(roll.members.begin(), roll.members.end(), [](const Member& member) {
     return member.link == Link::open && (member.phase == Phase::waiting || member.phase == Phase::running);

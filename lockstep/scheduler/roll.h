@@ -81,6 +81,9 @@ Member* find_connection(Roll& roll, std::uint64_t connection);
 /// "worker 'w3' (rank 3, pid 12 on host h)".
 std::string describe(const Member& member);
 
+/// Said that it is done, or that it cannot go on.
+bool is_over(const Member& member);
+
 /// How many are there now: connected, and not done.
 int count_present(const Roll& roll);
 

@@ -14,6 +14,7 @@ Seat::State::State(SeatOptions options)
       node_id_(options_.node_id.empty() ? random_token() : options_.node_id) {
   thread_ = std::thread([this] {
     boost::asio::co_spawn(context_, live(), boost::asio::detached);
+    keep_doing(context_, options_.check_of_certificates);
     context_.run();
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/step_times.h>
+#include <lockstep/scheduler/chore.h>
 #include <lockstep/scheduler/messages.h>
 
 #include <chrono>
@@ -25,6 +26,7 @@ struct SeatOptions {
   std::string machine;                             ///< equal for processes that share a machine
   std::string secret;                              ///< empty: none
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
+  Chore check_of_certificates;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one goes on with the next generation
   std::chrono::milliseconds heartbeat = std::chrono::seconds(3);

@@ -1,6 +1,7 @@
 // A seat's owner: what it tells its thread, and what it waits for.
 #include <lockstep/base/log.h>
 #include <lockstep/scheduler/seat_state.h>
+#include <lockstep/scheduler/seconds.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -14,8 +15,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFirstWords = std::chrono::seconds(2);
 constexpr auto kWords = std::chrono::seconds(10);
 constexpr auto kLastReport = std::chrono::seconds(5);
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -31,7 +30,7 @@ void Seat::State::fail_waiting(const std::string& what) const {
   fail(ErrorKind::timeout, "scheduler",
        "this worker waited {:.1f} s for {}; start the scheduler and all workers with the same MS_SCHED_HOST, "
        "MS_SCHED_PORT and MS_WORKER_NUM, or wait longer (LOCKSTEP_START_TIMEOUT_S)",
-       seconds(options_.start_timeout), what);
+       seconds_in(options_.start_timeout), what);
 }
 
 void Seat::State::wait_until_seated() {
@@ -45,8 +44,8 @@ void Seat::State::wait_until_seated() {
     if (seated_ || over_) break;
     if (now >= deadline) fail_waiting(what_is_awaited());
     if (now < next_words) continue;
-    log_warning("this worker waits for {}: {:.0f} s of at most {:.0f} s", what_is_awaited(), seconds(now - start),
-                seconds(options_.start_timeout));
+    log_warning("this worker waits for {}: {:.0f} s of at most {:.0f} s", what_is_awaited(), seconds_in(now - start),
+                seconds_in(options_.start_timeout));
     next_words = now + kWords;
   }
   if (!seated_) throw Error(over_->first, "scheduler", over_->second);
@@ -73,7 +72,7 @@ bool Seat::State::await_next_place() {
   const auto come = [&] { return over_ || seated_->generation > place_->generation; };
   while (!changed_.wait_until(lock, next_words, come)) {
     log_warning("this worker keeps its state and waits for {}: {:.0f} s", what_is_awaited(),
-                seconds(Clock::now() - start));
+                seconds_in(Clock::now() - start));
     next_words = Clock::now() + kWords;
   }
   if (seated_->generation > place_->generation) {

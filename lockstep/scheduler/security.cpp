@@ -54,6 +54,13 @@ std::shared_ptr<boost::asio::ssl::context> make_server_tls(const ClusterSettings
   return make_context(TlsSide::server, files, password_of(settings.server_password, files.server_password_file));
 }
 
+Chore check_of_certificates(const ClusterSettings& settings, TlsSide side,
+                            const std::shared_ptr<boost::asio::ssl::context>& tls) {
+  if (!tls) return {};
+  const TlsFiles files = read_tls_files(settings.config_file);
+  return {std::chrono::hours(files.check_interval_hours), [=] { warn_of_expiry(*tls, side, files); }};
+}
+
 void require_secure(const ClusterSettings& settings) {
   if (settings.enable_ssl || settings.allow_insecure) return;
   const auto addresses = resolve(settings.host);

@@ -1,6 +1,8 @@
 // From settings to what protects a connection: secrets read from files, and TLS.
 #pragma once
 
+#include <lockstep/scheduler/chore.h>
+#include <lockstep/scheduler/tls.h>
 #include <lockstep/world/cluster_options.h>
 
 #include <chrono>
@@ -20,6 +22,11 @@ std::string read_secret(const ClusterSettings& settings);
 /// make_context() (tls.h).
 std::shared_ptr<boost::asio::ssl::context> make_client_tls(const ClusterSettings& settings);
 std::shared_ptr<boost::asio::ssl::context> make_server_tls(const ClusterSettings& settings);
+
+/// Warns again and again of certificates in `tls` that expire soon; nothing to do where that is nullptr. Errors: those
+/// of read_tls_files().
+Chore check_of_certificates(const ClusterSettings& settings, TlsSide side,
+                            const std::shared_ptr<boost::asio::ssl::context>& tls);
 
 /// Error(environment) for a scheduler that would listen to other machines without TLS, unless that is allowed.
 void require_secure(const ClusterSettings& settings);

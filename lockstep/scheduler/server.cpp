@@ -65,6 +65,7 @@ class Server::State {
     }
     asio::co_spawn(context_, accept(), asio::detached);
     asio::co_spawn(context_, watch(), asio::detached);
+    keep_doing(context_, options_.check_of_certificates);
     context_.run();
     if (ending_) end.ending = *ending_;
     return end;

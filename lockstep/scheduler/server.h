@@ -1,7 +1,8 @@
 // The scheduler: one port, to which workers connect and people's curl.
 #pragma once
 
-#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/chore.h>
+#include <lockstep/scheduler/job_state.h>
 #include <lockstep/scheduler/roll.h>
 #include <lockstep/scheduler/state_place.h>
 
@@ -28,7 +29,8 @@ struct ServerOptions {
   std::optional<StatePlace> state{};                 ///< kept up to date, and gone on with when it is there
   std::string secret{};                              ///< workers must know it; empty: none
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
-  std::string version{};                             ///< of Lockstep, for the status
+  Chore check_of_certificates{};
+  std::string version{};                 ///< of Lockstep, for the status
   std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
 };

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/net/channel.h>
-#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/admission.h>
 
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>

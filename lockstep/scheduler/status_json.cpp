@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/job_state.h>
+#include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/status_json.h>
 #include <lockstep/scheduler/stragglers.h>
 

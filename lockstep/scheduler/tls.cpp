@@ -25,10 +25,13 @@ auto from_file(const char* field, const std::string& file, const Read& read) {
   }
 }
 
+const std::string& own_file(TlsSide side, const TlsFiles& files) {
+  return side == TlsSide::server ? files.server_cert : files.client_cert;
+}
+
 Identity read_identity(TlsSide side, const TlsFiles& files, const std::string& password) {
   const auto read = [&](const std::string& bytes) { return read_p12(bytes, password); };
-  return side == TlsSide::server ? from_file("server_cert_path", files.server_cert, read)
-                                 : from_file("client_cert_path", files.client_cert, read);
+  return from_file(side == TlsSide::server ? "server_cert_path" : "client_cert_path", own_file(side, files), read);
 }
 
 void check(bool done, const char* what, const std::string& file) {
@@ -79,13 +82,6 @@ void warn_of(const X509& certificate, const std::string& file, int days) {
   }
 }
 
-void warn_of_all(const Identity& identity, const std::string& own, const TlsFiles& files) {
-  warn_of(*identity.certificate, own, files.warning_days);
-  for (const auto& authority : from_file("ca_cert_path", files.ca_cert, read_certificates)) {
-    warn_of(*authority, files.ca_cert, files.warning_days);
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
@@ -93,18 +89,22 @@ std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsF
   using Context = boost::asio::ssl::context;
   const auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
   const Identity identity = read_identity(side, files, password);
-  const std::string& own = side == TlsSide::server ? files.server_cert : files.client_cert;
   limit(context->native_handle(), files);
-  show(context->native_handle(), identity, own);
+  show(context->native_handle(), identity, own_file(side, files));
   trust(context->native_handle(), files);
   context->set_verify_mode(boost::asio::ssl::verify_peer | boost::asio::ssl::verify_fail_if_no_peer_cert);
-  warn_of_all(identity, own, files);
+  warn_of_expiry(*context, side, files);
   return context;
 }
 
-void warn_of_expiry(TlsSide side, const TlsFiles& files, const std::string& password) {
-  const std::string& own = side == TlsSide::server ? files.server_cert : files.client_cert;
-  warn_of_all(read_identity(side, files, password), own, files);
+void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const TlsFiles& files) {
+  SSL_CTX* native = context.native_handle();
+  if (const X509* own = ::SSL_CTX_get0_certificate(native)) warn_of(*own, own_file(side, files), files.warning_days);
+  const auto* trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(native));
+  for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i) {
+    const X509* authority = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
+    if (authority != nullptr) warn_of(*authority, files.ca_cert, files.warning_days);  // else a revocation list
+  }
 }
 
 }  // namespace lockstep::scheduler

@@ -20,7 +20,8 @@ enum class TlsSide { server, client };
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
                                                         const std::string& password);
 
-/// Warns where that side's certificate or the authorities' expire within files.warning_days.
-void warn_of_expiry(TlsSide side, const TlsFiles& files, const std::string& password);
+/// Warns where the certificate in `context`, or one of its authorities, expires within files.warning_days. That is what
+/// peers see: a file that was renewed counts when the process starts again.
+void warn_of_expiry(boost::asio::ssl::context& context, TlsSide side, const TlsFiles& files);
 
 }  // namespace lockstep::scheduler

@@ -1,4 +1,6 @@
 // Decisions about workers, with time as an argument.
+#include <lockstep/scheduler/admission.h>
+#include <lockstep/scheduler/job_state.h>
 #include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/saved_state.h>
 

@@ -1,5 +1,6 @@
 #include "base/expect_error.h"
 
+#include <lockstep/scheduler/admission.h>
 #include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/saved_state.h>
 

@@ -1,14 +1,17 @@
 #include "base/expect_error.h"
+#include "scheduler/running_server.h"
 
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/scheduler/certificate_folder.h>
 #include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/security.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 namespace lockstep::scheduler {
 namespace {
@@ -56,6 +59,26 @@ TEST(Security, PasswordsComeFromTheSettingsOrTheFile) {
   EXPECT_NE(make_server_tls(settings), nullptr);
   settings.client_password.file = "/nowhere";
   expect_error(ErrorKind::io, {"cannot read the password from '/nowhere'"}, [&] { make_client_tls(settings); });
+}
+
+TEST(Security, CertificatesAreLookedAtAsOftenAsTheFileSays) {
+  const TemporaryFolder folder("lockstep-checks");
+  init_certificates(folder.path() / "certs", {"localhost"}, 30);
+  const auto file = folder.path() / "certs" / "localhost" / "config.json";
+  ClusterSettings settings;
+  EXPECT_FALSE(check_of_certificates(settings, TlsSide::client, nullptr).call) << "without TLS there is nothing to do";
+  settings.enable_ssl = true;
+  settings.config_file = file;
+  const auto tls = make_client_tls(settings);
+  EXPECT_EQ(check_of_certificates(settings, TlsSide::client, tls).interval, std::chrono::hours(168));
+  auto config = nlohmann::json::parse(std::ifstream(file));
+  config["cert_check_interval_in_hour"] = 5;
+  std::ofstream(file) << config.dump();
+  const auto check = check_of_certificates(settings, TlsSide::client, tls);
+  EXPECT_EQ(check.interval, std::chrono::hours(5));
+  const test::LogLines log;
+  check.call();
+  EXPECT_THAT(log.with("expires in"), testing::HasSubstr("client.p12' expires in "));
 }
 
 TEST(Security, WithoutTlsTheSchedulerStaysOnThisMachine) {

@@ -210,5 +210,38 @@ TEST_F(SchedulerTls, WarnsOfWhatExpiresSoon) {
   EXPECT_EQ(log_.with("expires in"), said);
 }
 
+std::size_t count_of(const std::string& words, const std::string& text) {
+  std::size_t count = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+  return count;
+}
+
+TEST_F(SchedulerTls, WarnsAgainWhileItRuns) {
+  const auto files = node(authority_.issue("soon", {"127.0.0.1"}, std::chrono::hours(24 * 10 + 1)));
+  auto names = files.files;  // by which the two sides' warnings are told apart
+  names.server_cert = "server.p12";
+  names.client_cert = "client.p12";
+  const auto check_of = [&](TlsSide side, const Context& tls) {
+    return Chore{20ms, [=] { warn_of_expiry(*tls, side, names); }};
+  };
+  auto options = server_with(files.server());
+  options.check_of_certificates = check_of(TlsSide::server, options.tls);
+  RunningServer server(options);
+  auto worker = worker_of(server.port(), "w");
+  worker.tls = files.client();
+  worker.check_of_certificates = check_of(TlsSide::client, worker.tls);
+  auto seats = seat_workers({worker});
+  for (const auto* file : {"server.p12", "client.p12"}) {
+    const auto words = fmt::format("'{}' expires in 10 day", file);
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (count_of(words, log_.with(words)) < 3 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_GE(count_of(words, log_.with(words)), 3U) << "again and again";
+  }
+  seats.clear();
+  EXPECT_TRUE(server.wait().ok);
+}
+
 }  // namespace
 }  // namespace lockstep::scheduler

@@ -1,0 +1,39 @@
+// Who may be a worker of a job. Pure: time is an argument, and the decision is a value with its reason.
+#pragma once
+
+#include <lockstep/scheduler/messages.h>
+#include <lockstep/scheduler/roll.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep::scheduler {
+
+/// Somebody who asks to be a worker of this job.
+struct Applicant {
+  Register request;
+  std::string address;
+  std::uint64_t connection = 0;
+  std::optional<Time> challenged;  ///< when the holder of its node id was asked for a sign of life
+};
+
+enum class Verdict {
+  welcome,       ///< a new member, or in the place of one that is gone
+  welcome_back,  ///< the process is a member already: only its connection is new
+  challenge,     ///< somebody has this node id and may be alive: ask that one, and decide again
+  refuse,        ///< for good
+};
+
+struct Admission {
+  Verdict verdict = Verdict::refuse;
+  std::string reason;
+  std::optional<std::string> replaces{};  ///< the node id of the member whose place it takes
+};
+
+Admission admit(const Roll& roll, const Applicant& applicant, Time now);
+
+/// Does what `admission` says, for a welcome.
+void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now);
+
+}  // namespace lockstep::scheduler
