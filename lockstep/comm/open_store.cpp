@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <thread>
 
 namespace lockstep::detail {
 namespace {
@@ -34,6 +35,13 @@ StorePtr host_tcp_store(const std::string& where, const std::string& host, std::
        where, static_cast<double>(timeout.count()) / 1000, why);
 }
 
+// A store of c10d lets one connection in at a time, and looks at all others in between. Those that do not fit into the
+// kernel's queue (4,096, of which a rank needs three) are tried again after whole seconds.
+void take_turns(const World& world) {
+  constexpr int kAtOnce = 1000;
+  if (world.size > kAtOnce) std::this_thread::sleep_for(world.rank * std::chrono::microseconds(500));
+}
+
 // One rank of each host says what all of them wait for.
 StorePtr reach_tcp_store(const World& world, const std::string& where, const std::string& host, std::uint16_t port,
                          std::chrono::milliseconds timeout, const std::function<void()>& give_up = {}) {
@@ -42,6 +50,7 @@ StorePtr reach_tcp_store(const World& world, const std::string& where, const std
     log_warning("rank {} waits for the store at {}: {} s of at most {:.0f} s ({})", world.rank, where, waited.count(),
                 static_cast<double>(timeout.count()) / 1000, reason);
   };
+  take_turns(world);
   if (const auto why = await_listener(host, port, timeout, tell, give_up)) fail_to_reach(where, timeout, *why);
   try {
     return make_tcp_store(host, port, false, timeout);
