@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/process.h>
+#include <lockstep/base/stack_signal.h>
 #include <lockstep/cluster/console_sink.h>
 #include <lockstep/cluster/group_keeper.h>
 #include <lockstep/cluster/rank_output.h>
@@ -41,6 +42,9 @@ class LocalRank {
 
   /// To the process and its group, also when the process has ended.
   void signal(int signal);
+
+  /// Asks the process, and its group, where it is (base/stack_signal.h).
+  void ask_where() { child_.signal_group(kWhereAreYou); }
 
   /// What is known of its end (with `start` of the job).
   RankEnd end(std::chrono::steady_clock::time_point start) const;

@@ -261,6 +261,11 @@ void Supervisor::tell_who_is_slow() {
   consoles_.err.append(fmt::format(
       "lockstep run: waiting for {} to end, asked by {} {} s ago; killed in {} s (--grace), or at the next signal\n",
       names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
+  // Others failed, perhaps because these hang. Who ends by the user's wish may be saving its work.
+  if (ending_.interrupted_by()) return;
+  for (LocalRank& rank : ranks_) {
+    if (rank.running()) rank.ask_where();
+  }
 }
 
 LaunchResult Supervisor::result() const {

@@ -2,6 +2,7 @@
 
 #include <lockstep/base/log.h>
 #include <lockstep/base/progress_text.h>
+#include <lockstep/base/stack_signal.h>
 #include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>
@@ -46,7 +47,10 @@ Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankI
       roster_(std::move(roster)),
       bind_address_(std::move(bind_address)),
       peers_(roster_, world_.rank) {
-  if (!seat_) return;
+  if (!seat_) {
+    answer_where_are_you();  // a seat asks in another way
+    return;
+  }
   seat_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
 }
 

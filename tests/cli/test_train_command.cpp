@@ -237,6 +237,17 @@ TEST(TrainCommand, UnderLockstepRunAKilledRankIsReported) {
   EXPECT_THAT(ran.err, AllOf(HasSubstr("lockstep run: rank 1"), HasSubstr("signal 9 (SIGKILL)")));
 }
 
+TEST(TrainCommand, UnderLockstepRunARankThatHangsSaysWhereItIs) {
+  const Workbench bench;
+  Words words = bench.train();
+  words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "--grace", "4"});
+  const auto ran = run_program(words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "3"}});
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("did not take part in it in time"), HasSubstr("waiting for rank 1 to end")));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("this process was asked to end, and is here:"),
+                             HasSubstr("8lockstep5train7Session10train_step")));
+}
+
 TEST(TrainCommand, UnderMpirunTheFirstReasonIsReported) {
   if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
   const Workbench bench;
