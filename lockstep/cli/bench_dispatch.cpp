@@ -50,7 +50,7 @@ torch::nn::Sequential make_mlp(std::int64_t hidden) {
                                torch::nn::ReLU(), torch::nn::Linear(hidden, 10));
 }
 
-Call training_step(torch::nn::Sequential model, at::Tensor x, at::Tensor y) {
+Call training_step(torch::nn::Sequential model, const at::Tensor& x, const at::Tensor& y) {
   const auto sgd =
       std::make_shared<torch::optim::SGD>(model->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   return [model, x, y, sgd]() mutable {

@@ -19,7 +19,7 @@ void describe(ConfigFields& fields, OnlyCluster& c) {
 }  // namespace
 
 std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
-  const auto config = std::make_shared<ClusterConfig>();
+  auto config = std::make_shared<ClusterConfig>();
   command.add_option("--config", config->file, "A run's YAML file; its section 'cluster' is read")->type_name("FILE");
   add_override_keys(command, config->overrides, "Replaces or gives a key, e.g. cluster.worker_num=8");
   return config;

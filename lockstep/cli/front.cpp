@@ -23,6 +23,7 @@ using namespace lockstep::cli;
 int become_whole_program(std::vector<std::string> words) {
   const std::string program = whole_program_beside().string();
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(program.c_str(), arguments.data());

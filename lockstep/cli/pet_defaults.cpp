@@ -71,7 +71,7 @@ std::vector<PetDefault> apply_pet_defaults(CLI::App& command, std::span<const CL
   return defaults;
 }
 
-std::string name_variables(std::string message, std::span<const PetDefault> defaults) {
+std::string name_variables(const std::string& message, std::span<const PetDefault> defaults) {
   return message + sources(with_dashes(message), defaults);
 }
 

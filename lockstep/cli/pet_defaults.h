@@ -35,7 +35,7 @@ std::vector<PetDefault> apply_pet_defaults(CLI::App& command, std::span<const CL
 
 /// `message` with the variables of the flags that it mentions behind it, for the user who never wrote such a flag:
 /// "... (from PET_NNODES=x)".
-std::string name_variables(std::string message, std::span<const PetDefault> defaults);
+std::string name_variables(const std::string& message, std::span<const PetDefault> defaults);
 
 /// The same for an error.
 Error name_variables(const Error& error, std::span<const PetDefault> defaults);

@@ -42,6 +42,7 @@ const CLI::Option* find_long(const CLI::App& command, const std::string& word, c
   if (candidates.empty() || name.empty()) refuse_unknown(command, word);
   if (candidates.size() == 1) return candidates.front();
   std::vector<std::string> names;
+  names.reserve(candidates.size());
   for (const CLI::Option* option : candidates) names.push_back(long_name(*option));
   fail(ErrorKind::invalid_argument, command.get_name(), "'{}' could be {}; write more of it", word,
        fmt::join(names, " or "));

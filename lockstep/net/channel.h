@@ -34,8 +34,8 @@ struct ChannelLimits {
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, an answer
   std::chrono::milliseconds idle = std::chrono::seconds(30);  ///< a WebSocket from which nothing comes is closed then
   bool keep_alive = false;  ///< ask a silent peer for a sign of life, so that only a dead one is idle
-  std::size_t longest_message = 16 * 1024;
-  std::size_t longest_answer = 64 * 1024 * 1024;  ///< of HTTP, where this side asks
+  std::size_t longest_message = std::size_t{16} * 1024;
+  std::size_t longest_answer = std::size_t{64} * 1024 * 1024;  ///< of HTTP, where this side asks
 };
 
 /// Every step has a deadline. Errors are Error(io), Error(timeout) or, where TLS cannot come about however often it is

@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 
+#include <algorithm>
 #include <array>
 
 namespace lockstep::scheduler {
@@ -25,6 +26,7 @@ Bio bytes_as_bio(std::string_view bytes) {
 // Of a stack that hands its elements over.
 std::vector<Certificate> take_all(STACK_OF(X509) * stack) {
   std::vector<Certificate> certificates;
+  certificates.reserve(static_cast<std::size_t>(std::max(0, sk_X509_num(stack))));
   for (int i = 0; i < sk_X509_num(stack); ++i) certificates.emplace_back(sk_X509_value(stack, i));
   sk_X509_free(stack);
   return certificates;

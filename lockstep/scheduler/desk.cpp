@@ -188,7 +188,7 @@ std::optional<Ending> Desk::tick(Time now) {
   expel_hanging(now);
   decide_pending(now);
   tell_waiting(now);
-  const auto ending = find_ending(roll_, now);
+  auto ending = find_ending(roll_, now);
   save_if_changed();
   if (!ending) return std::nullopt;
   for (const auto& [id, session] : workers_) {

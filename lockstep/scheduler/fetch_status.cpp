@@ -30,7 +30,7 @@ std::string fetch_status(const std::string& host, std::uint16_t port,
   std::exception_ptr trouble;
   boost::asio::co_spawn(context, ask(context, host, port, tls.get()),
                         [&](std::exception_ptr error, net::HttpResponse answer) {
-                          trouble = error;
+                          trouble = std::move(error);
                           response = std::move(answer);
                         });
   context.run();

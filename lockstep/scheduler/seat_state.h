@@ -33,8 +33,8 @@ class Seat::State {
   void describe_progress_with(std::function<std::string()> words);
   bool recovers() const { return options_.recovers; }
   StoreAt await_store(std::chrono::steady_clock::time_point deadline);
-  void publish_store(StoreAt store);
-  void leave(Leave leave);
+  void publish_store(const StoreAt& store);
+  void leave(const Leave& leave);
   void wait_until_gone();
 
   const Seated& place() const { return *place_; }

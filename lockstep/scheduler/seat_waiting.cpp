@@ -52,7 +52,7 @@ void Seat::State::wait_until_seated() {
   place_ = seated_;
 }
 
-void Seat::State::publish_store(StoreAt store) {
+void Seat::State::publish_store(const StoreAt& store) {
   const std::lock_guard lock(mutex_);
   own_store_ = store;
   asio::post(context_, [this, store] { say(store); });
@@ -120,7 +120,7 @@ StoreAt Seat::State::await_store(Clock::time_point deadline) {
   fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited());
 }
 
-void Seat::State::leave(Leave leave) {
+void Seat::State::leave(const Leave& leave) {
   const std::lock_guard lock(mutex_);
   if (leave_ || over_) return;
   leave_ = leave;

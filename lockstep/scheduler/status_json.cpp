@@ -93,12 +93,14 @@ std::string table_of(const json& status) {
 
 std::string status_json(const Roll& roll, const StatusFacts& facts, Time now) {
   std::vector<const Member*> members;
+  members.reserve(roll.members.size());
   for (const Member& member : roll.members) members.push_back(&member);
   std::stable_sort(members.begin(), members.end(), [](const Member* a, const Member* b) {
     return a->rank.value_or(kMostWorkers) < b->rank.value_or(kMostWorkers);
   });
   json workers = json::array();
   std::vector<std::optional<StepTime>> times;
+  times.reserve(members.size());
   for (const Member* member : members) times.push_back(time_now(*member));
   const auto stragglers = find_stragglers(times);
   std::optional<std::int64_t> least_step;

@@ -87,7 +87,7 @@ void warn_of(const X509& certificate, const std::string& file, int days) {
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
                                                         const std::string& password) {
   using Context = boost::asio::ssl::context;
-  const auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
+  auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
   const Identity identity = read_identity(side, files, password);
   limit(context->native_handle(), files);
   show(context->native_handle(), identity, own_file(side, files));
