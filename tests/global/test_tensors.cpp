@@ -123,6 +123,11 @@ TEST(GlobalTensors, AViewOfRowsElsewhereIsNotWrittenTo) {
     auto x = placed(numbers(6, 4), mesh, {Shard(0)});
     expect_words(message_of([&] { x.select(0, 1).add_(1); }), {"add_", "view", "clone()"});
     expect_words(message_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
+    expect_words(message_of([&] { x.select(0, 1).copy_(torch::ones({4})); }), {"copy_", "view"});
+    expect_words(message_of([&] { x.index_put_({1}, torch::ones({4})); }), {"copy_", "view"});
+    auto row = x.select(0, 1);
+    const auto ones = placed(torch::ones({4}), mesh, {Replicate()});
+    expect_words(message_of([&] { torch::add_out(row, ones, ones); }), {"add", "view"});
     EXPECT_TRUE(torch::equal(full(x), numbers(6, 4)));
     EXPECT_TRUE(torch::equal(full(x.select(0, 1).clone().add_(1)), numbers(6, 4).select(0, 1).add(1)));
   });

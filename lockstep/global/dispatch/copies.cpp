@@ -18,11 +18,12 @@ at::Tensor whole_of(const at::Tensor& tensor) {
                             state.mesh->replicated()->placements);
 }
 
-bool copy_in_place(const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
   const at::Tensor self = arguments[0].toTensor();
   const at::Tensor source = arguments[1].toTensor();
   if (is_global(self) == is_global(source)) return false;
   if (is_global(self)) {
+    refuse_write_to_fetched(info, self);
     auto& state = state_of(self);
     const OperatorScope on_course("copy into", *state.mesh, self, state.sharding->placements);
     const auto whole = source.expand(self.sizes()).to(self.scalar_type());
@@ -48,7 +49,7 @@ bool leave(const torch::jit::Stack& arguments, torch::jit::Stack& results) {
 }  // namespace
 
 bool copy_between_worlds(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
-  if (info.name == "copy" && info.written_self) return copy_in_place(arguments, results);
+  if (info.name == "copy" && info.written_self) return copy_in_place(info, arguments, results);
   if (info.name == "_to_copy") return leave(arguments, results);
   return false;
 }

@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/redistribute.h>
@@ -104,6 +105,7 @@ torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std
     const auto back = i < info.returned_argument.size() ? info.returned_argument[i] : std::nullopt;
     if (back && own[*back].isTensor()) {
       check_own(info, own[*back].toTensor());
+      refuse_write_to_fetched(info, own[*back].toTensor());
       wrapper.assign_to(own[*back].toTensor(), results[i].toTensor(), info.reshapes_self);
       wrapped.push_back(own[*back]);
     } else {
