@@ -128,8 +128,8 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     auto& state = state_of(each.gradient);
     if (state.sharding->placements == each.goal) return;
     const OperatorScope on_course(each.gradient, each.goal);
-    state.local =
-        redistribute_local(state.local, each.gradient.sizes(), *state.mesh, state.sharding->placements, each.goal);
+    state.local = redistribute_local(state.local, each.gradient.sizes(), each.gradient.suggest_memory_format(),
+                                     *state.mesh, state.sharding->placements, each.goal);
     state.sharding = state.mesh->intern(each.goal);
   }
 

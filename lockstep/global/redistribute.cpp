@@ -111,11 +111,10 @@ at::Tensor make_step(const Move& move, const Placement& from, const Placement& t
 
 }  // namespace
 
-at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, MeshState& mesh, const Placements& from,
-                              const Placements& to) {
+at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c10::MemoryFormat format,
+                              MeshState& mesh, const Placements& from, const Placements& to) {
   at::Tensor now = local;
   Placements placements = from;
-  const auto format = local.suggest_memory_format();
   for (const auto& step : transitions(from, to)) {
     if (mesh.sizes()[step.axis] > 1) {
       Placements others = placements;
@@ -130,8 +129,9 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, M
 }
 
 at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements) {
-  return redistribute_local(full, full.sizes(), mesh, Placements(placements.size()), placements)
-      .contiguous(full.suggest_memory_format());
+  const auto format = full.suggest_memory_format();
+  return redistribute_local(full, full.sizes(), format, mesh, Placements(placements.size()), placements)
+      .contiguous(format);
 }
 
 }  // namespace lockstep::global

@@ -236,6 +236,22 @@ TEST(GlobalTensors, PicturesKeepTheirChannelsLast) {
   });
 }
 
+TEST(GlobalTensors, PicturesKeepTheirChannelsLastWhereARankHasNone) {
+  const RankOptions options{.group = RankOptions::test_group_options("shm")};
+  test::run_ranks(3, options, [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    const auto format = at::MemoryFormat::ChannelsLast;
+    const auto pictures = torch::arange(2 * 3 * 4 * 4, torch::kFloat).view({2, 3, 4, 4}).contiguous(format);
+    const auto divided = distribute(pictures, mesh, {Shard(0)});
+    for (const auto& to : {Replicate(), Shard(2)}) {
+      const auto moved = redistribute(divided, {to});
+      EXPECT_EQ(moved.strides(), pictures.strides());
+      EXPECT_TRUE(to_local(moved).is_contiguous(format)) << to_string(to) << " on rank " << rank.rank();
+    }
+    EXPECT_TRUE(full(divided).is_contiguous(format)) << "on rank " << rank.rank();
+  });
+}
+
 TEST(GlobalTensors, ABackwardThatBeginsWithAnOrdinaryTensorStaysOnItsThread) {
   on_two([](Rank&, const Mesh& mesh) {
     const auto thread = std::this_thread::get_id();

@@ -14,8 +14,8 @@ at::Tensor whole_of(const at::Tensor& tensor) {
   auto& state = state_of(tensor);
   current_part(tensor);
   const OperatorScope on_course(tensor, state.mesh->replicated()->placements);
-  return redistribute_local(state.local, tensor.sizes(), *state.mesh, state.sharding->placements,
-                            state.mesh->replicated()->placements);
+  return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                            state.sharding->placements, state.mesh->replicated()->placements);
 }
 
 bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {

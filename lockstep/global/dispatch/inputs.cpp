@@ -24,23 +24,25 @@ std::string argument_name(const c10::OperatorHandle& op, std::size_t position) {
 }
 
 /// A value is finished on those axes where it is partial and the plan wants it whole. Returns what it is then.
-const Sharding* finish_partials(TensorState& state, c10::IntArrayRef sizes, const Placements& needed) {
+const Sharding* finish_partials(const at::Tensor& tensor, const Placements& needed) {
+  auto& state = state_of(tensor);
   Placements finished = state.sharding->placements;
   for (std::size_t axis = 0; axis < finished.size(); ++axis) {
     if (finished[axis].is_partial() && needed[axis].is_replicate()) finished[axis] = Replicate();
   }
   if (finished == state.sharding->placements || state.local.storage().use_count() > 1) return state.sharding;
-  state.local = redistribute_local(state.local, sizes, *state.mesh, state.sharding->placements, finished);
+  state.local = redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                                   state.sharding->placements, finished);
   state.sharding = state.mesh->intern(finished);
   return state.sharding;
 }
 
 at::Tensor local_input(const at::Tensor& tensor, const Sharding* needed, MeshState& mesh) {
   if (!needed) return tensor;
-  auto& state = state_of(tensor);
-  if (state.sharding == needed || finish_partials(state, tensor.sizes(), needed->placements) == needed)
-    return state.local;
-  return redistribute_local(state.local, tensor.sizes(), mesh, state.sharding->placements, needed->placements);
+  const auto& state = state_of(tensor);
+  if (state.sharding == needed || finish_partials(tensor, needed->placements) == needed) return state.local;
+  return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), mesh,
+                            state.sharding->placements, needed->placements);
 }
 
 }  // namespace

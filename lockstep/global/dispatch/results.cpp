@@ -90,8 +90,8 @@ void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& 
   } else if (state.unwritten || resized || (alone && has_partial(state.sharding->placements))) {
     take_over(own, local.scalar_type() == own.scalar_type() ? local : local.to(own.scalar_type()), shape, sharding);
   } else {
-    state.local.copy_(
-        redistribute_local(local, own.sizes(), *state.mesh, sharding->placements, state.sharding->placements));
+    state.local.copy_(redistribute_local(local, own.sizes(), own.suggest_memory_format(), *state.mesh,
+                                         sharding->placements, state.sharding->placements));
   }
   state.unwritten = false;
 }

@@ -66,7 +66,7 @@ void update(LocalCall& call, std::string_view name, const at::Tensor& now) {
   const auto momentum = call.argument("momentum").toDouble();
   const auto& sizes = call.plan.call.info(name).sizes;
   const auto part =
-      redistribute_local(now.to(running.scalar_type()), sizes, call.mesh,
+      redistribute_local(now.to(running.scalar_type()), sizes, c10::MemoryFormat::Contiguous, call.mesh,
                          like_channels(placements_of_input(call, "input")), placements_of_input(call, name));
   running.mul_(1 - momentum).add_(part, momentum);
 }
@@ -76,8 +76,8 @@ void bring(LocalCall& call, std::string_view name) {
   const auto running = optional_tensor(call, name);
   if (!running.defined()) return;
   call.argument(name) =
-      redistribute_local(running, call.plan.call.info(name).sizes, call.mesh, placements_of_input(call, name),
-                         like_channels(placements_of_input(call, "input")));
+      redistribute_local(running, call.plan.call.info(name).sizes, c10::MemoryFormat::Contiguous, call.mesh,
+                         placements_of_input(call, name), like_channels(placements_of_input(call, "input")));
 }
 
 bool lie_alike(const LocalCall& call, std::string_view name) {
