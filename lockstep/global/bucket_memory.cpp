@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace lockstep::global {
+namespace {
+
+/// What is done in it makes no difference to a piece.
+bool same_memory(const BucketKind& a, const BucketKind& b) {
+  return a.mesh == b.mesh && a.axis == b.axis && a.dtype == b.dtype;
+}
+
+}  // namespace
 
 at::Tensor BucketMemory::take(const BucketKind& kind, std::int64_t elements) {
   auto piece = smallest_of(used_, kind, elements);
@@ -16,7 +24,7 @@ at::Tensor BucketMemory::take(const BucketKind& kind, std::int64_t elements) {
 at::Tensor BucketMemory::smallest_of(std::vector<Piece>& pieces, const BucketKind& kind, std::int64_t elements) {
   auto best = pieces.end();
   for (auto each = pieces.begin(); each != pieces.end(); ++each) {
-    if (each->kind != kind || each->memory.numel() < elements) continue;
+    if (!same_memory(each->kind, kind) || each->memory.numel() < elements) continue;
     if (best == pieces.end() || each->memory.numel() < best->memory.numel()) best = each;
   }
   if (best == pieces.end()) return {};

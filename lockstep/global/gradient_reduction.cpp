@@ -101,10 +101,11 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   }
 
   void start(std::vector<GradientBucket>::iterator bucket) {
-    under_way_.push_back(std::move(*bucket));
+    auto next = std::move(*bucket);
     collecting_.erase(bucket);
+    while (under_way_.size() >= kMostUnderWay) finish_first();
+    under_way_.push_back(std::move(next));
     under_way_.back().start(memory_);
-    if (under_way_.size() > kMostUnderWay) finish_first();
   }
 
   void finish_first() {

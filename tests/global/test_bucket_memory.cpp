@@ -39,11 +39,18 @@ TEST(BucketMemory, IsUsedAgain) {
     EXPECT_EQ(use(1000), second);
     memory.end_backward();  // the first was not needed
     EXPECT_EQ(use(1000), second);
-    EXPECT_GE(memory.take(kind, 2000).numel(), 2000);
-    memory.forget();
     auto scattered = kind;
     scattered.scatter = true;
-    EXPECT_EQ(memory.take(scattered, 10).numel(), 10);
+    scattered.op = ReduceOp::max;
+    auto piece = memory.take(scattered, 10);
+    EXPECT_EQ(piece.data_ptr(), second) << "whatever is done in it";
+    memory.give_back(scattered, mesh.state(), std::move(piece));
+    auto wide = kind;
+    wide.dtype = c10::ScalarType::Double;
+    EXPECT_EQ(memory.take(wide, 10).numel(), 10);
+    EXPECT_GE(memory.take(kind, 2000).numel(), 2000);
+    memory.forget();
+    EXPECT_EQ(memory.take(kind, 10).numel(), 10);
   });
 }
 
