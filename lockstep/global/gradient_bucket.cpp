@@ -118,7 +118,10 @@ std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory) {
       begin += elements;
     } else {
       const auto elements = state.local.numel();
-      state.local.copy_(result_.narrow(0, begin, elements).view(state.local.sizes()));
+      const auto sum = result_.narrow(0, begin, elements).view(state.local.sizes());
+      // Backward may still need what shares the memory: a view's gradient is that of the whole.
+      if (state.local.storage().use_count() > 1) state.local = at::empty_like(state.local);
+      state.local.copy_(sum);
       begin += elements;
     }
     state.sharding = kind_.mesh->intern(placements);

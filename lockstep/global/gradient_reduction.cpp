@@ -11,6 +11,7 @@
 #include <deque>
 #include <exception>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 
 namespace lockstep {
@@ -39,7 +40,8 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   struct Known {
     explicit Known(const c10::intrusive_ptr<at::TensorImpl>& of) : parameter(of) {}
     c10::weak_intrusive_ptr<at::TensorImpl> parameter;
-    const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished
+    const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished,
+    std::weak_ptr<MeshState> came_on;   ///< and on which mesh: parameters may be moved to another
   };
 
   void begin() {
@@ -63,8 +65,9 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void make_partial(const Known& known) {
     const auto parameter = known.parameter.lock();
     const at::Tensor gradient = at::Tensor(parameter).grad();
-    if (!gradient.defined() || !is_global(gradient) || !known.came_as) return;
+    if (!gradient.defined() || !is_global(gradient)) return;
     auto& state = state_of(gradient);
+    if (known.came_on.lock() != state.mesh) return;
     Placements placements = state.sharding->placements;
     bool keep = true;
     for (std::size_t axis = 0; axis < placements.size(); ++axis) {
@@ -82,7 +85,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     const at::Tensor parameter(known.parameter.lock());
     const auto& gradient = parameter.grad();
     if (!gradient.defined() || !is_global(gradient)) return;
-    known.came_as = state_of(gradient).sharding;
+    auto& state = state_of(gradient);
+    state.fetched.reset();  // it may have come as a view, and is the parameter's own now
+    known.came_as = state.sharding;
+    known.came_on = state.mesh;
     put({.gradient = gradient, .goal = state_of(parameter).sharding->placements});
   }
 
@@ -160,8 +166,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
 
 void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters, const GradientReductionOptions& options) {
   std::vector<at::Tensor> trained;
+  std::unordered_set<const at::TensorImpl*> seen;  // a tensor may have several names
   for (const auto& each : parameters) {
-    if (each.requires_grad() && each.is_leaf() && global::is_global(each)) trained.push_back(each);
+    if (!each.requires_grad() || !each.is_leaf() || !global::is_global(each)) continue;
+    if (seen.insert(each.unsafeGetTensorImpl()).second) trained.push_back(each);
   }
   const auto reduction = std::make_shared<global::Reduction>(trained, options);
   for (std::size_t i = 0; i < trained.size(); ++i) {
