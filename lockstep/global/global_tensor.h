@@ -63,9 +63,9 @@ at::Tensor distribute(const at::Tensor& full, const Mesh& mesh, const Placements
 /// The same logical tensor with other placements. Differentiable.
 at::Tensor redistribute(const at::Tensor& tensor, const Placements& placements);
 
-/// This rank's part, which shares memory with the global tensor. Differentiable: this rank's gradient is taken to be
-/// its part of the logical gradient, placed like `tensor`, or as `gradient` says; Partial(sum) where ranks computed
-/// different things from a replicated tensor. The gradient of a partial tensor is replicated.
+/// This rank's part, in memory shared with `tensor`; a collective for a view that is fetched again (docs/global.md).
+/// Differentiable: this rank's gradient is its part of the logical one, placed like `tensor` or as `gradient` says;
+/// Partial(sum) where ranks computed different things from a replicated tensor. That of a partial one is replicated.
 at::Tensor to_local(const at::Tensor& tensor, const std::optional<Placements>& gradient = std::nullopt);
 
 /// The whole tensor on every rank, as an ordinary one. Differentiable: every rank's gradient is taken to be the same.
