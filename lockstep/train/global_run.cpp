@@ -74,7 +74,7 @@ StepLosses GlobalRun::step(const StepRequest& request, data::Loader& loader) {
   if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
   set_learning_rate(*optimizer_, request.lr);
   optimizer_->step();
-  return {.local = mean_loss, .global = mean_loss};
+  return {.local = mean_loss, .global = request.want_global_loss ? std::optional(mean_loss) : std::nullopt};
 }
 
 void GlobalRun::agree_on_end(const StopSignals* signals) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "train/small_run.h"
 
@@ -51,6 +52,16 @@ TEST(SemiAuto, ATwoDimensionalMesh) {
           semi_auto(run, "both", 2,
                     {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": \"[Replicate(), Shard(0)]\"}"}));
   expect_same_losses(run, "both", "alone");
+}
+
+// The machine of the metrics died between the checkpoint and the line: all ranks know what it was.
+TEST(SemiAuto, ALostLineOfTheMetricsIsWrittenAgain) {
+  const SmallRun run;
+  run.run(2, semi_auto(run, "whole", 2, {"callbacks.metrics_every=4"}));
+  run.run(2, semi_auto(run, "lost", 2, {"callbacks.metrics_every=4", "train.steps=6"}));
+  ASSERT_TRUE(std::filesystem::remove(run.work_dir("lost") / "metrics.jsonl"));
+  run.run(2, semi_auto(run, "lost", 2, {"callbacks.metrics_every=4"}));
+  EXPECT_EQ(run.losses("lost"), run.losses("whole"));
 }
 
 TEST(SemiAuto, GoesOnFromTheCheckpointOfAnotherMesh) {
