@@ -22,7 +22,7 @@ struct AutoParallelOptions {
   std::string cluster;                       ///< YAML as `lockstep calibrate` writes it; empty: a guess at this machine
   std::optional<std::int64_t> memory_bytes;  ///< that a rank may take; none: the cluster's device memory
   std::vector<int> mesh;                     ///< sizes of the mesh's axes; empty: what is fastest
-  ModulePlan parameters;                     ///< what is decided already, with a placement for each axis of `mesh`
+  ModulePlan parameters;                     ///< what the plan may not decide, a placement for each axis of `mesh`
   std::string plan_file;                     ///< taken where it is there, written where it is not; empty: none
   /// Makes the optimizer that the program will use: its memory and time count.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer;
@@ -31,17 +31,18 @@ struct AutoParallelOptions {
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients{};
   GradientReductionOptions gradients{};
   /// So many steps of the plan and of plain data parallel are measured, and the faster is kept: then whatever the
-  /// prediction is wrong about, nothing is slower than data parallel. `example` must have numbers that can be trained
-  /// on (labels that exist); the module's own numbers stay as they are, and each rank holds them twice meanwhile. 0:
-  /// not measured.
+  /// prediction is wrong about, nothing is slower than data parallel. Where that wins, `mesh` and `parameters` no
+  /// longer hold; where it does not fit into memory, nothing is measured. `example` must have numbers that can be
+  /// trained on (labels that exist); the module's own numbers stay as they are, and each rank holds them twice
+  /// meanwhile. 0: not measured.
   int verify_steps = 0;
 };
 
 struct AutoParallel {
   Mesh mesh;
-  Placements batch;                  ///< of each input: distribute(batch, mesh, batch), or to_global() of a rank's part
-  ModulePlan parameters;             ///< how the module lies now
-  std::string explanation;           ///< for people: what was planned, its cost, and beside what
+  Placements batch;         ///< of each input with a batch: distribute(x, mesh, batch), or to_global() of a rank's part
+  ModulePlan parameters;    ///< how the module lies now
+  std::string explanation;  ///< for people: what was planned, its cost, and beside what
   std::vector<std::string> remarks;  ///< where a plan from a file no longer fits the module; what was measured
 };
 

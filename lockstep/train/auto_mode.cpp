@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/plan/explain.h>
+#include <lockstep/plan/measure/beside_data_parallel.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/mesh_config.h>
@@ -109,7 +110,7 @@ AutoRun resolve_auto(const RunConfig& config, const Group& group) {
   if (group.rank() == 0) save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
   run.text = explain(plan);
   run.config = with_plan(config, plan);
-  if (config.parallel.verify_plan > 0) {
+  if (config.parallel.verify_plan > 0 && may_try_data_parallel(plan, run.remarks)) {
     run.config = faster_of_plan_and_data_parallel(run.config, config, group, run.remarks);
   }
   return run;

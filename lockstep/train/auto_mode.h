@@ -41,8 +41,8 @@ struct AutoRun {
 };
 
 /// Plans on every rank, makes sure that all have the same plan, saves it as plan.json in system.work_dir and to
-/// parallel.plan, and, with parallel.verify_plan, tries it and data parallel for so many steps and takes the faster. A
-/// collective. Error(mismatch) naming the ranks whose plan differs.
+/// parallel.plan, and, with parallel.verify_plan, tries it and data parallel, if that fits into memory, for so many
+/// steps and takes the faster. A collective. Error(mismatch) naming the ranks whose plan differs.
 AutoRun resolve_auto(const RunConfig& config, const Group& group);
 
 }  // namespace lockstep::train

@@ -1,3 +1,4 @@
+#include <lockstep/plan/measure/beside_data_parallel.h>
 #include <lockstep/plan/measure/stopwatch.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/parallel_run.h>
@@ -8,8 +9,6 @@
 
 #include <torch/torch.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace lockstep::train {
 namespace {
 
 /// The median step; the first, which makes what later ones find, does not count.
-double measured_step(const RunConfig& config, const Group& group) {
+double measured_step(const RunConfig& config, const Group& group, int wanted) {
   const auto share = data_share(config, group);
   const auto data = load_train_data(config, share.index, share.count);
   const auto options = forward_options(config, choose_device(config.system, group.world()));
@@ -25,7 +24,7 @@ double measured_step(const RunConfig& config, const Group& group) {
   const auto run = make_parallel_run(config, model, group, options);
   seed_rank(config.system.seed, run->random_stream(), 0);
   const auto loader = data.make_loader();
-  const auto steps = std::min(config.parallel.verify_plan + 1, data.sampler.steps_per_epoch());
+  const auto steps = std::min<std::int64_t>(wanted + 1, data.sampler.steps_per_epoch());
   std::vector<double> times;
   model.module->train();
   loader->start(0, 0);
@@ -50,13 +49,11 @@ RunConfig data_parallel(const RunConfig& asked) {
 RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
                                            std::vector<std::string>& remarks) {
   const auto plain = data_parallel(asked);
-  const double of_plan = measured_step(planned, group);
-  const double of_plain = measured_step(plain, group);
-  const bool plan_wins = of_plan <= of_plain;
-  remarks.push_back(
-      fmt::format("measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}",
-                  asked.parallel.verify_plan, of_plan * 1e3, of_plain * 1e3, plan_wins ? "the plan" : "data parallel"));
-  return plan_wins ? planned : plain;
+  const auto measured = [&group](const RunConfig& config) {
+    return [&config, &group](int steps) { return measured_step(config, group, steps); };
+  };
+  const auto steps = static_cast<int>(asked.parallel.verify_plan);
+  return plan::beats_data_parallel(steps, measured(planned), measured(plain), remarks) ? planned : plain;
 }
 
 }  // namespace lockstep::train

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "train/small_run.h"
@@ -160,6 +161,20 @@ TEST(AutoMode, APlanIsTriedBesideDataParallel) {
   run.run(1, run.config("alone", {"data.batch_size=8"}));
   run.run(2, planned(run, "verified", {"parallel.verify_plan=2"}));
   expect_losses_of_one_device(run, "verified");
+}
+
+// 1.6 MB of parameters: data parallel holds them, their gradients and their momentum.
+TEST(AutoMode, DataParallelIsNotTriedWhereItDoesNotFit) {
+  const SmallRun run;
+  run_ranks(2, SmallRun::small_rank_options(), [&](Rank& rank) {
+    const auto config =
+        planned(run, "tight", {"model.hidden=[512]", "parallel.memory_limit_mb=4", "parallel.verify_plan=1"});
+    std::filesystem::create_directories(run.work_dir("tight"));
+    const auto resolved = train::resolve_auto(config, rank.group());
+    ASSERT_EQ(resolved.remarks.size(), 1U) << resolved.text;
+    EXPECT_EQ(resolved.remarks[0], "not measured beside data parallel, which does not fit into memory");
+    EXPECT_FALSE(resolved.config.parallel.shard.entries.empty());
+  });
 }
 
 TEST(AutoMode, RanksWithDifferentPlansAreNamed) {

@@ -1,17 +1,16 @@
 #include <lockstep/base/error.h>
+#include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/plan/auto_parallel.h>
 #include <lockstep/plan/explain.h>
+#include <lockstep/plan/measure/beside_data_parallel.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <optional>
 
 namespace lockstep {
@@ -41,28 +40,27 @@ bool is_data_parallel(const plan::Layout& layout) {
          std::all_of(layout.parameters.begin(), layout.parameters.end(), whole);
 }
 
-/// Leaves the distributed module as what was faster lies, which is returned. Each has two turns, of which the better
-/// counts: whatever else the machine did meanwhile, it hardly did in both.
+/// What the program makes from now on without a tensor that tells lies on this mesh.
+void go_on_with(const Mesh& mesh) {
+  global::set_ambient_mesh(mesh.state());
+  global::work_with(mesh.state());
+}
+
+/// Leaves the distributed module as what was faster lies, which is returned.
 plan::Layout faster_of_plan_and_data_parallel(const plan::MeasuredStep& step, const plan::KeptNumbers& kept,
                                               const plan::Layout& planned, int steps,
                                               std::vector<std::string>& remarks) {
   const auto plain = plan::data_parallel_layout(planned.mesh.group());
-  double of_plan = std::numeric_limits<double>::infinity();
-  double of_plain = of_plan;
-  const auto measure = [&](const plan::Layout& layout, double& best) {
-    kept.lay_out(*step.module, layout);
-    best = std::min(best, plan::measured_step(step, layout, (steps + 1) / 2));
+  const auto measured = [&](const plan::Layout& layout) {
+    return [&layout, &kept, &step](int of_turn) {
+      kept.lay_out(layout);
+      return plan::measured_step(step, layout, of_turn);
+    };
   };
-  for (int turn = 0; turn < 2; ++turn) {
-    measure(planned, of_plan);
-    measure(plain, of_plain);
-  }
-  const bool plan_wins = of_plan <= of_plain;
-  remarks.push_back(
-      fmt::format("measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}", steps,
-                  of_plan * 1e3, of_plain * 1e3, plan_wins ? "the plan" : "data parallel"));
+  const bool plan_wins = plan::beats_data_parallel(steps, measured(planned), measured(plain), remarks);
   const auto& faster = plan_wins ? planned : plain;
-  kept.lay_out(*step.module, faster);
+  kept.lay_out(faster);
+  go_on_with(faster.mesh);
   return faster;
 }
 
@@ -84,7 +82,8 @@ AutoParallel auto_parallel(torch::nn::Module& module, const Group& group, const 
   plan::agree_on(plan, request, group);
   plan::Layout layout{
       .mesh = Mesh(group, plan.mesh_sizes, plan.mesh_names), .batch = plan.inputs, .parameters = plan.parameters};
-  const bool verify = options.verify_steps > 0 && group.size() > 1 && !is_data_parallel(layout);
+  const bool verify = options.verify_steps > 0 && group.size() > 1 && !is_data_parallel(layout) &&
+                      plan::may_try_data_parallel(plan, remarks);
   const auto kept = verify ? std::optional<plan::KeptNumbers>(module) : std::nullopt;
   distribute_module(module, layout.mesh, layout.parameters, {.gradients = options.gradients});
   if (kept) {

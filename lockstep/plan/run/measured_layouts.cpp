@@ -1,6 +1,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/plan/measure/stopwatch.h>
 #include <lockstep/plan/run/measured_layouts.h>
+#include <lockstep/plan/trace/as_it_is.h>
 
 #include <torch/torch.h>
 
@@ -35,6 +36,15 @@ std::vector<at::Tensor> trained(const torch::nn::Module& module) {
   return parameters;
 }
 
+/// As the planner places it: what is too small to be divided is whole.
+Placements placements_of_input(const at::Tensor& input, const Layout& layout) {
+  auto placements = layout.batch;
+  for (auto& each : placements) {
+    if (each.is_shard() && (input.dim() <= each.dim || input.size(each.dim) < 2)) each = Replicate();
+  }
+  return placements;
+}
+
 }  // namespace
 
 Layout data_parallel_layout(const Group& group) {
@@ -42,36 +52,30 @@ Layout data_parallel_layout(const Group& group) {
 }
 
 KeptNumbers::KeptNumbers(torch::nn::Module& module) {
-  const auto keep = [&](const at::Tensor& tensor) {
+  const auto keep = [&](const std::string& name, const at::Tensor& tensor) {
     const auto same = [&](const Kept& each) { return each.tensor.is_same(tensor); };
     if (!tensor.defined() || std::any_of(kept_.begin(), kept_.end(), same)) return;
-    kept_.push_back({.tensor = tensor,
-                     .before = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                         /*version_counter=*/0, /*allow_tensor_metadata_change=*/true))});
+    kept_.push_back({.name = name, .tensor = tensor, .before = as_it_is(tensor)});
   };
-  for (const auto& each : module.parameters()) keep(each);
-  for (const auto& each : module.buffers()) keep(each);
+  for (const auto& each : module.named_parameters()) keep(each.key(), each.value());
+  for (const auto& each : module.named_buffers()) keep(each.key(), each.value());
 }
 
-void KeptNumbers::lay_out(torch::nn::Module& module, const Layout& layout) const {
+void KeptNumbers::lay_out(const Layout& layout) const {
   const Placements whole(layout.mesh.axes());
-  const auto lay = [&](const std::string& name, const at::Tensor& tensor) {
-    const auto same = [&](const Kept& each) { return each.tensor.is_same(tensor); };
-    const auto kept = std::find_if(kept_.begin(), kept_.end(), same);
-    if (kept == kept_.end()) return;
-    tensor.unsafeGetTensorImpl()->shallow_copy_from(kept->before.getIntrusivePtr());
-    const auto* placements = find_placements(layout.parameters, name);
-    distribute_in_place(tensor, layout.mesh, placements != nullptr ? *placements : whole);
-  };
-  for (const auto& each : module.named_parameters()) lay(each.key(), each.value());
-  for (const auto& each : module.named_buffers()) lay(each.key(), each.value());
+  for (const auto& each : kept_) {
+    become(each.tensor, each.before);
+    const auto* placements = find_placements(layout.parameters, each.name);
+    distribute_in_place(each.tensor, layout.mesh, placements != nullptr ? *placements : whole);
+  }
 }
 
 double measured_step(const MeasuredStep& step, const Layout& layout, int steps) {
   const SameRandomNumbers scope;
   const torch::AutoGradMode with_gradients(true);
+  const MeshScope factories_here(layout.mesh);
   std::vector<at::Tensor> batch;
-  for (const auto& each : step.batch) batch.push_back(distribute(each, layout.mesh, layout.batch));
+  for (const auto& each : step.batch) batch.push_back(distribute(each, layout.mesh, placements_of_input(each, layout)));
   const auto parameters = trained(*step.module);
   const auto optimizer = step.optimizer ? step.optimizer(parameters) : nullptr;
   return seconds_together(layout.mesh.group(), steps, [&] {

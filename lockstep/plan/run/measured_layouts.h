@@ -36,12 +36,13 @@ class KeptNumbers {
   /// Before the module is distributed.
   explicit KeptNumbers(torch::nn::Module& module);
 
-  /// The module, which has been distributed since, lies as `layout` says and has those numbers again. What watches its
-  /// parameters (hooks, who holds them) stays. A collective.
-  void lay_out(torch::nn::Module& module, const Layout& layout) const;
+  /// The module, which has been distributed since, lies as `layout` says and has those numbers again; a tensor of
+  /// several names as under the first. What watches its parameters (hooks, who holds them) stays. A collective.
+  void lay_out(const Layout& layout) const;
 
  private:
   struct Kept {
+    std::string name;
     at::Tensor tensor;
     at::Tensor before;
   };
@@ -57,8 +58,8 @@ struct MeasuredStep {
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer = {};
 };
 
-/// Seconds of a step of the module as it lies now, on the slowest rank: the median of `steps` after a first. Changes
-/// the module's numbers, but not what random numbers come next. A collective.
+/// Seconds of a step of the module, which lies so now, on the slowest rank: the median of `steps` after a first.
+/// Changes the module's numbers, but not what random numbers come next. A collective.
 double measured_step(const MeasuredStep& step, const Layout& layout, int steps);
 
 }  // namespace lockstep::plan

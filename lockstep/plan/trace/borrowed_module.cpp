@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/shapes.h>
+#include <lockstep/plan/trace/as_it_is.h>
 #include <lockstep/plan/trace/borrowed_module.h>
 #include <lockstep/plan/trace/module_names.h>
 
@@ -20,16 +21,6 @@ std::set<std::string, std::less<>> containers_of(const torch::nn::Module& module
       containers.insert(each.key());
   }
   return containers;
-}
-
-at::Tensor as_it_is(const at::Tensor& tensor) {
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(/*version_counter=*/0,
-                                                                          /*allow_tensor_metadata_change=*/true));
-}
-
-/// Every handle to `tensor` sees what `other` is; its place in autograd stays.
-void become(const at::Tensor& tensor, const at::Tensor& other) {
-  tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
 }
 
 }  // namespace

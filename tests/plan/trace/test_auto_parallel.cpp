@@ -4,6 +4,7 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/auto_parallel.h>
+#include <lockstep/plan/measure/beside_data_parallel.h>
 #include <lockstep/plan/run/measured_layouts.h>
 
 #include "support/ranks.h"
@@ -12,6 +13,7 @@
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <thread>
 
 namespace lockstep {
 namespace {
@@ -111,11 +113,101 @@ TEST(AutoParallel, LayoutsFollowEachOther) {
     const auto plain = plan::data_parallel_layout(rank.group());
     distribute_module(*model, wide.mesh, wide.parameters);
     for (const auto* layout : {&plain, &wide, &plain}) {
-      kept.lay_out(*model, *layout);
+      kept.lay_out(*layout);
       const auto got = losses(*model, distribute(tokens, layout->mesh, layout->batch, Source::same_everywhere),
                               distribute(next, layout->mesh, layout->batch, Source::same_everywhere));
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], alone.at(i), 1e-7) << i;
     }
+  });
+}
+
+struct Tied : torch::nn::Module {
+  Tied() { other = register_parameter("other", weight = register_parameter("weight", torch::rand({4, 4}))); }
+  at::Tensor weight;
+  at::Tensor other;
+};
+
+TEST(AutoParallel, ATensorOfTwoNamesLiesAsTheFirst) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    Tied tied;
+    const plan::KeptNumbers kept(tied);
+    const plan::Layout rows{.mesh = Mesh(rank.group()), .batch = {Shard(0)}, .parameters = {{"weight", {Shard(0)}}}};
+    distribute_module(tied, rows.mesh, rows.parameters);
+    kept.lay_out(rows);
+    EXPECT_EQ(placements_of(tied.other), Placements{Shard(0)});
+  });
+}
+
+// What a step makes before it has met a global tensor lies on the mesh of what is measured, and then of what was
+// faster.
+TEST(AutoParallel, AVerifiedStepMayBeginWithAFactory) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    AutoParallelOptions options;
+    options.mesh = {2};
+    options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
+    options.verify_steps = 2;
+    const auto [tokens, next] = batch();
+    for (const Placement slow : {Replicate(), Shard(0)}) {
+      const auto model = small_gpt();
+      const auto fc1 = model->named_parameters()["blocks.1.fc1.weight"];
+      const auto loss = [&](const std::vector<at::Tensor>& in) {
+        const auto zeros = torch::zeros({6, 8}, in[0].options());
+        if (placements_of(fc1) == Placements{slow}) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return loss_of(*model, zeros + in[0], in[1]);
+      };
+      const auto parallel = auto_parallel(*model, rank.group(), {tokens, next}, loss, options);
+      EXPECT_NE(placements_of(fc1), Placements{slow});
+      const auto got = loss({distribute(tokens, parallel.mesh, parallel.batch, Source::same_everywhere),
+                             distribute(next, parallel.mesh, parallel.batch, Source::same_everywhere)});
+      EXPECT_NEAR(got.item<double>(), loss_of(*small_gpt(), tokens, next).item<double>(), 1e-7);
+    }
+  });
+}
+
+TEST(AutoParallel, AnInputWithoutABatchIsMeasuredWhole) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    const auto model = small_gpt();
+    const auto layout = plan::data_parallel_layout(rank.group());
+    distribute_module(*model, layout.mesh, layout.parameters);
+    const auto [tokens, next] = batch();
+    const auto loss = [&](const std::vector<at::Tensor>& in) { return loss_of(*model, in[0], in[1]) * in[2]; };
+    const auto weight = torch::full({}, 2.0, torch::kDouble);
+    EXPECT_GT(plan::measured_step({.module = model.get(), .batch = {tokens, next, weight}, .loss = loss}, layout, 1),
+              0);
+  });
+}
+
+TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
+  std::string turns;
+  std::vector<std::string> remarks;
+  const auto measured = [&](char name, std::vector<double> seconds) {
+    return [&turns, name, seconds, turn = 0U](int steps) mutable {
+      turns += name + std::to_string(steps) + " ";
+      return seconds.at(turn++);
+    };
+  };
+  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {9, 0.002}), measured('d', {0.003, 0.004}), remarks));
+  EXPECT_EQ(turns, "p3 d3 p3 d3 ");
+  EXPECT_FALSE(plan::beats_data_parallel(1, measured('p', {0.002, 9}), measured('d', {5, 0.001}), remarks));
+  EXPECT_EQ(remarks,
+            (std::vector<std::string>{
+                "measured over 5 steps: the plan 2.00 ms a step, data parallel 3.00 ms; going on with the plan",
+                "measured over 1 steps: the plan 2.00 ms a step, data parallel 1.00 ms; going on with data parallel"}));
+}
+
+// Two layers of 1 MiB: data parallel holds 4 MiB of them and their gradients, divided they are half of that.
+TEST(AutoParallel, DataParallelIsNotMeasuredWhereItDoesNotFit) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    torch::nn::Sequential model(torch::nn::Linear(512, 512), torch::nn::ReLU(), torch::nn::Linear(512, 512));
+    AutoParallelOptions options;
+    options.memory_bytes = 3 << 20;
+    options.verify_steps = 1;
+    const auto parallel = auto_parallel(
+        *model, rank.group(), {torch::ones({4, 512})}, [&](const auto& in) { return model->forward(in[0]).sum(); },
+        options);
+    ASSERT_EQ(parallel.remarks.size(), 1U) << parallel.explanation;
+    EXPECT_EQ(parallel.remarks[0], "not measured beside data parallel, which does not fit into memory");
+    EXPECT_FALSE(parallel.parameters.empty()) << parallel.explanation;
   });
 }
 

@@ -1,0 +1,32 @@
+#include <lockstep/plan/measure/beside_data_parallel.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::plan {
+
+bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) {
+  const auto& all = plan.alternatives;
+  const auto plain =
+      std::find_if(all.begin(), all.end(), [](const auto& each) { return each.name == "data_parallel"; });
+  if (plain == all.end() || plain->fits) return true;
+  remarks.emplace_back("not measured beside data parallel, which does not fit into memory");
+  return false;
+}
+
+bool beats_data_parallel(int steps, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
+                         std::vector<std::string>& remarks) {
+  const int of_turn = (steps + 1) / 2;
+  double plan = of_plan(of_turn);
+  double plain = of_data_parallel(of_turn);
+  plan = std::min(plan, of_plan(of_turn));
+  plain = std::min(plain, of_data_parallel(of_turn));
+  const bool plan_wins = plan <= plain;
+  remarks.push_back(
+      fmt::format("measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}", steps,
+                  plan * 1e3, plain * 1e3, plan_wins ? "the plan" : "data parallel"));
+  return plan_wins;
+}
+
+}  // namespace lockstep::plan
