@@ -9,25 +9,20 @@ clang-format --dry-run --Werror "${sources[@]}"
 scripts/check_floors.sh
 
 # clang cannot read g++'s precompiled header, and parsing libtorch's headers takes most of the time: so its sources go
-# through in the large pieces of a unity build, configured in a folder of its own and never built. Those headers (1.13)
-# parse as C++20 with libc++ alone (Debian: libc++-14-dev).
+# through in the large pieces of a unity build, configured in a folder of its own and never built.
 tidy=()
 status=0
 if [[ "${1:-}" == --tidy* ]]; then
   cmake -S . -B build/tidy -G Ninja -DLOCKSTEP_UNITY=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+  rooms='[^/]*'
+  [[ "$1" == --tidy-all ]] || rooms='(base|world|net|scheduler|doctor|data)'
+  mapfile -t tidy < <(grep -oP '"file": "\K'"$PWD/(lockstep|build/tidy/rooms)/$rooms"'/[^"]*\.(cpp|cxx)(?=")' \
+    build/tidy/compile_commands.json | sort -u)
   # What Boost.Asio 1.74 and libstdc++ 12 do not know of clang 14: that it has coroutines.
   coroutines=(--extra-arg=-D__cpp_impl_coroutine=201902L --extra-arg=-DBOOST_ASIO_HAS_{CO_AWAIT,STD_COROUTINE}=1)
-  pieces() { grep -oP '"file": "\K'"$PWD/$1"'(?=")' build/tidy/compile_commands.json | sort -u; }
-  check() { xargs -P "$(nproc)" -n 1 clang-tidy -p build/tidy --quiet --checks=-bugprone-suspicious-include \
-    "${coroutines[@]}" --header-filter='lockstep/.*\.(h|cpp)$' "$@"; }
-  torch_free='(base|world|net|scheduler|doctor|data)'
-  mapfile -t tidy < <(pieces "(lockstep|build/tidy/rooms)/$torch_free/[^\"]*\.(cpp|cxx)")
-  printf '%s\n' "${tidy[@]}" | check || status=1
-  if [[ "$1" == --tidy-all ]]; then
-    mapfile -t others < <(pieces "(lockstep|build/tidy/rooms)/(?!$torch_free/)[^\"]*\.(cpp|cxx)")
-    printf '%s\n' "${others[@]}" | check --extra-arg=-stdlib=libc++ || status=1
-    tidy+=("${others[@]}")
-  fi
+  printf '%s\n' "${tidy[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p build/tidy --quiet \
+    --extra-arg=-include --extra-arg="$PWD/scripts/clang_tidy_prefix.h" "${coroutines[@]}" \
+    --checks=-bugprone-suspicious-include --header-filter='lockstep/.*\.(h|cpp)$' || status=1
 fi
 if ((status)); then
   echo "lint: clang-tidy found something" >&2

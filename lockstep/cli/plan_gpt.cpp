@@ -30,6 +30,7 @@ GptStep read_gpt(std::string_view text) {
       {"layers", &step.shape.layers},   {"width", &step.shape.width},           {"heads", &step.shape.heads},
       {"context", &step.shape.context}, {"vocabulary", &step.shape.vocabulary}, {"batch", &step.batch}};
   std::vector<std::string> names;
+  names.reserve(fields.size());
   for (const auto& [name, value] : fields) names.push_back(name);
   while (!text.empty()) {
     const auto item = text.substr(0, text.find(','));

@@ -1,5 +1,6 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/error_file.h>
 
 #include <nlohmann/json.hpp>
@@ -35,7 +36,7 @@ std::optional<FailureNote> parse_note(const json& file) {
   if (!extra.is_object()) return note;
   if (extra.contains("kind") && extra["kind"].is_string()) note.kind = extra["kind"].get<std::string>();
   if (extra.contains("timestamp_ns") && extra["timestamp_ns"].is_number_integer()) {
-    const nanoseconds since_epoch(extra["timestamp_ns"].get<std::int64_t>());
+    const nanoseconds since_epoch(integer_of<std::int64_t>(extra["timestamp_ns"]));
     note.when = system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(since_epoch));
   }
   return note;

@@ -7,6 +7,7 @@
 #include <lockstep/cluster/supervise.h>
 
 #include <fmt/format.h>
+#include <sysexits.h>
 
 #include <algorithm>
 #include <csignal>
@@ -109,6 +110,7 @@ class Supervisor {
   std::optional<int> user_signal_;
   bool log_failed_ = false;  ///< and the user has been told
   bool killed_ = false;      ///< all ranks were sent SIGKILL
+  bool failed_ = false;      ///< a rank ended badly before any was asked to, and not to be started again (EX_TEMPFAIL)
   bool hurried_ = false;     ///< the user sent a signal, after which nothing waits for a slow console
   std::deque<LocalRank> ranks_;
 };
@@ -213,7 +215,9 @@ void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string
 }
 
 void Supervisor::look_for_end(LocalRank& rank) {
-  if (rank.look_for_end() && !rank.status().ok()) ending_.rank_failed(Clock::now());
+  if (!rank.look_for_end() || rank.status().ok()) return;
+  failed_ = failed_ || (!asked_ && rank.status().code != EX_TEMPFAIL);
+  ending_.rank_failed(Clock::now());
 }
 
 void Supervisor::take_signals() {
@@ -261,8 +265,8 @@ void Supervisor::tell_who_is_slow() {
   consoles_.err.append(fmt::format(
       "lockstep run: waiting for {} to end, asked by {} {} s ago; killed in {} s (--grace), or at the next signal\n",
       names_of(running), signal_name(asked_->signal), kTellSlow.count() / 1000, left.count()));
-  // Others failed, perhaps because these hang. Who ends by the user's wish may be saving its work.
-  if (ending_.interrupted_by()) return;
+  // Others failed, perhaps because these hang. Who ends by somebody's wish may be saving its work.
+  if (!failed_) return;
   for (LocalRank& rank : ranks_) {
     if (rank.running()) rank.ask_where();
   }

@@ -83,7 +83,7 @@ class FileMeeting {
   }
 
   std::string hold() {
-    const std::string name = random_text();
+    std::string name = random_text();
     open();
     store_->set(kCurrent, to_bytes(name));
     say_hello(name);

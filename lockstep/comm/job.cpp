@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/comm/job.h>
 
 #include <lockstep/base/log.h>
@@ -32,7 +33,7 @@ std::string acknowledged_key(int rank) { return fmt::format("fault_acknowledged/
 
 Fault decode_fault(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
-  return {json.at("rank").get<int>(), json.at("aborted").get<bool>(), json.at("reason").get<std::string>()};
+  return {integer_of<int>(json.at("rank")), json.at("aborted").get<bool>(), json.at("reason").get<std::string>()};
 }
 
 }  // namespace

@@ -36,10 +36,13 @@ StorePtr host_tcp_store(const std::string& where, const std::string& host, std::
 }
 
 // A store of c10d lets one connection in at a time, and looks at all others in between. Those that do not fit into the
-// kernel's queue (4,096, of which a rank needs three) are tried again after whole seconds.
-void take_turns(const World& world) {
+// kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs three) are tried again after whole
+// seconds.
+void take_turns(const World& world, std::chrono::milliseconds timeout) {
   constexpr int kAtOnce = 1000;
-  if (world.size > kAtOnce) std::this_thread::sleep_for(world.rank * std::chrono::microseconds(500));
+  if (world.size <= kAtOnce) return;
+  const std::chrono::microseconds longest = timeout / 4;
+  std::this_thread::sleep_for(std::min(world.rank * std::chrono::microseconds(500), longest));
 }
 
 // One rank of each host says what all of them wait for.
@@ -50,7 +53,8 @@ StorePtr reach_tcp_store(const World& world, const std::string& where, const std
     log_warning("rank {} waits for the store at {}: {} s of at most {:.0f} s ({})", world.rank, where, waited.count(),
                 static_cast<double>(timeout.count()) / 1000, reason);
   };
-  take_turns(world);
+  take_turns(world, timeout);
+  if (give_up) give_up();
   if (const auto why = await_listener(host, port, timeout, tell, give_up)) fail_to_reach(where, timeout, *why);
   try {
     return make_tcp_store(host, port, false, timeout);

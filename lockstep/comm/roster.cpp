@@ -52,7 +52,8 @@ std::optional<std::string> await_value(c10d::Store& store, const std::string& ke
 
 [[noreturn]] void fail_missing(const std::vector<int>& missing, int size, milliseconds timeout) {
   fail(ErrorKind::timeout, "connect",
-       "{} of {} ranks did not come within {:.1f} s: rank {}. Look into their logs, check that all were started with "
+       "{} of {} ranks did not come, or ended meanwhile, within {:.1f} s: rank {}. Look into their logs, check that "
+       "all were started with "
        "the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
        missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
 }
@@ -72,9 +73,21 @@ std::optional<std::vector<int>> decode_missing(std::string_view text) {
   return ranks;
 }
 
+// Who did not come, and the first of a group that came whole and was not handed in: that rank was to collect it.
+std::vector<int> lost_ranks(c10d::Store& store, int size) {
+  auto lost = absent_ranks(store, size);
+  const auto absent = lost;
+  for (int first = kGroup; first < size; first += kGroup) {
+    const bool whole =
+        std::none_of(absent.begin(), absent.end(), [&](int rank) { return rank / kGroup == first / kGroup; });
+    if (whole && !value_of(store, group_key(first))) lost.push_back(first);
+  }
+  std::sort(lost.begin(), lost.end());
+  return lost;
+}
+
 // Stays a moment for the others to read it, as the store may live in this process.
-[[noreturn]] void publish_missing(c10d::Store& store, int size, milliseconds timeout) {
-  const auto missing = absent_ranks(store, size);
+[[noreturn]] void publish_missing(c10d::Store& store, const std::vector<int>& missing, int size, milliseconds timeout) {
   store.set(kRosterKey, to_bytes(encode_missing(missing)));
   const auto readers = size - static_cast<std::int64_t>(missing.size()) - 1;
   const auto patience = Clock::now() + std::chrono::seconds(2);
@@ -84,8 +97,8 @@ std::optional<std::vector<int>> decode_missing(std::string_view text) {
   fail_missing(missing, size, timeout);
 }
 
-// Nobody asks for more than a few dozen keys, one after the other: groups are collected at the same time, and rank 0
-// collects the groups. False: somebody was not there in time.
+// Nobody asks for more than 64 keys, and one of each group, one after the other: groups are collected at the same time,
+// and rank 0 collects the groups. False: somebody was not there in time.
 bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& ranks, const IsOver& over) {
   const auto found = await_value(store, key, over);
   if (!found) return false;
@@ -96,7 +109,7 @@ bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& 
 // `first` and those that follow it; nullopt: some were not there in time.
 std::optional<std::vector<RankInfo>> collect_group(c10d::Store& store, int first, int size, milliseconds timeout,
                                                    const IsOver& over) {
-  // Answered at once. It also limits how long the requests below wait for an answer.
+  // Answered at once. With libtorch 1.13 it also limits how long the requests below wait for an answer.
   store.wait({presence_key(first)}, timeout);
   std::vector<RankInfo> ranks;
   for (int rank = first; rank < std::min(first + kGroup, size); ++rank) {
@@ -105,14 +118,24 @@ std::optional<std::vector<RankInfo>> collect_group(c10d::Store& store, int first
   return ranks;
 }
 
-// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
-// publishes who is missing.
-std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
+std::optional<std::vector<RankInfo>> collect_all(c10d::Store& store, int size, milliseconds timeout,
+                                                 const IsOver& over) {
   auto all = collect_group(store, 0, size, timeout, over);
   for (int first = kGroup; all && first < size; first += kGroup) {
     if (!collect(store, group_key(first), *all, over)) all.reset();
   }
-  if (!all) publish_missing(store, size, timeout);
+  return all;
+}
+
+// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
+// publishes who is missing.
+std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
+  auto all = collect_all(store, size, timeout, over);
+  if (!all) {
+    if (const auto lost = lost_ranks(store, size); !lost.empty()) publish_missing(store, lost, size, timeout);
+    all = collect_all(store, size, timeout, [] { return true; });  // the last came at the last moment
+    if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
+  }
   store.set(kRosterKey, to_bytes(encode(*all)));
   return std::move(*all);
 }
@@ -130,12 +153,14 @@ std::vector<RankInfo> follow(c10d::Store& store, int size, milliseconds timeout,
   // A moment more than rank 0 has, which finds out at its own deadline who is missing.
   const auto patience = deadline + std::chrono::seconds(1);
   try {
-    store.wait({kRosterKey}, std::max(std::chrono::ceil<milliseconds>(patience - Clock::now()), milliseconds(1)));
+    store.wait({kRosterKey}, std::max(std::chrono::ceil<milliseconds>(patience - Clock::now()), milliseconds(1000)));
   } catch (const std::exception&) {
     if (Clock::now() < patience) throw;
     // libtorch 1.13 cannot take back a wait that timed out. Should it be answered now, that would be read as the answer
     // to the next request: at worst the list below is wrong by a rank.
-    fail_missing(absent_ranks(store, size), size, timeout);
+    auto lost = lost_ranks(store, size);
+    if (lost.empty()) lost.push_back(0);  // all came, and yet its word did not
+    fail_missing(lost, size, timeout);
   }
   const auto text = value_of(store, kRosterKey).value_or("");
   if (const auto missing = decode_missing(text)) {
@@ -165,8 +190,11 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
       return Clock::now() >= deadline;
     };
     if (self.rank == 0) return lead(store, size, timeout, over);
-    if (self.rank % kGroup == 0) lead_group(store, self.rank, size, timeout, over);
-    return follow(store, size, timeout, deadline);
+    if (self.rank % kGroup != 0) return follow(store, size, timeout, deadline);
+    lead_group(store, self.rank, size, timeout, over);
+    auto ranks = follow(store, size, timeout, deadline);
+    store.wait({kRosterKey}, timeout);  // answered at once: what is left of the deadline is no limit for later requests
+    return ranks;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

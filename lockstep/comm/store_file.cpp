@@ -55,7 +55,8 @@ bool take_block(std::string_view& rest) {
 /// Keys and values in turn.
 bool is_store(std::string_view content) {
   while (!content.empty()) {
-    if (!take_block(content) || !take_block(content)) return false;
+    if (!take_block(content)) return false;
+    if (!take_block(content)) return false;
   }
   return true;
 }

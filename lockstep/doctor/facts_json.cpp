@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/doctor/facts_json.h>
 
 #include <nlohmann/json.hpp>
@@ -73,9 +74,9 @@ void from_json(const Json& json, Facts& facts) {
   json.at("open_files").get_to(facts.open_files);
   json.at("open_files_hard").get_to(facts.open_files_hard);
   json.at("cpus").get_to(facts.cpus);
-  if (!json.at("omp_threads").is_null()) facts.omp_threads = json.at("omp_threads").get<std::int64_t>();
+  if (!json.at("omp_threads").is_null()) facts.omp_threads = integer_of<std::int64_t>(json.at("omp_threads"));
   if (const auto& port = json.at("port"); !port.is_null()) {
-    facts.port = Port{port.at("number").get<std::uint16_t>(), port.at("problem").get<std::string>()};
+    facts.port = Port{integer_of<std::uint16_t>(port.at("number")), port.at("problem").get<std::string>()};
   }
   json.at("files").get_to(facts.files);
   json.at("named_files").get_to(facts.named_files);

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
 #include <lockstep/doctor/greeter.h>
 #include <lockstep/doctor/numeric_address.h>
 
@@ -45,7 +46,8 @@ std::string encode(const Greeting& greeting) {
 std::optional<Greeting> decode_greeting(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return Greeting{json.at("rank").get<int>(), json.at("identity").get<std::string>(), json.at("clock").get<double>()};
+    return Greeting{integer_of<int>(json.at("rank")), json.at("identity").get<std::string>(),
+                    json.at("clock").get<double>()};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -18,7 +18,7 @@ struct Quantity {
   friend constexpr Quantity operator*(double factor, Quantity a) { return {a.value * factor}; }
   friend constexpr Quantity operator/(Quantity a, double divisor) { return {a.value / divisor}; }
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
-  friend constexpr auto operator<=>(Quantity, Quantity) = default;
+  friend constexpr auto operator<=>(Quantity, Quantity) = default;  // NOLINT(modernize-use-nullptr): a slip of clang 14
 };
 
 using Seconds = Quantity<struct UnitOfTime>;

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
 #include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/saved_state.h>
 
@@ -34,9 +35,9 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
-template <typename T>
-std::optional<T> maybe(const json& value) {
-  return value.is_null() ? std::nullopt : std::optional<T>(value.get<T>());
+template <typename Int>
+std::optional<Int> maybe(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional<Int>(integer_of<Int>(value));
 }
 
 json print_member(const Member& member) {
@@ -64,10 +65,10 @@ Member read_member(const json& saved, Time now) {
   member.host = saved.at("host").get<std::string>();
   member.machine = saved.at("machine").get<std::string>();
   member.address = saved.at("address").get<std::string>();
-  member.pid = saved.at("pid").get<std::int64_t>();
+  member.pid = integer_of<std::int64_t>(saved.at("pid"));
   member.rank = maybe<int>(saved.at("rank"));
-  member.generation = saved.at("generation").get<std::int64_t>();
-  member.restarts = saved.at("restarts").get<int>();
+  member.generation = integer_of<std::int64_t>(saved.at("generation"));
+  member.restarts = integer_of<int>(saved.at("restarts"));
   member.phase = phase_of(saved.at("phase").get<std::string>());
   member.link = saved.at("connected").get<bool>() ? Link::unknown : Link::closed;
   member.heard = now;
@@ -110,17 +111,17 @@ void read_state(std::string_view text, Roll& roll, Time now) {
   try {
     const json state = json::parse(text);
     if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it is of another version of Lockstep");
-    const int wanted = state.at("worker_num").get<int>();
+    const int wanted = integer_of<int>(state.at("worker_num"));
     if (wanted != roll.wanted) {
       fail(ErrorKind::data, "state", "it is of a job with {} workers, and this one has {} (MS_WORKER_NUM)", wanted,
            roll.wanted);
     }
     Roll read = roll;
     read.job = state.at("job").get<std::string>();
-    read.generation = state.at("generation").get<std::int64_t>();
+    read.generation = integer_of<std::int64_t>(state.at("generation"));
     read.store_key = state.at("store_key").get<std::string>();
     read.store_host = state.at("store_host").get<std::string>();
-    read.store_port = state.at("store_port").get<int>();
+    read.store_port = integer_of<int>(state.at("store_port"));
     read.last_error = state.at("last_error").get<std::string>();
     read.members.clear();
     for (const json& member : state.at("workers")) read.members.push_back(read_member(member, now));

@@ -1,5 +1,7 @@
 #include <lockstep/scheduler/stack_of_thread.h>
 
+#include <lockstep/base/stack_signal.h>
+
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -45,12 +47,18 @@ std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience
   struct sigaction action {};
   action.sa_handler = take_frames;
   action.sa_flags = SA_RESTART;
-  if (::sigaction(SIGURG, &action, nullptr) != 0 || ::pthread_kill(thread, SIGURG) != 0) return "(not known)";
+  struct sigaction before {};
+  if (::sigaction(kWhereAreYou, &action, &before) != 0) return "(not known)";
+  if (::pthread_kill(thread, kWhereAreYou) != 0) {
+    ::sigaction(kWhereAreYou, &before, nullptr);
+    return "(not known)";
+  }
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (taken < 0) {
     if (std::chrono::steady_clock::now() > deadline) return "(the thread does not answer)";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  ::sigaction(kWhereAreYou, &before, nullptr);
   std::string text;
   for (int i = kOfHandler; i < taken; ++i)
     text += fmt::format("  {}\n", name_of(frames.at(static_cast<std::size_t>(i))));

@@ -9,8 +9,9 @@
 namespace lockstep::scheduler {
 
 /// The functions that `thread` is in, innermost first, a line each; or why that is not known: it did not answer within
-/// `patience`, as a thread that is stopped in the kernel does not. Interrupts it with SIGURG, whose action this process
-/// then has for good. One call at a time; not for the calling thread.
+/// `patience`, as a thread that is stopped in the kernel does not. Interrupts it with kWhereAreYou
+/// (base/stack_signal.h), whose action is as before afterwards, but where the thread did not answer and may yet. One
+/// call at a time; not for the calling thread.
 std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience);
 
 }  // namespace lockstep::scheduler

@@ -78,7 +78,9 @@ void warn_of(const X509& certificate, const std::string& file, int days) {
   if (left->count() < 0) {
     log_warning("the certificate {} in '{}' has expired; peers will refuse it", subject_of(certificate), file);
   } else {
-    log_warning("the certificate {} in '{}' expires in {} day(s)", subject_of(certificate), file, left->count() / 24);
+    log_warning(
+        "the certificate {} in '{}' expires in {} day(s); a renewed file is read when this program starts again",
+        subject_of(certificate), file, left->count() / 24);
   }
 }
 

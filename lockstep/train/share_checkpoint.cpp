@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/share_checkpoint.h>
 #include <lockstep/train/share_text.h>
@@ -22,7 +23,7 @@ Checkpoint make_room(const nlohmann::json& contents) {
   Checkpoint checkpoint{parse_run_state(contents["state"].get<std::string>()), {}};
   for (const auto& tensor : contents["tensors"]) {
     const auto shape = tensor[2].get<std::vector<std::int64_t>>();
-    checkpoint.tensors.emplace(tensor[0], torch::empty(shape, static_cast<at::ScalarType>(tensor[1].get<int>())));
+    checkpoint.tensors.emplace(tensor[0], torch::empty(shape, static_cast<at::ScalarType>(integer_of<int>(tensor[1]))));
   }
   return checkpoint;
 }

@@ -2,12 +2,14 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
 
+#include <lockstep/comm/c10d_compat.h>
 #include <lockstep/comm/init.h>
 #include <lockstep/comm/roster.h>
 
 #include "comm/suite.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -119,13 +122,15 @@ TEST(Connect, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
   });
 }
 
-/// What each rank that comes is told: how many there are, or an error. They are threads.
-std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::chrono::milliseconds timeout) {
+/// What each rank that comes is told: how many there are, or an error. They are threads. `ended` came, and no more.
+std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::chrono::milliseconds timeout,
+                                   std::optional<int> ended = std::nullopt) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
+  if (ended) store->set(fmt::format("presence/{}", *ended), detail::to_bytes("here"));
   std::vector<std::string> told(static_cast<std::size_t>(size));
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    if (missing.contains(rank)) continue;
+    if (missing.contains(rank) || rank == ended) continue;
     threads.emplace_back([&, rank] {
       World world = world_at({}, rank, size);
       auto& words = told[static_cast<std::size_t>(rank)];
@@ -151,8 +156,17 @@ TEST(Connect, ManyRanksAreCollectedInGroups) {
     const auto told = meet_many(200, {70, 128}, 1s);
     for (std::size_t rank = 0; rank < told.size(); ++rank) {
       if (rank == 70 || rank == 128) continue;
-      EXPECT_NE(told[rank].find("2 of 200 ranks did not come within 1.0 s: rank 70, 128."), std::string::npos)
+      EXPECT_NE(told[rank].find("2 of 200 ranks did not come, or ended meanwhile, within 1.0 s: rank 70, 128."),
+                std::string::npos)
           << rank << ": " << told[rank];
+    }
+    // One that announced itself and ended before it collected its group.
+    const auto left = meet_many(200, {}, 1s, 128);
+    for (std::size_t rank = 0; rank < left.size(); ++rank) {
+      if (rank == 128) continue;
+      EXPECT_NE(left[rank].find("1 of 200 ranks did not come, or ended meanwhile, within 1.0 s: rank 128."),
+                std::string::npos)
+          << rank << ": " << left[rank];
     }
   });
   expect_all_ok(outcomes);

@@ -123,7 +123,7 @@ Outcome Coordinator::report(const JobState& state, const std::string& after) {
   for (const Ticket member : members_) {
     if (const auto text = store_.get(keys_.ends(state.round, member))) nodes.push_back(parse_ends(*text));
   }
-  const auto outcome = judge_all(nodes);
+  auto outcome = judge_all(nodes);
   if (!outcome.report.empty()) store_.set(keys_.report(state.round), outcome.report + after);
   return outcome;
 }

@@ -11,7 +11,7 @@ namespace lockstep::cluster::elastic {
 namespace {
 
 constexpr std::int64_t kHighestPort = 65535;
-constexpr std::int64_t kLongestLease = 7 * 24 * 3600;
+constexpr std::int64_t kLongestLease = std::int64_t{7} * 24 * 3600;
 
 template <typename... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {

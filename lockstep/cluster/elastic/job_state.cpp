@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/job_state.h>
 #include <lockstep/cluster/elastic/json_text.h>
 
@@ -36,7 +37,7 @@ JobState parse_state(std::string_view text) {
     json.at("ranks").get_to(state.ranks);
     json.at("failed").get_to(state.failed);
     json.at("exit_code").get_to(state.exit_code);
-    if (json.contains("first_failed")) state.first_failed = json["first_failed"].get<int>();
+    if (json.contains("first_failed")) state.first_failed = integer_of<int>(json["first_failed"]);
     json.at("coordinator").get_to(state.coordinator);
     json.at("formed_by").get_to(state.formed_by);
     json.at("formed_at").get_to(state.formed_at);
@@ -47,7 +48,7 @@ JobState parse_state(std::string_view text) {
 
 Seat parse_seat(std::string_view text) {
   return from_json_text(text, "a node's place", [](const nlohmann::json& json) {
-    return Seat{json.at("node").get<int>(), json.at("first_rank").get<int>()};
+    return Seat{integer_of<int>(json.at("node")), integer_of<int>(json.at("first_rank"))};
   });
 }
 

@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/json_text.h>
 #include <lockstep/cluster/elastic/meeting.h>
 
@@ -7,7 +8,7 @@ std::string to_text(const Place& place) { return to_json_text({{"host", place.ho
 
 Place parse_place(std::string_view text) {
   return from_json_text(text, "the place where ranks meet", [](const nlohmann::json& json) {
-    return Place{json.at("host").get<std::string>(), json.at("port").get<std::uint16_t>()};
+    return Place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
   });
 }
 

@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/json_text.h>
 #include <lockstep/cluster/elastic/node.h>
 
@@ -28,7 +29,7 @@ NodeDescription parse_description(std::string_view text) {
     json.at("host").get_to(node.host);
     json.at("ranks").get_to(node.ranks);
     json.at("holds_store").get_to(node.holds_store);
-    if (json.contains("given_rank")) node.given_rank = json["given_rank"].get<int>();
+    if (json.contains("given_rank")) node.given_rank = integer_of<int>(json["given_rank"]);
     return node;
   });
 }

@@ -1,3 +1,4 @@
+#include <lockstep/base/json_integer.h>
 #include <lockstep/cluster/elastic/json_text.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 
@@ -18,7 +19,7 @@ std::int64_t milliseconds_of(system_clock::time_point time) {
 }
 
 system_clock::time_point time_of(const json& value) {
-  return system_clock::time_point(milliseconds(value.get<std::int64_t>()));
+  return system_clock::time_point(milliseconds(integer_of<std::int64_t>(value)));
 }
 
 json json_of(const FailureNote& note) {
@@ -38,7 +39,7 @@ FailureNote note_of(const json& value) {
 json json_of(const CollectiveMark& mark) { return {{"op", mark.op}, {"number", mark.number}, {"group", mark.group}}; }
 
 CollectiveMark mark_of(const json& value) {
-  return {value.at("op").get<std::string>(), value.at("number").get<std::uint64_t>(),
+  return {value.at("op").get<std::string>(), integer_of<std::uint64_t>(value.at("number")),
           value.at("group").get<std::string>()};
 }
 
@@ -53,8 +54,8 @@ json json_of(const RankProgress& progress) {
 RankProgress progress_of(const json& value) {
   RankProgress progress;
   value.at("backwards").get_to(progress.backwards);
-  progress.since_begun = milliseconds(value.at("since_begun_ms").get<std::int64_t>());
-  if (value.contains("step")) progress.step = value["step"].get<std::int64_t>();
+  progress.since_begun = milliseconds(integer_of<std::int64_t>(value.at("since_begun_ms")));
+  if (value.contains("step")) progress.step = integer_of<std::int64_t>(value["step"]);
   if (value.contains("begun")) progress.begun = mark_of(value["begun"]);
   if (value.contains("ended")) progress.ended = mark_of(value["ended"]);
   return progress;
@@ -81,7 +82,7 @@ RankEnd end_of(const json& value) {
   value.at("code").get_to(end.status.code);
   value.at("signal").get_to(end.status.signal);
   end.when = time_of(value.at("when_ms"));
-  end.after = milliseconds(value.at("after_ms").get<std::int64_t>());
+  end.after = milliseconds(integer_of<std::int64_t>(value.at("after_ms")));
   value.at("asked").get_to(end.asked);
   value.at("last_lines").get_to(end.last_lines);
   if (value.contains("note")) end.note = note_of(value["note"]);
@@ -114,7 +115,7 @@ NodeEnds parse_ends(std::string_view text) {
     NodeEnds node;
     value.at("host").get_to(node.host);
     value.at("error").get_to(node.error);
-    node.ahead = milliseconds(value.at("ahead_ms").get<std::int64_t>());
+    node.ahead = milliseconds(integer_of<std::int64_t>(value.at("ahead_ms")));
     for (const json& end : value.at("ends")) {
       node.ends.push_back(end_of(end));
       node.ends.back().host = node.host;

@@ -71,7 +71,7 @@ std::optional<std::string> value_of(const json& entry) {
   if (entry.is_null()) return std::nullopt;
   if (!entry.is_object()) refuse(entry);
   if (!entry.contains("value")) return "";
-  const auto bytes = entry["value"].is_string() ? from_base64(entry["value"].get<std::string>()) : std::nullopt;
+  auto bytes = entry["value"].is_string() ? from_base64(entry["value"].get<std::string>()) : std::nullopt;
   if (!bytes) refuse(entry);
   return bytes;
 }

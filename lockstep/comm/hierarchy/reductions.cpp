@@ -40,7 +40,7 @@ at::ScalarType carried_as(const at::Tensor& tensor) { return carrier_dtype(tenso
 // zeros after them where the host has fewer ranks than the widest.
 at::Tensor by_host(const Hosts& hosts, const at::Tensor& flat, std::int64_t rows) {
   if (hosts.in_order()) return flat;
-  auto blocks = at::zeros({hosts.count() * hosts.width() * rows}, flat.options());
+  auto blocks = at::zeros({std::int64_t{hosts.count()} * hosts.width() * rows}, flat.options());
   for (int rank = 0; rank < hosts.size(); ++rank) {
     const auto place = hosts.place_of(rank);
     blocks.narrow(0, (place.host * hosts.width() + place.local) * rows, rows).copy_(flat.narrow(0, rank * rows, rows));

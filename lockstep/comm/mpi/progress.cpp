@@ -41,8 +41,9 @@ Requests::~Requests() {
   int flag = 0;
   const auto result = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE);
   if (result == MPI_SUCCESS && flag != 0) return;
-  // Left to the end of the process on purpose: MPI may still read and write there.
-  (void)std::make_unique<Used>(std::move(used_)).release();
+  // Left to the end of the process on purpose: MPI may still read and write there. Without memory for that, it ends
+  // now.
+  (void)used_.release();
 }
 
 MPI_Request* Requests::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
@@ -55,7 +56,7 @@ bool Requests::complete() {
 
 std::int64_t Requests::bytes() const {
   std::int64_t sum = 0;
-  for (const auto& tensor : used_.tensors) {
+  for (const auto& tensor : used_->tensors) {
     if (tensor.defined()) sum += static_cast<std::int64_t>(tensor.nbytes());
   }
   return sum;

@@ -27,7 +27,7 @@ class Requests {
  public:
   /// Without a communicator for operations on MPI's own, which is never freed.
   explicit Requests(std::vector<at::Tensor> tensors, std::shared_ptr<const Communicator> communicator = nullptr)
-      : used_{std::move(tensors), std::move(communicator)} {}
+      : used_(std::make_unique<Used>(Used{std::move(tensors), std::move(communicator)})) {}
   ~Requests();
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
@@ -42,11 +42,12 @@ class Requests {
   std::int64_t bytes() const;
 
  private:
-  std::vector<MPI_Request> requests_;
   struct Used {
     std::vector<at::Tensor> tensors;
     std::shared_ptr<const Communicator> communicator;
-  } used_;
+  };
+  std::vector<MPI_Request> requests_;
+  std::unique_ptr<Used> used_;
 };
 
 }  // namespace lockstep::detail::mpi

@@ -157,7 +157,7 @@ struct Product {
 struct Min {
   template <typename A>
   static A combine(A a, A b) {
-    return (a < b) | (a != a) ? a : b;
+    return (a < b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value & b.value)}; }
   template <typename A>
@@ -169,7 +169,7 @@ struct Min {
 struct Max {
   template <typename A>
   static A combine(A a, A b) {
-    return (a > b) | (a != a) ? a : b;
+    return (a > b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value | b.value)}; }
   template <typename A>

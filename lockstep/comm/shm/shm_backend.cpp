@@ -182,7 +182,7 @@ class ShmBackend : public Backend {
 
   at::Tensor allocate(std::int64_t elements, at::ScalarType dtype) override {
     const auto options = at::TensorOptions().dtype(dtype);
-    const at::Tensor empty = at::empty({0}, options);
+    at::Tensor empty = at::empty({0}, options);
     if (elements == 0) return empty;
     const Signature signature = describe_allocation(empty, elements);
     const auto most = std::numeric_limits<std::size_t>::max() / item_bytes(empty);

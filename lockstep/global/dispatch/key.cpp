@@ -59,8 +59,6 @@ bool write_value(const c10::IValue& value, Key& key) {
     key.push_back(value.toBool() ? 1 : 0);
   } else if (value.isDouble()) {
     key.push_back(kFloat);
-  } else if (value.isNone()) {
-    key.push_back(kNone);
   } else if (value.isDevice()) {
     key.push_back(static_cast<std::int64_t>(value.toDevice().type()));
   } else if (value.isString()) {

@@ -41,7 +41,7 @@ Moments moments_of(const at::Tensor& pictures) {
     const auto none = at::zeros({channels}, options);
     return {.count = none, .mean = none, .squares = none};
   }
-  const auto values = static_cast<double>(pictures.numel() / channels);
+  const auto values = static_cast<double>(pictures.numel()) / static_cast<double>(channels);
   const auto [mean, variance] = at::batch_norm_update_stats(pictures, {}, {}, 0.0);
   return {.count = at::full({channels}, values, options), .mean = mean, .squares = variance * values};
 }
@@ -137,7 +137,7 @@ void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto scale = call.argument("save_invstd").toTensor();
   const auto wanted = call.plan.call.integers("output_mask");
   const auto& whole = call.plan.call.info("input");
-  const auto values = static_cast<double>(whole.elements() / whole.sizes[kChannels]);
+  const auto values = static_cast<double>(whole.elements()) / static_cast<double>(whole.sizes[kChannels]);
 
   const auto [with_input, alone] = sums_of_part(gradient, input, weight, mean, scale);
   auto sums = at::stack({with_input, alone});

@@ -1,6 +1,7 @@
 // Plans as readable JSON: reading.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
+#include <lockstep/base/json_integer.h>
 #include <lockstep/plan/file/plan_format.h>
 #include <lockstep/plan/plan.h>
 
@@ -72,7 +73,7 @@ Plan plan_of(const Json& json) {
     plan.parameters.emplace_back(pattern, parse_placements(placements.get<std::string>()));
   }
   plan.cluster = json.at("cluster").get<std::string>();
-  plan.devices = json.at("devices").get<int>();
+  plan.devices = integer_of<int>(json.at("devices"));
   plan.device_memory = {json.at("device_memory_bytes").get<double>()};
   plan.prediction = read_prediction(json);
   plan.lower_bound = {json.at("lower_bound_s").get<double>()};
@@ -120,7 +121,7 @@ void check(const Plan& plan, const std::string& file) {
 Plan read_plan(std::string_view json, const std::string& file) {
   try {
     const auto parsed = Json::parse(json);
-    if (parsed.at("format").get<int>() != kPlanFormat) {
+    if (integer_of<int>(parsed.at("format")) != kPlanFormat) {
       throw Error(ErrorKind::config, "plan",
                   fmt::format("format {} is not {}, which this version reads; plan again", parsed.at("format").dump(),
                               kPlanFormat),
