@@ -46,7 +46,7 @@ Candidate laid_out_as(const Task& task, OnMesh& mesh, std::span<const AxisUse> u
 }
 
 Placements inputs_of(const Task& task, const Candidate& candidate) {
-  const Placements whole(candidate.mesh->space.mesh_sizes.size());
+  Placements whole(candidate.mesh->space.mesh_sizes.size());
   for (const auto input : task.folded.program.inputs) {
     const auto& lies = candidate.mesh->decisions.placements(candidate.assignment[input]);
     if (lies != whole) return lies;
