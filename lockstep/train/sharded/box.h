@@ -21,7 +21,7 @@ struct Box {
   std::int64_t elements() const;
   bool empty() const { return elements() == 0; }
   friend bool operator==(const Box&, const Box&) = default;
-  friend auto operator<=>(const Box&, const Box&) = default;
+  friend auto operator<=>(const Box&, const Box&) = default;  // NOLINT(modernize-use-nullptr): a slip of clang 14
 };
 
 /// All of a tensor of these sizes.
