@@ -41,8 +41,7 @@ Requests::~Requests() {
   int flag = 0;
   const auto result = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE);
   if (result == MPI_SUCCESS && flag != 0) return;
-  // Left to the end of the process on purpose: MPI may still read and write there. Without memory for that, it ends
-  // now.
+  // Left to the end of the process on purpose: MPI may still read and write there.
   (void)used_.release();
 }
 
