@@ -84,12 +84,18 @@ TEST(AutoParallel, AGptTrainsAsOnOneDevice) {
   test::run_ranks(2, kOptions, [](Rank& rank) { expect_losses_of_one_device(rank.group(), {}); });
 }
 
+/// A plan that divides the model, measured beside data parallel.
+AutoParallelOptions verified_options() {
+  AutoParallelOptions options;
+  options.mesh = {2};
+  options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
+  options.verify_steps = 2;
+  return options;
+}
+
 TEST(AutoParallel, AVerifiedPlanTrainsAsOnOneDevice) {
   test::run_ranks(2, kOptions, [](Rank& rank) {
-    AutoParallelOptions options;
-    options.mesh = {2};
-    options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
-    options.verify_steps = 2;
+    const auto options = verified_options();
     expect_losses_of_one_device(rank.group(), options);
     const auto model = small_gpt();
     const auto parallel = planned(*model, rank.group(), options);
@@ -142,10 +148,7 @@ TEST(AutoParallel, ATensorOfTwoNamesLiesAsTheFirst) {
 // faster.
 TEST(AutoParallel, AVerifiedStepMayBeginWithAFactory) {
   test::run_ranks(2, kOptions, [](Rank& rank) {
-    AutoParallelOptions options;
-    options.mesh = {2};
-    options.parameters = {{"blocks.*.fc1.*", {Shard(0)}}, {"blocks.*.fc2.weight", {Shard(1)}}};
-    options.verify_steps = 2;
+    const auto options = verified_options();
     const auto [tokens, next] = batch();
     for (const Placement slow : {Replicate(), Shard(0)}) {
       const auto model = small_gpt();
