@@ -1,6 +1,7 @@
 #include "cases.h"
 
 #include <lockstep/base/error.h>
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/train/autocast.h>
 
@@ -26,10 +27,8 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
   auto inputs = torch::randn(picture);
   const auto targets = torch::randint(10, {batch}, torch::kLong);
   if (precision.channels_last) {
-    inputs = inputs.contiguous(at::MemoryFormat::ChannelsLast);
-    for (auto& parameter : classifier.module->parameters()) {
-      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
+    inputs = to_channels_last(inputs);
+    to_channels_last(*classifier.module);
   }
   Case result{classifier.module, {}, batch, 0.01, 0.9};
   result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16] {

@@ -59,12 +59,16 @@ def main():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--set-to-none", action="store_true", help="remove gradients instead of zeroing them")
+    parser.add_argument("--channels-last", action="store_true", help="pictures and weights in channels_last")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("gloo")
     model, inputs, targets, criterion, options = CASES[args.case]()
+    if args.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
     ddp = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(ddp.parameters(), **options)
 

@@ -5,6 +5,9 @@
     bench/vs_pytorch_ddp.py --cases resnet50_224 --bfloat16
     bench/vs_pytorch_ddp.py --cases resnet50_32 --efficiency        (weak scaling, against Lockstep on 1 rank)
 
+Lockstep's ResNets call to_channels_last(), one line of the program (docs/channels_last.md); --contiguous leaves it out, and
+--peer-channels-last gives PyTorch the same memory format.
+
 Each round runs Lockstep, then the other, and takes the ratio of that pair, so that a machine whose speed drifts does not
 favour either. Ranks have one thread each. Needs the release build and a Python with torch (Debian: python3-torch).
 """
@@ -38,7 +41,8 @@ def step_arguments(case):
 def lockstep_command(args, case, world):
     # The toy's parameters fit in two cache lines: there is nothing to divide.
     extra = [] if case == "toy" else ["--sharded-optimizer"]
-    extra += ["--bfloat16", "--channels-last"] if args.bfloat16 else []
+    extra += ["--channels-last"] if case.startswith("resnet") and not args.contiguous else []
+    extra += ["--bfloat16"] if args.bfloat16 else []
     return [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
             *step_arguments(case), *extra]
 
@@ -61,6 +65,7 @@ def run_pytorch(args, case, world):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     extra = ["--set-to-none"] if args.peer_set_to_none else []
+    extra += ["--channels-last"] if args.peer_channels_last else []
     ranks = []
     for rank in range(world):
         env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
@@ -135,7 +140,9 @@ def main():
     parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
     parser.add_argument("--bfloat16", action="store_true",
-                        help="Lockstep with bfloat16 autocast and channels_last, PyTorch with its float32 default")
+                        help="Lockstep with bfloat16 autocast, PyTorch with its float32 default")
+    parser.add_argument("--contiguous", action="store_true", help="Lockstep's ResNets in libtorch's usual memory format")
+    parser.add_argument("--peer-channels-last", action="store_true", help="PyTorch's ResNets in channels_last, too")
     parser.add_argument("--peer-set-to-none", action="store_true",
                         help="PyTorch with zero_grad(set_to_none=True), which is not the default of 1.13")
     parser.add_argument("--efficiency", action="store_true", help="compare with Lockstep on 1 rank instead")

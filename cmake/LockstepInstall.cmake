@@ -10,6 +10,7 @@ set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
   base/process.h base/status_page.h base/unique_fd.h
+  kernels/channels_last.h
   world/cluster_options.h world/init_method.h world/start.h world/world.h
   comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/work.h
   global/distribute_module.h global/factories.h global/global_tensor.h global/gradient_reduction.h global/mesh.h global/module_plan.h

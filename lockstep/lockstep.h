@@ -21,6 +21,7 @@
 #include <lockstep/data/transform.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/parameter_shards.h>
 #include <lockstep/mirrored/sharded_optimizer.h>

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 declare -A may_include=(
   [base]=""
+  [kernels]="base"
   [world]="base"
   [net]="base"
   [scheduler]="base world net"
@@ -16,7 +17,7 @@ declare -A may_include=(
   [plan]="base world comm global"
   [data]="base"
   [models]="base"
-  [train]="base world comm mirrored global plan data models"
+  [train]="base kernels world comm mirrored global plan data models"
   [cluster]="base world net comm"
   [cli]="base world scheduler doctor comm mirrored global plan data models train cluster"
 )

@@ -1,3 +1,4 @@
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/train/batch_tensors.h>
 
 #include <torch/torch.h>
@@ -17,7 +18,7 @@ BatchTensors to_tensors(const std::shared_ptr<data::Batch>& batch, const c10::De
   auto pictures =
       over(batch->pixels.data(), {batch->count, shape.channels, shape.height, shape.width}, torch::kFloat, batch);
   auto labels = over(batch->labels.data(), {batch->count}, torch::kLong, batch);
-  if (channels_last) pictures = pictures.contiguous(at::MemoryFormat::ChannelsLast);
+  if (channels_last) pictures = to_channels_last(pictures);
   return {pictures.to(device), labels.to(device)};
 }
 

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
@@ -10,13 +11,6 @@ namespace {
 
 std::string text(const data::PictureShape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
-}
-
-// libtorch's Module has no `to` for memory formats.
-void make_channels_last(torch::nn::Module& module) {
-  for (auto& parameter : module.parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.data().contiguous(at::MemoryFormat::ChannelsLast));
-  }
 }
 
 }  // namespace
@@ -37,7 +31,7 @@ models::Classifier make_model(const RunConfig& config, const c10::Device& device
   seed_weights(config.system.seed);
   auto model = models::make_classifier(model_spec(config));
   model.module->to(device);
-  if (config.model.channels_last) make_channels_last(*model.module);
+  if (config.model.channels_last) to_channels_last(*model.module);
   return model;
 }
 

@@ -1,0 +1,197 @@
+#include <lockstep/kernels/axis_taps.h>
+#include <lockstep/kernels/matrix_convolution.h>
+
+#include <torch/torch.h>
+
+#include <vector>
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr std::int64_t kMostPositions = 256;
+constexpr std::int64_t kFewestWeights = 64 << 10;
+
+// Everything below is in the order in which channels_last memory lies: (pictures, height, width, channels).
+constexpr std::array<std::int64_t, 4> kChannelsInFront{0, 3, 1, 2};
+
+at::Tensor channels_behind(const at::Tensor& tensor) {
+  return tensor.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
+}
+
+at::Tensor as_matrix(const at::Tensor& tensor) { return tensor.reshape({-1, tensor.size(3)}); }
+
+ConvolutionAxis axis(const at::Tensor& input, const at::Tensor& weight, const ConvolutionOptions& options, int index) {
+  const auto i = static_cast<std::size_t>(index);
+  return {input.size(2 + index), weight.size(2 + index), options.stride[i], options.padding[i], options.dilation[i]};
+}
+
+/// Whether a tap of `count` from `first` in steps of `stride` is all of an axis of `size`.
+bool is_whole(std::int64_t first, std::int64_t count, std::int64_t stride, std::int64_t size) {
+  return first == 0 && count == size && (stride == 1 || count == 1);
+}
+
+/// One element of the kernel: where it is, and which inputs and outputs it joins.
+struct Tap {
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+  AxisTap vertical;
+  AxisTap horizontal;
+
+  bool joins_any() const { return vertical.count > 0 && horizontal.count > 0; }
+
+  at::Tensor outputs_of(const at::Tensor& tensor) const {
+    return tensor.narrow(1, vertical.output_first, vertical.count).narrow(2, horizontal.output_first, horizontal.count);
+  }
+
+  at::Tensor inputs_of(const at::Tensor& tensor, at::IntArrayRef stride) const {
+    return tensor.slice(1, vertical.input_first, vertical.input_first + (vertical.count - 1) * stride[0] + 1, stride[0])
+        .slice(2, horizontal.input_first, horizontal.input_first + (horizontal.count - 1) * stride[1] + 1, stride[1]);
+  }
+
+  bool has_all_outputs(const at::Tensor& tensor) const {
+    return is_whole(vertical.output_first, vertical.count, 1, tensor.size(1)) &&
+           is_whole(horizontal.output_first, horizontal.count, 1, tensor.size(2));
+  }
+
+  bool has_all_inputs(const at::Tensor& tensor, at::IntArrayRef stride) const {
+    return is_whole(vertical.input_first, vertical.count, stride[0], tensor.size(1)) &&
+           is_whole(horizontal.input_first, horizontal.count, stride[1], tensor.size(2));
+  }
+
+  /// (outputs, inputs), a view.
+  at::Tensor matrix_of(const at::Tensor& weights) const { return weights.select(1, row).select(1, column); }
+};
+
+std::vector<Tap> taps_of(const at::Tensor& input, const at::Tensor& weight, const ConvolutionOptions& options) {
+  const auto vertical = axis_taps(axis(input, weight, options, 0));
+  const auto horizontal = axis_taps(axis(input, weight, options, 1));
+  std::vector<Tap> taps;
+  taps.reserve(vertical.size() * horizontal.size());
+  for (std::size_t row = 0; row < vertical.size(); ++row) {
+    for (std::size_t column = 0; column < horizontal.size(); ++column) {
+      taps.push_back(
+          {static_cast<std::int64_t>(row), static_cast<std::int64_t>(column), vertical[row], horizontal[column]});
+    }
+  }
+  return taps;
+}
+
+/// A sum of products whose terms belong to parts of it. The first term that is all of it is written; what comes before
+/// or has only a part is added, to zeros that are written when they are needed.
+class Sum {
+ public:
+  Sum(std::vector<std::int64_t> sizes, const at::TensorOptions& options) : total_(at::empty(sizes, options)) {}
+
+  const at::Tensor& tensor() const { return total_; }
+
+  void add_to_all(const at::Tensor& left, const at::Tensor& right) {
+    auto whole = as_matrix(total_);
+    if (begun_) {
+      whole.addmm_(left, right);
+    } else {
+      at::mm_out(whole, left, right);
+      begun_ = true;
+    }
+  }
+
+  void add_to(at::Tensor part, const at::Tensor& left, const at::Tensor& right) {
+    begin();
+    part.add_(at::mm(left, right).view(part.sizes()));
+  }
+
+  const at::Tensor& finish() {
+    begin();
+    return total_;
+  }
+
+ private:
+  void begin() {
+    if (!begun_) total_.zero_();
+    begun_ = true;
+  }
+
+  at::Tensor total_;
+  bool begun_ = false;
+};
+
+}  // namespace
+
+bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, const ConvolutionOptions& options) {
+  const auto usable = [](const at::Tensor& tensor) {
+    return tensor.dim() == 4 && tensor.device().is_cpu() && tensor.layout() == at::kStrided;
+  };
+  if (options.transposed || options.groups != 1 || !usable(input) || !usable(weight)) return false;
+  if (input.scalar_type() != weight.scalar_type()) return false;
+  if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kDouble) return false;
+  if (weight.numel() < kFewestWeights || input.size(1) != weight.size(1)) return false;
+  // libtorch's own choice of a memory format for the result.
+  const auto last = at::MemoryFormat::ChannelsLast;
+  if (input.suggest_memory_format() != last && weight.suggest_memory_format() != last) return false;
+  if (!weight.is_contiguous(last)) return false;
+  if (options.stride.size() != 2 || options.padding.size() != 2 || options.dilation.size() != 2) return false;
+  for (int i = 0; i < 2; ++i) {
+    const auto of_axis = axis(input, weight, options, i);
+    if (of_axis.stride < 1 || of_axis.padding < 0 || of_axis.dilation < 1) return false;
+  }
+  const auto height = output_size(axis(input, weight, options, 0));
+  const auto width = output_size(axis(input, weight, options, 1));
+  const auto positions = input.size(0) * height * width;
+  return positions > 0 && positions <= kMostPositions;
+}
+
+at::Tensor convolution_by_products(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                                   const ConvolutionOptions& options) {
+  const auto inputs = channels_behind(input);
+  const auto weights = channels_behind(weight);
+  Sum outputs({input.size(0), output_size(axis(input, weight, options, 0)),
+               output_size(axis(input, weight, options, 1)), weight.size(0)},
+              input.options());
+  for (const auto& tap : taps_of(input, weight, options)) {
+    if (!tap.joins_any()) continue;
+    const auto met = as_matrix(tap.inputs_of(inputs, options.stride));
+    const auto matrix = tap.matrix_of(weights).t();
+    if (tap.has_all_outputs(outputs.tensor())) {
+      outputs.add_to_all(met, matrix);
+    } else {
+      outputs.add_to(tap.outputs_of(outputs.tensor()), met, matrix);
+    }
+  }
+  auto result = outputs.finish();
+  if (bias.defined()) result.add_(bias);
+  return result.permute(kChannelsInFront);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_gradients_by_products(const at::Tensor& output_gradient,
+                                                                                 const at::Tensor& input,
+                                                                                 const at::Tensor& weight,
+                                                                                 const ConvolutionOptions& options,
+                                                                                 std::array<bool, 3> wanted) {
+  const auto gradient = channels_behind(output_gradient);
+  const auto inputs = channels_behind(input);
+  const auto weights = channels_behind(weight);
+  Sum of_inputs(wanted[0] ? inputs.sizes().vec() : std::vector<std::int64_t>{0}, input.options());
+  auto of_weights = at::empty(wanted[1] ? weights.sizes() : at::IntArrayRef{0}, weight.options());
+
+  for (const auto& tap : taps_of(input, weight, options)) {
+    if (!tap.joins_any()) {
+      if (wanted[1]) tap.matrix_of(of_weights).zero_();
+      continue;
+    }
+    const auto arriving = as_matrix(tap.outputs_of(gradient));
+    if (wanted[1]) {
+      auto matrix = tap.matrix_of(of_weights);
+      at::mm_out(matrix, arriving.t(), as_matrix(tap.inputs_of(inputs, options.stride)));
+    }
+    if (!wanted[0]) continue;
+    if (tap.has_all_inputs(inputs, options.stride)) {
+      of_inputs.add_to_all(arriving, tap.matrix_of(weights));
+    } else {
+      of_inputs.add_to(tap.inputs_of(of_inputs.tensor(), options.stride), arriving, tap.matrix_of(weights));
+    }
+  }
+  return {wanted[0] ? of_inputs.finish().permute(kChannelsInFront) : at::Tensor(),
+          wanted[1] ? of_weights.permute(kChannelsInFront) : at::Tensor(),
+          wanted[2] ? gradient.sum(at::IntArrayRef{0, 1, 2}) : at::Tensor()};
+}
+
+}  // namespace lockstep::kernels
