@@ -1,3 +1,4 @@
+#include <lockstep/base/markup.h>
 #include <lockstep/train/svg.h>
 
 #include <fmt/format.h>
@@ -5,22 +6,6 @@
 #include <iterator>
 
 namespace lockstep::train::svg {
-namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string line(Point from, Point to, std::string_view attributes) {
   return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", from.x, from.y, to.x, to.y,
@@ -40,7 +25,7 @@ std::string dot(Point center, std::string_view color) {
 
 std::string text(Point at, std::string_view anchor, std::string_view words, std::string_view attributes) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", at.x, at.y, anchor,
-                     attributes, escaped(words));
+                     attributes, escaped_markup(words));
 }
 
 std::string picture(double width, double height, std::string_view content) {

@@ -1,4 +1,5 @@
 // A plan as one page that needs nothing else.
+#include <lockstep/base/markup.h>
 #include <lockstep/plan/explain.h>
 #include <lockstep/plan/report/shown.h>
 
@@ -9,20 +10,6 @@
 
 namespace lockstep::plan {
 namespace {
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7d; --page: #fbfbf9; --card: #ffffff; --line: #dfe3e8;
@@ -58,7 +45,7 @@ std::string bar(const std::vector<Piece>& pieces) {
   for (const auto& each : pieces) {
     if (each.share <= 0) continue;
     text += fmt::format("<span style=\"width:{:.2f}%;background:var(--{})\" title=\"{}\"></span>", 100 * each.share,
-                        each.colour, escaped(each.name));
+                        each.colour, escaped_markup(each.name));
   }
   return text + "</div>";
 }
@@ -66,13 +53,13 @@ std::string bar(const std::vector<Piece>& pieces) {
 std::string key(const std::vector<Piece>& pieces) {
   std::string text = "<p class=\"key dim\">";
   for (const auto& each : pieces)
-    text += fmt::format("<span style=\"background:var(--{})\"></span>{}", each.colour, escaped(each.name));
+    text += fmt::format("<span style=\"background:var(--{})\"></span>{}", each.colour, escaped_markup(each.name));
   return text + "</p>";
 }
 
 std::string number(const std::string& value, const std::string& what) {
-  return fmt::format("<div class=\"number\"><b>{}</b><span class=\"dim\">{}</span></div>", escaped(value),
-                     escaped(what));
+  return fmt::format("<div class=\"number\"><b>{}</b><span class=\"dim\">{}</span></div>", escaped_markup(value),
+                     escaped_markup(what));
 }
 
 /// The last axis runs to the right, the others downwards; colours are the parts of the batch.
@@ -121,15 +108,16 @@ std::string modules_part(const Plan& plan) {
       "<div class=\"scroll\"><table><tr><th>module</th><th>lies as</th><th>time</th><th></th><th>next best "
       "way</th><th>the step then</th></tr>";
   for (const auto& each : rows) {
-    const auto name = each.times > 1 ? fmt::format("{} <span class=\"dim\">x{}</span>", escaped(each.name), each.times)
-                                     : escaped(each.name);
+    const auto name = each.times > 1
+                          ? fmt::format("{} <span class=\"dim\">x{}</span>", escaped_markup(each.name), each.times)
+                          : escaped_markup(each.name);
     text += fmt::format(
         "<tr><td class=\"code\">{}</td><td class=\"code\">{}</td><td class=\"right\">{}</td><td>{}</td><td "
         "class=\"code dim\">{}</td><td class=\"right dim\">{}</td></tr>",
-        name, escaped(each.placement), shown(each.row.compute + each.row.communication),
+        name, escaped_markup(each.placement), shown(each.row.compute + each.row.communication),
         bar({{"compute " + shown(each.row.compute), each.row.compute.value / longest, "a"},
              {"communication " + shown(each.row.communication), each.row.communication.value / longest, "b"}}),
-        escaped(each.row.runner_up), each.row.runner_up_cost ? shown(*each.row.runner_up_cost) : "");
+        escaped_markup(each.row.runner_up), each.row.runner_up_cost ? shown(*each.row.runner_up_cost) : "");
   }
   return text + "</table></div>";
 }
@@ -140,9 +128,10 @@ std::string alternatives_part(const Plan& plan) {
   std::string text = "<table><tr><th></th><th>mesh</th><th>step</th><th></th><th>memory</th></tr>";
   for (const auto& each : plan.alternatives) {
     text += fmt::format("<tr{}><td>{}</td><td>{}</td><td class=\"right\">{}</td><td>{}</td><td>{}{}</td></tr>",
-                        each.name == "auto" ? " class=\"best\"" : "", escaped(each.name), shown_mesh(each.mesh_sizes),
-                        shown(each.cost), bar({{each.name, each.cost.value / longest, each.fits ? "a" : "e"}}),
-                        shown(each.memory), each.fits ? "" : " (does not fit)");
+                        each.name == "auto" ? " class=\"best\"" : "", escaped_markup(each.name),
+                        shown_mesh(each.mesh_sizes), shown(each.cost),
+                        bar({{each.name, each.cost.value / longest, each.fits ? "a" : "e"}}), shown(each.memory),
+                        each.fits ? "" : " (does not fit)");
   }
   return text + "</table>";
 }
@@ -154,16 +143,16 @@ std::string plan_html(const Plan& plan, const std::string& title) {
   std::string text =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\">";
-  text += fmt::format("<title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>", escaped(title), kStyle,
-                      escaped(title));
+  text += fmt::format("<title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>", escaped_markup(title), kStyle,
+                      escaped_markup(title));
   text += fmt::format("<p class=\"dim\">{} of \"{}\" as a mesh of {} &middot; plan <code>{}</code></p>",
-                      shown_devices(plan.devices), escaped(plan.cluster),
-                      escaped(shown_mesh(plan.mesh_sizes, plan.mesh_names)), plan_hash(plan).substr(0, 12));
+                      shown_devices(plan.devices), escaped_markup(plan.cluster),
+                      escaped_markup(shown_mesh(plan.mesh_sizes, plan.mesh_names)), plan_hash(plan).substr(0, 12));
   text += "<div class=\"numbers\">" + number(shown(time.cost), "a step") + number(shown(time.compute), "compute") +
           number(shown(time.communication + time.redistribution), "collectives that are waited for") +
           number(shown(time.exposed),
                  fmt::format("waiting for gradients, of {} that their reduction takes", shown(time.reduction))) +
-          "</div>\n<p>" + escaped(shown_proof(plan)) + "</p>\n";
+          "</div>\n<p>" + escaped_markup(shown_proof(plan)) + "</p>\n";
   text += "<h2>Beside other ways</h2>" + alternatives_part(plan) + "\n<h2>Memory</h2>" + memory_part(plan) +
           "\n<h2>The mesh</h2>" + mesh_part(plan) + "\n<h2>Modules</h2>" + modules_part(plan);
   text +=

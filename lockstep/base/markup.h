@@ -1,0 +1,12 @@
+// Text inside HTML and SVG.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// `text` so that it can stand between tags and in an attribute's value, in either kind of quotes.
+std::string escaped_markup(std::string_view text);
+
+}  // namespace lockstep
