@@ -3,34 +3,45 @@
 #include <execinfo.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
 namespace lockstep {
 namespace {
 
-constexpr int kMostFrames = 64;
-constexpr int kOfHandler = 2;  // frames: the handler's own, and the kernel's way back from it
+constexpr std::size_t kOfHandler = 3;  // frames: take(), the handler's own, and the kernel's way back from it
 
 // Nothing here asks for memory: the thread may be in the middle of that.
 void say_where(int /*signal*/) {
   constexpr std::string_view kWords = "this process was asked to end, and is here:\n";
   const int error = errno;
-  std::array<void*, kMostFrames> frames{};
-  const int count = ::backtrace(frames.data(), kMostFrames);
+  InterruptedStack stack;
+  stack.take();
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kWords.data(), kWords.size());
-  if (count > kOfHandler) ::backtrace_symbols_fd(frames.data() + kOfHandler, count - kOfHandler, STDERR_FILENO);
+  const auto frames = stack.frames();
+  if (!frames.empty()) ::backtrace_symbols_fd(frames.data(), static_cast<int>(frames.size()), STDERR_FILENO);
   errno = error;
 }
 
 }  // namespace
 
+void InterruptedStack::get_ready() {
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), 1);
+}
+
+void InterruptedStack::take() { count_ = ::backtrace(all_.data(), static_cast<int>(all_.size())); }
+
+std::span<void* const> InterruptedStack::frames() const {
+  const auto taken = std::span(all_).first(static_cast<std::size_t>(count_));
+  return taken.subspan(std::min(kOfHandler, taken.size()));
+}
+
 void answer_where_are_you() {
   struct sigaction before {};
   if (::sigaction(kWhereAreYou, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
-  std::array<void*, 1> frame{};
-  ::backtrace(frame.data(), 1);  // the first call loads a library, which a handler may not
+  InterruptedStack::get_ready();
   struct sigaction action {};
   action.sa_handler = say_where;
   action.sa_flags = SA_RESTART;

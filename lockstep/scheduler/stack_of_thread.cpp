@@ -4,10 +4,8 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -17,14 +15,14 @@
 namespace lockstep::scheduler {
 namespace {
 
-constexpr int kMostFrames = 64;
-constexpr int kOfHandler = 2;  // frames: the handler's own, and the kernel's way back from it
-
 // A handler is given nothing but the signal's number, so what it writes to must be of the whole process.
-std::array<void*, kMostFrames> frames;
-std::atomic<int> taken{-1};
+InterruptedStack stack;
+std::atomic<bool> taken{false};
 
-void take_frames(int /*signal*/) { taken = ::backtrace(frames.data(), kMostFrames); }
+void take_stack(int /*signal*/) {
+  stack.take();
+  taken = true;
+}
 
 std::string name_of(void* address) {
   Dl_info info{};
@@ -42,10 +40,10 @@ std::string name_of(void* address) {
 }  // namespace
 
 std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience) {
-  ::backtrace(frames.data(), kMostFrames);  // the first call loads a library, which a handler may not
-  taken = -1;
+  InterruptedStack::get_ready();
+  taken = false;
   struct sigaction action {};
-  action.sa_handler = take_frames;
+  action.sa_handler = take_stack;
   action.sa_flags = SA_RESTART;
   struct sigaction before {};
   if (::sigaction(kWhereAreYou, &action, &before) != 0) return "(not known)";
@@ -54,14 +52,13 @@ std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience
     return "(not known)";
   }
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (taken < 0) {
+  while (!taken) {
     if (std::chrono::steady_clock::now() > deadline) return "(the thread does not answer)";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ::sigaction(kWhereAreYou, &before, nullptr);
   std::string text;
-  for (int i = kOfHandler; i < taken; ++i)
-    text += fmt::format("  {}\n", name_of(frames.at(static_cast<std::size_t>(i))));
+  for (void* frame : stack.frames()) text += fmt::format("  {}\n", name_of(frame));
   return text;
 }
 
