@@ -78,11 +78,7 @@ void write_lengths(const std::vector<std::int64_t>& lengths, Key& key) {
   key.push_back(lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()));
 }
 
-}  // namespace
-
-bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
-  key.clear();
-  key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
+bool write_with_lengths(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
   bool fetched = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool lengths = std::find(info.lengths.begin(), info.lengths.end(), i) != info.lengths.end();
@@ -92,6 +88,17 @@ bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key)
       fetched |= write_value(arguments[i], key);
     }
   }
+  return fetched;
+}
+
+}  // namespace
+
+bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key) {
+  key.clear();
+  key.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
+  if (!info.lengths.empty()) return write_with_lengths(info, arguments, key);
+  bool fetched = false;
+  for (const auto& each : arguments) fetched |= write_value(each, key);
   return fetched;
 }
 

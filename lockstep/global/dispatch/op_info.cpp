@@ -1,4 +1,5 @@
 #include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
 #include <array>
@@ -26,7 +27,6 @@ OpInfo read(const c10::FunctionSchema& schema) {
   info.arguments = arguments.size();
   info.is_out.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].name().ends_with("_lengths")) info.lengths.push_back(i);
     if (!writes(arguments[i].alias_info())) continue;
     if (arguments[i].kwarg_only() || i > 0) {
       info.is_out[i] = true;
@@ -36,6 +36,11 @@ OpInfo read(const c10::FunctionSchema& schema) {
     }
   }
   info.name = base_name(schema.name(), info.written_self.has_value());
+  if (const Rule* rule = find_rule(info.name); rule != nullptr && rule->has_lengths) {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].name().ends_with("_lengths")) info.lengths.push_back(i);
+    }
+  }
   info.makes_unwritten = info.name.starts_with("empty") || info.name.starts_with("new_empty");
   info.may_cross = info.name == "copy" || info.name == "_to_copy";
   static constexpr std::array kReshaping{"t", "transpose", "squeeze", "unsqueeze", "as_strided", "resize", "resize_as"};

@@ -176,10 +176,15 @@ constexpr std::array kRules = std::to_array<Rule>({
     of_places_backward("huber_loss_backward"),
     of_places_backward("soft_margin_loss_backward"),
     of_places_backward("binary_cross_entropy_backward"),
-    {.op = "_ctc_loss", .signatures = sequence_loss, .shapes = sequence_loss_shapes, .supports = "batch"},
+    {.op = "_ctc_loss",
+     .signatures = sequence_loss,
+     .shapes = sequence_loss_shapes,
+     .has_lengths = true,
+     .supports = "batch"},
     {.op = "_ctc_loss_backward",
      .signatures = sequence_loss_backward,
      .shapes = sequence_loss_backward_shapes,
+     .has_lengths = true,
      .supports = "batch"},
 });
 

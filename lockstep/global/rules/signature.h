@@ -28,6 +28,9 @@ struct Rule {
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
   /// Shapes of the results, for operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
+  /// Arguments called ..._lengths say how long the sequences of a batch are, so they are new in every batch: the
+  /// answers may depend on how many there are and on the longest, on nothing else in them.
+  bool has_lengths = false;
   bool needs_all = false;     ///< the answer depends on every element, so that gathering is no want of a rule
   std::string_view supports;  ///< for the table in the documentation: what may be divided
 };
