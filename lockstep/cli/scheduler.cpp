@@ -10,7 +10,6 @@
 #include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/scheduler/security.h>
 #include <lockstep/scheduler/server.h>
-#include <lockstep/scheduler/tls_files.h>
 
 #include <fmt/format.h>
 
@@ -19,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 namespace lockstep::cli {
 namespace {
@@ -39,15 +39,14 @@ constexpr const char* kSchedulerFooter =
     "  lockstep scheduler --config run.yaml                    what its section 'cluster' says";
 
 // What connection_num says, or else enough; each worker has one, and the status another.
-std::size_t most_connections(const ClusterSettings& settings) {
+std::size_t most_connections(const ClusterSettings& settings, const scheduler::Tls& tls) {
   const int needed = settings.workers + 1;
-  if (!settings.enable_ssl) return static_cast<std::size_t>(std::max(10000, 2 * needed));
-  const int wanted = scheduler::read_tls_files(settings.config_file).connections;
-  if (wanted < needed) {
-    log_warning("connection_num is {} in {}, and {} workers and a status need {}: that many are allowed", wanted,
-                settings.config_file, settings.workers, needed);
+  if (!tls.context) return static_cast<std::size_t>(std::max(10000, 2 * needed));
+  if (tls.connections < needed) {
+    log_warning("connection_num is {} in {}, and {} workers and a status need {}: that many are allowed",
+                tls.connections, settings.config_file, settings.workers, needed);
   }
-  return static_cast<std::size_t>(std::max(wanted, needed));
+  return static_cast<std::size_t>(std::max(tls.connections, needed));
 }
 
 scheduler::ServerOptions server_options(const ClusterSettings& settings) {
@@ -55,15 +54,16 @@ scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   options.host = settings.host;
   options.port = settings.port;
   options.workers = settings.workers;
-  options.most_connections = most_connections(settings);
   options.recovery = settings.recovery;
   options.patience.silence = scheduler::milliseconds_of(settings.node_timeout_s);
   options.patience.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
   options.patience.hang = scheduler::milliseconds_of(settings.hang_timeout_s);
   if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = scheduler::read_secret(settings);
-  options.tls = scheduler::make_server_tls(settings);
-  options.check_of_certificates = check_of_certificates(settings, scheduler::TlsSide::server, options.tls);
+  scheduler::Tls tls = scheduler::make_server_tls(settings);
+  options.most_connections = most_connections(settings, tls);
+  options.tls = std::move(tls.context);
+  options.check_of_certificates = std::move(tls.check_of_certificates);
   options.version = LOCKSTEP_VERSION;
   return options;
 }

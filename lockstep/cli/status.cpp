@@ -36,7 +36,7 @@ int show_status(const ClusterConfig& config, bool json) {
   environment.erase("MS_ENABLE_RECOVERY");
   const auto settings = find_cluster(environment, options, ClusterRole::worker);
   const std::string text =
-      scheduler::fetch_status(settings->host, settings->port, scheduler::make_client_tls(*settings));
+      scheduler::fetch_status(settings->host, settings->port, scheduler::make_client_tls(*settings).context);
   fmt::print("{}", json ? text : scheduler::status_table(text));
   std::fflush(stdout);
   return kOk;

@@ -18,8 +18,9 @@ scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono
   options.host_name = lockstep::host_name().value_or("?");
   options.machine = host_identity();
   options.secret = scheduler::read_secret(settings);
-  options.tls = scheduler::make_client_tls(settings);
-  options.check_of_certificates = check_of_certificates(settings, scheduler::TlsSide::client, options.tls);
+  scheduler::Tls tls = scheduler::make_client_tls(settings);
+  options.tls = std::move(tls.context);
+  options.check_of_certificates = std::move(tls.check_of_certificates);
   options.start_timeout = start_timeout;
   options.recovers = settings.recovery;
   options.silence = scheduler::milliseconds_of(settings.node_timeout_s);

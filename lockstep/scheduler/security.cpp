@@ -29,10 +29,16 @@ std::string password_of(const HiddenText& given, const std::string& file_of_conf
   return file.empty() ? "" : read_line(file, "the password");
 }
 
-TlsFiles read_files(const ClusterSettings& settings) {
-  TlsFiles files = read_tls_files(settings.config_file);
+Tls make_tls(const ClusterSettings& settings, TlsSide side, const HiddenText& password,
+             const std::string TlsFiles::*password_file) {
+  if (!settings.enable_ssl) return {};
+  const TlsFiles files = read_tls_files(settings.config_file);
   for (const auto& warning : files.warnings) log_warning("{}: {}", settings.config_file, warning);
-  return files;
+  const auto context = make_context(side, files, password_of(password, files.*password_file));
+  return {.context = context,
+          .check_of_certificates = {std::chrono::hours(files.check_interval_hours),
+                                    [=] { warn_of_expiry(*context, side, files); }},
+          .connections = files.connections};
 }
 
 }  // namespace
@@ -42,23 +48,12 @@ std::string read_secret(const ClusterSettings& settings) {
   return settings.secret.file ? read_line(*settings.secret.file, "the secret") : "";
 }
 
-std::shared_ptr<boost::asio::ssl::context> make_client_tls(const ClusterSettings& settings) {
-  if (!settings.enable_ssl) return nullptr;
-  const TlsFiles files = read_files(settings);
-  return make_context(TlsSide::client, files, password_of(settings.client_password, files.client_password_file));
+Tls make_client_tls(const ClusterSettings& settings) {
+  return make_tls(settings, TlsSide::client, settings.client_password, &TlsFiles::client_password_file);
 }
 
-std::shared_ptr<boost::asio::ssl::context> make_server_tls(const ClusterSettings& settings) {
-  if (!settings.enable_ssl) return nullptr;
-  const TlsFiles files = read_files(settings);
-  return make_context(TlsSide::server, files, password_of(settings.server_password, files.server_password_file));
-}
-
-Chore check_of_certificates(const ClusterSettings& settings, TlsSide side,
-                            const std::shared_ptr<boost::asio::ssl::context>& tls) {
-  if (!tls) return {};
-  const TlsFiles files = read_tls_files(settings.config_file);
-  return {std::chrono::hours(files.check_interval_hours), [=] { warn_of_expiry(*tls, side, files); }};
+Tls make_server_tls(const ClusterSettings& settings) {
+  return make_tls(settings, TlsSide::server, settings.server_password, &TlsFiles::server_password_file);
 }
 
 void require_secure(const ClusterSettings& settings) {

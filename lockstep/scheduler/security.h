@@ -18,15 +18,16 @@ namespace lockstep::scheduler {
 /// Empty when there is none. Error(io) when its file cannot be read, or is empty.
 std::string read_secret(const ClusterSettings& settings);
 
-/// What a worker, or the scheduler, needs for TLS; nullptr with enable_ssl off. Errors: those of read_tls_files() and
-/// make_context() (tls.h).
-std::shared_ptr<boost::asio::ssl::context> make_client_tls(const ClusterSettings& settings);
-std::shared_ptr<boost::asio::ssl::context> make_server_tls(const ClusterSettings& settings);
+/// TLS as the settings want it. All is empty with enable_ssl off.
+struct Tls {
+  std::shared_ptr<boost::asio::ssl::context> context = nullptr;
+  Chore check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
+  int connections = 0;            ///< most of them that the scheduler takes
+};
 
-/// Warns again and again of certificates in `tls` that expire soon; nothing to do where that is nullptr. Errors: those
-/// of read_tls_files().
-Chore check_of_certificates(const ClusterSettings& settings, TlsSide side,
-                            const std::shared_ptr<boost::asio::ssl::context>& tls);
+/// What a worker, or the scheduler, needs for TLS. Errors: those of read_tls_files() and make_context() (tls.h).
+Tls make_client_tls(const ClusterSettings& settings);
+Tls make_server_tls(const ClusterSettings& settings);
 
 /// Error(environment) for a scheduler that would listen to other machines without TLS, unless that is allowed.
 void require_secure(const ClusterSettings& settings);
