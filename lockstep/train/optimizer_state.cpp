@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer.h>
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <type_traits>
