@@ -41,16 +41,29 @@ std::string random_name() {
 /// The one call that is being done, and its deadline.
 class EtcdStore::Turn {
  public:
-  explicit Turn(EtcdStore& store) : deadline_(Clock::now() + store.options_.timeout), lock_(store.mutex_, deadline_) {
-    if (lock_.owns_lock()) return;
+  explicit Turn(EtcdStore& store) : store_(store), deadline_(Clock::now() + store.options_.timeout) {
+    std::unique_lock lock(store.mutex_);
+    if (store.turn_over_.wait_until(lock, deadline_, [&] { return !store.busy_; })) {
+      store.busy_ = true;
+      return;
+    }
     fail(ErrorKind::timeout, "etcd", "{} was busy with another call for {:.1f} s", store.describe(),
          std::chrono::duration<double>(store.options_.timeout).count());
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    {
+      const std::lock_guard lock(store_.mutex_);
+      store_.busy_ = false;
+    }
+    store_.turn_over_.notify_one();
   }
   Deadline deadline() const { return deadline_; }
 
  private:
+  EtcdStore& store_;
   Deadline deadline_;
-  std::unique_lock<std::timed_mutex> lock_;
 };
 
 EtcdStore::EtcdStore(const EtcdStoreOptions& options)

@@ -5,6 +5,7 @@
 #include <lockstep/cluster/etcd/client.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 
 namespace lockstep::cluster::elastic {
@@ -47,7 +48,9 @@ class EtcdStore final : public KeyValueStore {
   const std::string prefix_;
   const std::string lease_;   ///< its number, the same in all stores of a job
   const std::string ticket_;  ///< a key of this store alone, which holds what its last `add` came to
-  std::timed_mutex mutex_;    ///< over all below
+  std::mutex mutex_;          ///< over busy_
+  std::condition_variable turn_over_;
+  bool busy_ = false;  ///< some call has its turn: all below is its
   etcd::Client client_;
   std::int64_t adds_ = 0;
   Deadline lease_used_{};
