@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kElasticLimit(60);
+constexpr std::chrono::seconds kElasticLimit(120);
 
 Words command_of(Words flags, const Words& program) {
   // Both streams in the order of writing, through the shell: a child has one pipe for each.
@@ -101,7 +102,8 @@ ExitStatus Agent::wait() {
   const auto deadline = Clock::now() + kElasticLimit;
   while (Clock::now() < deadline && read_some(std::chrono::ceil<milliseconds>(deadline - Clock::now()))) {
   }
-  if (const auto status = child_.wait_for(std::chrono::seconds(1))) return *status;
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  if (const auto status = child_.wait_for(std::max(left, milliseconds(0)))) return *status;
   return child_.stop(std::chrono::seconds(1));
 }
 

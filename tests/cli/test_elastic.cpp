@@ -1,4 +1,6 @@
 // `lockstep run` on several nodes that come, fail and go: real launchers on this machine, meeting at one endpoint.
+#include <lockstep/base/temporary_folder.h>
+
 #include "cli/elastic_nodes.h"
 #include "cli/port.h"
 #include "cli/two_nodes.h"
@@ -37,7 +39,7 @@ TEST(Elastic, TwoNodesMeetAndEndWell) {
 }
 
 TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
-  const std::string pace = ",last_call_timeout=0.5,keep_alive_interval=0.5,keep_alive_max_attempt=4";
+  const std::string pace = ",last_call_timeout=0.5,keep_alive_interval=0.5,keep_alive_max_attempt=10";
   const Meeting meeting("is_host=1" + pace);
   const auto guest = Meeting::at(meeting.port(), "is_host=0" + pace);
   const Words flags = {"--nnodes=2:3", "--max_restarts=0"};
@@ -51,7 +53,7 @@ TEST(Elastic, ALateNodeJoinsAndALostOneIsDoneWithout) {
   EXPECT_THAT(first.said(), HasSubstr("the ranks were stopped: "));
   third.kill(SIGKILL);
   for (auto* agent : {&first, &second}) {
-    ASSERT_TRUE(agent->says("was lost: no sign of life for 2.0 s")) << agent->said();
+    ASSERT_TRUE(agent->says("was lost: no sign of life for 5.0 s")) << agent->said();
     ASSERT_TRUE(agent->says("WORLD_SIZE=2", 2)) << agent->said();
     EXPECT_THAT(agent->said(), Not(HasSubstr("TORCHELASTIC_RESTART_COUNT=1")));
   }
@@ -127,7 +129,7 @@ TEST(Elastic, TheJobEndsWithItsStore) {
   const Words flags = {"--nnodes=2"};
   Probe probe;
   Agent host(meeting, flags, {"print=ready", "sleep_ms=60000"});
-  Agent other(Meeting::at(meeting.port(), "is_host=0,read_timeout=2"), flags, {"print=ready", "sleep_ms=60000"});
+  Agent other(Meeting::at(meeting.port(), "is_host=0,read_timeout=5"), flags, {"print=ready", "sleep_ms=60000"});
   ASSERT_TRUE(host.says("ready"));
   ASSERT_TRUE(other.says("ready"));
   host.kill(SIGKILL);
@@ -151,11 +153,17 @@ TEST(Elastic, TheOthersHearThatTheStoreGoes) {
 TEST(Elastic, TwoJobsAtOneEndpoint) {
   const Meeting meeting("is_host=1");
   const auto guest = Meeting::at(meeting.port(), "is_host=0");
-  const Words ranks = {"env=WORLD_SIZE", "sleep_ms=2500", "print=done"};
+  const TemporaryFolder folder;
+  const auto sign = [&](const char* name) { return (folder.path() / name).string(); };
+  const Words ranks = {"env=WORLD_SIZE", "await=" + sign("guests"), "print=done"};
   Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
   Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the c10d store")) << agent->said();
-  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "sleep_ms=1500"});
+  Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "await=" + sign("host")});
+  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("WORLD_SIZE=2")) << agent->said();
+  write_file(sign("host"), "");
+  std::this_thread::sleep_for(1s);  // its own job is done, and the store is needed still
+  write_file(sign("guests"), "");
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
     EXPECT_THAT(agent->said(), AllOf(HasSubstr("WORLD_SIZE=2"), HasSubstr("done")));
@@ -261,7 +269,7 @@ TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Words flags = {
       "--nnodes=1:2", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0).append(":29400"),
-      "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=4,read_timeout=3"};
+      "--rdzv_conf=last_call_timeout=10,keep_alive_interval=0.5,keep_alive_max_attempt=10,read_timeout=5"};
   const Words ranks = {"env=WORLD_SIZE", "env=MASTER_ADDR", "sleep_ms=60000"};
   Agent second = Agent::on_host(1, flags, ranks);
   Agent first = Agent::on_host(0, flags, ranks);

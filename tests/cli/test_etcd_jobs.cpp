@@ -38,7 +38,7 @@ class EtcdJobs : public testing::Test {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     return {"--nnodes=" + nodes, "--rdzv_backend=etcd", "--rdzv_endpoint=" + endpoints,
             std::string("--rdzv_id=") + test->name(),
-            "--rdzv_conf=keep_alive_interval=0.2,last_call_timeout=20" + conf};
+            "--rdzv_conf=keep_alive_interval=0.5,last_call_timeout=20" + conf};
   }
 
   /// Ranks that say how many they are, and end when `finish` is called.
@@ -80,7 +80,7 @@ void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
   ASSERT_TRUE(other.says("world 1\n")) << other.said();
   finish();
   EXPECT_EQ(other.wait(), kWell) << other.said();
-  EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 1.0 s"));
+  EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 2.5 s"));
 }
 
 TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(true); }
@@ -93,10 +93,10 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
   etcd_->kill();
-  std::this_thread::sleep_for(3s);  // longer than a launcher may be silent, and until it says that it waits
+  std::this_thread::sleep_for(5s);  // longer than a launcher may be silent, and until it says that it waits
   etcd_->start();
   etcd_->wait_until_ready();
-  std::this_thread::sleep_for(1500ms);  // time to find somebody lost
+  std::this_thread::sleep_for(3500ms);  // time to find somebody lost
   finish();
   for (Agent* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();

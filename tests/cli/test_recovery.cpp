@@ -168,7 +168,7 @@ bool scheduler_says(SupervisedJob& job, const std::string& words) {
 TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers,
-                    {{"LOCKSTEP_TIMEOUT_S", "8"}, {"LOCKSTEP_HANG_TIMEOUT_S", "3"}});
+                    {{"LOCKSTEP_TIMEOUT_S", "8"}, {"LOCKSTEP_HANG_TIMEOUT_S", "6"}});
   job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=9,action=loop"}});
   job.start_all();
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();

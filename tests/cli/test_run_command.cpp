@@ -80,7 +80,7 @@ TEST(RunCommand, PassesOnASignalWhicheverThreadGetsIt) {
     Child launcher = start_launcher({"print=ready", "sleep_ms=60000"});
     wait_for_output(launcher);
     ::kill(launcher.pid(), SIGTERM);
-    EXPECT_EQ(launcher.wait_for(20s), (ExitStatus{143, 0}));
+    EXPECT_EQ(launcher.wait_for(60s), (ExitStatus{143, 0}));
     EXPECT_TRUE(probe.nobody_left());
   }
 }
@@ -92,7 +92,7 @@ TEST(RunCommand, NobodyIsLeftWhenTheLauncherIsKilled) {
                                   {{"TMPDIR", folder.path().string()}});
   wait_for_output(launcher);
   ::kill(launcher.pid(), SIGKILL);
-  EXPECT_EQ(launcher.wait_for(20s), (ExitStatus{0, SIGKILL}));
+  EXPECT_EQ(launcher.wait_for(60s), (ExitStatus{0, SIGKILL}));
   EXPECT_TRUE(probe.nobody_left());
 }
 

@@ -141,7 +141,7 @@ TEST(SchedulerJobs, AnEndlessLoopEndsTheJobWithItsPlace) {
   const Workbench bench;
   const Environment job = with(
       job_of(2),
-      {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "5"}, {"LOCKSTEP_HANG_TIMEOUT_S", "2"}});
+      {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "5"}, {"LOCKSTEP_HANG_TIMEOUT_S", "5"}});
   auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job);
   auto first = worker(bench, with(job, {{"MS_NODE_ID", "w0"}}));
   auto second = worker(bench, with(job, {{"MS_NODE_ID", "w1"}}));
@@ -250,10 +250,12 @@ TEST(SchedulerJobs, ConnectionNumLimitsConnections) {
   auto scheduler = start({LOCKSTEP_BINARY, "scheduler"}, job);
   ASSERT_THAT(read_until(scheduler.err(), "listens on"), HasSubstr("listens on"));
   // Five that say nothing. What `read` says of each: 1 is its end, 142 that there is nothing to read.
-  const auto strangers = run_program({"bash", "-c",
-                                      "for i in 1 2 3 4 5; do exec {fd}<>/dev/tcp/localhost/$0; all+=($fd); done; "
-                                      "for fd in ${all[@]}; do read -t 1 -u $fd; echo -n \"$? \"; done",
-                                      job.at("MS_SCHED_PORT")});
+  const auto strangers =
+      run_program({"bash", "-c",
+                   "for i in 1 2 3 4 5; do exec {fd}<>/dev/tcp/localhost/$0; all+=($fd); done; "
+                   "for i in 0 1 2 3 4; do limit=$((i < 2 ? 60 : 1)); read -t $limit -u ${all[i]}; echo -n "
+                   "\"$? \"; done",
+                   job.at("MS_SCHED_PORT")});
   EXPECT_EQ(strangers.out, "1 1 142 142 142 ") << strangers.err;
   const auto ran = worker(bench, job).get();
   EXPECT_TRUE(ran.status.ok()) << ran.err;

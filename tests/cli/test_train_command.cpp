@@ -27,7 +27,7 @@ Environment by_hand(int rank, int size, const std::string& port) {
           {"WORLD_SIZE", std::to_string(size)},
           {"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", port},
-          {"LOCKSTEP_START_TIMEOUT_S", "20"}};
+          {"LOCKSTEP_START_TIMEOUT_S", "60"}};
 }
 
 /// Starts two ranks as somebody would in two shells, and collects both.
@@ -46,7 +46,7 @@ std::array<Captured, 2> two_by_hand(const Words& program, const Environment& mor
   options.environment = environment_with(first);
   Child rank0(options);
   ran[1] = run_program(program, second);
-  const auto end = rank0.wait_for(std::chrono::seconds(30));
+  const auto end = rank0.wait_for(std::chrono::seconds(120));
   EXPECT_TRUE(end) << "rank 0 hangs";
   ran[0].status = end.value_or(ExitStatus{99, 0});
   ran[0].err = read_file(folder.path() / "error.json");
@@ -241,7 +241,7 @@ TEST(TrainCommand, UnderLockstepRunARankThatHangsSaysWhereItIs) {
   const Workbench bench;
   Words words = bench.train();
   words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "--grace", "4"});
-  const auto ran = run_program(words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "3"}});
+  const auto ran = run_program(words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "6"}});
   EXPECT_FALSE(ran.status.ok());
   EXPECT_THAT(ran.err, AllOf(HasSubstr("did not take part in it in time"), HasSubstr("waiting for rank 1 to end")));
   EXPECT_THAT(ran.err, AllOf(HasSubstr("this process was asked to end, and is here:"),

@@ -17,7 +17,7 @@ class Probe {
   Probe() { ::fcntl(pipe_.write_end.get(), F_SETFD, 0); }
 
   /// Call once, after the start. True when the last process has gone within `limit`.
-  bool nobody_left(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+  bool nobody_left(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     pipe_.write_end.reset();
     pollfd watched{pipe_.read_end.get(), POLLIN, 0};
     return ::poll(&watched, 1, static_cast<int>(limit.count())) == 1 && (watched.revents & POLLHUP) != 0;

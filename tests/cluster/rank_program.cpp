@@ -115,6 +115,11 @@ const std::map<std::string, Action, std::less<>>& actions() {
       {"execution", [](const std::string&) { print_execution(); }},
       {"exit", [](const std::string& code) { ::_exit(number(code)); }},
       {"sleep_ms", [](const std::string& ms) { std::this_thread::sleep_for(std::chrono::milliseconds(number(ms))); }},
+      {"make", [](const std::string& file) { std::ofstream(file) << "made"; }},
+      {"await",
+       [](const std::string& file) {
+         while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+       }},
       {"ignore", [](const std::string& signal) { ::signal(number(signal), SIG_IGN); }},
       {"exit7_on", [](const std::string& signal) { ::signal(number(signal), [](int) { ::_exit(7); }); }},
       {"kill_self", [](const std::string& signal) { ::kill(::getpid(), number(signal)); }},

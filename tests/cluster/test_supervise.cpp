@@ -53,9 +53,20 @@ LaunchOptions options_for(int ranks, std::vector<std::string> actions) {
   options.program.command.insert(options.program.command.begin(), LOCKSTEP_RANK_PROGRAM);
   options.processes = ranks;
   options.environment = {{"PATH", "/usr/bin:/bin"}, {"OMP_NUM_THREADS", "1"}};
-  options.ending.grace = 5s;
+  options.ending.grace = 30s;
   return options;
 }
+
+/// What one rank waits for and another says.
+class Sign {
+ public:
+  std::string make(int rank) const { return fmt::format("{}:make={}", rank, file_); }
+  std::string await(int rank) const { return fmt::format("{}:await={}", rank, file_); }
+
+ private:
+  const TemporaryFolder folder_;
+  const std::string file_ = (folder_.path() / "sign").string();
+};
 
 Ran run(LaunchOptions options) {
   const TemporaryFolder folder;
@@ -139,7 +150,10 @@ TEST(Supervise, ReportsARankThatIsKilled) {
 }
 
 TEST(Supervise, TakesTheReasonFromTheErrorFile) {
-  const Ran ran = run(2, {"1:note=disk full", "1:sleep_ms=100", "1:exit=1", "0:lost_peer=rank 1 went", "0:exit=1"});
+  LaunchOptions options =
+      options_for(2, {"1:note=disk full", "1:sleep_ms=100", "1:exit=1", "0:lost_peer=rank 1 went", "0:exit=1"});
+  options.ending.settle = 30s;
+  const Ran ran = run(options);
   EXPECT_EQ(ran.result.first_failed, 1) << ran.result.report;
   EXPECT_THAT(ran.result.report,
               AllOf(HasSubstr("reason: [test] disk full\n"), HasSubstr("because it lost another rank")));
@@ -147,7 +161,8 @@ TEST(Supervise, TakesTheReasonFromTheErrorFile) {
 
 TEST(Supervise, KillsARankThatWillNotEnd) {
   test::Probe probe;
-  LaunchOptions options = options_for(2, {"1:ignore=15", "0:sleep_ms=200", "0:exit=4", "sleep_ms=60000"});
+  const Sign deaf;
+  LaunchOptions options = options_for(2, {"1:ignore=15", deaf.make(1), deaf.await(0), "0:exit=4", "sleep_ms=60000"});
   options.ending.grace = 300ms;
   const Ran ran = run(options);
   EXPECT_EQ(ran.result.exit_code, 4);
@@ -156,10 +171,11 @@ TEST(Supervise, KillsARankThatWillNotEnd) {
 }
 
 TEST(Supervise, SaysWhomItWaitsFor) {
-  LaunchOptions options =
-      options_for(3, {"1:ignore=15", "0:sleep_ms=200", "0:exit=4", "1:sleep_ms=5000", "1:exit=0", "sleep_ms=60000"});
+  const Sign deaf;
+  LaunchOptions options = options_for(
+      3, {"1:ignore=15", deaf.make(1), deaf.await(0), "0:exit=4", "1:sleep_ms=5000", "1:exit=0", "sleep_ms=60000"});
   options.ending.grace = 60s;
-  EXPECT_THAT(run(options).err, ContainsRegex("lockstep run: waiting for rank 1 to end, asked by SIGTERM 2 s ago; "
+  EXPECT_THAT(run(options).err, ContainsRegex("lockstep run: waiting for rank 1 to end, asked by SIGTERM [2-9] s ago; "
                                               "killed in [0-9]+ s \\(--grace\\), or at the next signal\n"));
 }
 
@@ -171,7 +187,8 @@ TEST(Supervise, EndsAStoppedRank) {
 
 TEST(Supervise, ForwardsASignalToAllRanks) {
   // Rank 0 stands in for a user who signals the launcher once rank 1 is ready.
-  const Ran ran = run(2, {"exit7_on=15", "0:sleep_ms=300", "0:kill_parent=15", "sleep_ms=60000"});
+  const Sign ready;
+  const Ran ran = run(2, {"exit7_on=15", ready.make(1), ready.await(0), "0:kill_parent=15", "sleep_ms=60000"});
   EXPECT_EQ(ran.result.exit_code, 7);
   EXPECT_EQ(ran.result.first_failed, std::nullopt);
   EXPECT_THAT(ran.result.report, HasSubstr("ended by SIGTERM"));
@@ -196,8 +213,9 @@ TEST(Supervise, StopsItsRanksWhenAskedTo) {
 }
 
 TEST(Supervise, ASecondSignalKills) {
-  const Ran ran =
-      run(2, {"ignore=2", "0:sleep_ms=200", "0:kill_parent=2", "0:sleep_ms=200", "0:kill_parent=2", "sleep_ms=60000"});
+  const Sign deaf;
+  const Ran ran = run(2, {"ignore=2", deaf.make(1), deaf.await(0), "0:kill_parent=2", "0:sleep_ms=200",
+                          "0:kill_parent=2", "sleep_ms=60000"});
   EXPECT_EQ(ran.result.exit_code, 130);
   EXPECT_EQ(ran.result.ends[0].status, (ExitStatus{0, SIGKILL}));
   EXPECT_EQ(ran.result.ends[1].status, (ExitStatus{0, SIGKILL}));

@@ -1,4 +1,6 @@
 // Ranks that die, give up, come late or send what nobody asked for: the others get an error soon, with the reason.
+#include <lockstep/base/temporary_folder.h>
+
 #include "comm/suite.h"
 
 #include <unistd.h>
@@ -6,8 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -49,12 +55,27 @@ std::string pid_of(Rank& rank, int whose) {
   return std::to_string(pids[whose].item<std::int64_t>());
 }
 
+/// What ranks tell each other besides the group: that they came so far.
+class Notes {
+ public:
+  void leave(int rank) const { std::ofstream(folder_.path() / std::to_string(rank)) << "here"; }
+  void wait_for(std::ptrdiff_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + 120s;
+    const auto left = [&] { return std::distance(std::filesystem::directory_iterator(folder_.path()), {}); };
+    while (left() < count && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
+    EXPECT_GE(left(), count);
+  }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
 // Later calls fail at once and still name the first reason.
 void expect_stays_failed(const Group& group, const std::vector<std::string>& words) {
   auto tensor = at::ones({2});
   const auto start = std::chrono::steady_clock::now();
   const auto error = error_of([&] { all_reduce(tensor, group); });
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, group.timeout() / 2);
   expect_words(error, {"failed before"});
   expect_words(error, words);
   expect_words(error_of([&] { send(tensor, group, group.rank() == 0 ? 1 : 0); }), {"failed before"});
@@ -124,34 +145,37 @@ TEST_P(Failures, ReasonOfTheRankThatGivesUpIsSeenByAll) {
 }
 
 TEST_P(Failures, RanksWaitingInASubgroupHearOfIt) {
-  run(options(), {}, [](Rank& rank) {
+  const Notes heard;
+  run(options(), {}, [&](Rank& rank) {
     const auto pair = rank.group().subgroup({1, 2});
     if (rank.rank() == 1) {
       std::this_thread::sleep_for(200ms);
       rank.group().abort("out of memory");
       expect_stays_failed(*pair, {"out of memory"});
-      std::this_thread::sleep_for(3s);  // it is not its end that the others notice
+      heard.wait_for(2);  // it is not its end that the others notice
     } else {
       const auto& group = pair ? *pair : rank.group();
-      const auto start = std::chrono::steady_clock::now();
       expect_words(error_of([&] { barrier(group); }), {"rank 1 (pid", "out of memory"});
-      EXPECT_LT(std::chrono::steady_clock::now() - start, 3s);
+      heard.leave(rank.rank());
     }
   });
 }
 
 TEST_P(Failures, RankThatDoesNotTakePartIsNamedAtTheTimeout) {
   auto slow = options();
-  slow.group.timeout = 1s;
-  run(slow, {}, [](Rank& rank) {
+  slow.group.timeout = 3s;
+  const Notes heard;
+  run(slow, {}, [&](Rank& rank) {
     barrier(rank.group());
     auto tensor = at::ones({5});
-    if (rank.rank() == 1) std::this_thread::sleep_for(2500ms);
+    if (rank.rank() == 1) heard.wait_for(2);
     const auto error = error_of([&] { all_reduce(tensor, rank.group()); });
     // All name rank 1 in the end, also the one that found it only when it failed itself.
     expect_words(error, {"all_reduce", "rank 1 (pid", "did not take part"});
     if (rank.rank() == 1) {
       EXPECT_EQ(error.kind(), ErrorKind::peer_lost);
+    } else {
+      heard.leave(rank.rank());
     }
   });
 }

@@ -28,7 +28,7 @@ std::filesystem::path shared_path(Rank& rank) {
 }
 
 void wait_for_file(const std::filesystem::path& path) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (!std::filesystem::exists(path)) {
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << path;
     std::this_thread::sleep_for(5ms);

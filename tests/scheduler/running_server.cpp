@@ -109,7 +109,7 @@ LogLines::LogLines() : folder_(std::make_unique<Folder>()) {
 LogLines::~LogLines() { stop_logging(); }
 
 std::string LogLines::with(const std::string& words) const {
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   for (;;) {
     std::string text = read_file(folder_->file());
     if (text.find(words) != std::string::npos || std::chrono::steady_clock::now() > deadline) return text;

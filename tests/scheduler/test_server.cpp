@@ -38,7 +38,7 @@ json status_of(std::uint16_t port) { return json::parse(fetch_status("127.0.0.1"
 /// Asks until the status is so, for a while.
 template <typename Condition>
 json status_when(std::uint16_t port, Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   for (;;) {
     json status = status_of(port);
     if (condition(status) || std::chrono::steady_clock::now() > deadline) return status;
@@ -61,7 +61,7 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
 
   seats[1]->publish_store("10.9.8.7", 4711);
   for (const auto& seat : seats) {
-    EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 30s), (StoreAt{1, "10.9.8.7", 4711}));
+    EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 60s), (StoreAt{1, "10.9.8.7", 4711}));
   }
   for (const auto& seat : seats) seat->completed_step(7, StepTime{57ms, 6ms});
   const auto status = status_when(server.port(), [](const json& s) {
@@ -103,8 +103,8 @@ TEST(Scheduler, WorkersMayComeFirst) {
 TEST(Scheduler, AWorkerThatWaitsInVainSaysForWhat) {
   RunningServer server(server_of(2));
   auto alone = worker_of(server.port(), "alone");
-  alone.start_timeout = 300ms;
-  expect_error(ErrorKind::timeout, {"waited 0.3 s for the other workers, 1 of 2 are there", "MS_WORKER_NUM"},
+  alone.start_timeout = 2s;
+  expect_error(ErrorKind::timeout, {"waited 2.0 s for the other workers, 1 of 2 are there", "MS_WORKER_NUM"},
                [&] { const Seat seat(alone); });
   std::uint16_t nobody = 0;
   { nobody = RunningServer(server_of(1)).port(); }
@@ -316,7 +316,7 @@ TEST(SchedulerPort, AnswersCurl) {
 TEST(SchedulerPort, RefusesWhatIsNoRequest) {
   const LogLines log;
   auto options = server_of(1);
-  options.step = 500ms;
+  options.step = 3s;
   RunningServer server(options);
   const RawPeer silent(server.port());
   const RawPeer slow(server.port());

@@ -17,20 +17,19 @@ void start_over_with_one_thread(char** argv) {
   std::exit(2);
 }
 
-// A skipped test is a test that proves nothing: say so where it is seen.
+// A skipped test is a test that proves nothing: say so where it is seen. scripts/run_tests.sh looks for these lines.
 void print_skipped() {
   const auto& all = *testing::UnitTest::GetInstance();
-  if (all.skipped_test_count() == 0) return;
-  std::printf("\nSkipped %d tests:\n", all.skipped_test_count());
   for (int i = 0; i < all.total_test_suite_count(); ++i) {
     const auto& suite = *all.GetTestSuite(i);
     for (int k = 0; k < suite.total_test_count(); ++k) {
       const auto& test = *suite.GetTestInfo(k);
       if (!test.result()->Skipped()) continue;
-      std::printf("  %s.%s\n", test.test_suite_name(), test.name());
+      std::printf("skipped: %s.%s:", test.test_suite_name(), test.name());
       for (int part = 0; part < test.result()->total_part_count(); ++part) {
-        std::printf("    %s\n", test.result()->GetTestPartResult(part).message());
+        std::printf(" %s", test.result()->GetTestPartResult(part).message());
       }
+      std::printf("\n");
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kYaml = R"(
 system: {seed: 3}
-parallel: {backend: gloo, timeout_s: 30, start_timeout_s: 30}
+parallel: {backend: gloo, timeout_s: 60, start_timeout_s: 60}
 model: {name: mlp, hidden: [16]}
 data:
   batch_size: 8
@@ -38,7 +38,7 @@ train::RunConfig SmallRun::config(const std::string& name, std::vector<std::stri
 
 RankOptions SmallRun::small_rank_options() {
   RankOptions options;
-  options.deadline = std::chrono::seconds(90);
+  options.deadline = std::chrono::seconds(180);
   return options;
 }
 

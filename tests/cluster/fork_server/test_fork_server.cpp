@@ -37,7 +37,7 @@ LaunchOptions options_for(int ranks, std::vector<std::string> actions, const Env
   options.processes = ranks;
   options.environment = {{"PATH", "/usr/bin:/bin"}, {"OMP_NUM_THREADS", "1"}};
   for (const auto& [name, value] : more) options.environment[name] = value;
-  options.ending.grace = 5s;
+  options.ending.grace = 30s;
   return options;
 }
 
@@ -130,7 +130,7 @@ TEST(ForkServer, RanksAreLikeThoseThatAreStartedByThemselves) { expect_the_same(
 TEST(ForkServer, RanksEndLikeOthers) {
   expect_the_same(options_for(2, {"1:error=it broke", "1:exit=3", "sleep_ms=60000"}));
   expect_the_same(options_for(2, {"0:kill_self=9", "sleep_ms=60000"}));
-  expect_the_same(options_for(2, {"exit7_on=15", "0:sleep_ms=300", "0:kill_parent=15", "sleep_ms=60000"}));
+  expect_the_same(options_for(2, {"exit7_on=15", "0:sleep_ms=1500", "0:kill_parent=15", "sleep_ms=60000"}));
 }
 
 TEST(ForkServer, WhatLoadingWritesIsWrittenByEachRank) {

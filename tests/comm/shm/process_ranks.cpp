@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kInvitationBytes = 128;  // longer than one, and short enough to be written and read at once
 
 Gathering meet(const Invitations& invitations, const Geometry& geometry, int rank) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   if (rank != 0) return join(invitations.receive(), rank, geometry.ranks, deadline);
   Host host(geometry);
   invitations.send(host.invitation(), geometry.ranks - 1);
