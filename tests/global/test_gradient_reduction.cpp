@@ -3,6 +3,7 @@
 #include <lockstep/global/traffic_count.h>
 
 #include "placed.h"
+#include "support/operators_run.h"
 #include "support/ranks.h"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,18 @@ TEST(GradientReduction, LeavesAloneWhatBackwardStillNeeds) {
     for (std::size_t i = 0; i < got.size(); ++i) {
       EXPECT_TRUE(torch::allclose(full(got[i]), expected[i], 1e-4, 1e-5)) << i << full(got[i]) << expected[i];
     }
+  });
+}
+
+TEST(GradientReduction, OfALinearLayerIsKeptWithoutACopy) {
+  with_two_ranks([](Rank&, const Mesh& mesh) {
+    torch::nn::Linear layer(16, 8);
+    distribute_module(*layer, mesh);
+    const auto input = placed(torch::randn({4, 3, 16}), mesh, {Shard(0)});
+    const auto loss = layer->forward(input).sum();
+    // What autograd begins a copy with, of a gradient that does not lie as its parameter.
+    EXPECT_EQ(test::operators_run([&] { loss.backward(); }).count("aten::new_empty_strided"), 0);
+    EXPECT_EQ(layer->weight.grad().strides(), layer->weight.strides());
   });
 }
 
