@@ -8,8 +8,10 @@ target_compile_options(lockstep_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-vir
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
-  # g++ knows no fences under ThreadSanitizer; Boost.Asio's queues have locks as well.
-  target_compile_definitions(lockstep_flags INTERFACE $<$<STREQUAL:${LOCKSTEP_SANITIZE},thread>:BOOST_ASIO_DISABLE_FENCED_BLOCK>)
+  if(LOCKSTEP_SANITIZE STREQUAL "thread")
+    # g++ knows no fences under ThreadSanitizer; Boost.Asio's queues have locks as well.
+    target_compile_definitions(lockstep_flags INTERFACE BOOST_ASIO_DISABLE_FENCED_BLOCK)
+  endif()
 endif()
 
 # libtorch as a system dependency: its headers are not ours to warn about.
