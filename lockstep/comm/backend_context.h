@@ -31,6 +31,8 @@ struct BackendContext {
   /// any rank of the job has given up. Costs about a round trip to the store, so call it every 50 ms of waiting or so.
   /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
   std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
+  /// The same for ranks that have not met yet, none of which can have ended in good order.
+  std::function<void(const std::vector<int>& waited_for)> while_meeting;
   /// Only the latter: throws Error(peer_lost) with the reason of the rank that has given up. For waits in which ranks
   /// are found missing by other means.
   std::function<void()> throw_if_failed;

@@ -1,5 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/fault.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/doctor/start_watch.h>
@@ -58,6 +59,7 @@ Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, co
   // ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
 
+  trigger(find_fault(environment), world.rank, seat ? seat->place().generation : 1, FaultPlace::connect);
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
   auto members = detail::membership("world", std::move(everyone), world.rank, roster);
@@ -68,6 +70,7 @@ Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, co
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
+  group->job()->all_joined();
   return Group(std::move(group));
 }
 

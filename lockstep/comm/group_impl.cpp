@@ -127,6 +127,7 @@ BackendContext GroupImpl::backend_context() {
     const auto cause = job->find_cause(in_world, std::chrono::milliseconds(0));
     if (cause) throw Error(ErrorKind::peer_lost, "group", *cause);
   };
+  context.while_meeting = context.throw_if_lost;
   context.throw_if_failed = [job = job_] {
     if (const auto fault = job->find_fault()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };

@@ -144,7 +144,10 @@ std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bo
   return fmt::format("{} ended", fmt::join(ended, ", "));
 }
 
-std::optional<std::string> Job::word_of_scheduler() const { return seat_ ? seat_->broken(generation_) : std::nullopt; }
+std::optional<std::string> Job::word_of_scheduler() const {
+  if (!seat_) return std::nullopt;
+  return joined_ ? seat_->broken(generation_) : seat_->lost();
+}
 
 std::string Job::store_is_gone() const {
   const auto holder = world_.store_is_external ? "the launcher" : describe(rank_info(0));

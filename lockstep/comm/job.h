@@ -66,6 +66,9 @@ class Job {
   /// Ends all groups of the job in this process because of `error`: ranks that wait for this one hear of it.
   void end_groups(const Error& error) noexcept;
 
+  /// All ranks are connected: from now on a worker that lost nothing but its connection to the scheduler does no harm.
+  void all_joined() noexcept { joined_ = true; }
+
   /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
   Fault publish(const Fault& fault) noexcept;
 
@@ -117,6 +120,7 @@ class Job {
   std::mutex steps_mutex_;
   StepTimes steps_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> joined_{false};
   std::mutex groups_mutex_;
   std::vector<std::weak_ptr<GroupImpl>> groups_;
 };

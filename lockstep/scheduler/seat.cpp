@@ -38,7 +38,10 @@ bool Seat::recovers() const noexcept { return state_->recovers(); }
 void Seat::ask_again(const std::string& reason) { state_->ask_again(reason); }
 bool Seat::await_next_place() { return state_->await_next_place(); }
 std::optional<std::string> Seat::broken(std::int64_t generation) const { return state_->broken(generation); }
-void Seat::throw_if_lost() const { state_->throw_if_lost(); }
+std::optional<std::string> Seat::lost() const { return state_->lost(); }
+void Seat::throw_if_lost() const {
+  if (const auto why = lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+}
 void Seat::on_broken(std::function<void(const std::string&)> call) { state_->on_broken(std::move(call)); }
 void Seat::describe_progress_with(std::function<std::string()> words) {
   state_->describe_progress_with(std::move(words));

@@ -63,9 +63,11 @@ class Seat {
   /// Why nothing that is under way in `generation` will end well, once the scheduler has said so.
   std::optional<std::string> broken(std::int64_t generation) const;
 
-  /// For those who meet, and do not know each other's processes yet: Error(peer_lost) once the scheduler has said that
-  /// of the present generation; with recovery also once the connection of one of its workers has ended, which most
-  /// often means that its process has.
+  /// For those who meet, and do not know each other's processes and connections yet: the same of the present
+  /// generation; with recovery also once the connection of one of its workers has ended, which most often means that
+  /// its process has.
+  std::optional<std::string> lost() const;
+  /// Error(peer_lost) with that reason, if there is one.
   void throw_if_lost() const;
 
   /// Called with that reason, on this object's thread, when the scheduler says so of the present generation; at once if

@@ -28,7 +28,7 @@ class Seat::State {
   void ask_again(const std::string& reason);
   bool await_next_place();
   std::optional<std::string> broken(std::int64_t generation) const;
-  void throw_if_lost() const;
+  std::optional<std::string> lost() const;
   void on_broken(std::function<void(const std::string&)> call);
   void describe_progress_with(std::function<std::string()> words);
   bool recovers() const { return options_.recovers; }

@@ -94,9 +94,9 @@ std::optional<std::string> Seat::State::what_is_lost() const {
   return failure && failure->generation == place_->generation ? std::optional(failure->why) : std::nullopt;
 }
 
-void Seat::State::throw_if_lost() const {
+std::optional<std::string> Seat::State::lost() const {
   const std::lock_guard lock(mutex_);
-  if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
+  return what_is_lost();
 }
 
 void Seat::State::on_broken(std::function<void(const std::string&)> call) {

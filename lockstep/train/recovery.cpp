@@ -29,20 +29,19 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   for (const auto& text : gather_texts(to_json(standing_of(kept.state)), group)) {
     standings.push_back(parse_standing(text));
   }
-  const auto choice = choose_state(standings);
-  if (!choice.rank) {
-    if (!choice.reason.empty()) {
-      const auto words =
-          fmt::format("{}; no state in memory can be trusted, the newest checkpoint counts", choice.reason);
-      log_warning("{}", words);
-      tell(console, words);
-    }
-    kept.state.reset();
-    return std::nullopt;
+  auto choice = choose_state(standings);
+  if (choice.rank) {
+    auto shared = share_checkpoint(kept.state, group, *choice.rank);
+    kept.state = std::move(shared);
   }
-  auto shared = share_checkpoint(kept.state, group, *choice.rank);
-  kept.state = std::move(shared);
-  return ResumePoint{*kept.state, {choice.reason}};
+  if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, choice.claim};
+  kept.state.reset();
+  if (!choice.reason.empty()) {
+    const auto words = fmt::format("{}, the newest checkpoint counts", choice.reason);
+    log_warning("{}", words);
+    tell(console, words);
+  }
+  return std::nullopt;
 }
 
 RunResult run_with_recovery(Group group, const std::function<RunResult(const Group&, Kept&)>& part) {

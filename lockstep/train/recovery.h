@@ -1,6 +1,7 @@
 // A run that goes on in the same processes after some of its ranks were lost (docs/recovery.md).
 #pragma once
 
+#include <lockstep/base/fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/console.h>
@@ -14,7 +15,8 @@ namespace lockstep::train {
 
 /// What a rank holds on to while it has no group.
 struct Kept {
-  std::optional<Checkpoint> state;  ///< see Session::salvage
+  std::optional<Fault> fault = find_fault(current_environment());  ///< that is still to happen
+  std::optional<Checkpoint> state;                                 ///< see Session::salvage
   std::optional<RunResult> result;  ///< once there is one; only the others' arrival at the end was missing
 };
 

@@ -4,6 +4,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/standing.h>
 
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ namespace lockstep::train {
 struct ResumePoint {
   Checkpoint checkpoint;
   std::vector<std::string> remarks;  ///< for people, rank 0 only: where from, and which damaged files were skipped
+  std::optional<Claim> claim{};      ///< of a state that was in memory: what the next step must come to
 };
 
 /// Follows checkpoint.resume: rank 0 looks and reads, all ranks get what it found; nullopt means from the start. A

@@ -184,7 +184,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   const RunConfig followed = planned(config, group, console);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   if (world.rank == 0) prepare_folders(config, work_dir, in_memory.has_value());
-  Session session(followed, group, console, std::move(in_memory));
+  Session session(followed, group, console, kept.fault, std::move(in_memory));
   RunResult result;
   try {
     result = train_session(config, group, work_dir, session, console, signals);

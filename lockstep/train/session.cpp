@@ -23,7 +23,8 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 
 }  // namespace
 
-Session::Session(const RunConfig& config, const Group& group, Console& console, std::optional<ResumePoint> kept)
+Session::Session(const RunConfig& config, const Group& group, Console& console, std::optional<Fault>& fault,
+                 std::optional<ResumePoint> kept)
     : config_(config),
       group_(group),
       console_(console),
@@ -36,7 +37,8 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
       model_(make_model(config, options_.device)),
       owes_save_(kept.has_value()),
       resumed_(kept ? std::move(kept) : find_resume_point(config, group)),
-      recovers_(can_rejoin(group)) {
+      recovers_(can_rejoin(group)),
+      fault_(fault) {
   if (ends_in_warm_up(plan_)) {
     tell(console_, fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
                                plan_.schedule.warmup_steps, plan_.total_steps));
@@ -46,6 +48,7 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
   if (resumed_) {
     parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
     restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
+    claim_ = resumed_->claim;
   } else {
     seed_rank(config.system.seed, parallel_->random_stream(), 0);
   }
@@ -56,7 +59,10 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
 Session::~Session() = default;
 
 void Session::fault_at(FaultPlace place, std::int64_t step) {
-  if (!trigger(fault_, group_.rank(), step, place)) return;
+  if (!is_due(fault_, group_.rank(), step, place)) return;
+  // Once: a rank may make the step again.
+  const auto due = fault_->action == FaultAction::slow ? fault_ : std::exchange(fault_, std::nullopt);
+  if (!trigger(due, group_.rank(), step, place)) return;
   const torch::NoGradGuard no_grad;
   model_.module->parameters().front()[0].add_(1);
 }
@@ -153,7 +159,7 @@ void Session::begin_step() {
 }
 
 std::optional<Checkpoint> Session::salvage() const {
-  if (!recovers_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
+  if (!recovers_ || !trusted_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
   auto model_state = module_state(*model_.module);
   if (in_step_) {
     for (const auto& [name, buffer] : buffers_) model_state.insert_or_assign(name, buffer);
@@ -163,6 +169,27 @@ std::optional<Checkpoint> Session::salvage() const {
   add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
   for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
   return checkpoint;
+}
+
+// The step comes to the same on all ranks that began it with the same. Whoever differs now was wrong, then or before.
+void Session::compare_with_claim() {
+  const auto claim = std::exchange(claim_, std::nullopt);
+  const auto own = claim ? salvage() : std::nullopt;
+  if (!own) return;
+  const auto hash = sha256_of(own->tensors);
+  auto differ = torch::full({1}, hash == claim->sha256 ? 0 : 1, torch::kInt);
+  all_reduce(differ, group_, ReduceOp::max);
+  if (differ.item<int>() == 0) {
+    tell(console_, fmt::format("step {} came out as rank {} had it", claim->step, claim->rank));
+    return;
+  }
+  trusted_ = false;
+  const auto words = fmt::format(
+      "made again, step {} did not come out as rank {} had it (SHA-256 {:.12}; here {:.12}); no state in memory can be "
+      "trusted, the newest checkpoint counts",
+      claim->step, claim->rank, claim->sha256, hash);
+  tell(console_, words);
+  fail(ErrorKind::peer_lost, "recovery", "{}", words);
 }
 
 StepReport Session::train_step(const StopSignals& signals) {
@@ -201,6 +228,7 @@ StepReport Session::train_step(const StopSignals& signals) {
   completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
+  compare_with_claim();
   fault_at(FaultPlace::updated, number);
   return report;
 }

@@ -1,10 +1,10 @@
 // One rank's part of a run: data, model, optimizer, and the loop over them.
 #pragma once
 
+#include <lockstep/base/fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/console.h>
-#include <lockstep/train/fault.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/parallel_run.h>
 #include <lockstep/train/plan.h>
@@ -24,7 +24,8 @@ class Session {
  public:
   /// Loads the data, builds the model, and goes on from `kept`, a state that was in memory, or else from a checkpoint
   /// as configured. A collective, as `train` is.
-  Session(const RunConfig& config, const Group& group, Console& console,
+  /// `fault`, which outlives this, is reset when it has happened: a rank that goes on in another Session is spared.
+  Session(const RunConfig& config, const Group& group, Console& console, std::optional<Fault>& fault,
           std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
@@ -34,7 +35,7 @@ class Session {
 
   /// What a rank that takes part in another Session needs to go on from here, after a collective has failed: as of the
   /// last step that this rank has completed, with tensors that share the memory of this session's. nullopt when nobody
-  /// keeps that (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
+  /// keeps that (no recovery), no rank has all of it (see ParallelRun::keeps_whole_state), or some rank's is wrong.
   std::optional<Checkpoint> salvage() const;
 
   const RunState& state() const { return state_; }
@@ -47,6 +48,7 @@ class Session {
   void restore_weights(bool from_memory);
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
+  void compare_with_claim();
   bool save_is_due() const;
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
@@ -75,7 +77,9 @@ class Session {
   bool recovers_;                              ///< the rest of these is kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began
   bool in_step_ = false;
-  std::optional<Fault> fault_ = find_fault(current_environment());
+  std::optional<Claim> claim_;  ///< of a rank that had completed the next step
+  bool trusted_ = true;         ///< what is in memory
+  std::optional<Fault>& fault_;
 };
 
 }  // namespace lockstep::train

@@ -22,10 +22,24 @@ std::string find_difference(const std::vector<Standing>& standings) {
     const auto [first, is_first] = first_at.emplace(one.step, rank);
     const Standing& other = standings[static_cast<std::size_t>(first->second)];
     if (one.sha256 == other.sha256) continue;
-    return fmt::format("after step {} the state of rank {} (SHA-256 {:.12}) differs from that of rank {} ({:.12})",
-                       one.step, rank, one.sha256, first->second, other.sha256);
+    return fmt::format(
+        "after step {} the state of rank {} (SHA-256 {:.12}) differs from that of rank {} ({:.12}); no state in "
+        "memory can be trusted",
+        one.step, rank, one.sha256, first->second, other.sha256);
   }
   return {};
+}
+
+/// Of those a step behind `best` the furthest, if nobody is where that is and some are.
+std::optional<int> alone_ahead(const std::vector<Standing>& standings, const Standing& best) {
+  std::optional<int> before;
+  for (int rank = 0; rank < static_cast<int>(standings.size()); ++rank) {
+    const Standing& one = standings[static_cast<std::size_t>(rank)];
+    if (!one.has_state || &one == &best) continue;
+    if (one.step == best.step) return std::nullopt;
+    if (!before || progress_of(one) > progress_of(standings[static_cast<std::size_t>(*before)])) before = rank;
+  }
+  return before;
 }
 
 }  // namespace
@@ -62,11 +76,23 @@ StateChoice choose_state(const std::vector<Standing>& standings) {
   if (!furthest) return {};
   const Standing& best = standings[static_cast<std::size_t>(*furthest)];
   if (best.step - least > 1) {
-    return {std::nullopt,
-            fmt::format("ranks are at steps {} to {}, which cannot be: a step needs all of them", least, best.step)};
+    return {
+        std::nullopt,
+        fmt::format(
+            "ranks are at steps {} to {}, which cannot be: a step needs all of them; no state in memory can be trusted",
+            least, best.step)};
   }
   if (auto difference = find_difference(standings); !difference.empty()) return {std::nullopt, std::move(difference)};
-  return {furthest, fmt::format("going on after step {} with what rank {} has in memory", best.step, *furthest)};
+  const auto words = [&](int rank) {
+    return fmt::format("going on after step {} with what rank {} has in memory",
+                       standings[static_cast<std::size_t>(rank)].step, rank);
+  };
+  const auto before = alone_ahead(standings, best);
+  if (!before) return {furthest, words(*furthest)};
+  return {before,
+          fmt::format("{}: rank {} alone has completed step {}, and is compared with those that make it again",
+                      words(*before), *furthest, best.step),
+          Claim{best.step, *furthest, best.sha256}};
 }
 
 }  // namespace lockstep::train

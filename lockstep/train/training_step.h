@@ -1,9 +1,9 @@
 // One optimizer step: forward and backward of this rank's batches, and the update.
 #pragma once
 
+#include <lockstep/base/fault.h>
 #include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
-#include <lockstep/train/fault.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/stop_signals.h>
 #include <lockstep/train/updater.h>

@@ -165,6 +165,49 @@ bool scheduler_says(SupervisedJob& job, const std::string& words) {
   return comes_to_be([&] { return contains(job.log_of_scheduler(), words); }, [&] { return job.tend(); });
 }
 
+class AloneAhead : public testing::TestWithParam<bool> {};
+
+/// Worker 0 completes step 9 and nobody else does: worker 1 loses the others before, and worker 2 stops and is killed.
+TEST_P(AloneAhead, IsComparedWithThoseWhoMakeTheStepAgain) {
+  const bool corrupt = GetParam();
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
+  if (corrupt) job.start_worker(0, {{"LOCKSTEP_FAULT", "rank=0,step=9,action=corrupt,place=updated"}});
+  job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=9,action=lose,place=reduced,ms=2000"}});
+  job.start_worker(2, {{"LOCKSTEP_FAULT", "rank=2,step=9,action=stop,place=reduced"}});
+  job.start_all();
+  const auto log_of = [&](int rank) { return read_file(bench.work_dir() / "log" / fmt::format("rank.{}", rank)); };
+  const auto keep = "this one keeps its state";
+  for (const int survivor : {0, 1}) {
+    ASSERT_TRUE(comes_to_be([&] { return contains(log_of(survivor), keep); }, kNever)) << job.last_words();
+  }
+  job.signal_worker(2, SIGKILL);
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  for (const int survivor : {0, 1}) {
+    EXPECT_THAT(log_of(survivor),
+                HasSubstr("going on after step 8 with what rank 1 has in memory: rank 0 alone has completed step 9"));
+    if (corrupt) {
+      EXPECT_THAT(log_of(survivor), ContainsRegex("made again, step 9 did not come out as rank 0 had it .SHA-256 "
+                                                  "[0-9a-f]{12}; here [0-9a-f]{12}.; no state in memory can be "
+                                                  "trusted, the newest checkpoint counts"));
+    } else {
+      EXPECT_THAT(log_of(survivor), HasSubstr("step 9 came out as rank 0 had it"));
+    }
+  }
+  const auto from_disk = ContainsRegex("going on from .*step_0*8.safetensors");
+  if (corrupt) {
+    EXPECT_THAT(job.log_of_worker(0), from_disk);
+  } else {
+    EXPECT_THAT(job.log_of_worker(0), Not(from_disk));
+  }
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
+  expect_a_line_for_each_step(bench.work_dir());
+}
+
+INSTANTIATE_TEST_SUITE_P(RecoveryOfTrust, AloneAhead, testing::Bool(),
+                         [](const auto& one) { return one.param ? "Corrupt" : "Sound"; });
+
 TEST(RecoveryFromHangs, AnEndlessLoopIsNamedAndReplaced) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers,
@@ -211,6 +254,57 @@ void expect_others_notice_the_death_of(int number) {
 
 TEST(RecoveryOfMeetings, TheOthersWaitForAPresence) { expect_others_notice_the_death_of(1); }
 TEST(RecoveryOfMeetings, TheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
+
+/// In a PID namespace of its own, as on another host: the others cannot see its end.
+Words unseen(Words words) {
+  // A process of its own in it, as the first one cannot be killed from inside.
+  Words all = {"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", "\"$@\"; exit $?", "bash"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+bool can_hide_processes() { return run_program(unseen({"true"})).status.ok(); }
+
+/// It is known to the others, and they wait for its connection; then it dies.
+void expect_others_notice_the_death_before_connecting(int number, const Environment& backend) {
+  if (!can_hide_processes()) GTEST_SKIP() << "no PID namespaces here";
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers, backend, [number](int process, Words words) {
+    return process == number ? unseen(std::move(words)) : words;
+  });
+  for (int one = 0; one < kWorkers; ++one) {
+    Environment more;
+    if (backend.contains("LOCKSTEP_BACKEND") && backend.at("LOCKSTEP_BACKEND") == "hierarchy") {
+      more["LOCKSTEP_HOST_ID"] = one == number ? "b" : "a";
+    }
+    if (one == number) more["LOCKSTEP_FAULT"] = fmt::format("rank={},step=1,action=kill,place=connect", number);
+    job.start_worker(one, more);
+  }
+  job.start_all();
+  // Nobody comes in its place yet: this is what they know of its death alone.
+  for (int other = 0; other < kWorkers; ++other) {
+    if (other == number) continue;
+    const std::string failed = "the meeting of generation 1 failed";
+    ASSERT_TRUE(comes_to_be([&] { return contains(job.log_of_worker(other), failed); }, kNever)) << job.last_words();
+    // One of them says it, the others hear it of that one or of the scheduler.
+    EXPECT_THAT(job.log_of_worker(other),
+                ContainsRegex(fmt::format("{}: .*worker 'worker_{}' .rank {}. is lost", failed, number, number)));
+  }
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 1) << job.last_words();
+  const auto name = find(backend, "LOCKSTEP_BACKEND").value_or("");
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(std::string(name))) << job.last_words();
+}
+
+TEST(RecoveryOfMeetings, TheOthersWaitForAnAddressOverGloo) {
+  expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "gloo"}});
+}
+TEST(RecoveryOfMeetings, TheOthersWaitForAnotherHost) {
+  expect_others_notice_the_death_before_connecting(2, {{"LOCKSTEP_BACKEND", "hierarchy"}});
+}
+TEST(RecoveryOfMeetings, TheOthersWaitForANeighbour) {
+  expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "shm"}});
+}
 
 /// So long that there is time to break it, however fast the machine is: with a worker that is slow.
 const Environment kSlow = {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=15"}};

@@ -2,8 +2,10 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
 
+#include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/c10d_compat.h>
 #include <lockstep/comm/init.h>
+#include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>
 
 #include "comm/suite.h"
@@ -120,6 +122,43 @@ TEST(Connect, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
     expect_words(error, {"1 of 3 ranks did not come", "rank 0."});
     barrier(rank.group());
   });
+}
+
+/// Ends the process when it has said where it can be reached, and looks for the others.
+class FatalStore : public c10d::PrefixStore {
+ public:
+  using PrefixStore::PrefixStore;
+  bool check(const std::vector<std::string>&) override {
+    ::raise(SIGKILL);
+    return false;
+  }
+};
+
+TEST(Connect, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
+  constexpr int kDead = 2;
+  RankOptions options;
+  options.deadline = 30s;
+  options.group = RankOptions::test_group_options("gloo");
+  options.group.start_timeout = 60s;  // that of whoever does not notice
+  options.meeting = Meeting::tcp;
+  for (const auto& outcome : rank_outcomes(5, options, [](Rank& rank) {
+         if (rank.rank() != kDead) {
+           const auto error = error_of([&] { rank.group(); });
+           EXPECT_EQ(error.kind(), ErrorKind::peer_lost);
+           expect_words(error, {"could not join group \"world\" with backend gloo", "rank 2", "ended"});
+           return;
+         }
+         auto store = detail::open_store(rank.world(), 30s);
+         detail::meet(*store.store, detail::this_rank(rank.world(), ""), rank.size(), 30s, [] {});
+         detail::BackendContext context;
+         context.store = c10::make_intrusive<FatalStore>("group/world", store.store);
+         context.rank = rank.rank();
+         context.size = rank.size();
+         context.start_timeout = 30s;
+         detail::make_gloo_backend(context);
+       })) {
+    EXPECT_TRUE(outcome.rank == kDead ? outcome.status.signal == SIGKILL : outcome.ok()) << describe(outcome);
+  }
 }
 
 /// What each rank that comes is told: how many there are, or an error. They are threads. `ended` came, and no more.

@@ -21,6 +21,7 @@ struct ChoiceCase {
   std::vector<Standing> standings;
   std::optional<int> rank;
   const char* words;
+  std::optional<Claim> claim{};
 };
 
 TEST(Standing, WhoseStateCounts) {
@@ -28,7 +29,21 @@ TEST(Standing, WhoseStateCounts) {
       {"nobody has one", {kNew, kNew, kNew}, std::nullopt, ""},
       {"the first of equals", {kNew, at(7), at(7)}, 1, "after step 7 with what rank 1 has"},
       {"at the beginning, too", {at(0), kNew}, 0, "after step 0"},
-      {"the one that has completed the step", {at(7, "before"), at(8, "after"), kNew}, 1, "after step 8"},
+      {"those that have completed the step", {at(7, "before"), at(8, "after"), at(8, "after")}, 1, "after step 8"},
+      {"not the one that has completed the step alone",
+       {kNew, at(7, "before"), at(8, "after"), at(7, "before")},
+       1,
+       "after step 7 with what rank 1 has in memory: rank 2 alone has completed step 8",
+       Claim{8, 2, "after"}},
+      {"then the furthest of the others",
+       {at(8, "after"), at(7, "before", 1), at(7, "before", 2)},
+       2,
+       "after step 7 with what rank 2 has",
+       Claim{8, 0, "after"}},
+      {"one that is alone and a step further than others that differ",
+       {at(7, "one"), at(8, "after"), at(7, "other")},
+       std::nullopt,
+       "rank 2"},
       {"the only one that is left", {kNew, kNew, at(3)}, 2, "rank 2"},
       {"at the end of an epoch, the one that has noted it", {at(8, "same", 1), at(8, "same", 2)}, 1, "after step 8"},
       {"after an evaluation, the one that has it", {at(8, "same", 2, 1), at(8, "same", 2, 2)}, 1, "after step 8"},
@@ -44,6 +59,7 @@ TEST(Standing, WhoseStateCounts) {
     SCOPED_TRACE(one.what);
     const StateChoice choice = choose_state(one.standings);
     EXPECT_EQ(choice.rank, one.rank);
+    EXPECT_EQ(choice.claim, one.claim);
     EXPECT_THAT(choice.reason, HasSubstr(one.words));
     EXPECT_EQ(choice.reason.empty(), *one.words == 0);
   }

@@ -3,10 +3,9 @@
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/carrier.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
-#include <lockstep/comm/gloo/device.h>
+#include <lockstep/comm/gloo/meeting.h>
 #include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/states.h>
-#include <lockstep/comm/gloo/without_sigpipe.h>
 #include <lockstep/comm/work_states.h>
 
 #include <utility>
@@ -37,15 +36,8 @@ c10d::ReduceOp c10d_op(ReduceOp op) {
 
 class GlooBackend : public Backend {
  public:
-  explicit GlooBackend(const BackendContext& context) : size_(context.size), rank_(context.rank) {
-    const gloo::WithoutSigpipe guard;  // Gloo's threads inherit it
-    auto options = c10d::ProcessGroupGloo::Options::create(context.start_timeout);
-    options->devices.push_back(gloo::make_device(context));
-    try {
-      group_ = c10::make_intrusive<gloo::ClosableGloo>(context.store, context.rank, context.size, options);
-    } catch (const std::exception& error) {
-      throw gloo::as_error(error);
-    }
+  explicit GlooBackend(const BackendContext& context)
+      : size_(context.size), rank_(context.rank), group_(gloo::meet(context)) {
     group_->set_timeout(context.timeout);
     messenger_ = std::make_unique<gloo::Messenger>(*group_, context.timeout);
   }

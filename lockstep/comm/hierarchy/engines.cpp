@@ -24,6 +24,11 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
     part.world_ranks.push_back(whole.world_ranks[static_cast<std::size_t>(rank)]);
     part.hosts.push_back(whole.hosts[static_cast<std::size_t>(rank)]);
   }
+  part.while_meeting = [ask = whole.while_meeting, ranks](const std::vector<int>& waited_for) {
+    std::vector<int> in_whole;
+    for (const int rank : waited_for) in_whole.push_back(ranks.at(static_cast<std::size_t>(rank)));
+    if (ask) ask(in_whole);
+  };
   // A rank of another host may have done its part and left, and the store with it. Who is missed, the engines see.
   part.throw_if_lost = [ask = whole.throw_if_failed](const std::vector<int>&) { ask(); };
   return part;

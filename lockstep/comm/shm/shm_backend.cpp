@@ -86,14 +86,14 @@ shm::Gathering meet(const BackendContext& context) {
     shm::Host host(shm::geometry_for(context.size));
     const std::string text = host.invitation();
     context.store->set(kInvitationKey, std::vector<std::uint8_t>(text.begin(), text.end()));
-    return host.gather(deadline, context.throw_if_lost);
+    return host.gather(deadline, context.while_meeting);
   }
   auto pause = std::chrono::milliseconds(1);
   while (!context.store->check({kInvitationKey})) {
     if (std::chrono::steady_clock::now() >= deadline) {
       fail(ErrorKind::timeout, "shm", "rank 0 did not come in time");
     }
-    if (context.throw_if_lost) context.throw_if_lost({0});
+    if (context.while_meeting) context.while_meeting({0});
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(20));
   }

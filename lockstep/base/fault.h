@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace lockstep::train {
+namespace lockstep {
 
 enum class FaultAction {
   raise,    ///< throws an Error on that rank
@@ -23,6 +23,7 @@ enum class FaultAction {
 
 /// Where in a step it happens.
 enum class FaultPlace {
+  connect,   ///< in no step: when ranks know of each other, before they connect; generations count as steps
   begin,     ///< before it
   forward,   ///< after the forward of its first batch
   backward,  ///< near the end of its last backward, while gradients travel
@@ -34,21 +35,23 @@ enum class FaultPlace {
 
 struct Fault {
   int rank = 0;
-  std::int64_t step = 1;  ///< of the run, counted from 1
+  std::int64_t step = 1;  ///< of the run, counted from 1; for connect, which meeting of a job it is
   FaultAction action = FaultAction::raise;
   FaultPlace place = FaultPlace::begin;
-  std::chrono::milliseconds delay{0};  ///< of a step that is slow
+  std::chrono::milliseconds delay{0};  ///< of a step that is slow, or until the others are lost
 
   bool operator==(const Fault&) const = default;
 };
 
 /// From LOCKSTEP_FAULT, e.g. "rank=1,step=3,action=throw" (or kill, stop, exit, term, lose, loop, corrupt, slow),
-/// perhaps with "place=backward" (or another of FaultPlace), and for slow with "ms=50"; nullopt when unset or empty.
-/// Error(environment) for anything else.
+/// perhaps with "place=backward" (or another of FaultPlace), and for slow and lose with "ms=50"; nullopt when unset or
+/// empty. Error(environment) for anything else.
 std::optional<Fault> find_fault(const Environment& environment);
 
-/// Does what was ordered, if it was ordered for this rank, step and place: for slow, this step or an earlier one. True:
-/// the caller is to corrupt its parameters.
+/// Whether something was ordered for this rank, step and place: for slow, this step or an earlier one.
+bool is_due(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
+
+/// Does what was ordered, if it is due. True: the caller is to corrupt its parameters.
 bool trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place);
 
-}  // namespace lockstep::train
+}  // namespace lockstep

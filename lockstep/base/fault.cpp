@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/fault.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/train/fault.h>
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <thread>
 
-namespace lockstep::train {
+namespace lockstep {
 namespace {
 
 constexpr std::int64_t kLargest = std::numeric_limits<int>::max();
@@ -23,10 +23,8 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
 [[noreturn]] void refuse(std::string_view text) {
   fail(ErrorKind::environment, "fault",
        "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose, "
-       "loop, corrupt, slow), perhaps with ',place=backward' (places: begin, forward, backward, reduced, updated, "
-       "evaluate, "
-       "save), "
-       "and for slow with ',ms=50'; got '{}'",
+       "loop, corrupt, slow), perhaps with ',place=backward' (places: connect, begin, forward, backward, reduced, "
+       "updated, evaluate, save), and for slow and lose with ',ms=50'; got '{}'",
        text);
 }
 
@@ -58,6 +56,7 @@ FaultAction action_named(std::string_view name, std::string_view text) {
 }
 
 FaultPlace place_named(std::string_view name, std::string_view text) {
+  if (name == "connect") return FaultPlace::connect;
   if (name == "begin") return FaultPlace::begin;
   if (name == "forward") return FaultPlace::forward;
   if (name == "backward") return FaultPlace::backward;
@@ -89,31 +88,35 @@ std::optional<Fault> find_fault(const Environment& environment) {
   fault.step = take_integer("step", 1);
   fault.action = action_named(take("action").value_or(""), *text);
   if (const auto place = take("place")) fault.place = place_named(*place, *text);
-  if (fault.action == FaultAction::slow) {
-    fault.delay = pairs.contains("ms") ? std::chrono::milliseconds(take_integer("ms", 1)) : kUsualDelay;
-  }
+  const bool may_wait = fault.action == FaultAction::slow || fault.action == FaultAction::lose;
+  if (fault.action == FaultAction::slow) fault.delay = kUsualDelay;
+  if (may_wait && pairs.contains("ms")) fault.delay = std::chrono::milliseconds(take_integer("ms", 1));
   if (!pairs.empty()) refuse(*text);
   return fault;
 }
 
-bool trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
+bool is_due(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
   if (!fault || fault->rank != rank || fault->place != place) return false;
-  if (fault->action == FaultAction::slow && step >= fault->step) std::this_thread::sleep_for(fault->delay);
-  if (fault->step != step) return false;
+  return fault->step == step || (fault->action == FaultAction::slow && step > fault->step);
+}
+
+bool trigger(const std::optional<Fault>& fault, int rank, std::int64_t step, FaultPlace place) {
+  if (!is_due(fault, rank, step, place)) return false;
   switch (fault->action) {
     case FaultAction::raise:
       fail(ErrorKind::io, "fault", "LOCKSTEP_FAULT ordered rank {} to fail in step {}", rank, step);
     case FaultAction::lose:
+      std::this_thread::sleep_for(fault->delay);
       fail(ErrorKind::peer_lost, "fault", "LOCKSTEP_FAULT ordered rank {} to lose the others in step {}", rank, step);
     case FaultAction::kill: ::raise(SIGKILL); break;
     case FaultAction::stop: ::raise(SIGSTOP); break;
     case FaultAction::exit: ::_exit(3);
     case FaultAction::term: ::raise(SIGTERM); break;
     case FaultAction::loop: compute_for_ever();
-    case FaultAction::corrupt:
-    case FaultAction::slow: break;
+    case FaultAction::slow: std::this_thread::sleep_for(fault->delay); break;
+    case FaultAction::corrupt: break;
   }
   return fault->action == FaultAction::corrupt;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep

@@ -1,0 +1,199 @@
+#include <lockstep/comm/gloo/meeting.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/gloo/device.h>
+#include <lockstep/comm/gloo/states.h>
+#include <lockstep/comm/gloo/without_sigpipe.h>
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail::gloo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Between two questions whether somebody is lost.
+constexpr milliseconds kFirstPause(50);
+constexpr milliseconds kLongestPause(400);
+
+// Gloo ends a process that gets a connection which it has just given up. Whoever is alive and about to connect has
+// done so by then.
+constexpr milliseconds kGrace(250);
+
+// What the rank that connects and the thread that watches over it know.
+class Meeting {
+ public:
+  /// Gloo has made what it will connect.
+  void announced() {
+    const std::lock_guard lock(mutex_);
+    announced_ = true;
+  }
+
+  void keep(std::shared_ptr<::gloo::transport::Context> connections) {
+    const std::lock_guard lock(mutex_);
+    connections_ = std::move(connections);
+  }
+
+  void lose(const Error& reason) {
+    const std::lock_guard lock(mutex_);
+    lost_ = reason;
+  }
+
+  std::optional<Error> lost() {
+    const std::lock_guard lock(mutex_);
+    return lost_;
+  }
+
+  void end() {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+
+  /// Whether it ends within `pause`.
+  bool ends_within(milliseconds pause) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, pause, [this] { return over_; });
+  }
+
+  /// Before it has announced anything, this rank waits for nothing but the store.
+  void close() {
+    std::shared_ptr<::gloo::transport::Context> connections;
+    {
+      const std::lock_guard lock(mutex_);
+      if (announced_) connections = connections_;
+    }
+    if (!connections) return;
+    try {
+      // See ClosableGloo::close.
+      std::byte nothing{};
+      const auto buffer = connections->createUnboundBuffer(&nothing, sizeof(nothing));
+      buffer->waitRecv(nullptr, milliseconds(1));
+    } catch (const std::exception&) {
+      // The expected way out.
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<::gloo::transport::Context> connections_;
+  std::optional<Error> lost_;
+  bool announced_ = false;
+  bool over_ = false;
+};
+
+// Waits by asking again and again, so that the thread beside it can ask this store, too, and end the waiting.
+class WatchedStore : public c10d::PrefixStore {
+ public:
+  WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Meeting> meeting)
+      : PrefixStore("gloo", std::move(store)), meeting_(std::move(meeting)) {}
+
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    PrefixStore::set(key, value);
+    meeting_->announced();
+  }
+
+  void wait(const std::vector<std::string>& keys) override { wait(keys, getTimeout()); }
+
+  void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
+    const auto deadline = Clock::now() + timeout;
+    for (milliseconds pause(1); !check(keys); pause = std::min(pause * 2, milliseconds(50))) {
+      if (const auto lost = meeting_->lost()) throw *lost;
+      if (Clock::now() >= deadline) throw Error(ErrorKind::timeout, "gloo", "Timed out waiting for an address");
+      std::this_thread::sleep_for(pause);
+    }
+    if (const auto lost = meeting_->lost()) throw *lost;
+  }
+
+ private:
+  std::shared_ptr<Meeting> meeting_;
+};
+
+// Gives away what Gloo connects, before it has.
+class WatchedDevice : public ::gloo::transport::Device {
+ public:
+  WatchedDevice(std::shared_ptr<::gloo::transport::Device> device, std::shared_ptr<Meeting> meeting)
+      : device_(std::move(device)), meeting_(std::move(meeting)) {}
+
+  std::string str() const override { return device_->str(); }
+  const std::string& getPCIBusID() const override { return device_->getPCIBusID(); }
+  int getInterfaceSpeed() const override { return device_->getInterfaceSpeed(); }
+  bool hasGPUDirect() const override { return device_->hasGPUDirect(); }
+
+  std::shared_ptr<::gloo::transport::Context> createContext(int rank, int size) override {
+    auto connections = device_->createContext(rank, size);
+    meeting_->keep(connections);
+    return connections;
+  }
+
+ private:
+  std::shared_ptr<::gloo::transport::Device> device_;
+  std::shared_ptr<Meeting> meeting_;
+};
+
+void watch(Meeting& meeting, const BackendContext& context) {
+  std::vector<int> others;
+  for (int rank = 0; rank < context.size; ++rank) {
+    if (rank != context.rank) others.push_back(rank);
+  }
+  for (auto pause = kFirstPause; !meeting.ends_within(pause); pause = std::min(pause * 2, kLongestPause)) {
+    try {
+      context.while_meeting(others);
+    } catch (const Error& reason) {
+      meeting.lose(reason);
+      if (!meeting.ends_within(kGrace)) meeting.close();
+      return;
+    }
+  }
+}
+
+// While alive, somebody watches.
+class Watcher {
+ public:
+  Watcher(Meeting& meeting, const BackendContext& context) : meeting_(meeting) {
+    if (context.while_meeting) thread_ = std::thread([&meeting, &context] { watch(meeting, context); });
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher() {
+    meeting_.end();
+    if (thread_.joinable()) thread_.join();
+    meeting_.keep(nullptr);
+  }
+
+ private:
+  Meeting& meeting_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<ClosableGloo> meet(const BackendContext& context) {
+  const WithoutSigpipe guard;                        // all threads inherit it
+  const auto meeting = std::make_shared<Meeting>();  // the group keeps the store
+  const Watcher watcher(*meeting, context);
+  auto options = c10d::ProcessGroupGloo::Options::create(context.start_timeout);
+  options->devices.push_back(std::make_shared<WatchedDevice>(make_device(context), meeting));
+  try {
+    return c10::make_intrusive<ClosableGloo>(c10::make_intrusive<WatchedStore>(context.store, meeting), context.rank,
+                                             context.size, options);
+  } catch (const std::exception& error) {
+    if (const auto lost = meeting->lost()) throw *lost;
+    throw as_error(error);
+  }
+}
+
+}  // namespace lockstep::detail::gloo
