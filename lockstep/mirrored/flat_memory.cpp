@@ -11,6 +11,11 @@ at::Tensor tensor_in(const at::Tensor& flat, std::int64_t offset, const at::Tens
                      like.is_non_overlapping_and_dense() ? like.strides() : c10::contiguous_strides(like.sizes()));
 }
 
+at::Tensor laid_out_as(const at::Tensor& tensor, const at::Tensor& like) {
+  if (tensor.strides() == like.strides()) return tensor;
+  return at::empty_strided(like.sizes(), like.strides(), tensor.options()).copy_(tensor);
+}
+
 at::Tensor stretch_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t elements) {
   at::Tensor stretch = at::empty({0}, tensor.options());
   return stretch.set_(tensor.storage(), tensor.storage_offset() + begin, {elements}, {1});

@@ -12,6 +12,9 @@ namespace lockstep::mirrored {
 /// detach gradients in place, which views refuse.
 at::Tensor tensor_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& like);
 
+/// The tensor with the layout in memory that `like`, of the same sizes, has; the same where it has that.
+at::Tensor laid_out_as(const at::Tensor& tensor, const at::Tensor& like);
+
 /// `elements` of the memory of a dense `tensor`, from its `begin`-th in the order of memory, as a tensor of one
 /// dimension.
 at::Tensor stretch_of(const at::Tensor& tensor, std::int64_t begin, std::int64_t elements);

@@ -37,12 +37,6 @@ std::vector<mirrored::GradientSize> sizes_of(const std::vector<at::Tensor>& para
   return sizes;
 }
 
-/// The tensor with the layout in memory that `like` has.
-at::Tensor laid_out_as(const at::Tensor& tensor, const at::Tensor& like) {
-  if (tensor.strides() == like.strides()) return tensor;
-  return at::empty_strided(like.sizes(), like.strides(), tensor.options()).copy_(tensor);
-}
-
 at::Tensor shard_of(const at::Tensor& arena, const Group& group) {
   const std::int64_t elements = arena.numel() / group.size();
   return arena.narrow(0, group.rank() * elements, elements);
@@ -92,6 +86,15 @@ ParameterShards& ParameterShards::operator=(ParameterShards&&) noexcept = defaul
 const std::vector<at::Tensor>& ParameterShards::pieces() const { return state_->pieces; }
 const std::vector<at::Tensor>& ParameterShards::parameters() const { return state_->parameters; }
 std::size_t ParameterShards::owner(std::size_t piece) const { return state_->plan.pieces.at(piece).parameter; }
+
+std::vector<ParameterShards::Stretch> ParameterShards::stretches_of(int rank) const {
+  std::vector<Stretch> stretches;
+  for (const auto& piece : mirrored::plan_shards(sizes_of(state_->parameters), rank, state_->group.size()).pieces) {
+    stretches.push_back({piece.parameter, piece.begin, piece.elements});
+  }
+  return stretches;
+}
+
 const Group& ParameterShards::group() const { return state_->group; }
 
 std::vector<at::Tensor> ParameterShards::pieces_of(const std::vector<at::Tensor>& parameters) const {
@@ -130,7 +133,7 @@ void ParameterShards::take_gradients() {
           fail(ErrorKind::unsupported, kWhere, "parameter \"{}\" has a sparse gradient; use its dense form",
                s.names[piece.parameter]);
         }
-        gradient = laid_out_as(gradient, s.parameters[piece.parameter]);
+        gradient = mirrored::laid_out_as(gradient, s.parameters[piece.parameter]);
       }
     }
     at::Tensor part;
@@ -177,7 +180,7 @@ std::vector<at::Tensor> ParameterShards::parts(const std::vector<at::Tensor>& of
     const at::Tensor& whole = of_parameters.at(piece.parameter);
     at::Tensor part;
     if (whole.defined()) {
-      const auto ordered = laid_out_as(whole, state_->parameters[piece.parameter]);
+      const auto ordered = mirrored::laid_out_as(whole, state_->parameters[piece.parameter]);
       part = mirrored::stretch_of(ordered, piece.begin, piece.elements).clone();
     }
     out.push_back(std::move(part));

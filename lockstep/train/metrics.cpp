@@ -75,7 +75,7 @@ void MetricsFile::on_step(const StepReport& report) {
   samples_ = 0;
   seconds_ = 0;
   errno = 0;
-  out_ << to_json({report.epoch, report.step, *report.loss, report.lr, rate}) << '\n' << std::flush;
+  out_ << to_json(MetricsLine{report.epoch, report.step, *report.loss, report.lr, rate}) << '\n' << std::flush;
   if (!out_) {
     fail(ErrorKind::io, "metrics", "cannot write {}: {}", file_.string(), std::generic_category().message(errno));
   }

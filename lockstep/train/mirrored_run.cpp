@@ -1,3 +1,4 @@
+#include <lockstep/comm/rejoin.h>
 #include <lockstep/train/evaluate.h>
 #include <lockstep/train/mirrored_run.h>
 
@@ -15,6 +16,10 @@ DataParallelOptions parallel_options(const ParallelConfig& config) {
   return options;
 }
 
+bool has_own_buffers(const RunConfig& config, const models::Classifier& model) {
+  return config.parallel.buffers == "local" && !model.module->buffers().empty();
+}
+
 }  // namespace
 
 MirroredRun::MirroredRun(const RunConfig& config, const models::Classifier& model, const Group& group,
@@ -22,18 +27,47 @@ MirroredRun::MirroredRun(const RunConfig& config, const models::Classifier& mode
     : model_(model),
       options_(options),
       parallel_(model.module, group, parallel_options(config.parallel)),
-      updater_(config.optimizer, parallel_, config.parallel.shard_optimizer),
+      updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
       step_(model_, parallel_, updater_, options_, config.train.clip_norm),
-      keeps_whole_state_(!config.parallel.shard_optimizer &&
-                         (config.parallel.buffers != "local" || model.module->buffers().empty())) {}
+      keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
+  if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
+}
+
+StepLosses MirroredRun::step(const StepRequest& request, data::Loader& loader) {
+  if (!ring_) return step_.run(request, loader);
+  StepRequest watched = request;
+  watched.forwarded = [this] { ring_->start(); };
+  watched.leaving = [this] { ring_->finish(); };
+  ring_->begin_step();
+  const auto losses = step_.run(watched, loader);
+  ring_->end_step();
+  return losses;
+}
+
+void MirroredRun::synchronize_buffers() {
+  parallel_.synchronize_buffers();
+  if (ring_) ring_->synchronized();
+}
+
+void MirroredRun::load_own(const NamedTensors& state) {
+  if (ring_) ring_->load(state);
+}
 
 Evaluation MirroredRun::evaluate(data::Loader& loader) {
-  parallel_.synchronize_buffers();
+  synchronize_buffers();
   return train::evaluate(model_, loader, parallel_.group(), options_);
 }
 
+std::optional<ShardParts> MirroredRun::shard_parts() const {
+  auto parts = updater_.shard_parts();
+  if (!ring_) return parts;
+  if (!parts) parts.emplace();
+  ring_->add_to(*parts);
+  return parts;
+}
+
 NamedTensors MirroredRun::model_state() {
-  parallel_.synchronize_buffers();
+  synchronize_buffers();
   return module_state(*model_.module);
 }
 

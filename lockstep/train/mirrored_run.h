@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/buffer_ring.h>
 #include <lockstep/train/parallel_run.h>
 #include <lockstep/train/updater.h>
 
@@ -12,21 +13,26 @@ class MirroredRun final : public ParallelRun {
   MirroredRun(const RunConfig& config, const models::Classifier& model, const Group& group,
               const ForwardOptions& options);
 
-  StepLosses step(const StepRequest& request, data::Loader& loader) override { return step_.run(request, loader); }
+  StepLosses step(const StepRequest& request, data::Loader& loader) override;
   bool asked_to_end() const override { return parallel_.hands_raised() > 0; }
   Evaluation evaluate(data::Loader& loader) override;
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override { return updater_.state(); }
   void load_optimizer_state(const NamedTensors& state) override { updater_.load(state); }
   bool keeps_whole_state() const override { return keeps_whole_state_; }
+  std::optional<ShardParts> shard_parts() const override;
+  void load_own(const NamedTensors& state) override;
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:
+  void synchronize_buffers();
+
   const models::Classifier& model_;
   ForwardOptions options_;
   DataParallel parallel_;
   Updater updater_;
   TrainingStep step_;
+  std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ
   bool keeps_whole_state_;
 };
 

@@ -8,10 +8,12 @@
 #include <lockstep/train/forward.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/shard_parts.h>
 #include <lockstep/train/training_step.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace lockstep::train {
 
@@ -42,6 +44,12 @@ class ParallelRun {
 
   /// Whether every rank holds the whole of both (buffers too) between two steps, so that one that is left has all.
   virtual bool keeps_whole_state() const { return false; }
+
+  /// Where every rank keeps a part of it, and a copy of another's: its parts. Not a collective.
+  virtual std::optional<ShardParts> shard_parts() const { return std::nullopt; }
+
+  /// Takes what a state that was put together from parts holds for this rank alone. Not a collective.
+  virtual void load_own(const NamedTensors&) {}
 
   /// The rank whose random numbers this rank draws in steps.
   virtual int random_stream() const = 0;

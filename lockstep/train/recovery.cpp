@@ -22,6 +22,31 @@ Standing standing_of(const std::optional<Checkpoint>& state) {
           .sha256 = sha256_of(state->tensors)};
 }
 
+// Every rank's part, from the rank that has it, on every rank; one of them makes the whole of them.
+StateChoice agree_on_parts(Kept& kept, const Group& group) {
+  std::vector<ShardStanding> standings;
+  for (const auto& text : gather_texts(to_json(standing_of(kept.parts)), group)) {
+    standings.push_back(parse_shard_standing(text));
+  }
+  auto choice = choose_shards(standings);
+  if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
+  const auto step = standings[static_cast<std::size_t>(*choice.rank)].step;
+  std::vector<NamedTensors> by_rank;
+  for (const auto& source : choice.sources) {
+    std::optional<Checkpoint> part;
+    if (group.rank() == source.rank) part = Checkpoint{{}, part_from(*kept.parts, source, step)};
+    by_rank.push_back(share_checkpoint(std::move(part), group, source.rank).value().tensors);
+  }
+  std::optional<Checkpoint> whole;
+  if (group.rank() == *choice.rank) {
+    whole = Checkpoint{kept.parts->state, kept.parts->shared};
+    whole->tensors.merge(NamedTensors(kept.parts->other));
+    whole->tensors.merge(assemble(kept.parts->parts.layout, by_rank));
+  }
+  kept.state = share_checkpoint(std::move(whole), group, *choice.rank);
+  return {choice.rank, std::move(choice.reason), std::nullopt};
+}
+
 }  // namespace
 
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
@@ -33,7 +58,10 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   if (choice.rank) {
     auto shared = share_checkpoint(kept.state, group, *choice.rank);
     kept.state = std::move(shared);
+  } else if (choice.reason.empty()) {
+    choice = agree_on_parts(kept, group);
   }
+  kept.parts.reset();
   if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, choice.claim};
   kept.state.reset();
   if (!choice.reason.empty()) {

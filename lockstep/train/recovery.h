@@ -7,6 +7,7 @@
 #include <lockstep/train/console.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/run.h>
+#include <lockstep/train/shard_parts.h>
 
 #include <functional>
 #include <optional>
@@ -17,6 +18,7 @@ namespace lockstep::train {
 struct Kept {
   std::optional<Fault> fault = find_fault(current_environment());  ///< that is still to happen
   std::optional<Checkpoint> state;                                 ///< see Session::salvage
+  std::optional<KeptParts> parts;   ///< instead, where the ranks have it together: see Session::salvage_parts
   std::optional<RunResult> result;  ///< once there is one; only the others' arrival at the end was missing
 };
 

@@ -195,6 +195,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
     }
   } catch (...) {
     kept.state = session.salvage();
+    kept.parts = session.salvage_parts();
     throw;
   }
   if (result.ended_by) return result;

@@ -48,6 +48,7 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
   if (resumed_) {
     parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
     restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
+    parallel_->load_own(resumed_->checkpoint.tensors);
     claim_ = resumed_->claim;
   } else {
     seed_rank(config.system.seed, parallel_->random_stream(), 0);
@@ -158,14 +159,39 @@ void Session::begin_step() {
   in_step_ = true;
 }
 
-std::optional<Checkpoint> Session::salvage() const {
-  if (!recovers_ || !trusted_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
+// Buffers as of the last step that this rank has completed.
+NamedTensors Session::model_before_step() const {
   auto model_state = module_state(*model_.module);
   if (in_step_) {
     for (const auto& [name, buffer] : buffers_) model_state.insert_or_assign(name, buffer);
   }
+  return model_state;
+}
+
+std::optional<KeptParts> Session::salvage_parts() const {
+  if (!recovers_ || !trusted_ || !parallel_) return std::nullopt;
+  auto parts = parallel_->shard_parts();
+  if (!parts) return std::nullopt;
+  auto shared = model_before_step();
+  NamedTensors other;
+  for (const auto& parameter : parts->layout.parameters) shared.erase(parameter.name);
+  if (parts->shards.own.contains(kOwnBuffers)) {
+    for (const auto& buffer : model_.module->named_buffers()) other.insert(shared.extract(buffer.key()));
+  }
+  KeptParts kept{state_, {}, {}, std::move(*parts)};
+  add_part(kept.shared, "model", shared);
+  if (kept.parts.layout.parameters.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
+  add_part(kept.other, "model", other);
+  for (auto* tensors : {&kept.shared, &kept.other}) {
+    for (auto& [name, tensor] : *tensors) tensor = tensor.detach();
+  }
+  return kept;
+}
+
+std::optional<Checkpoint> Session::salvage() const {
+  if (!recovers_ || !trusted_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
   Checkpoint checkpoint{state_, {}};
-  add_part(checkpoint.tensors, "model", model_state);
+  add_part(checkpoint.tensors, "model", model_before_step());
   add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
   for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
   return checkpoint;

@@ -11,6 +11,7 @@
 #include <lockstep/train/resume.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_state.h>
+#include <lockstep/train/shard_parts.h>
 
 #include <cstdint>
 #include <map>
@@ -38,6 +39,9 @@ class Session {
   /// keeps that (no recovery), no rank has all of it (see ParallelRun::keeps_whole_state), or some rank's is wrong.
   std::optional<Checkpoint> salvage() const;
 
+  /// The same where a rank has a part only.
+  std::optional<KeptParts> salvage_parts() const;
+
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
@@ -45,6 +49,7 @@ class Session {
   NamedTensors model_state() const { return parallel_->model_state(); }
 
  private:
+  NamedTensors model_before_step() const;
   void restore_weights(bool from_memory);
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);

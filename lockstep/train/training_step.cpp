@@ -30,14 +30,13 @@ class LossSum {
 // Called when the gradient of the model's first parameter is made, one of the last.
 class BackwardHook {
  public:
-  BackwardHook(torch::nn::Module& module, const std::function<void(FaultPlace)>& fault) {
-    if (!fault) return;
+  BackwardHook(torch::nn::Module& module, const std::function<void()>& call) {
     const auto parameters = module.parameters();
     const auto first =
         std::find_if(parameters.begin(), parameters.end(), [](const auto& p) { return p.requires_grad(); });
     if (first == parameters.end()) return;
     parameter_ = *first;
-    hook_ = parameter_.register_hook([fault](const at::Tensor&) { fault(FaultPlace::backward); });
+    hook_ = parameter_.register_hook([call](const at::Tensor&) { call(); });
   }
   BackwardHook(const BackwardHook&) = delete;
   BackwardHook& operator=(const BackwardHook&) = delete;
@@ -87,19 +86,26 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
     if (loss.defined()) own_loss += loss.item<double>() * count;
     own_pictures += count;
     if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
+    if (last && request.forwarded) request.forwarded();
     if (last && request.signals != nullptr && request.signals->noted()) parallel_.raise_hand();
+    const auto near_the_end = [&] {
+      if (request.leaving) request.leaving();
+      if (request.fault) request.fault(FaultPlace::backward);
+    };
     if (!loss.defined()) {
+      if (last && request.leaving) request.leaving();
       parallel_.backward_without_data();
       continue;
     }
     std::optional<BackwardHook> hook;
-    if (last && request.fault) hook.emplace(*model_.module, request.fault);
+    if (last && (request.fault || request.leaving)) hook.emplace(*model_.module, near_the_end);
     const double share = count * ranks / pictures;
     (share == 1.0 ? loss : loss * share).backward();
   }
   StepLosses losses;
   if (own_pictures > 0) losses.local = own_loss / own_pictures;
   if (all_loss) losses.global = all_loss->wait() / pictures;
+  if (request.leaving) request.leaving();  // where that parameter took no part
   if (request.fault) request.fault(FaultPlace::reduced);
   updater_.step(request.lr, clip_norm_);
   return losses;

@@ -24,6 +24,8 @@ struct StepRequest {
   std::int64_t epoch = 0;                ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
   std::function<void(FaultPlace)> fault{};  ///< called at forward, backward and reduced, if there is one
+  std::function<void()> forwarded{};        ///< called after the last forward, if there is one
+  std::function<void()> leaving{};          ///< before the last gradients leave this rank, perhaps twice
 };
 
 struct StepLosses {

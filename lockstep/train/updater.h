@@ -4,6 +4,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/parameter_shards.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/shard_backup.h>
 
 #include <memory>
 #include <optional>
@@ -12,8 +13,8 @@ namespace lockstep::train {
 
 class Updater {
  public:
-  /// A collective when `sharded`, as are `step` and `state` then.
-  Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded);
+  /// A collective when `sharded`, as are `step` and `state` then. `recovers`: shards have backups.
+  Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded, bool recovers);
   ~Updater();
 
   /// Updates the parameters with their gradients, which are first scaled down to a common norm of `clip_norm` if it is
@@ -25,10 +26,14 @@ class Updater {
   /// Error(data) as load_optimizer_state.
   void load(const NamedTensors& state);
 
+  /// With shards that have backups, this rank's part of the state; nullopt without. Not a collective.
+  std::optional<ShardParts> shard_parts() const;
+
  private:
   NamedParameters parameters_;
   std::optional<ParameterShards> shards_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::optional<ShardBackup> backup_;
 };
 
 }  // namespace lockstep::train
