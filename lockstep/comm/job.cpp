@@ -172,7 +172,9 @@ std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, m
     // Only now: a process loses its connections a moment before it counts as ended.
     return answers ? std::nullopt : std::optional(store_is_gone());
   } catch (const std::exception&) {
-    return store_is_gone();
+    // It went in the middle of an answer.
+    const auto word = word_of_scheduler();
+    return word ? with_store_gone(*word) : store_is_gone();
   }
 }
 
