@@ -9,7 +9,9 @@ namespace {
 
 /// As the fields of the file are: plain numbers.
 struct DeviceFields {
-  double matmul, convolution, memory_bandwidth, memory, overhead;
+  double matmul;
+  std::optional<double> matmul_bandwidth;
+  double convolution, memory_bandwidth, memory, overhead;
 };
 struct LinkFields {
   double bandwidth, latency;
@@ -24,6 +26,8 @@ struct ClusterFields {
 
 void describe(ConfigFields& fields, DeviceFields& device) {
   fields.field("matmul_flops", device.matmul, above(0), "operations a second that matrix products reach");
+  fields.field("matmul_bandwidth", device.matmul_bandwidth, above(0),
+               "bytes a second at which products reorder their matrices, beside the arithmetic");
   fields.field("convolution_flops", device.convolution, above(0), "operations a second that convolutions reach");
   fields.field("memory_bandwidth", device.memory_bandwidth, above(0), "bytes a second");
   fields.field("memory", device.memory, above(0), "bytes");
@@ -52,7 +56,9 @@ ClusterFields fields_of(const Cluster& cluster) {
       .name = cluster.name,
       .nodes = cluster.nodes,
       .devices_per_node = cluster.devices_per_node,
-      .device = {device.matmul.value, device.convolution.value, device.memory_bandwidth.value, device.memory.value,
+      .device = {device.matmul.value,
+                 device.matmul_bandwidth ? std::optional(device.matmul_bandwidth->value) : std::nullopt,
+                 device.convolution.value, device.memory_bandwidth.value, device.memory.value,
                  device.operator_overhead.value},
       .intra = {cluster.intra_node.bandwidth.value, cluster.intra_node.latency.value},
       .inter = {cluster.inter_node.bandwidth.value, cluster.inter_node.latency.value},
@@ -67,6 +73,8 @@ Cluster cluster_of(const ClusterFields& fields) {
       .nodes = static_cast<int>(fields.nodes),
       .devices_per_node = static_cast<int>(fields.devices_per_node),
       .device = {.matmul = {device.matmul},
+                 .matmul_bandwidth =
+                     device.matmul_bandwidth ? std::optional(BytesPerSecond{*device.matmul_bandwidth}) : std::nullopt,
                  .convolution = {device.convolution},
                  .memory_bandwidth = {device.memory_bandwidth},
                  .memory = {device.memory},

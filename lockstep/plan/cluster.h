@@ -6,12 +6,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace lockstep::plan {
 
 struct Device {
-  FlopsPerSecond matmul{50e9};       ///< what matrix products reach
+  FlopsPerSecond matmul{50e9};  ///< what matrix products reach
+  /// At which products bring their matrices into an order of their own, beside the arithmetic; absent: that costs
+  /// nothing.
+  std::optional<BytesPerSecond> matmul_bandwidth{};
   FlopsPerSecond convolution{40e9};  ///< what convolutions reach
   BytesPerSecond memory_bandwidth{8e9};
   Bytes memory{4e9};
@@ -43,8 +47,8 @@ inline constexpr int kMostDevices = 10'000;
 ///   name: two nodes
 ///   nodes: 2
 ///   devices_per_node: 8
-///   device: {matmul_flops: 19.5e12, convolution_flops: 15e12, memory_bandwidth: 1.5e12, memory: 40e9,
-///            operator_overhead: 5e-6}
+///   device: {matmul_flops: 19.5e12, matmul_bandwidth: 1.2e12, convolution_flops: 15e12, memory_bandwidth: 1.5e12,
+///            memory: 40e9, operator_overhead: 5e-6}
 ///   intra_node: {bandwidth: 300e9, latency: 3e-6}
 ///   inter_node: {bandwidth: 25e9, latency: 1e-5}
 ///   overlap: 0.9

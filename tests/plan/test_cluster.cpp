@@ -41,10 +41,14 @@ overlap: 0.5
 TEST(Cluster, PrintsWhatItReads) {
   Cluster cluster{.name = "mine", .nodes = 3, .devices_per_node = 4};
   cluster.intra_node.bandwidth = {123456};
+  cluster.device.matmul_bandwidth = plan::BytesPerSecond{9876};
   const auto again = read(plan::print_cluster(cluster));
   EXPECT_EQ(again.name, "mine");
   EXPECT_EQ(again.devices(), 12);
   EXPECT_EQ(again.intra_node.bandwidth.value, 123456);
+  EXPECT_EQ(again.device.matmul_bandwidth.value().value, 9876);
+  cluster.device.matmul_bandwidth.reset();
+  EXPECT_FALSE(read(plan::print_cluster(cluster)).device.matmul_bandwidth);
 }
 
 TEST(Cluster, MistakesAreNamedWithTheirLine) {

@@ -1,6 +1,7 @@
 #include <lockstep/global/transitions.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/decisions.h>
+#include <lockstep/plan/cost/product_rates.h>
 
 #include "example_graphs.h"
 
@@ -58,6 +59,40 @@ TEST(CostModel, GroupsShareTheLinkOfTheirNode) {
   // One group: a slice for each member, or a ring of all, but one gigabyte for each node.
   const auto line = plan::cost_model(cluster, std::vector<int>{8});
   EXPECT_NEAR(line.collective(Collective::all_reduce, 0, {1e9}).value, 1, 1e-3);
+}
+
+TEST(CostModel, ProductsReorderTheirMatricesBesideTheArithmetic) {
+  Cluster cluster;
+  cluster.device = {.matmul = {1e9},
+                    .matmul_bandwidth = plan::BytesPerSecond{1e6},
+                    .convolution = {1e9},
+                    .memory_bandwidth = {1e9},
+                    .operator_overhead = {0}};
+  plan::Work work{.kind = plan::Work::Kind::matmul, .flops = {2e9}, .touched = {3e6}};
+  EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 5);
+  cluster.device.matmul_bandwidth.reset();
+  EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 2);
+  work.kind = plan::Work::Kind::convolution;
+  EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 2);
+}
+
+TEST(CostModel, TwoMeasurementsTellArithmeticFromReordering) {
+  const auto timed = [](double work, double touched) {
+    return plan::TimedWork{.work = {work}, .touched = {touched}, .took = {work / 1e9 + touched / 1e6}};
+  };
+  const auto rates = plan::rates_of(timed(2e9, 3e6), timed(16e9, 5e6));
+  EXPECT_NEAR(rates.computing.value, 1e9, 1);
+  ASSERT_TRUE(rates.moving);
+  EXPECT_NEAR(rates.moving->value, 1e6, 1e-3);
+}
+
+TEST(CostModel, DisturbedMeasurementsOfProductsGiveOneRate) {
+  const plan::TimedWork few{.work = {2e9}, .touched = {3e6}, .took = {0.1}};
+  const plan::TimedWork slow{.work = {16e9}, .touched = {5e6}, .took = {16}};
+  const auto rates = plan::rates_of(few, slow);
+  EXPECT_DOUBLE_EQ(rates.computing.value, 1e9);
+  EXPECT_FALSE(rates.moving);
+  EXPECT_FALSE(plan::rates_of(slow, slow).moving) << "the same twice says nothing";
 }
 
 /// A model in which time is bytes.

@@ -83,8 +83,10 @@ CostModel cost_model(const Cluster& cluster, std::span<const int> mesh_sizes) {
             if (work.kind == Work::Kind::view) return device.operator_overhead;
             const auto moving = work.touched / device.memory_bandwidth;
             if (work.kind == Work::Kind::memory) return device.operator_overhead + moving;
-            const auto rate = work.kind == Work::Kind::matmul ? device.matmul : device.convolution;
-            return device.operator_overhead + std::max(work.flops / rate, moving);
+            const bool is_product = work.kind == Work::Kind::matmul;
+            auto computing = work.flops / (is_product ? device.matmul : device.convolution);
+            if (is_product && device.matmul_bandwidth) computing += work.touched / *device.matmul_bandwidth;
+            return device.operator_overhead + std::max(computing, moving);
           },
       .collective = [cluster, spans](Collective kind, std::size_t axis,
                                      Bytes bytes) { return collective_time(kind, spans.at(axis), bytes, cluster); },

@@ -1,4 +1,5 @@
 #include <lockstep/comm/collectives.h>
+#include <lockstep/plan/cost/product_rates.h>
 #include <lockstep/plan/measure/device_rates.h>
 #include <lockstep/plan/measure/operator_overhead.h>
 #include <lockstep/plan/measure/stopwatch.h>
@@ -13,18 +14,27 @@
 namespace lockstep::plan {
 namespace {
 
-double matmul_rate(const Group& group, int rounds) {
-  constexpr std::int64_t kRows = 128;  // a batch
+/// The products of a few layers' steps: outputs, and the gradients of inputs and weights. The layers' weights are
+/// together more than a cache holds.
+TimedWork products(const Group& group, int rounds, std::int64_t rows) {
   constexpr std::int64_t kWidth = 1024;
-  const auto a = torch::ones({kRows, kWidth});
-  const auto b = torch::ones({kWidth, kWidth});
-  const auto gradient = torch::ones({kRows, kWidth});
+  constexpr int kLayers = 6;
+  const auto input = torch::ones({rows, kWidth});
+  const auto gradient = torch::ones({rows, kWidth});
+  std::vector<at::Tensor> weights;
+  for (int i = 0; i < kLayers; ++i) weights.push_back(torch::ones({kWidth, kWidth}));
   const double seconds = seconds_together(group, rounds, [&] {
-    a.mm(b);
-    gradient.mm(b.t());
-    a.t().mm(gradient);
+    for (const auto& each : weights) {
+      input.mm(each.t());
+      gradient.mm(each);
+      gradient.t().mm(input);
+    }
   });
-  return 3 * 2.0 * kRows * kWidth * kWidth / seconds;
+  constexpr double kProducts = 3.0 * kLayers;
+  const auto height = static_cast<double>(rows);
+  return {.work = {kProducts * 2 * height * kWidth * kWidth},
+          .touched = {kProducts * sizeof(float) * kWidth * (kWidth + 2 * height)},
+          .took = {seconds}};
 }
 
 /// One stage of a convolutional network.
@@ -92,7 +102,9 @@ double free_memory() {
 
 Device measure_device(const Group& group, const MeasureOptions& options) {
   Device device;
-  device.matmul = FlopsPerSecond{matmul_rate(group, options.rounds)};
+  const auto rates = rates_of(products(group, options.rounds, 32), products(group, options.rounds, 256));
+  device.matmul = rates.computing;
+  device.matmul_bandwidth = rates.moving;
   device.convolution = FlopsPerSecond{convolution_rate(group, options.rounds)};
   device.memory_bandwidth = BytesPerSecond{memory_rate(group, options.rounds)};
   device.operator_overhead = Seconds{operator_overhead(group, options)};

@@ -1,0 +1,18 @@
+#include <lockstep/plan/cost/product_rates.h>
+
+#include <cmath>
+
+namespace lockstep::plan {
+
+ProductRates rates_of(const TimedWork& few, const TimedWork& many) {
+  // Two equations, took = work * x + touched * y, by Cramer's rule.
+  const double determinant = few.work.value * many.touched.value - many.work.value * few.touched.value;
+  const double x = (few.took.value * many.touched.value - many.took.value * few.touched.value) / determinant;
+  const double y = (few.work.value * many.took.value - many.work.value * few.took.value) / determinant;
+  if (!std::isnormal(x) || !std::isnormal(y) || x < 0 || y < 0) {
+    return {.computing = {many.work.value / many.took.value}, .moving = std::nullopt};
+  }
+  return {.computing = {1 / x}, .moving = BytesPerSecond{1 / y}};
+}
+
+}  // namespace lockstep::plan
