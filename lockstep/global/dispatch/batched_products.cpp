@@ -17,8 +17,8 @@ using torch::autograd::variable_list;
 
 at::Tensor sum_over_leading(const at::Tensor& a, const at::Tensor& b);
 
-/// Weights come to a product as the other way round of how they lie. Their gradient has to lie as they do: autograd keeps
-/// one that does and copies one that does not.
+/// Weights come to a product as the other way round of how they lie. Their gradient has to lie as they do: autograd
+/// keeps one that does and copies one that does not.
 at::Tensor gradient_of_matrix(const at::Tensor& a, const at::Tensor& matrix, const at::Tensor& gradient) {
   const bool turned = matrix.stride(0) == 1 && matrix.stride(1) == matrix.size(0);
   return turned ? sum_over_leading(gradient, a).t() : sum_over_leading(a, gradient);
@@ -39,7 +39,8 @@ struct Product : torch::autograd::Function<Product> {
     at::Tensor of_b;
     if (context->needs_input_grad(0)) of_a = gradient.matmul(b.transpose(-2, -1)).sum_to_size(a.sizes());
     if (context->needs_input_grad(1)) {
-      of_b = b.dim() == 2 ? gradient_of_matrix(a, b, gradient) : a.transpose(-2, -1).matmul(gradient).sum_to_size(b.sizes());
+      of_b = b.dim() == 2 ? gradient_of_matrix(a, b, gradient)
+                          : a.transpose(-2, -1).matmul(gradient).sum_to_size(b.sizes());
     }
     return {of_a, of_b};
   }
