@@ -4,7 +4,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/install_dependencies.sh test
 for preset in tsan asan-ubsan; do
-  cmake --preset "$preset" >/dev/null
+  printf '\n== %s (%d s since start)\n' "$preset" "$SECONDS"
+  # As in scripts/test.sh: in large pieces, unless the folder is there.
+  unity=()
+  [[ -f build/$preset/CMakeCache.txt ]] || unity=(-DLOCKSTEP_UNITY=ON)
+  cmake --preset "$preset" "${unity[@]}" >/dev/null
   cmake --build --preset "$preset" --target lockstep_tests_plain
-  ctest --test-dir "build/$preset" -L plain --output-on-failure --no-tests=error
+  scripts/run_tests.sh "$preset" -L plain
 done

@@ -23,20 +23,5 @@ stage "lint"
 scripts/lint.sh
 
 stage "tests: release"
-report=build/release/Testing/skipped.txt
-mkdir -p "$(dirname "$report")"
-status=0
-ctest --preset release --no-tests=error --output-log build/release/Testing/tests.log --verbose >/dev/null || status=$?
-# Every skip is listed with its reason; a test that is skipped in silence does not exist.
-grep -hE 'SKIPPED|Skipped:|skipped:' build/release/Testing/tests.log >"$report" || true
-if [[ -s "$report" ]]; then echo "skipped, with reasons:"; cat "$report"; else echo "skipped: none"; fi
-if ((status)); then
-  # Busy machines push deadlines: one more try, said aloud. A test that fails twice has failed.
-  echo "FLAKY OR BROKEN, tried once more:"
-  grep -hE '\*\*\*(Failed|Timeout|Exception)' build/release/Testing/tests.log || true
-  status=0
-  ctest --preset release --rerun-failed --output-on-failure || status=$?
-fi
-sed -n '/tests passed/,$p' build/release/Testing/tests.log
+scripts/run_tests.sh release
 echo "all stages took $SECONDS s"
-exit $status
