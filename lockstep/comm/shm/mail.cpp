@@ -11,8 +11,9 @@ constexpr std::size_t kAlign = 16;
 
 std::uint64_t round_up(std::uint64_t position) { return (position + kAlign - 1) / kAlign * kAlign; }
 
-// Copies into the ring at `position`, around its end.
+// Copies into the ring at `position`, around its end. An empty message may have no address, which memcpy does not take.
 void put(const Channel& channel, std::uint64_t position, const std::byte* data, std::size_t bytes) {
+  if (bytes == 0) return;
   const std::size_t at = position % channel.bytes;
   const std::size_t before_end = std::min(bytes, channel.bytes - at);
   std::memcpy(channel.ring + at, data, before_end);
@@ -20,6 +21,7 @@ void put(const Channel& channel, std::uint64_t position, const std::byte* data, 
 }
 
 void get(const Channel& channel, std::uint64_t position, std::byte* data, std::size_t bytes) {
+  if (bytes == 0) return;
   const std::size_t at = position % channel.bytes;
   const std::size_t before_end = std::min(bytes, channel.bytes - at);
   std::memcpy(data, channel.ring + at, before_end);
