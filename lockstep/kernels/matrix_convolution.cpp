@@ -3,13 +3,17 @@
 
 #include <torch/torch.h>
 
+#include <optional>
 #include <vector>
 
 namespace lockstep::kernels {
 namespace {
 
 constexpr std::int64_t kMostPositions = 256;
+constexpr std::int64_t kMostInputPositions = 1024;
 constexpr std::int64_t kFewestWeights = 64 << 10;
+constexpr std::int64_t kFewestWeightsOfElement = 16 << 10;  // of a matrix; small ones are not worth a product
+constexpr std::int64_t kFewestInputs = 64;
 
 // Everything below is in the order in which channels_last memory lies: (pictures, height, width, channels).
 constexpr std::array<std::int64_t, 4> kChannelsInFront{0, 3, 1, 2};
@@ -123,7 +127,10 @@ bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, co
   if (options.transposed || options.groups != 1 || !usable(input) || !usable(weight)) return false;
   if (input.scalar_type() != weight.scalar_type()) return false;
   if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kDouble) return false;
-  if (weight.numel() < kFewestWeights || input.size(1) != weight.size(1)) return false;
+  if (input.size(1) != weight.size(1) || input.size(1) < kFewestInputs) return false;
+  if (weight.numel() < kFewestWeights || weight.size(0) * weight.size(1) < kFewestWeightsOfElement) return false;
+  const auto input_positions = input.size(0) * input.size(2) * input.size(3);
+  if (input_positions == 0 || input_positions > kMostInputPositions) return false;
   // libtorch's own choice of a memory format for the result.
   const auto last = at::MemoryFormat::ChannelsLast;
   if (input.suggest_memory_format() != last && weight.suggest_memory_format() != last) return false;
@@ -141,6 +148,7 @@ bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, co
 
 at::Tensor convolution_by_products(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                    const ConvolutionOptions& options) {
+  const c10::impl::ExcludeDispatchKeyGuard as_they_are(c10::autocast_dispatch_keyset);
   const auto inputs = channels_behind(input);
   const auto weights = channels_behind(weight);
   Sum outputs({input.size(0), output_size(axis(input, weight, options, 0)),
@@ -166,11 +174,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_gradients_by_products
                                                                                  const at::Tensor& weight,
                                                                                  const ConvolutionOptions& options,
                                                                                  std::array<bool, 3> wanted) {
+  const c10::impl::ExcludeDispatchKeyGuard as_they_are(c10::autocast_dispatch_keyset);
   const auto gradient = channels_behind(output_gradient);
-  const auto inputs = channels_behind(input);
   const auto weights = channels_behind(weight);
-  Sum of_inputs(wanted[0] ? inputs.sizes().vec() : std::vector<std::int64_t>{0}, input.options());
-  auto of_weights = at::empty(wanted[1] ? weights.sizes() : at::IntArrayRef{0}, weight.options());
+  at::Tensor inputs;
+  at::Tensor of_weights;
+  if (wanted[1]) {
+    inputs = channels_behind(input);
+    of_weights = at::empty(weights.sizes(), weight.options());
+  }
+  std::optional<Sum> of_inputs;
+  if (wanted[0])
+    of_inputs.emplace(std::vector{input.size(0), input.size(2), input.size(3), input.size(1)}, input.options());
 
   for (const auto& tap : taps_of(input, weight, options)) {
     if (!tap.joins_any()) {
@@ -182,14 +197,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_gradients_by_products
       auto matrix = tap.matrix_of(of_weights);
       at::mm_out(matrix, arriving.t(), as_matrix(tap.inputs_of(inputs, options.stride)));
     }
-    if (!wanted[0]) continue;
-    if (tap.has_all_inputs(inputs, options.stride)) {
-      of_inputs.add_to_all(arriving, tap.matrix_of(weights));
+    if (!of_inputs) continue;
+    if (tap.has_all_inputs(of_inputs->tensor(), options.stride)) {
+      of_inputs->add_to_all(arriving, tap.matrix_of(weights));
     } else {
-      of_inputs.add_to(tap.inputs_of(of_inputs.tensor(), options.stride), arriving, tap.matrix_of(weights));
+      of_inputs->add_to(tap.inputs_of(of_inputs->tensor(), options.stride), arriving, tap.matrix_of(weights));
     }
   }
-  return {wanted[0] ? of_inputs.finish().permute(kChannelsInFront) : at::Tensor(),
+  return {of_inputs ? of_inputs->finish().permute(kChannelsInFront) : at::Tensor(),
           wanted[1] ? of_weights.permute(kChannelsInFront) : at::Tensor(),
           wanted[2] ? gradient.sum(at::IntArrayRef{0, 1, 2}) : at::Tensor()};
 }

@@ -22,9 +22,10 @@ struct ConvolutionOptions {
 /// these copies take longer than the arithmetic. Weights in channels_last are matrices as they lie, one for each
 /// element of the kernel, so products of matrices need no copies of them.
 ///
-/// Whether that is the faster way: two-dimensional, on the CPU, float32 or float64, one group, weights in channels_last
-/// of 64 Ki elements or more, and 1 to 256 positions (pictures times outputs' height times width). The bounds were
-/// measured with ResNet-50 and ResNet-18 at 32x32 (docs/performance.md).
+/// Whether that is the faster way: two-dimensional, on the CPU, float32 or float64 throughout, one group; weights in
+/// channels_last, or of 1x1 for an input that is; at least 64 Ki of them, 64 inputs, and 16 Ki of each element of the
+/// kernel; 1 to 256 positions (pictures times outputs' height times width), and at most 1,024 of the input. The bounds
+/// were measured with ResNet-50 and ResNet-18 at 32x32 in float32 (docs/performance.md).
 bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, const ConvolutionOptions& options);
 
 /// `input` is (pictures, inputs, height, width), `weight` (outputs, inputs, height, width), `bias` (outputs) or

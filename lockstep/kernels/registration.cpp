@@ -5,15 +5,26 @@
 #include <ATen/NativeFunctions.h>
 #include <torch/library.h>
 
+#include <atomic>
+
 namespace lockstep::kernels {
 namespace {
+
+std::atomic<bool> products_are_used{false};
+
+/// libtorch refuses any other.
+bool is_bias_for(const at::Tensor& weight, const at::Tensor& bias) {
+  return !bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
+                             bias.scalar_type() == weight.scalar_type() && bias.device() == weight.device());
+}
 
 at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const c10::optional<at::Tensor>& bias,
                        at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                        at::IntArrayRef output_padding, std::int64_t groups) {
   const ConvolutionOptions options{stride, padding, dilation, transposed, groups};
-  if (is_faster_as_products(input, weight, options)) {
-    return convolution_by_products(input, weight, bias.value_or(at::Tensor()), options);
+  const auto added = bias.value_or(at::Tensor());
+  if (products_are_used && is_bias_for(weight, added) && is_faster_as_products(input, weight, options)) {
+    return convolution_by_products(input, weight, added, options);
   }
   return at::native::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
 }
@@ -23,27 +34,24 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
     at::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> wanted) {
   const ConvolutionOptions options{stride, padding, dilation, transposed, groups};
-  if (is_faster_as_products(input, weight, options)) {
+  if (products_are_used && is_faster_as_products(input, weight, options)) {
     return convolution_gradients_by_products(gradient, input, weight, options, wanted);
   }
   return at::native::convolution_backward(gradient, input, weight, bias_sizes, stride, padding, dilation, transposed,
                                           output_padding, groups, wanted);
 }
 
-/// libtorch has both for every device; a kernel for the CPU comes before those. Lives as long as the process: libtorch
-/// may call it until the end.
-struct Registrations {
-  torch::Library aten{torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__};
-
-  Registrations() {
-    if (find_integer(current_environment(), "LOCKSTEP_MATRIX_CONVOLUTIONS", 0, 1) == 0) return;
-    aten.impl("convolution", TORCH_FN(convolution));
-    aten.impl("convolution_backward", TORCH_FN(convolution_backward));
-  }
-};
+// libtorch has both for every device; a kernel for the CPU comes before those. When the library is loaded, because the
+// dispatcher must not change while another thread uses it.
+TORCH_LIBRARY_IMPL(aten, CPU, library) {
+  library.impl("convolution", TORCH_FN(convolution));
+  library.impl("convolution_backward", TORCH_FN(convolution_backward));
+}
 
 }  // namespace
 
-void register_kernels() { static const Registrations registrations; }
+void use_products_for_convolutions() {
+  products_are_used = find_integer(current_environment(), "LOCKSTEP_MATRIX_CONVOLUTIONS", 0, 1).value_or(1) == 1;
+}
 
 }  // namespace lockstep::kernels

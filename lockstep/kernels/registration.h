@@ -3,8 +3,9 @@
 
 namespace lockstep::kernels {
 
-/// Puts Lockstep's choice between oneDNN and products of matrices before libtorch's convolutions on the CPU, for the
-/// rest of the process; calls after the first do nothing. LOCKSTEP_MATRIX_CONVOLUTIONS=0: never. Thread-safe.
-void register_kernels();
+/// From now on libtorch's convolutions on the CPU are products of matrices where is_faster_as_products() says so, in
+/// all of the process; LOCKSTEP_MATRIX_CONVOLUTIONS=0: from now on they are not. Error(environment) for another value
+/// of it than 0 or 1. Thread-safe.
+void use_products_for_convolutions();
 
 }  // namespace lockstep::kernels

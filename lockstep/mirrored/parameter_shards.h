@@ -64,12 +64,13 @@ class ParameterShards {
   const std::vector<at::Tensor>& parameters() const;
   /// The index in `parameters` of that which a piece is part of.
   std::size_t owner(std::size_t piece) const;
-  /// Where a piece lies in its parameter's memory, in elements; those that another rank updates.
+  /// Where a piece lies in its parameter's memory, in elements.
   struct Stretch {
     std::size_t parameter = 0;  ///< index in `parameters`
     std::int64_t begin = 0;
     std::int64_t elements = 0;
   };
+  /// Of the pieces that `rank` updates, from 0 to size() - 1.
   std::vector<Stretch> stretches_of(int rank) const;
   const Group& group() const;
 

@@ -121,6 +121,7 @@ Cluster scaled(Cluster cluster, const WhatIf& what_if) {
   cluster.device.memory = cluster.device.memory * what_if.memory;
   cluster.device.matmul = cluster.device.matmul * what_if.compute;
   cluster.device.convolution = cluster.device.convolution * what_if.compute;
+  if (auto& reordering = cluster.device.matmul_bandwidth) reordering = *reordering * what_if.compute;
   return cluster;
 }
 

@@ -38,35 +38,42 @@ Tensors tensors_of(const Case& c, at::ScalarType dtype = at::kDouble) {
 }
 
 /// Against libtorch's own kernels: the results and the three gradients.
-void compare(const Case& c) {
+void compare(const Case& c, at::ScalarType dtype = at::kDouble) {
   SCOPED_TRACE(::testing::PrintToString(c));
-  const auto [input, weight, bias] = tensors_of(c);
+  const at::AutoDispatchBelowADInplaceOrView as_kernels_are_called;
+  const double close = dtype == at::kDouble ? 1e-10 : 1e-3;  // sums of thousands of products
+  const auto [input, weight, bias] = tensors_of(c, dtype);
   ASSERT_TRUE(is_faster_as_products(input, weight, c.options()));
   const auto expected = at::native::convolution(input, weight, bias, c.stride, c.padding, c.dilation, false, {0, 0}, 1);
   const auto result = convolution_by_products(input, weight, bias, c.options());
   ASSERT_EQ(result.sizes(), expected.sizes());
   EXPECT_TRUE(result.is_contiguous(kLast));
-  EXPECT_TRUE(at::allclose(result, expected, 1e-10, 1e-10));
+  EXPECT_TRUE(at::allclose(result, expected, close, close));
 
   const auto gradient = at::randn_like(expected);
   const auto theirs = at::native::convolution_backward(gradient, input, weight, at::IntArrayRef{c.outputs}, c.stride,
                                                        c.padding, c.dilation, false, {0, 0}, 1, {true, true, true});
   const auto ours = convolution_gradients_by_products(gradient, input, weight, c.options(), {true, true, true});
-  EXPECT_TRUE(at::allclose(std::get<0>(ours), std::get<0>(theirs), 1e-10, 1e-10));
-  EXPECT_TRUE(at::allclose(std::get<1>(ours), std::get<1>(theirs), 1e-10, 1e-10));
-  EXPECT_TRUE(at::allclose(std::get<2>(ours), std::get<2>(theirs), 1e-10, 1e-10));
+  EXPECT_TRUE(at::allclose(std::get<0>(ours), std::get<0>(theirs), close, close));
+  EXPECT_TRUE(at::allclose(std::get<1>(ours), std::get<1>(theirs), close, close));
+  EXPECT_TRUE(at::allclose(std::get<2>(ours), std::get<2>(theirs), close, close));
   EXPECT_TRUE(std::get<1>(ours).is_contiguous(kLast));
 }
 
 TEST(MatrixConvolution, EqualsLibtorchOnTheLastStagesOfResNets) {
   compare({4, 512, 128, 2, 2, 1, 1});
   compare({8, 256, 512, 4, 4, 1, 1, {2, 2}});
-  compare({8, 96, 96, 2, 2, 3, 3, {1, 1}, {1, 1}});
-  compare({8, 96, 96, 4, 4, 3, 3, {2, 2}, {1, 1}});
-  compare({16, 96, 96, 1, 1, 3, 3, {1, 1}, {1, 1}});  // the centre of the kernel alone meets the picture
-  compare({16, 96, 96, 2, 2, 3, 3, {2, 2}, {1, 1}});
-  compare({2, 64, 128, 8, 6, 3, 3, {1, 1}, {1, 1}, {1, 1}, true});
-  compare({3, 64, 64, 7, 7, 5, 5, {3, 2}, {2, 0}, {1, 1}, true});
+  compare({8, 128, 128, 2, 2, 3, 3, {1, 1}, {1, 1}});
+  compare({8, 128, 128, 4, 4, 3, 3, {2, 2}, {1, 1}});
+  compare({16, 128, 128, 1, 1, 3, 3, {1, 1}, {1, 1}});  // the centre of the kernel alone meets the picture
+  compare({16, 128, 128, 2, 2, 3, 3, {2, 2}, {1, 1}});
+  compare({2, 64, 256, 8, 6, 3, 3, {1, 1}, {1, 1}, {1, 1}, true});
+  compare({3, 128, 128, 7, 7, 5, 5, {3, 2}, {2, 0}, {1, 1}, true});
+}
+
+TEST(MatrixConvolution, EqualsOneDnnInFloat32) {
+  compare({8, 128, 256, 4, 4, 1, 1, {2, 2}}, at::kFloat);
+  compare({8, 128, 128, 2, 2, 3, 3, {1, 1}, {1, 1}, {1, 1}, true}, at::kFloat);
 }
 
 TEST(MatrixConvolution, EqualsLibtorchOnRandomShapes) {
@@ -142,6 +149,13 @@ TEST(MatrixConvolution, LeavesTheRestToLibtorch) {
   EXPECT_FALSE(is_faster_as_products(input, at::randn({255, 256, 1, 1}).contiguous(kLast), options)) << "few weights";
   EXPECT_FALSE(is_faster_as_products(input, at::randn({512, 128, 1, 1}).contiguous(kLast), options))
       << "wrong channels";
+  EXPECT_FALSE(is_faster_as_products(at::randn({8, 256, 64, 64}).contiguous(kLast), weight, {{32, 32}, {0, 0}, {1, 1}}))
+      << "a large input";
+  EXPECT_FALSE(is_faster_as_products(at::randn({1, 3, 64, 64}).contiguous(kLast),
+                                     at::randn({768, 3, 16, 16}).contiguous(kLast), {{16, 16}, {0, 0}, {1, 1}}))
+      << "many elements of few inputs";
+  EXPECT_FALSE(is_faster_as_products(at::empty({2, 256, 0, 0}).contiguous(kLast), weight, {{1, 1}, {2, 2}, {1, 1}}))
+      << "padding alone";
   EXPECT_FALSE(is_faster_as_products(at::randn({8, 256, 2}), at::randn({256, 256, 1}), options)) << "one-dimensional";
 }
 

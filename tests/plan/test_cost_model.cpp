@@ -70,9 +70,10 @@ TEST(CostModel, ProductsReorderTheirMatricesBesideTheArithmetic) {
                     .operator_overhead = {0}};
   plan::Work work{.kind = plan::Work::Kind::matmul, .flops = {2e9}, .touched = {3e6}};
   EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 5);
-  cluster.device.matmul_bandwidth.reset();
-  EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 2);
   work.kind = plan::Work::Kind::convolution;
+  EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 2) << "a rate of their own";
+  work.kind = plan::Work::Kind::matmul;
+  cluster.device.matmul_bandwidth.reset();
   EXPECT_DOUBLE_EQ(plan::cost_model(cluster, std::vector<int>{1}).compute(work).value, 2);
 }
 
@@ -92,6 +93,8 @@ TEST(CostModel, DisturbedMeasurementsOfProductsGiveOneRate) {
   const auto rates = plan::rates_of(few, slow);
   EXPECT_DOUBLE_EQ(rates.computing.value, 1e9);
   EXPECT_FALSE(rates.moving);
+  const plan::TimedWork much_slower{.work = {16e9}, .touched = {5e6}, .took = {0.17}};
+  EXPECT_FALSE(plan::rates_of(few, much_slower).moving) << "products that hardly cost arithmetic are not believed";
   EXPECT_FALSE(plan::rates_of(slow, slow).moving) << "the same twice says nothing";
 }
 

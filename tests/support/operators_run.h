@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -18,8 +19,8 @@ inline std::multiset<std::string> operators_run(const std::function<void()>& bod
         seen.insert(function.name());
         return nullptr;
       }).scopes({at::RecordScope::FUNCTION}));
+  const std::shared_ptr<void> until_the_end(nullptr, [handle](void*) { at::removeCallback(handle); });
   body();
-  at::removeCallback(handle);
   return seen;
 }
 

@@ -9,8 +9,12 @@ ProductRates rates_of(const TimedWork& few, const TimedWork& many) {
   const double determinant = few.work.value * many.touched.value - many.work.value * few.touched.value;
   const double x = (few.took.value * many.touched.value - many.took.value * few.touched.value) / determinant;
   const double y = (few.work.value * many.took.value - many.work.value * few.took.value) / determinant;
-  if (!std::isnormal(x) || !std::isnormal(y) || x < 0 || y < 0) {
-    return {.computing = {many.work.value / many.took.value}, .moving = std::nullopt};
+  const FlopsPerSecond plain{many.work.value / many.took.value};
+  // Reordering is a part of the time of many rows, not most of it.
+  constexpr double kMostReordering = 4;
+  const bool believable = x * plain.value * kMostReordering > 1;
+  if (!believable || !std::isnormal(x) || !std::isnormal(y) || x < 0 || y < 0) {
+    return {.computing = plain, .moving = std::nullopt};
   }
   return {.computing = {1 / x}, .moving = BytesPerSecond{1 / y}};
 }

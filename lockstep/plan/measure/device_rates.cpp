@@ -15,7 +15,7 @@ namespace lockstep::plan {
 namespace {
 
 /// The products of a few layers' steps: outputs, and the gradients of inputs and weights. The layers' weights are
-/// together more than a cache holds.
+/// together more than a core's own caches hold.
 TimedWork products(const Group& group, int rounds, std::int64_t rows) {
   constexpr std::int64_t kWidth = 1024;
   constexpr int kLayers = 6;
@@ -102,7 +102,9 @@ double free_memory() {
 
 Device measure_device(const Group& group, const MeasureOptions& options) {
   Device device;
-  const auto rates = rates_of(products(group, options.rounds, 32), products(group, options.rounds, 256));
+  const auto few = products(group, options.rounds, 32);
+  const auto many = products(group, options.rounds, 256);
+  const auto rates = rates_of(few, many);
   device.matmul = rates.computing;
   device.matmul_bandwidth = rates.moving;
   device.convolution = FlopsPerSecond{convolution_rate(group, options.rounds)};
