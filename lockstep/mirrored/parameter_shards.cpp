@@ -61,6 +61,26 @@ void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::
   }
 }
 
+/// Whoever replaces a parameter's memory takes it out of the arena: the model would stay as it is, and nobody would
+/// notice.
+void require_in_arenas(const std::vector<at::Tensor>& parameters, const std::vector<std::string>& names,
+                       const ShardPlan& plan, const std::vector<at::Tensor>& arenas) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [arena, offset] = plan.places[i];
+    const at::Tensor& memory = arenas[arena];
+    if (parameters[i].storage().is_alias_of(memory.storage()) &&
+        parameters[i].storage_offset() == memory.storage_offset() + offset) {
+      continue;
+    }
+    fail(
+        ErrorKind::invalid_argument, kWhere,
+        "the memory of parameter \"{}\" was replaced after the optimizer took it in shards; give the module its dtype, "
+        "device and memory format (to(), to_channels_last()) before, and copy numbers into parameters instead of "
+        "setting their data",
+        names[i]);
+  }
+}
+
 }  // namespace
 
 ParameterShards::ParameterShards(const DataParallel& parallel)
@@ -123,6 +143,7 @@ void ParameterShards::zero_gradients(bool set_to_none) {
 void ParameterShards::take_gradients() {
   torch::NoGradGuard no_grad;
   const State& s = *state_;
+  require_in_arenas(s.parameters, s.names, s.plan, s.arenas);
   at::Tensor gradient;
   for (std::size_t i = 0; i < s.pieces.size(); ++i) {
     const auto& piece = s.plan.pieces[i];

@@ -31,7 +31,7 @@ namespace lockstep {
 /// has its final dtype, device and memory format, and do not replace `.data()` later.
 ///
 /// Not thread-safe. The constructor, `share` and `whole` are collectives. Errors: Error(unsupported) naming a parameter
-/// with a sparse gradient; errors of the collectives.
+/// with a sparse gradient; Error(invalid_argument) naming one whose memory was replaced; errors of the collectives.
 class ParameterShards {
  public:
   explicit ParameterShards(const DataParallel& parallel);

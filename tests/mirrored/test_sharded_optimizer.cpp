@@ -2,6 +2,7 @@
 #include "mirrored/nets.h"
 #include "mirrored/on_every_backend.h"
 
+#include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 
@@ -97,6 +98,25 @@ TEST_P(ShardedOptimizerTest, GathersAndDividesWhatAnOptimizerRemembers) {
     ASSERT_EQ(whole.size(), wanted.size());
     EXPECT_FALSE(whole[1].defined());
     for (const std::size_t i : {0, 2, 3}) EXPECT_TRUE(torch::equal(whole[i], wanted[i])) << i;
+  });
+}
+
+TEST_P(ShardedOptimizerTest, NamesAParameterWhoseMemoryWasReplaced) {
+  on_ranks([](Rank& rank) {
+    const auto module = std::dynamic_pointer_cast<Wide>(scenario_of<Wide>().make());
+    DataParallel parallel(module, rank.group());
+    ShardedOptimizer<torch::optim::SGD> optimizer(parallel, momentum());
+    module->loss(rank.rank(), 0).backward();
+    optimizer.step();
+    module->second->weight.set_data(module->second->weight.data().clone());
+    module->loss(rank.rank(), 1).backward();
+    try {
+      optimizer.step();
+      ADD_FAILURE() << "went on without the parameter";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("second.weight"), std::string::npos) << error.what();
+    }
   });
 }
 
