@@ -31,6 +31,7 @@ Job read_job(const std::filesystem::path& path) {
   job.momentum = json.value("momentum", job.momentum);
   job.dtype = json.value("dtype", job.dtype);
   job.frozen = json.value("frozen", job.frozen);
+  job.channels_last = json.value("channels_last", job.channels_last);
   return job;
 }
 

@@ -31,6 +31,7 @@ struct Job {
   double momentum = 0;              ///< training: of SGD
   std::string dtype = "float32";    ///< training: float32 or float64
   std::vector<std::string> frozen;  ///< training: parameters without gradients
+  bool channels_last = false;       ///< training: our side's weights
 };
 
 /// Throws nlohmann's exception for a key that is missing or mistyped.

@@ -38,6 +38,10 @@ CASES = {
         **RESNET18, "shape": [3, 48, 48], "learning_rate": 1e-5, "worlds": [4], "backends": ["gloo"],
         "weight_floor": 0.1,
     },
+    # The late convolutions are products of matrices.
+    "resnet18_channels_last": {
+        **RESNET18, "learning_rate": 0.01, "dtype": "float64", "worlds": [2], "backends": ["shm"], "channels_last": True,
+    },
     "mlp": MLP,
     "accumulation": {**MLP, "micro_batches": 2},
     "accumulation_with_batchnorm": {

@@ -3,6 +3,7 @@
 // Started as often as there are ranks, with torchrun's environment. Writes OUT.rank<r>.json and, on rank 0,
 // OUT.safetensors for each job.
 #include <lockstep/comm/group.h>
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/safetensors.h>
@@ -35,6 +36,7 @@ std::shared_ptr<models::Network> load_model(const parity::Job& job) {
   auto model = parity::make_model(job);
   train::load_weights(*model, job.weights);
   if (job.dtype == "float64") to_double(*model);
+  if (job.channels_last) to_channels_last(*model);
   auto parameters = model->named_parameters();
   for (const auto& name : job.frozen) parameters[name].set_requires_grad(false);
   return model;
