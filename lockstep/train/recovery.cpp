@@ -13,13 +13,11 @@
 namespace lockstep::train {
 namespace {
 
-Standing standing_of(const std::optional<Checkpoint>& state) {
-  if (!state) return {};
-  return {.has_state = true,
-          .step = state->state.step,
-          .epoch = state->state.epoch,
-          .evaluations = static_cast<std::int64_t>(state->state.evaluations.size()),
-          .sha256 = sha256_of(state->tensors)};
+Standing standing_of(const Kept& kept) {
+  Standing standing;
+  if (kept.state) standing = standing_of(kept.state->state, kept.state->tensors);
+  standing.claim = kept.claim;
+  return standing;
 }
 
 // Every rank's part, from the rank that has it, on every rank; one of them makes the whole of them.
@@ -30,7 +28,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
   }
   auto choice = choose_shards(standings);
   if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
-  const auto step = standings[static_cast<std::size_t>(*choice.rank)].step;
+  const auto step = standings[static_cast<std::size_t>(*choice.rank)].shared.step;
   std::vector<NamedTensors> by_rank;
   for (const auto& source : choice.sources) {
     std::optional<Checkpoint> part;
@@ -51,7 +49,7 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
 
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
   std::vector<Standing> standings;
-  for (const auto& text : gather_texts(to_json(standing_of(kept.state)), group)) {
+  for (const auto& text : gather_texts(to_json(standing_of(kept)), group)) {
     standings.push_back(parse_standing(text));
   }
   auto choice = choose_state(standings);
@@ -61,6 +59,7 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   } else if (choice.reason.empty()) {
     choice = agree_on_parts(kept, group);
   }
+  kept.claim = choice.claim;
   kept.parts.reset();
   if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, choice.claim};
   kept.state.reset();

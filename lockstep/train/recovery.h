@@ -19,6 +19,7 @@ struct Kept {
   std::optional<Fault> fault = find_fault(current_environment());  ///< that is still to happen
   std::optional<Checkpoint> state;                                 ///< see Session::salvage
   std::optional<KeptParts> parts;   ///< instead, where the ranks have it together: see Session::salvage_parts
+  std::optional<Claim> claim;       ///< that a step made again has not been compared with to the end
   std::optional<RunResult> result;  ///< once there is one; only the others' arrival at the end was missing
 };
 

@@ -194,6 +194,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
       barrier(group);
     }
   } catch (...) {
+    kept.claim = session.claim();
     kept.state = session.salvage();
     kept.parts = session.salvage_parts();
     throw;

@@ -169,7 +169,7 @@ NamedTensors Session::model_before_step() const {
 }
 
 std::optional<KeptParts> Session::salvage_parts() const {
-  if (!recovers_ || !trusted_ || !parallel_) return std::nullopt;
+  if (!recovers_ || !parallel_) return std::nullopt;
   auto parts = parallel_->shard_parts();
   if (!parts) return std::nullopt;
   auto shared = model_before_step();
@@ -189,7 +189,7 @@ std::optional<KeptParts> Session::salvage_parts() const {
 }
 
 std::optional<Checkpoint> Session::salvage() const {
-  if (!recovers_ || !trusted_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
+  if (!recovers_ || !parallel_ || !parallel_->keeps_whole_state()) return std::nullopt;
   Checkpoint checkpoint{state_, {}};
   add_part(checkpoint.tensors, "model", model_before_step());
   add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
@@ -198,24 +198,19 @@ std::optional<Checkpoint> Session::salvage() const {
 }
 
 // The step comes to the same on all ranks that began it with the same. Whoever differs now was wrong, then or before.
+// The claim stays until all have said that they do not: else what ranks have is compared with it when they meet again.
 void Session::compare_with_claim() {
-  const auto claim = std::exchange(claim_, std::nullopt);
-  const auto own = claim ? salvage() : std::nullopt;
+  if (!claim_ || claim_->step != state_.step) return;
+  const auto own = salvage();
   if (!own) return;
-  const auto hash = sha256_of(own->tensors);
-  auto differ = torch::full({1}, hash == claim->sha256 ? 0 : 1, torch::kInt);
+  auto differ = torch::full({1}, sha256_of(own->tensors) == claim_->sha256 ? 0 : 1, torch::kInt);
   all_reduce(differ, group_, ReduceOp::max);
-  if (differ.item<int>() == 0) {
-    tell(console_, fmt::format("step {} came out as rank {} had it", claim->step, claim->rank));
-    return;
+  if (differ.item<int>() != 0) {
+    fail(ErrorKind::peer_lost, "recovery", "made again, step {} did not come out as rank {} had it on all ranks",
+         claim_->step, claim_->rank);
   }
-  trusted_ = false;
-  const auto words = fmt::format(
-      "made again, step {} did not come out as rank {} had it (SHA-256 {:.12}; here {:.12}); no state in memory can be "
-      "trusted, the newest checkpoint counts",
-      claim->step, claim->rank, claim->sha256, hash);
-  tell(console_, words);
-  fail(ErrorKind::peer_lost, "recovery", "{}", words);
+  tell(console_, fmt::format("step {} came out as rank {} had it", claim_->step, claim_->rank));
+  claim_.reset();
 }
 
 StepReport Session::train_step(const StopSignals& signals) {

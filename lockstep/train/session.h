@@ -36,11 +36,14 @@ class Session {
 
   /// What a rank that takes part in another Session needs to go on from here, after a collective has failed: as of the
   /// last step that this rank has completed, with tensors that share the memory of this session's. nullopt when nobody
-  /// keeps that (no recovery), no rank has all of it (see ParallelRun::keeps_whole_state), or some rank's is wrong.
+  /// keeps that (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
   std::optional<Checkpoint> salvage() const;
 
   /// The same where a rank has a part only.
   std::optional<KeptParts> salvage_parts() const;
+
+  /// What a step that is made again must come to, while not all ranks are known to have come to it.
+  const std::optional<Claim>& claim() const { return claim_; }
 
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
@@ -83,7 +86,6 @@ class Session {
   std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began
   bool in_step_ = false;
   std::optional<Claim> claim_;  ///< of a rank that had completed the next step
-  bool trusted_ = true;         ///< what is in memory
   std::optional<Fault>& fault_;
 };
 

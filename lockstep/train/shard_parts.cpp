@@ -87,14 +87,21 @@ NamedTensors assemble(const ShardLayout& layout, const std::vector<NamedTensors>
 
 int rank_before(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
 
+Standing standing_of(const RunState& state, const NamedTensors& tensors) {
+  Standing standing;
+  standing.has_state = true;
+  standing.step = state.step;
+  standing.epoch = state.epoch;
+  standing.evaluations = static_cast<std::int64_t>(state.evaluations.size());
+  standing.sha256 = sha256_of(tensors);
+  return standing;
+}
+
 ShardStanding standing_of(const std::optional<KeptParts>& kept) {
   if (!kept) return {};
-  ShardStanding standing{.has_state = true,
-                         .step = kept->state.step,
-                         .epoch = kept->state.epoch,
-                         .evaluations = static_cast<std::int64_t>(kept->state.evaluations.size()),
-                         .shared = sha256_of(kept->shared),
-                         .parts = hashes_of(kept->parts.shards)};
+  ShardStanding standing;
+  standing.shared = standing_of(kept->state, kept->shared);
+  standing.parts = hashes_of(kept->parts.shards);
   if (kept->parts.next) standing.next = hashes_of(*kept->parts.next);
   return standing;
 }

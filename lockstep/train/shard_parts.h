@@ -63,6 +63,8 @@ struct KeptParts {
   ShardParts parts;
 };
 
+/// Without a claim.
+Standing standing_of(const RunState& state, const NamedTensors& tensors);
 ShardStanding standing_of(const std::optional<KeptParts>& kept);
 
 /// The part that `source` of a choice takes from this rank, which is that source, after `step`.

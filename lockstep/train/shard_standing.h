@@ -4,6 +4,8 @@
 // completed, and perhaps also of the one after it, in which it was interrupted.
 #pragma once
 
+#include <lockstep/train/standing.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,12 +24,8 @@ struct PartHashes {
 
 /// What one rank brings along.
 struct ShardStanding {
-  bool has_state = false;  ///< false: a new process, and nothing else counts
-  std::int64_t step = 0;   ///< that it has completed
-  std::int64_t epoch = 0;  ///< finished
-  std::int64_t evaluations = 0;
-  std::string shared{};              ///< SHA-256 of what all ranks have
-  PartHashes parts{};                ///< after `step`
+  Standing shared{};   ///< its SHA-256 is that of what all ranks have; nothing else counts without a state
+  PartHashes parts{};  ///< after the step that it has completed
   std::optional<PartHashes> next{};  ///< after the step that follows
 
   bool operator==(const ShardStanding&) const = default;
@@ -50,8 +48,8 @@ struct ShardChoice {
   std::string reason;                  ///< for people; empty where nobody had anything
 };
 
-/// The step of the rank that has come furthest. The choice is the checkpoint where a part is gone with both that had
-/// it, and where a part and its copy differ.
+/// The step of the rank that has come furthest. The choice is the checkpoint where find_contradiction finds one, where
+/// a part is gone with both that had it, and where a part and its copy differ.
 ShardChoice choose_shards(const std::vector<ShardStanding>& standings);
 
 }  // namespace lockstep::train

@@ -18,7 +18,7 @@ PartHashes parts(int rank, int step) {
           std::to_string((rank + 2) % 3) + "/" + std::to_string(step)};
 }
 
-ShardStanding rank_at(int rank, int step) { return {true, step, 0, 0, "shared", parts(rank, step)}; }
+ShardStanding rank_at(int rank, int step) { return {{true, step, 0, 0, "shared"}, parts(rank, step)}; }
 
 ShardStanding interrupted(int rank, int step) {
   auto standing = rank_at(rank, step);
@@ -27,7 +27,7 @@ ShardStanding interrupted(int rank, int step) {
 }
 
 ShardStanding with_shared(ShardStanding standing, const std::string& hash) {
-  standing.shared = hash;
+  standing.shared.sha256 = hash;
   return standing;
 }
 
@@ -95,6 +95,21 @@ TEST(ShardStanding, WhosePartsCount) {
        std::nullopt,
        {},
        "after step 7 the state of rank 1 (SHA-256 other) differs from that of rank 0 (shared); no state"},
+      {"what all have differs behind a third",
+       {interrupted(0, 7), with_shared(interrupted(1, 7), "other"), rank_at(2, 8)},
+       std::nullopt,
+       {},
+       "after step 7 the state of rank 1 (SHA-256 other) differs from that of rank 0 (shared); no state"},
+      {"a part and its copy differ behind a third",
+       {interrupted(0, 7), with_copy(interrupted(1, 7), "other"), rank_at(2, 8)},
+       std::nullopt,
+       {},
+       "after step 7 rank 0's part of the state (SHA-256 0/7) differs from its copy on rank 1 (other); no state"},
+      {"more than a step apart",
+       {rank_at(0, 7), rank_at(1, 9), rank_at(2, 9)},
+       std::nullopt,
+       {},
+       "ranks are at steps 7 to 9, which cannot be: a step needs all of them; no state"},
   };
   for (const PartsChoiceCase& one : cases) {
     SCOPED_TRACE(one.what);

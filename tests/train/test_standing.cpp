@@ -16,6 +16,11 @@ Standing at(std::int64_t step, const std::string& hash = "same", std::int64_t ep
   return {true, step, epoch, evaluations, hash};
 }
 
+Standing with_claim(Standing standing, const Claim& claim) {
+  standing.claim = claim;
+  return standing;
+}
+
 struct ChoiceCase {
   const char* what;
   std::vector<Standing> standings;
@@ -53,6 +58,37 @@ TEST(Standing, WhoseStateCounts) {
        "after step 7 the state of rank 1 (SHA-256 other) differs from that of rank 0 (one)"},
       {"two that differ, behind a third", {at(7, "one"), at(8, "next"), at(7, "other")}, std::nullopt, "rank 2"},
       {"two that differ, ahead of a third", {at(8, "one"), at(7, "before"), at(8, "other")}, std::nullopt, "rank 2"},
+      {"a claim that somebody remembers lasts until the step is made",
+       {at(7, "before"), with_claim(at(7, "before"), {8, 2, "after"}), kNew},
+       0,
+       "after step 7 with what rank 0 has",
+       Claim{8, 2, "after"}},
+      {"also one of a rank without a state",
+       {at(7, "before"), with_claim(kNew, {8, 2, "after"})},
+       0,
+       "after step 7",
+       Claim{8, 2, "after"}},
+      {"the step came out as claimed",
+       {at(7, "before"), with_claim(at(8, "after"), {8, 2, "after"}), at(8, "after")},
+       1,
+       "after step 8"},
+      {"who made it alone again is compared again",
+       {at(7, "before"), with_claim(at(8, "after"), {8, 2, "after"})},
+       0,
+       "rank 1 alone has completed step 8",
+       Claim{8, 1, "after"}},
+      {"the step came out otherwise on the only one that is left",
+       {kNew, with_claim(at(8, "other"), {8, 0, "after"}), kNew},
+       std::nullopt,
+       "made again, step 8 did not come out as rank 0 had it (SHA-256 after; on rank 1 other)"},
+      {"it did on one that has not heard of it, and is alone ahead",
+       {at(8, "other"), with_claim(at(7, "before"), {8, 2, "after"}), kNew},
+       std::nullopt,
+       "made again, step 8 did not come out as rank 2 had it"},
+      {"two heard different things",
+       {with_claim(at(7, "before"), {8, 0, "one"}), with_claim(at(7, "before"), {8, 2, "other"})},
+       std::nullopt,
+       "made again, step 8 did not come out as rank 0 had it"},
       {"more than a step apart", {at(7, "a"), at(9, "b")}, std::nullopt, "ranks are at steps 7 to 9"},
   };
   for (const ChoiceCase& one : cases) {
@@ -66,7 +102,7 @@ TEST(Standing, WhoseStateCounts) {
 }
 
 TEST(Standing, IsReadAsItWasWritten) {
-  for (const Standing& standing : {kNew, at(1'234'567'890'123, "abc", 4, 5)}) {
+  for (const Standing& standing : {kNew, at(1'234'567'890'123, "abc", 4, 5), with_claim(at(7), {8, 2, "after"})}) {
     EXPECT_EQ(parse_standing(to_json(standing)), standing);
   }
   for (const char* text : {"", "{}", "[1]", R"({"has_state": 1})"}) {
