@@ -58,8 +58,8 @@ Evaluation MirroredRun::evaluate(data::Loader& loader) {
   return train::evaluate(model_, loader, parallel_.group(), options_);
 }
 
-std::optional<ShardParts> MirroredRun::shard_parts() const {
-  auto parts = updater_.shard_parts();
+std::optional<ShardParts> MirroredRun::take_shard_parts() {
+  auto parts = updater_.take_shard_parts();
   if (!ring_) return parts;
   if (!parts) parts.emplace();
   ring_->add_to(*parts);

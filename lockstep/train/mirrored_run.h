@@ -20,7 +20,7 @@ class MirroredRun final : public ParallelRun {
   NamedTensors optimizer_state() override { return updater_.state(); }
   void load_optimizer_state(const NamedTensors& state) override { updater_.load(state); }
   bool keeps_whole_state() const override { return keeps_whole_state_; }
-  std::optional<ShardParts> shard_parts() const override;
+  std::optional<ShardParts> take_shard_parts() override;
   void load_own(const NamedTensors& state) override;
   int random_stream() const override { return parallel_.group().rank(); }
 

@@ -23,7 +23,8 @@ struct DataShare {
   int count = 1;
 };
 
-/// All members but `asked_to_end` are collectives.
+/// What makes steps, evaluates, gathers or loads the state of the whole model is a collective: step, evaluate,
+/// model_state, optimizer_state and load_optimizer_state. The rest is this rank's alone.
 class ParallelRun {
  public:
   virtual ~ParallelRun() = default;
@@ -45,10 +46,11 @@ class ParallelRun {
   /// Whether every rank holds the whole of both (buffers too) between two steps, so that one that is left has all.
   virtual bool keeps_whole_state() const { return false; }
 
-  /// Where every rank keeps a part of it, and a copy of another's: its parts. Not a collective.
-  virtual std::optional<ShardParts> shard_parts() const { return std::nullopt; }
+  /// Where every rank keeps a part of it, and a copy of another's: takes its parts out of this, which cannot go on
+  /// then.
+  virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
 
-  /// Takes what a state that was put together from parts holds for this rank alone. Not a collective.
+  /// Takes what a state that was put together from parts holds for this rank alone.
   virtual void load_own(const NamedTensors&) {}
 
   /// The rank whose random numbers this rank draws in steps.

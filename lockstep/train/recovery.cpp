@@ -20,7 +20,7 @@ Standing standing_of(const Kept& kept) {
   return standing;
 }
 
-// Every rank's part, from the rank that has it, on every rank; one of them makes the whole of them.
+// Every rank's part goes from the rank that has it to all; one of them keeps them and makes the whole.
 StateChoice agree_on_parts(Kept& kept, const Group& group) {
   std::vector<ShardStanding> standings;
   for (const auto& text : gather_texts(to_json(standing_of(kept.parts)), group)) {
@@ -29,18 +29,21 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
   auto choice = choose_shards(standings);
   if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
   const auto step = standings[static_cast<std::size_t>(*choice.rank)].shared.step;
+  const bool assembles = group.rank() == *choice.rank;
   std::vector<NamedTensors> by_rank;
   for (const auto& source : choice.sources) {
     std::optional<Checkpoint> part;
     if (group.rank() == source.rank) part = Checkpoint{{}, part_from(*kept.parts, source, step)};
-    by_rank.push_back(share_checkpoint(std::move(part), group, source.rank).value().tensors);
+    part = share_checkpoint(std::move(part), group, source.rank);
+    if (assembles) by_rank.push_back(std::move(part.value().tensors));
   }
   std::optional<Checkpoint> whole;
-  if (group.rank() == *choice.rank) {
+  if (assembles) {
     whole = Checkpoint{kept.parts->state, kept.parts->shared};
     whole->tensors.merge(NamedTensors(kept.parts->other));
     whole->tensors.merge(assemble(kept.parts->parts.layout, by_rank));
   }
+  by_rank.clear();
   kept.state = share_checkpoint(std::move(whole), group, *choice.rank);
   return {choice.rank, std::move(choice.reason), std::nullopt};
 }

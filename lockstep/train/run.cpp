@@ -159,6 +159,19 @@ RunConfig planned(const RunConfig& config, const Group& group, Console& console)
   return std::move(run.config);
 }
 
+// What cannot be kept is gone: the others, or the newest checkpoint, have it.
+void keep_state(Kept& kept, Session& session) {
+  try {
+    kept.claim = session.claim();
+    kept.state = session.salvage();
+    kept.parts = session.salvage_parts();
+  } catch (const std::exception& error) {
+    kept.state.reset();
+    kept.parts.reset();
+    log_error("this rank cannot keep its state: {}", error.what());
+  }
+}
+
 // From a session that is ready to train.
 RunResult train_session(const RunConfig& config, const Group& group, const WorkDir& work_dir, Session& session,
                         Console& console, std::shared_ptr<StopSignals> signals) {
@@ -185,6 +198,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   if (world.rank == 0) prepare_folders(config, work_dir, in_memory.has_value());
   Session session(followed, group, console, kept.fault, std::move(in_memory));
+  kept.state.reset();  // the session has it
   RunResult result;
   try {
     result = train_session(config, group, work_dir, session, console, signals);
@@ -193,10 +207,8 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
       kept.result = result;
       barrier(group);
     }
-  } catch (...) {
-    kept.claim = session.claim();
-    kept.state = session.salvage();
-    kept.parts = session.salvage_parts();
+  } catch (const Error& error) {
+    if (is_loss(error)) keep_state(kept, session);
     throw;
   }
   if (result.ended_by) return result;

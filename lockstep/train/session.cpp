@@ -74,6 +74,7 @@ void Session::restore_weights(bool from_memory) {
     const auto& checkpoint = resumed_->checkpoint;
     require_same_run(checkpoint.state, settings_, "the checkpoint");
     state_ = checkpoint.state;
+    end_epoch_if_whole();  // a state in memory may be of the moment before that
     if (!from_memory) saved_step_ = state_.step;
     tell(console_, fmt::format("{} of {} steps are done", state_.step, plan_.total_steps));
     load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
@@ -121,6 +122,12 @@ void Session::evaluate_if_owed(const Callbacks& callbacks) {
   if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
 }
 
+void Session::end_epoch_if_whole() {
+  if (state_.step_in_epoch != plan_.steps_per_epoch) return;
+  ++state_.epoch;
+  state_.step_in_epoch = 0;
+}
+
 void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals) {
   EpochReport report{.epoch = state_.epoch + 1, .epochs = plan_.epochs};
   loader_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
@@ -134,10 +141,7 @@ void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals
     const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
     if (in_epoch && due(config_.checkpoint.every_steps, state_.step)) save_now();
   }
-  if (state_.step_in_epoch == plan_.steps_per_epoch) {
-    ++state_.epoch;
-    state_.step_in_epoch = 0;
-  }
+  end_epoch_if_whole();
   if (asked_to_end()) return;
   for (const auto& callback : callbacks) callback->on_epoch_end(report);
 }
@@ -168,9 +172,9 @@ NamedTensors Session::model_before_step() const {
   return model_state;
 }
 
-std::optional<KeptParts> Session::salvage_parts() const {
+std::optional<KeptParts> Session::salvage_parts() {
   if (!recovers_ || !parallel_) return std::nullopt;
-  auto parts = parallel_->shard_parts();
+  auto parts = parallel_->take_shard_parts();
   if (!parts) return std::nullopt;
   auto shared = model_before_step();
   NamedTensors other;

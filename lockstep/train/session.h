@@ -39,8 +39,8 @@ class Session {
   /// keeps that (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
   std::optional<Checkpoint> salvage() const;
 
-  /// The same where a rank has a part only.
-  std::optional<KeptParts> salvage_parts() const;
+  /// The same where a rank has a part only. Takes it: to be called once, and nothing after it.
+  std::optional<KeptParts> salvage_parts();
 
   /// What a step that is made again must come to, while not all ranks are known to have come to it.
   const std::optional<Claim>& claim() const { return claim_; }
@@ -58,6 +58,7 @@ class Session {
   void fault_at(FaultPlace place, std::int64_t step);
   void compare_with_claim();
   bool save_is_due() const;
+  void end_epoch_if_whole();
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
   bool asked_to_end() const { return parallel_->asked_to_end(); }

@@ -95,11 +95,11 @@ void ShardBackup::load(const NamedTensors& state) {
   load_optimizer_state(*optimizer_, named, of_pieces);
 }
 
-ShardParts ShardBackup::parts() const {
+ShardParts ShardBackup::take_parts() {
   const torch::NoGradGuard no_grad;
   ShardParts parts{layout_of(shards_, parameters_), {}, std::nullopt};
   if (updated_) {
-    parts.shards = copy_of(before_);
+    parts.shards = std::move(before_);
     parts.next = copy_of(now());
   } else {
     parts.shards = copy_of(now());

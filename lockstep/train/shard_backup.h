@@ -31,8 +31,8 @@ class ShardBackup {
   /// Takes the other rank's part of a whole state, whose parameters are in the module.
   void load(const NamedTensors& state);
 
-  /// Copies.
-  ShardParts parts() const;
+  /// What was before the update, moved, and copies of the rest. Nothing is updated any more then.
+  ShardParts take_parts();
 
  private:
   Shards now() const;

@@ -25,8 +25,8 @@ void Updater::step(double lr, double clip_norm) {
   if (backup_) backup_->shared();
 }
 
-std::optional<ShardParts> Updater::shard_parts() const {
-  return backup_ ? std::optional(backup_->parts()) : std::nullopt;
+std::optional<ShardParts> Updater::take_shard_parts() {
+  return backup_ ? std::optional(backup_->take_parts()) : std::nullopt;
 }
 
 NamedTensors Updater::state() const {

@@ -26,8 +26,9 @@ class Updater {
   /// Error(data) as load_optimizer_state.
   void load(const NamedTensors& state);
 
-  /// With shards that have backups, this rank's part of the state; nullopt without. Not a collective.
-  std::optional<ShardParts> shard_parts() const;
+  /// With shards that have backups, this rank's part of the state; nullopt without. Takes it: nothing is
+  /// updated any more then. Not a collective.
+  std::optional<ShardParts> take_shard_parts();
 
  private:
   NamedParameters parameters_;
