@@ -71,6 +71,14 @@ bool SupervisedJob::signal_worker(int number, int signal) {
   return true;
 }
 
+bool SupervisedJob::is_stopped(int number) const {
+  const Worker& worker = workers_.at(static_cast<std::size_t>(number));
+  if (!worker.process) return false;
+  const auto stat = read_file(fmt::format("/proc/{}/stat", worker.process->pid()));
+  const auto name_ends = stat.rfind(')');  // of "<pid> (<name>) <state> ..."
+  return name_ends != std::string::npos && stat.compare(name_ends, 3, ") T") == 0;
+}
+
 void SupervisedJob::signal_scheduler(int signal) {
   if (!scheduler_->poll()) scheduler_->signal_group(signal);
 }

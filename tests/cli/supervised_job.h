@@ -31,6 +31,8 @@ class SupervisedJob {
 
   /// To a worker that runs; false when it does not.
   bool signal_worker(int number, int signal);
+  /// Whether a worker has been stopped by a signal.
+  bool is_stopped(int number) const;
   void signal_scheduler(int signal);
   void kill_scheduler();
 

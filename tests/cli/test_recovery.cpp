@@ -55,6 +55,20 @@ void expect_a_line_for_each_step(const std::filesystem::path& work_dir) {
   EXPECT_EQ(steps, all);
 }
 
+/// Whether it comes to be so, before it is over or too late.
+template <typename Condition, typename Over>
+bool comes_to_be(Condition condition, Over over) {
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (condition()) return true;
+    if (over()) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return false;
+}
+
+constexpr auto kNever = [] { return false; };
+
 struct FaultCase {
   const char* name;
   const char* fault;
@@ -105,6 +119,22 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
                     FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"}),
     [](const auto& one) { return one.param.name; });
+
+/// All have completed the last step of an epoch, and none has noted that the epoch is over.
+TEST(RecoveryOfAll, AllLoseEachOtherAtTheEndOfAnEpoch) {
+  const Workbench bench;
+  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
+  for (int number = 0; number < kWorkers; ++number) {
+    job.start_worker(number,
+                     {{"LOCKSTEP_FAULT", fmt::format("rank={},step=8,action=lose,place=updated,ms=300", number)}});
+  }
+  job.start_all();
+  EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
+  EXPECT_EQ(job.restarts(), 0) << job.last_words();
+  EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.1"), HasSubstr("going on after step 8")) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
+  expect_a_line_for_each_step(bench.work_dir());
+}
 
 struct PartsCase {
   const char* name;
@@ -176,9 +206,14 @@ TEST(RecoveryOfNeighbours, TwoTakeAPartAlong) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(run_with(kShards)), kWorkers);
   for (const int number : {1, 2}) {
-    job.start_worker(number, {{"LOCKSTEP_FAULT", fmt::format("rank={},step=9,action=kill,place=begin", number)}});
+    job.start_worker(number, {{"LOCKSTEP_FAULT", fmt::format("rank={},step=9,action=stop,place=begin", number)}});
   }
   job.start_all();
+  // Both have completed step 8, and neither sees the other die.
+  for (const int number : {1, 2}) {
+    ASSERT_TRUE(comes_to_be([&] { return job.is_stopped(number); }, kNever)) << job.last_words();
+  }
+  for (const int number : {1, 2}) job.signal_worker(number, SIGKILL);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 2) << job.last_words();
   EXPECT_THAT(
@@ -207,20 +242,6 @@ TEST(RecoveryOfTrust, ASurvivorWhoseStateDiffersIsNotGoneOnWith) {
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
   expect_a_line_for_each_step(bench.work_dir());
 }
-
-/// Whether it comes to be so, before it is over or too late.
-template <typename Condition, typename Over>
-bool comes_to_be(Condition condition, Over over) {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (condition()) return true;
-    if (over()) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
-}
-
-constexpr auto kNever = [] { return false; };
 
 /// Whether the run comes so far; nobody is replaced meanwhile.
 bool reaches(const SupervisedJob& job, std::int64_t step) {
