@@ -24,7 +24,7 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
   fail(ErrorKind::environment, "fault",
        "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose, "
        "loop, corrupt, slow), perhaps with ',place=backward' (places: connect, begin, forward, backward, reduced, "
-       "updated, evaluate, save), and for slow and lose with ',ms=50'; got '{}'",
+       "updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
        text);
 }
 
@@ -92,6 +92,8 @@ std::optional<Fault> find_fault(const Environment& environment) {
   if (fault.action == FaultAction::slow) fault.delay = kUsualDelay;
   if (may_wait && pairs.contains("ms")) fault.delay = std::chrono::milliseconds(take_integer("ms", 1));
   if (!pairs.empty()) refuse(*text);
+  // Before ranks connect, nobody has parameters.
+  if (fault.place == FaultPlace::connect && fault.action == FaultAction::corrupt) refuse(*text);
   return fault;
 }
 

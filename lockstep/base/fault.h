@@ -23,7 +23,7 @@ enum class FaultAction {
 
 /// Where in a step it happens.
 enum class FaultPlace {
-  connect,   ///< in no step: when ranks know of each other, before they connect; generations count as steps
+  connect,   ///< in no step: when ranks know of each other, before they connect. A step is a generation
   begin,     ///< before it
   forward,   ///< after the forward of its first batch
   backward,  ///< near the end of its last backward, while gradients travel
@@ -35,7 +35,7 @@ enum class FaultPlace {
 
 struct Fault {
   int rank = 0;
-  std::int64_t step = 1;  ///< of the run, counted from 1; for connect, which meeting of a job it is
+  std::int64_t step = 1;  ///< of the run, counted from 1; for connect, the generation of a job with a scheduler
   FaultAction action = FaultAction::raise;
   FaultPlace place = FaultPlace::begin;
   std::chrono::milliseconds delay{0};  ///< of a step that is slow, or until the others are lost
