@@ -161,6 +161,51 @@ TEST(Connect, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
   }
 }
 
+/// Shows no address for a while.
+class SlowStore : public c10d::PrefixStore {
+ public:
+  SlowStore(c10::intrusive_ptr<c10d::Store> store, std::chrono::milliseconds delay)
+      : PrefixStore("group/world", std::move(store)), delay_(delay) {}
+  bool check(const std::vector<std::string>& keys) override {
+    if (std::chrono::steady_clock::now() - start_ < delay_) return false;
+    return PrefixStore::check(keys);
+  }
+
+ private:
+  const std::chrono::milliseconds delay_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Rank 2 never comes. Rank 0 hears that at once, rank 1 only when it is connecting to rank 0, which must be there
+/// then.
+TEST(Connect, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
+  RankOptions options;
+  options.deadline = 30s;
+  options.meeting = Meeting::tcp;
+  for (const auto& outcome : rank_outcomes(3, options, [](Rank& rank) {
+         auto store = detail::open_store(rank.world(), 30s);
+         detail::meet(*store.store, detail::this_rank(rank.world(), ""), rank.size(), 30s, [] {});
+         if (rank.rank() == 2) return;
+         const auto start = std::chrono::steady_clock::now();
+         detail::BackendContext context;
+         context.store = c10::make_intrusive<SlowStore>(store.store, rank.rank() == 0 ? 0ms : 300ms);
+         context.rank = rank.rank();
+         context.size = rank.size();
+         context.start_timeout = 20s;
+         const auto silence = rank.rank() == 0 ? 0ms : 400ms;
+         context.while_meeting = [start, silence](const std::vector<int>&) {
+           if (std::chrono::steady_clock::now() - start < silence) return;
+           throw Error(ErrorKind::peer_lost, "test", "rank 2 is lost");
+         };
+         const auto error = error_of([&] { detail::make_gloo_backend(context); });
+         expect_words(error, {"rank 2 is lost"});
+         EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+         std::this_thread::sleep_for(2s);  // rank 0 has the store, and is there to be connected to
+       })) {
+    EXPECT_TRUE(outcome.ok()) << describe(outcome);
+  }
+}
+
 /// What each rank that comes is told: how many there are, or an error. They are threads. `ended` came, and no more.
 std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::chrono::milliseconds timeout,
                                    std::optional<int> ended = std::nullopt) {

@@ -28,16 +28,17 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause(50);
 constexpr milliseconds kLongestPause(400);
 
-// Gloo ends a process that gets a connection which it has just given up. Whoever is alive and about to connect has
-// done so by then.
-constexpr milliseconds kGrace(250);
+// Gloo ends a process that gets a connection which it has just given up. So a rank that others may connect to gives up
+// only when they, too, have had the time to hear who is lost, after which they begin nothing new.
+constexpr milliseconds kGrace = kLongestPause + milliseconds(250);
 
 // What the rank that connects and the thread that watches over it know.
 class Meeting {
  public:
-  /// Gloo has made what it will connect.
-  void announced() {
+  /// Gloo has made what it will connect, and others are about to hear of it.
+  void announce() {
     const std::lock_guard lock(mutex_);
+    if (lost_) throw Error(*lost_);
     announced_ = true;
   }
 
@@ -46,9 +47,20 @@ class Meeting {
     connections_ = std::move(connections);
   }
 
-  void lose(const Error& reason) {
+  /// From here on this rank begins nothing new. Whether others may be about to connect to it.
+  bool lose(const Error& reason) {
     const std::lock_guard lock(mutex_);
     lost_ = reason;
+    given_up_ = !announced_;
+    return announced_;
+  }
+
+  /// Throws why, once nobody is about to connect any more.
+  void throw_if_lost() {
+    std::unique_lock lock(mutex_);
+    if (!lost_) return;
+    changed_.wait(lock, [this] { return given_up_; });
+    throw Error(*lost_);
   }
 
   std::optional<Error> lost() {
@@ -68,13 +80,14 @@ class Meeting {
     return changed_.wait_for(lock, pause, [this] { return over_; });
   }
 
-  /// Before it has announced anything, this rank waits for nothing but the store.
-  void close() {
+  void give_up() {
     std::shared_ptr<::gloo::transport::Context> connections;
     {
       const std::lock_guard lock(mutex_);
-      if (announced_) connections = connections_;
+      given_up_ = true;
+      connections = connections_;
     }
+    changed_.notify_all();
     if (!connections) return;
     try {
       // See ClosableGloo::close.
@@ -92,6 +105,7 @@ class Meeting {
   std::shared_ptr<::gloo::transport::Context> connections_;
   std::optional<Error> lost_;
   bool announced_ = false;
+  bool given_up_ = false;
   bool over_ = false;
 };
 
@@ -102,8 +116,8 @@ class WatchedStore : public c10d::PrefixStore {
       : PrefixStore("gloo", std::move(store)), meeting_(std::move(meeting)) {}
 
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    meeting_->announce();
     PrefixStore::set(key, value);
-    meeting_->announced();
   }
 
   void wait(const std::vector<std::string>& keys) override { wait(keys, getTimeout()); }
@@ -111,11 +125,11 @@ class WatchedStore : public c10d::PrefixStore {
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const auto deadline = Clock::now() + timeout;
     for (milliseconds pause(1); !check(keys); pause = std::min(pause * 2, milliseconds(50))) {
-      if (const auto lost = meeting_->lost()) throw *lost;
+      meeting_->throw_if_lost();
       if (Clock::now() >= deadline) throw Error(ErrorKind::timeout, "gloo", "Timed out waiting for an address");
       std::this_thread::sleep_for(pause);
     }
-    if (const auto lost = meeting_->lost()) throw *lost;
+    meeting_->throw_if_lost();
   }
 
  private:
@@ -153,8 +167,8 @@ void watch(Meeting& meeting, const BackendContext& context) {
     try {
       context.while_meeting(others);
     } catch (const Error& reason) {
-      meeting.lose(reason);
-      if (!meeting.ends_within(kGrace)) meeting.close();
+      // Before it has announced anything, this rank waits for nothing but the store.
+      if (meeting.lose(reason) && !meeting.ends_within(kGrace)) meeting.give_up();
       return;
     }
   }
