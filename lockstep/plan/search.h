@@ -25,7 +25,8 @@ struct SearchOptions {
   std::size_t most_axes = 3;               ///< of meshes that are tried
   Constraints constraints{};               ///< with placements for as many axes as the mesh has
   std::vector<std::string> compare{kAlternatives.begin(), kAlternatives.end()};  ///< alternatives to show
-  std::string choose{kBest};       ///< the plan is this alternative's instead
+  std::string choose{kBest};  ///< the plan is this alternative's instead
+  double worthwhile = 0;  ///< the share of data parallel's step that the best must save, or data parallel is the plan
   std::size_t budget = 1'500'000;  ///< operators looked at while improving; more finds more, and takes longer
   ExactBudget exact{.rows = 400'000, .decisions = 4'000, .problems = 200};  ///< for the exact search on the best mesh
 };

@@ -63,6 +63,30 @@ TEST(Search, IsNeverWorseThanTheAlternatives) {
   }
 }
 
+TEST(Search, KeepsDataParallelWhereTheBestHardlySaves) {
+  const auto graph = test::mlp_step(64, {512, 2048, 2048, 10});
+  const auto best = plan::search(graph, gpus(1), {.mesh = std::vector<int>{8}});
+  const auto& plain = alternative(best, "data_parallel");
+  const double saved = 1 - best.prediction.cost / plain.cost;
+  ASSERT_GT(saved, 0);
+  const auto with = [&](double worthwhile) {
+    return plan::search(graph, gpus(1), {.mesh = std::vector<int>{8}, .worthwhile = worthwhile});
+  };
+  EXPECT_EQ(plan_hash(with(saved * 0.9)), plan_hash(best));
+  const auto kept = with(saved * 1.1);
+  EXPECT_EQ(kept.prediction.cost, plain.cost);
+  EXPECT_TRUE(lies(kept, "layer0.weight")[0].is_replicate());
+  EXPECT_EQ(alternative(kept, "auto").cost, best.prediction.cost) << "the best is shown all the same";
+}
+
+TEST(Search, DoesNotKeepDataParallelWhereItDoesNotFit) {
+  const test::GptSizes block{.batch = 8, .length = 512, .width = 4096, .heads = 32, .layers = 1, .vocabulary = 4096};
+  auto cluster = gpus(1);
+  cluster.device.memory = {2.2e9};
+  const auto plan = plan::search(test::gpt_step(block), cluster, {.mesh = std::vector<int>{8}, .worthwhile = 1});
+  EXPECT_LE(plan.prediction.memory.total().value, 2.2e9);
+}
+
 TEST(Search, FindsAtLeastMegatronForABlockThatDataParallelCannotHold) {
   const test::GptSizes block{.batch = 8, .length = 512, .width = 4096, .heads = 32, .layers = 1, .vocabulary = 4096};
   auto cluster = gpus(1);

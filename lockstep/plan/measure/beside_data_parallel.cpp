@@ -5,8 +5,21 @@
 #include <algorithm>
 
 namespace lockstep::plan {
+namespace {
+
+bool is_data_parallel(const Plan& plan) {
+  const auto whole = [](const auto& pattern) {
+    return std::all_of(pattern.second.begin(), pattern.second.end(),
+                       [](const auto& each) { return each.is_replicate(); });
+  };
+  return plan.mesh_sizes.size() == 1 && plan.inputs == Placements{Shard(0)} &&
+         std::all_of(plan.parameters.begin(), plan.parameters.end(), whole);
+}
+
+}  // namespace
 
 bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) {
+  if (is_data_parallel(plan)) return false;
   const auto& all = plan.alternatives;
   const auto plain =
       std::find_if(all.begin(), all.end(), [](const auto& each) { return each.name == "data_parallel"; });

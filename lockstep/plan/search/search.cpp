@@ -155,9 +155,16 @@ class Planner {
   }
 
   const Candidate& chosen_of(const Candidate& best, const std::vector<Candidate>& last) const {
+    const auto called = [&](std::string_view name) {
+      return std::find_if(last.begin(), last.end(), [&](const auto& each) { return each.name == name; });
+    };
     const auto& name = task_.options.choose;
-    if (name == kBest) return best;
-    const auto found = std::find_if(last.begin(), last.end(), [&](const auto& each) { return each.name == name; });
+    if (name == kBest) {
+      const auto& plain = *called("data_parallel");
+      const bool pays = best.score.cost <= plain.score.cost * (1 - task_.options.worthwhile);
+      return pays || plain.score.missing > Bytes{} ? best : plain;
+    }
+    const auto found = called(name);
     if (found->score.missing > Bytes{}) refuse(task_, *found);
     return *found;
   }

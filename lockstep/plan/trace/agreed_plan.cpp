@@ -6,11 +6,15 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
 namespace lockstep::plan {
 namespace {
+
+/// Predictions are off by some percent; for less than that nobody should leave data parallel.
+constexpr double kWorthwhile = 0.05;
 
 std::vector<KnownParameter> parameters_of(const Graph& graph) {
   std::vector<KnownParameter> parameters;
@@ -38,8 +42,18 @@ Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, st
   if (request.file && std::filesystem::exists(*request.file)) {
     return plan_of_file(*request.file, graph, request.cluster.devices(), remarks);
   }
-  auto plan = search(graph, request.cluster, request.search);
+  auto options = request.search;
+  options.worthwhile = kWorthwhile;
+  auto plan = search(graph, request.cluster, options);
   plan.trace_time = Seconds{traced};
+  const auto best = std::find_if(plan.alternatives.begin(), plan.alternatives.end(),
+                                 [](const auto& each) { return each.name == kBest; });
+  if (options.choose == kBest && best != plan.alternatives.end() && best->cost < plan.prediction.cost) {
+    remarks.push_back(
+        fmt::format("data parallel is kept: the best layout found would save {:.1f} % of a step, and "
+                    "predictions may be off by more",
+                    100 * (1 - best->cost / plan.prediction.cost)));
+  }
   return plan;
 }
 
