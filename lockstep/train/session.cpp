@@ -151,6 +151,8 @@ void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals
 void Session::begin_step() {
   if (!recovers_) return;
   seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);
+  in_step_ = true;
+  if (config_.parallel.buffers == "local") return;  // the run keeps them in this rank's part
   const torch::NoGradGuard no_grad;
   for (const auto& buffer : model_.module->named_buffers()) {
     auto& copy = buffers_[buffer.key()];
@@ -160,7 +162,6 @@ void Session::begin_step() {
       copy = buffer.value().clone();
     }
   }
-  in_step_ = true;
 }
 
 // Buffers as of the last step that this rank has completed.

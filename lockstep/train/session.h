@@ -84,7 +84,7 @@ class Session {
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<data::Loader> loader_;
   bool recovers_;                              ///< the rest of these is kept up to date only then
-  std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began
+  std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began, if all ranks have the same
   bool in_step_ = false;
   std::optional<Claim> claim_;  ///< of a rank that had completed the next step
   std::optional<Fault>& fault_;

@@ -24,13 +24,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Between two questions whether somebody is lost.
+// Between two questions of one rank: whether somebody is lost, and whether an address is there. All ranks ask the same
+// store, so each asks less often the more they are: a thousand ranks some thousand times a second together.
 constexpr milliseconds kFirstPause(50);
-constexpr milliseconds kLongestPause(400);
+milliseconds longest_pause(int ranks) { return std::max(milliseconds(400), milliseconds(ranks)); }
+milliseconds longest_pause_for_address(int ranks) { return std::max(milliseconds(50), milliseconds(ranks / 2)); }
 
 // Gloo ends a process that gets a connection which it has just given up. So a rank that others may connect to gives up
 // only when they, too, have had the time to hear who is lost, after which they begin nothing new.
-constexpr milliseconds kGrace = kLongestPause + milliseconds(250);
+milliseconds grace(int ranks) { return longest_pause(ranks) + milliseconds(250); }
 
 // What the rank that connects and the thread that watches over it know.
 class Meeting {
@@ -112,8 +114,10 @@ class Meeting {
 // Waits by asking again and again, so that the thread beside it can ask this store, too, and end the waiting.
 class WatchedStore : public c10d::PrefixStore {
  public:
-  WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Meeting> meeting)
-      : PrefixStore("gloo", std::move(store)), meeting_(std::move(meeting)) {}
+  WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Meeting> meeting, int ranks)
+      : PrefixStore("gloo", std::move(store)),
+        meeting_(std::move(meeting)),
+        longest_pause_(longest_pause_for_address(ranks)) {}
 
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
     meeting_->announce();
@@ -124,7 +128,7 @@ class WatchedStore : public c10d::PrefixStore {
 
   void wait(const std::vector<std::string>& keys, const milliseconds& timeout) override {
     const auto deadline = Clock::now() + timeout;
-    for (milliseconds pause(1); !check(keys); pause = std::min(pause * 2, milliseconds(50))) {
+    for (milliseconds pause(1); !check(keys); pause = std::min(pause * 2, longest_pause_)) {
       meeting_->throw_if_lost();
       if (Clock::now() >= deadline) throw Error(ErrorKind::timeout, "gloo", "Timed out waiting for an address");
       std::this_thread::sleep_for(pause);
@@ -134,6 +138,7 @@ class WatchedStore : public c10d::PrefixStore {
 
  private:
   std::shared_ptr<Meeting> meeting_;
+  milliseconds longest_pause_;
 };
 
 // Gives away what Gloo connects, before it has.
@@ -163,12 +168,13 @@ void watch(Meeting& meeting, const BackendContext& context) {
   for (int rank = 0; rank < context.size; ++rank) {
     if (rank != context.rank) others.push_back(rank);
   }
-  for (auto pause = kFirstPause; !meeting.ends_within(pause); pause = std::min(pause * 2, kLongestPause)) {
+  const auto longest = longest_pause(context.size);
+  for (auto pause = kFirstPause; !meeting.ends_within(pause); pause = std::min(pause * 2, longest)) {
     try {
       context.while_meeting(others);
     } catch (const Error& reason) {
       // Before it has announced anything, this rank waits for nothing but the store.
-      if (meeting.lose(reason) && !meeting.ends_within(kGrace)) meeting.give_up();
+      if (meeting.lose(reason) && !meeting.ends_within(grace(context.size))) meeting.give_up();
       return;
     }
   }
@@ -202,8 +208,8 @@ c10::intrusive_ptr<ClosableGloo> meet(const BackendContext& context) {
   auto options = c10d::ProcessGroupGloo::Options::create(context.start_timeout);
   options->devices.push_back(std::make_shared<WatchedDevice>(make_device(context), meeting));
   try {
-    return c10::make_intrusive<ClosableGloo>(c10::make_intrusive<WatchedStore>(context.store, meeting), context.rank,
-                                             context.size, options);
+    return c10::make_intrusive<ClosableGloo>(c10::make_intrusive<WatchedStore>(context.store, meeting, context.size),
+                                             context.rank, context.size, options);
   } catch (const std::exception& error) {
     if (const auto lost = meeting->lost()) throw *lost;
     throw as_error(error);
