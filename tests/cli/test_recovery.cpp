@@ -132,6 +132,7 @@ TEST(RecoveryOfAll, AllLoseEachOtherAtTheEndOfAnEpoch) {
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 0) << job.last_words();
   EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.1"), HasSubstr("going on after step 8")) << job.last_words();
+  EXPECT_THAT(job.log_of_worker(0), Not(HasSubstr(": 0 steps in"))) << "an epoch that has nothing left";
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
   expect_a_line_for_each_step(bench.work_dir());
 }
