@@ -18,7 +18,7 @@ void start();
 void never_finalize();
 
 /// Whether MPI can be called: started and not finalized.
-bool running();
+bool running() noexcept;
 
 /// Error(peer_lost) with MPI's own words unless `code` is MPI_SUCCESS; `what` is the function called.
 void check(int code, std::string_view what);
