@@ -29,7 +29,10 @@ ConfigNode shard_node(const plan::Plan& plan) {
 }
 
 plan::PlanRequest plan_request(const ParallelConfig& config, int devices) {
-  return {.cluster = planned_cluster(config, devices), .search = search_options(config, devices), .file = config.plan};
+  return {.cluster = planned_cluster(config, devices),
+          .search = search_options(config, devices),
+          .file = config.plan,
+          .is_measured = config.verify_plan > 0};
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ plan::PlanRequest request_of(const AutoParallelOptions& options, int devices) {
   request.cluster =
       plan::resized(options.cluster.empty() ? plan::Cluster{} : plan::load_cluster(options.cluster), devices);
   if (options.memory_bytes) request.cluster.device.memory = plan::Bytes{static_cast<double>(*options.memory_bytes)};
+  request.is_measured = options.verify_steps > 0;
   if (!options.mesh.empty()) request.search.mesh = options.mesh;
   request.search.constraints.parameters = options.parameters;
   if (!options.plan_file.empty()) request.file = options.plan_file;

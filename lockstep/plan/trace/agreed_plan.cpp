@@ -13,7 +13,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Predictions are off by some percent; for less than that nobody should leave data parallel.
+/// Predictions are off by some percent; for less than that nobody should leave data parallel without measuring.
 constexpr double kWorthwhile = 0.05;
 
 std::vector<KnownParameter> parameters_of(const Graph& graph) {
@@ -43,7 +43,7 @@ Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, st
     return plan_of_file(*request.file, graph, request.cluster.devices(), remarks);
   }
   auto options = request.search;
-  options.worthwhile = kWorthwhile;
+  if (!request.is_measured) options.worthwhile = kWorthwhile;
   auto plan = search(graph, request.cluster, options);
   plan.trace_time = Seconds{traced};
   const auto best = std::find_if(plan.alternatives.begin(), plan.alternatives.end(),
