@@ -84,7 +84,7 @@ std::vector<Tap> taps_of(const at::Tensor& input, const at::Tensor& weight, cons
 /// or has only a part is added, to zeros that are written when they are needed.
 class Sum {
  public:
-  Sum(std::vector<std::int64_t> sizes, const at::TensorOptions& options) : total_(at::empty(sizes, options)) {}
+  Sum(const std::vector<std::int64_t>& sizes, const at::TensorOptions& options) : total_(at::empty(sizes, options)) {}
 
   const at::Tensor& tensor() const { return total_; }
 
