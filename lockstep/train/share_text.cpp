@@ -4,10 +4,15 @@
 
 #include <torch/torch.h>
 
-#include <cstring>
+#include <algorithm>
 
 namespace lockstep::train {
 namespace {
+
+// Not memcpy, which takes no null: an empty tensor has no address.
+void put_into(const at::Tensor& bytes, const std::string& text) {
+  std::ranges::copy(text, static_cast<char*>(bytes.data_ptr()));
+}
 
 std::string text_in(const at::Tensor& bytes, std::int64_t begin, std::int64_t length) {
   return {static_cast<const char*>(bytes.data_ptr()) + begin, static_cast<std::size_t>(length)};
@@ -20,7 +25,7 @@ std::string share_text(std::string text, const Group& group, int root) {
   auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
   broadcast(length, group, root);
   auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);
-  if (group.rank() == root) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  if (group.rank() == root) put_into(bytes, text);
   broadcast(bytes, group, root);
   return text_in(bytes, 0, bytes.numel());
 }
@@ -29,7 +34,7 @@ std::vector<std::string> gather_texts(const std::string& own, const Group& group
   const auto lengths = all_gather(torch::full({1}, static_cast<std::int64_t>(own.size()), torch::kLong), group);
   const auto longest = lengths.max().item<std::int64_t>();
   auto padded = torch::zeros({longest}, torch::kByte);
-  std::memcpy(padded.data_ptr(), own.data(), own.size());
+  put_into(padded, own);
   const auto all = all_gather(padded, group);
   std::vector<std::string> texts;
   for (int rank = 0; rank < group.size(); ++rank) {

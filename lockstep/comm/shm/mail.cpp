@@ -52,7 +52,7 @@ void Mail::post(Receive& receive) {
   if (stray == in.strays.end()) return;
   // Strays of one tag are in the order of sending, and no receive of this tag waited, or it would have taken this one.
   Receive* const match = take_receive(in, stray->tag, stray->bytes.size());
-  std::memcpy(match->data(), stray->bytes.data(), stray->bytes.size());
+  std::ranges::copy(stray->bytes, match->data());
   in.strays.erase(stray);
   match->finish();
   --posted_;
@@ -167,7 +167,7 @@ void Mail::arrived(Incoming& in) {
       in.strays.push_back({message.frame.tag, std::move(message.stray)});
       return;
     }
-    std::memcpy(receive->data(), message.stray.data(), message.stray.size());
+    std::ranges::copy(message.stray, receive->data());
   }
   receive->finish();
   --posted_;
