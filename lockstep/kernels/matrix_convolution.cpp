@@ -136,13 +136,12 @@ bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, co
   if (input.suggest_memory_format() != last && weight.suggest_memory_format() != last) return false;
   if (!weight.is_contiguous(last)) return false;
   if (options.stride.size() != 2 || options.padding.size() != 2 || options.dilation.size() != 2) return false;
+  auto positions = input.size(0);
   for (int i = 0; i < 2; ++i) {
     const auto of_axis = axis(input, weight, options, i);
     if (of_axis.stride < 1 || of_axis.padding < 0 || of_axis.dilation < 1) return false;
+    positions *= output_size(of_axis);
   }
-  const auto height = output_size(axis(input, weight, options, 0));
-  const auto width = output_size(axis(input, weight, options, 1));
-  const auto positions = input.size(0) * height * width;
   return positions > 0 && positions <= kMostPositions;
 }
 

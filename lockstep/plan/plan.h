@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,9 @@ struct Plan {
   Seconds search_time{};
   Seconds trace_time{};  ///< for whoever traced to fill in
 };
+
+/// nullptr where there is none of that name.
+const Alternative* find_alternative(const Plan& plan, std::string_view name);
 
 /// SHA-256 of what ranks must agree on: mesh, inputs and parameters, in hexadecimal.
 std::string plan_hash(const Plan& plan);

@@ -44,6 +44,12 @@ std::vector<at::Tensor> tensors_of(const NamedParameters& parameters) {
   return tensors;
 }
 
+NamedParameters named_by_number(const std::vector<at::Tensor>& pieces) {
+  NamedParameters named;
+  for (const auto& piece : pieces) named.emplace_back(std::to_string(named.size()), piece);
+  return named;
+}
+
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                  const std::vector<at::Tensor>& parameters) {
   if (config.name == "adam") return std::make_unique<optim::Adam>(parameters, adam_options<optim::AdamOptions>(config));

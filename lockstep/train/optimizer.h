@@ -27,6 +27,8 @@ NamedParameters trainable_parameters(const torch::nn::Module& module);
 
 /// The same without their names.
 std::vector<at::Tensor> tensors_of(const NamedParameters& parameters);
+/// Pieces as parameters of their own, named by their numbers.
+NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 
 /// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
 /// v (v = g in the first step), the same as MindSpore's Momentum for dampening 0.

@@ -77,10 +77,8 @@ void ShardBackup::shared() { updated_ = false; }
 
 void ShardBackup::load(const NamedTensors& state) {
   const torch::NoGradGuard no_grad;
-  NamedParameters named;
   NamedTensors of_pieces;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    named.emplace_back(std::to_string(i), pieces_[i]);
     const auto& [name, parameter] = parameters_[stretches_[i].parameter];
     pieces_[i].copy_(piece_of(parameter, parameter, stretches_[i]));
     auto fields = remembered_tensors(*optimizer_);
@@ -92,7 +90,7 @@ void ShardBackup::load(const NamedTensors& state) {
       of_pieces.emplace(fmt::format("{}.{}", i, field), part);
     }
   }
-  load_optimizer_state(*optimizer_, named, of_pieces);
+  load_optimizer_state(*optimizer_, named_by_number(pieces_), of_pieces);
 }
 
 ShardParts ShardBackup::take_parts() {

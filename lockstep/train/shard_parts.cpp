@@ -49,8 +49,7 @@ ShardLayout layout_of(const ParameterShards& shards, const NamedParameters& para
 }
 
 NamedTensors shard_state(const std::vector<at::Tensor>& pieces, const torch::optim::Optimizer& optimizer) {
-  NamedParameters named;
-  for (const auto& piece : pieces) named.emplace_back(std::to_string(named.size()), piece);
+  const auto named = named_by_number(pieces);
   auto state = optimizer_state(optimizer, named);
   for (const auto& [name, piece] : named) state.emplace(fmt::format("{}.{}", name, kParameter), piece.detach());
   return state;

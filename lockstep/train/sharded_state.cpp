@@ -8,13 +8,6 @@
 namespace lockstep::train {
 namespace {
 
-/// The pieces as parameters of their own, named by their numbers.
-NamedParameters pieces_of(const ParameterShards& shards) {
-  NamedParameters pieces;
-  for (const auto& piece : shards.pieces()) pieces.emplace_back(std::to_string(pieces.size()), piece);
-  return pieces;
-}
-
 at::Tensor find(const NamedTensors& tensors, std::string_view owner, std::string_view field) {
   const auto found = tensors.find(fmt::format("{}.{}", owner, field));
   return found == tensors.end() ? at::Tensor() : found->second;
@@ -41,7 +34,7 @@ void require_fits(const std::string& name, const at::Tensor& saved, const at::Te
 
 NamedTensors sharded_optimizer_state(const torch::optim::Optimizer& optimizer, const ParameterShards& shards,
                                      const NamedParameters& parameters) {
-  const auto of_pieces = optimizer_state(optimizer, pieces_of(shards));
+  const auto of_pieces = optimizer_state(optimizer, named_by_number(shards.pieces()));
   NamedTensors out;
   for (const auto& field : remembered_tensors(optimizer)) {
     std::vector<at::Tensor> tensors;
@@ -84,7 +77,7 @@ void load_sharded_optimizer_state(torch::optim::Optimizer& optimizer, const Para
   for (const auto& [name, parameter] : parameters) left.erase(fmt::format("{}.{}", name, kRememberedStep));
   // What no parameter has is refused there, by name.
   of_pieces.merge(left);
-  load_optimizer_state(optimizer, pieces_of(shards), of_pieces);
+  load_optimizer_state(optimizer, named_by_number(shards.pieces()), of_pieces);
 }
 
 }  // namespace lockstep::train

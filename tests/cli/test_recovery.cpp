@@ -69,6 +69,17 @@ bool comes_to_be(Condition condition, Over over) {
 
 constexpr auto kNever = [] { return false; };
 
+/// All workers, one of them with an order to fail. In a hierarchy, two ranks are on one "host", the third on another.
+void start_workers(SupervisedJob& job, const std::string& backend, int faulty, const std::string& fault) {
+  for (int number = 0; number < kWorkers; ++number) {
+    Environment more;
+    if (backend == "hierarchy") more["LOCKSTEP_HOST_ID"] = number < 2 ? "a" : "b";
+    if (number == faulty) more["LOCKSTEP_FAULT"] = fault;
+    job.start_worker(number, more);
+  }
+  job.start_all();
+}
+
 struct FaultCase {
   const char* name;
   const char* fault;
@@ -85,14 +96,7 @@ TEST_P(Recovery, GoesOnAndEndsAsIfNothingHadHappened) {
   Environment variables;
   if (*one.backend != 0) variables["LOCKSTEP_BACKEND"] = one.backend;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers, variables);
-  for (int number = 0; number < kWorkers; ++number) {
-    Environment more;
-    // Two ranks on one "host", the third on another.
-    if (std::string(one.backend) == "hierarchy") more["LOCKSTEP_HOST_ID"] = number < 2 ? "a" : "b";
-    if (number == one.worker) more["LOCKSTEP_FAULT"] = one.fault;
-    job.start_worker(number, more);
-  }
-  job.start_all();
+  start_workers(job, one.backend, one.worker, one.fault);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), one.dies ? 1 : 0) << job.last_words();
   const int survivor = one.worker == 0 ? 1 : 0;
@@ -159,13 +163,7 @@ TEST_P(RecoveryOfParts, TheNextRankHasKeptIt) {
   Environment variables;
   if (*one.backend != 0) variables["LOCKSTEP_BACKEND"] = one.backend;
   SupervisedJob job(bench.path() / "logs", bench.train(run_with(one.keys)), kWorkers, variables);
-  for (int number = 0; number < kWorkers; ++number) {
-    Environment more;
-    if (std::string(one.backend) == "hierarchy") more["LOCKSTEP_HOST_ID"] = number < 2 ? "a" : "b";
-    if (number == one.worker) more["LOCKSTEP_FAULT"] = one.fault;
-    job.start_worker(number, more);
-  }
-  job.start_all();
+  start_workers(job, one.backend, one.worker, one.fault);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   const int next = (one.worker + 1) % kWorkers;

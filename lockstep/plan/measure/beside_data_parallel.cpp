@@ -20,10 +20,8 @@ bool is_data_parallel(const Plan& plan) {
 
 bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) {
   if (is_data_parallel(plan)) return false;
-  const auto& all = plan.alternatives;
-  const auto plain =
-      std::find_if(all.begin(), all.end(), [](const auto& each) { return each.name == "data_parallel"; });
-  if (plain == all.end() || plain->fits) return true;
+  const auto* plain = find_alternative(plan, "data_parallel");
+  if (plain == nullptr || plain->fits) return true;
   remarks.emplace_back("not measured beside data parallel, which does not fit into memory");
   return false;
 }

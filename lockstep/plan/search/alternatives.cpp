@@ -38,6 +38,12 @@ Candidate alternative_called(const std::string& name, const Task& task, Meshes& 
 
 }  // namespace
 
+const Alternative* find_alternative(const Plan& plan, std::string_view name) {
+  const auto& all = plan.alternatives;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 std::vector<Candidate> named_alternatives(const Task& task, Meshes& meshes) {
   std::vector<std::string> names = task.options.compare;
   const auto need = [&](const std::string& name) {

@@ -6,7 +6,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -46,9 +45,8 @@ Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, st
   if (!request.is_measured) options.worthwhile = kWorthwhile;
   auto plan = search(graph, request.cluster, options);
   plan.trace_time = Seconds{traced};
-  const auto best = std::find_if(plan.alternatives.begin(), plan.alternatives.end(),
-                                 [](const auto& each) { return each.name == kBest; });
-  if (options.choose == kBest && best != plan.alternatives.end() && best->cost < plan.prediction.cost) {
+  const auto* best = find_alternative(plan, kBest);
+  if (options.choose == kBest && best != nullptr && best->cost < plan.prediction.cost) {
     remarks.push_back(
         fmt::format("data parallel is kept: the best layout found would save {:.1f} % of a step, and "
                     "predictions may be off by more",
