@@ -3,6 +3,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/reducer.h>
 #include <lockstep/mirrored/replica.h>
+#include <lockstep/mirrored/synchronized_batch_norms.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -16,9 +17,13 @@ namespace lockstep {
 struct DataParallel::State {
   std::shared_ptr<torch::nn::Module> module;
   Group group;
-  std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when the module has none
+  std::optional<mirrored::SynchronizedBatchNorms> batch_norms;  ///< none in a group of one
+  std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when there are none to send
   std::shared_ptr<mirrored::Reducer> reducer;           ///< none in a group of one; refers to buffers
   bool hand = false;                                    ///< up, in a group of one
+
+  State(std::shared_ptr<torch::nn::Module> trained, Group ranks)
+      : module(std::move(trained)), group(std::move(ranks)) {}
 };
 
 namespace {
@@ -33,9 +38,9 @@ void require_valid(const std::shared_ptr<torch::nn::Module>& module, const DataP
 }
 
 std::string describe(const DataParallelOptions& options) {
-  return fmt::format("options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={}",
+  return fmt::format("options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={} sync_batch_norm={}",
                      options.gradients_mean, options.bucket_bytes, options.first_bucket_bytes,
-                     options.buffers == BufferPolicy::broadcast ? "broadcast" : "local");
+                     options.buffers == BufferPolicy::broadcast ? "broadcast" : "local", options.sync_batch_norm);
 }
 
 std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& named) {
@@ -47,13 +52,18 @@ std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& nam
 }  // namespace
 
 DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options)
-    : state_(std::make_unique<State>(State{std::move(module), std::move(group), std::nullopt, nullptr, false})) {
+    : state_(std::make_unique<State>(std::move(module), std::move(group))) {
   require_valid(state_->module, options);
   if (state_->group.size() == 1) return;
 
   mirrored::Replica replica = mirrored::replica_of(*state_->module);
   mirrored::require_same(mirrored::describe(replica, describe(options)), state_->group);
   mirrored::broadcast_all(tensors_of(replica.parameters), state_->group);
+  if (options.sync_batch_norm) {
+    mirrored::broadcast_all(tensors_of(replica.buffers), state_->group);
+    state_->batch_norms.emplace(*state_->module, state_->group);
+    std::erase_if(replica.buffers, [&](const auto& each) { return state_->batch_norms->covers(each.tensor); });
+  }
   if (!replica.buffers.empty()) {
     state_->buffers.emplace(tensors_of(replica.buffers), state_->group);
     synchronize_buffers();

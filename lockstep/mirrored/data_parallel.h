@@ -29,6 +29,11 @@ struct DataParallelOptions {
   std::int64_t bucket_bytes = 25 << 20;       ///< gradients travel in buckets of about this size
   std::int64_t first_bucket_bytes = 1 << 20;  ///< the first to be ready is smaller, so that communication starts early
   BufferPolicy buffers = BufferPolicy::broadcast;
+  /// BatchNorm1d, 2d and 3d normalize by the statistics of all ranks' pictures, as Python's SyncBatchNorm does, and
+  /// their running statistics are equal on all ranks without being sent. Ranks meet twice for each in a step. They all
+  /// call forward, and backward if anyone does, equally often; one without a batch does so with an empty one (sizes
+  /// [0, ...]; its loss may be `output.sum()`), not with backward_without_data.
+  bool sync_batch_norm = false;
 };
 
 /// Keeps the replicas of one module equal. Construct it after the module has its final dtype, device and
@@ -53,7 +58,8 @@ struct DataParallelOptions {
 ///
 /// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank went on after an
 /// exception that the others did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
-/// gradient; errors of the collectives. Those found during backward come out of `backward()`.
+/// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU); errors of the collectives. Those
+/// found during backward come out of `backward()`.
 class DataParallel {
  public:
   DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});

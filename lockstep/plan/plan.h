@@ -64,6 +64,9 @@ struct Plan {
 /// nullptr where there is none of that name.
 const Alternative* find_alternative(const Plan& plan, std::string_view name);
 
+/// Every rank has all parameters and a part of each batch.
+bool is_data_parallel(const Plan& plan);
+
 /// SHA-256 of what ranks must agree on: mesh, inputs and parameters, in hexadecimal.
 std::string plan_hash(const Plan& plan);
 

@@ -74,7 +74,15 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
   return config;
 }
 
+RunConfig as_data_parallel(const RunConfig& config) {
+  RunConfig run = planned_as(config, "data_parallel");
+  run.parallel.sync_batch_norm = true;
+  run.parallel.buffers = "broadcast";
+  return run;
+}
+
 RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
+  if (plan::is_data_parallel(plan)) return as_data_parallel(config);
   RunConfig run = planned_as(config, "semi_auto");
   run.parallel.mesh = mesh_node(plan);
   if (!plan.parameters.empty()) run.parallel.shard = shard_node(plan);

@@ -1,4 +1,5 @@
-// parallel.mode auto: the planner decides the mesh and how the model lies on it, and the run goes on in semi_auto.
+// parallel.mode auto: the planner decides the mesh and how the model lies on it, and the run goes on in
+// semi_auto, or in data_parallel where that is the plan.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -26,8 +27,12 @@ std::int64_t pictures_of_step(const RunConfig& config, int devices);
 /// The same run in another mode, with nothing left of what was for planning.
 RunConfig planned_as(RunConfig config, const std::string& mode);
 
+/// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout.
+RunConfig as_data_parallel(const RunConfig& config);
+
 /// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many
-/// pictures as with data_parallel.
+/// pictures as with data_parallel. Where the plan is data parallel, as_data_parallel(), which takes less time to do the
+/// same.
 RunConfig with_plan(const RunConfig& config, const plan::Plan& plan);
 
 /// The plan that this many ranks would follow, explained as `lockstep plan` does, without any of them being there; for

@@ -49,6 +49,8 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
                "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
+  fields.field("sync_batch_norm", c.sync_batch_norm, anything(),
+               "data_parallel: BatchNorm sees all ranks' pictures, as on one rank with all; the others always do so");
   fields.field("check_collectives", c.check_collectives, anything(),
                "compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap");
   fields.field("timeout_s", c.timeout_s, between(0.001, kMostSeconds), "seconds one collective may take");

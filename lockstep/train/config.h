@@ -32,6 +32,7 @@ struct ParallelConfig {
   double first_bucket_mb = 1;
   bool shard_optimizer = false;
   std::string buffers = "broadcast";
+  bool sync_batch_norm = false;
   bool check_collectives = false;
   ConfigNode mesh;  ///< see mesh_config.h
   ConfigNode shard;

@@ -9,6 +9,15 @@ ForwardOptions forward_options(const RunConfig& config, const c10::Device& devic
           config.loss.label_smoothing, config.model.channels_last, config.model.autocast == "bfloat16", device};
 }
 
+namespace {
+
+at::Tensor logits_of(const models::Classifier& model, const at::Tensor& pictures, const ForwardOptions& options) {
+  const Bfloat16Autocast autocast(options.bfloat16, options.device.is_cuda());
+  return model.forward(pictures);
+}
+
+}  // namespace
+
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options) {
   auto [pictures, labels] = to_tensors(batch, options.device, options.channels_last);
@@ -16,12 +25,13 @@ ForwardResult forward(const models::Classifier& model, const std::shared_ptr<dat
     pictures = options.place(pictures);
     labels = options.place(labels);
   }
-  at::Tensor logits;
-  {
-    const Bfloat16Autocast autocast(options.bfloat16, options.device.is_cuda());
-    logits = model.forward(pictures);
-  }
+  const auto logits = logits_of(model, pictures, options);
   return {logits, labels, classification_loss(options.loss, logits, labels, options.label_smoothing)};
+}
+
+at::Tensor forward_nothing(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
+                           const ForwardOptions& options) {
+  return logits_of(model, to_tensors(batch, options.device, options.channels_last).pictures, options).sum();
 }
 
 }  // namespace lockstep::train

@@ -34,4 +34,8 @@ struct ForwardResult {
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options);
 
+/// 0 from a batch without pictures, with a graph through all of the model, whose gradients are 0.
+at::Tensor forward_nothing(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
+                           const ForwardOptions& options);
+
 }  // namespace lockstep::train

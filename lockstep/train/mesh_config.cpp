@@ -195,6 +195,12 @@ void check_parallel(const RunConfig& config) {
     refuse(
         "parallel.strategy is for parallel.mode semi_auto; in mode auto, say what you have decided by parallel.shard");
   }
+  if (parallel.sync_batch_norm && parallel.buffers == "local") {
+    refuse(
+        "parallel.buffers local keeps each rank's own batch norm statistics, and parallel.sync_batch_norm makes them "
+        "the "
+        "same on all; remove one of them");
+  }
   if (!is_global_mode(parallel) && !planned) {
     if (given(parallel.mesh) || given(parallel.shard) || given(parallel.strategy)) {
       refuse(

@@ -13,6 +13,7 @@ DataParallelOptions parallel_options(const ParallelConfig& config) {
   options.bucket_bytes = bytes_of_mib(config.bucket_mb);
   options.first_bucket_bytes = bytes_of_mib(config.first_bucket_mb);
   options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
+  options.sync_batch_norm = config.sync_batch_norm;
   return options;
 }
 
@@ -28,7 +29,10 @@ MirroredRun::MirroredRun(const RunConfig& config, const models::Classifier& mode
       options_(options),
       parallel_(model.module, group, parallel_options(config.parallel)),
       updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
-      step_(model_, parallel_, updater_, options_, config.train.clip_norm),
+      step_(model_, parallel_, updater_,
+            {.forward = options_,
+             .clip_norm = config.train.clip_norm,
+             .forwards_nothing = config.parallel.sync_batch_norm}),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
 }

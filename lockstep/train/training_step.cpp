@@ -51,13 +51,13 @@ class BackwardHook {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater,
-                           const ForwardOptions& options, double clip_norm)
-    : model_(model), parallel_(parallel), updater_(updater), options_(options), clip_norm_(clip_norm) {}
+TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater, Options options)
+    : model_(model), parallel_(parallel), updater_(updater), options_(std::move(options)) {}
 
 at::Tensor TrainingStep::forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const {
-  if (batch->count == 0) return {};
-  auto loss = forward(model_, batch, options_).loss;
+  if (batch->count == 0)
+    return options_.forwards_nothing ? forward_nothing(model_, batch, options_.forward) : at::Tensor();
+  auto loss = forward(model_, batch, options_.forward).loss;
   const double value = loss.item<double>();
   if (!std::isfinite(value)) {
     fail(ErrorKind::numeric, "train",
@@ -107,7 +107,7 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
   if (all_loss) losses.global = all_loss->wait() / pictures;
   if (request.leaving) request.leaving();  // where that parameter took no part
   if (request.fault) request.fault(FaultPlace::reduced);
-  updater_.step(request.lr, clip_norm_);
+  updater_.step(request.lr, options_.clip_norm);
   return losses;
 }
 

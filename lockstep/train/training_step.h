@@ -38,23 +38,27 @@ struct StepLosses {
 /// pictures, or none, weigh as much as their pictures. Without parallel.gradients_mean it is `ranks` times that.
 class TrainingStep {
  public:
-  /// All references outlive this object. `clip_norm` 0 leaves the gradients as they are.
-  TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater, const ForwardOptions& options,
-               double clip_norm);
+  struct Options {
+    ForwardOptions forward;
+    double clip_norm = 0;           ///< 0 leaves the gradients as they are
+    bool forwards_nothing = false;  ///< batches without pictures, too: where ranks meet in forward
+  };
+
+  /// All references outlive this object.
+  TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater, Options options);
 
   /// Takes the step's batches from `loader`, some perhaps empty. Error(numeric) naming epoch, step and rank when a loss
   /// is NaN or infinite, before anything is updated.
   StepLosses run(const StepRequest& request, data::Loader& loader);
 
  private:
-  /// The mean loss; undefined for an empty batch.
+  /// The mean loss; for an empty batch 0 if that is forwarded, and else undefined.
   at::Tensor forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const;
 
   const models::Classifier& model_;
   DataParallel& parallel_;
   Updater& updater_;
-  ForwardOptions options_;
-  double clip_norm_;
+  Options options_;
 };
 
 }  // namespace lockstep::train

@@ -39,16 +39,11 @@ double measured_step(const RunConfig& config, const Group& group, int wanted) {
   return times[times.size() / 2];
 }
 
-RunConfig data_parallel(const RunConfig& asked) {
-  const bool has_buffers = !make_model(asked, torch::kCPU).module->buffers().empty();
-  return planned_as(asked, has_buffers ? "semi_auto" : "data_parallel");
-}
-
 }  // namespace
 
 RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
                                            std::vector<std::string>& remarks) {
-  const auto plain = data_parallel(asked);
+  const auto plain = as_data_parallel(asked);
   const auto measured = [&group](const RunConfig& config) {
     return [&config, &group](int steps) { return measured_step(config, group, steps); };
   };

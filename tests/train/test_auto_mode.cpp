@@ -216,6 +216,23 @@ TEST(AutoMode, APlanBecomesAConfigurationWithAsManyPicturesAStep) {
   }
 }
 
+TEST(AutoMode, DataParallelIsThatModeWithBatchNormsOfTheWholeBatch) {
+  const SmallRun run;
+  plan::Plan plan;
+  plan.mesh_sizes = {4};
+  plan.mesh_names = {"data"};
+  plan.inputs = {Shard(0)};
+  plan.devices = 4;
+  plan.parameters = {{"fc1.*", {Replicate()}}};
+  const auto config = train::with_plan(planned(run, "x", {"parallel.memory_limit_mb=1000"}), plan);
+  EXPECT_EQ(config.parallel.mode, "data_parallel");
+  EXPECT_TRUE(config.parallel.sync_batch_norm);
+  EXPECT_EQ(config.data.batch_size, 4);
+  train::check_run_config(config);
+  plan.parameters = {{"fc1.*", {Shard(0)}}};
+  EXPECT_EQ(train::with_plan(planned(run, "x"), plan).parallel.mode, "semi_auto");
+}
+
 TEST(AutoMode, MistakesAreNamed) {
   const SmallRun run;
   const auto error_of = [&](const std::vector<std::string>& overrides) -> std::string {

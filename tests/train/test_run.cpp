@@ -47,6 +47,29 @@ TEST(Run, LeavesEverythingItPromises) {
   EXPECT_EQ(print_config(read_run_config(load_config(folder / "config.yaml"))), print_config(config));
 }
 
+// 100 pictures in steps of 33: in the last, two ranks have none.
+TEST(Run, SynchronizedBatchNormsTrainAsOnOneRank) {
+  const std::vector<std::string> keys{"model.name=resnet20", "data.remainder=exact", "data.shuffle=true",
+                                      "train.epochs=1", "optimizer.lr=0.01"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), keys.begin(), keys.end());
+    return more;
+  };
+  cifar10().run(1, cifar10().config("whole", with({"data.batch_size=33"})));
+  cifar10().run(3, cifar10().config("divided", with({"data.batch_size=11", "parallel.sync_batch_norm=true"})));
+  cifar10().run(3, cifar10().config("local", with({"data.batch_size=11"})));
+  const auto whole = cifar10().losses("whole");
+  const auto divided = cifar10().losses("divided");
+  ASSERT_EQ(whole.size(), 4U);
+  ASSERT_EQ(divided.size(), 4U);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_NEAR(divided[i].second, whole[i].second, 1e-3 * whole[i].second) << "step " << i + 1;
+  }
+  EXPECT_GT(std::abs(cifar10().losses("local")[0].second - whole[0].second), 1e-2);  // so it makes a difference
+  EXPECT_NEAR(cifar10().result("divided")["eval_loss"].get<double>(),
+              cifar10().result("whole")["eval_loss"].get<double>(), 2e-2);
+}
+
 TEST(Run, LogsAndMetricsAgree) {
   mnist().run(2, mnist().config("logs", {"callbacks.metrics_every=2"}));
   const auto folder = mnist().work_dir("logs");

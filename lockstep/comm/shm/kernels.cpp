@@ -3,29 +3,17 @@
 namespace lockstep::shm {
 
 extern const KernelTable baseline_kernels;
-#ifdef LOCKSTEP_X86_KERNELS
+#ifdef LOCKSTEP_X86_TABLES
 extern const KernelTable avx2_kernels;
 extern const KernelTable avx512_kernels;
 #endif
 
-namespace {
-
-std::vector<KernelSet> usable_sets() {
-  std::vector<KernelSet> sets = {{"baseline", &baseline_kernels}};
-#ifdef LOCKSTEP_X86_KERNELS
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx2) sets.push_back({"avx2", &avx2_kernels});
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (avx2 && avx512) sets.push_back({"avx512", &avx512_kernels});
+const std::vector<InstructionSet<KernelTable>>& kernel_sets() {
+#ifdef LOCKSTEP_X86_TABLES
+  static const auto sets = usable_sets(baseline_kernels, &avx2_kernels, &avx512_kernels);
+#else
+  static const auto sets = usable_sets<KernelTable>(baseline_kernels, nullptr, nullptr);
 #endif
-  return sets;
-}
-
-}  // namespace
-
-const std::vector<KernelSet>& kernel_sets() {
-  static const std::vector<KernelSet> sets = usable_sets();
   return sets;
 }
 

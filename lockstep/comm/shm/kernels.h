@@ -1,11 +1,11 @@
 // Element-wise reduction of several buffers into one or more: what every reducing collective here is built on.
 #pragma once
 
+#include <lockstep/base/instruction_sets.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/shm/dtype.h>
 #include <lockstep/comm/shm/kernel_table.h>
 
-#include <string_view>
 #include <vector>
 
 namespace lockstep::shm {
@@ -14,11 +14,7 @@ namespace lockstep::shm {
 /// dtype that can only be moved.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
-/// One table for each instruction set that both this build and this machine have, slowest first.
-struct KernelSet {
-  std::string_view name;  ///< "baseline", "avx2", "avx512"
-  const KernelTable* table;
-};
-const std::vector<KernelSet>& kernel_sets();
+/// All that both this build and this machine have, slowest first.
+const std::vector<InstructionSet<KernelTable>>& kernel_sets();
 
 }  // namespace lockstep::shm

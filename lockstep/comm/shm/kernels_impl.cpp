@@ -1,5 +1,5 @@
-// The reduction loops, written once and compiled once for each instruction set (see CMakeLists.txt): plain loops that
-// the compiler turns into vector code.
+// The reduction loops, written once and compiled once for each instruction set (lockstep_instruction_sets): plain loops
+// that the compiler turns into vector code.
 //
 // This file must define nothing with external linkage but its one table: an inline function compiled here for AVX-512
 // could otherwise be the copy the linker keeps for everybody. So it uses no library code at all. No multiply and add
@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#ifndef LOCKSTEP_KERNEL_TABLE
-#error "LOCKSTEP_KERNEL_TABLE names the table to define, e.g. avx2_kernels"
+#ifndef LOCKSTEP_TABLE
+#error "LOCKSTEP_TABLE names the table to define, e.g. avx2_kernels"
 #endif
 
 namespace lockstep::shm {
@@ -298,7 +298,7 @@ constexpr KernelTable make_table() {
 
 }  // namespace
 
-extern const KernelTable LOCKSTEP_KERNEL_TABLE;
-const KernelTable LOCKSTEP_KERNEL_TABLE = make_table();
+extern const KernelTable LOCKSTEP_TABLE;
+const KernelTable LOCKSTEP_TABLE = make_table();
 
 }  // namespace lockstep::shm

@@ -1,12 +1,9 @@
 // Batch norm of parts: each rank looks at what it has, and the statistics are those of the logical batch.
 #include <lockstep/global/local/across_ranks.h>
-#include <lockstep/global/local/batch_norm_gradient.h>
 #include <lockstep/global/redistribute.h>
+#include <lockstep/kernels/batch_norm.h>
 
 #include <ATen/ATen.h>
-
-#include <algorithm>
-#include <cmath>
 
 namespace lockstep::global {
 namespace {
@@ -25,38 +22,6 @@ Placements like_channels(const Placements& input) {
     if (input[axis].is_shard(kChannels)) placements[axis] = Shard(0);
   }
   return placements;
-}
-
-/// Number of values, their mean, and the sum of the squares of their distances to it, for each channel.
-struct Moments {
-  at::Tensor count;
-  at::Tensor mean;
-  at::Tensor squares;
-};
-
-Moments moments_of(const at::Tensor& pictures) {
-  const auto channels = pictures.size(kChannels);
-  const auto options = pictures.options().memory_format(c10::nullopt);
-  if (pictures.numel() == 0) {
-    const auto none = at::zeros({channels}, options);
-    return {.count = none, .mean = none, .squares = none};
-  }
-  const auto values = static_cast<double>(pictures.numel()) / static_cast<double>(channels);
-  const auto [mean, variance] = at::batch_norm_update_stats(pictures, {}, {}, 0.0);
-  return {.count = at::full({channels}, values, options), .mean = mean, .squares = variance * values};
-}
-
-/// Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance": moments of parts make those of the
-/// whole without the cancellation of a sum of squares.
-Moments together(const LocalCall& call, std::size_t axis, const Moments& mine) {
-  const auto all = gather_along(call, axis, at::stack({mine.count, mine.mean, mine.squares})).to(at::kDouble);
-  const auto counts = all.select(1, 0);
-  const auto means = all.select(1, 1);
-  const auto count = counts.sum(0);
-  const auto mean = (counts * means).sum(0) / count.clamp_min(1);  // there may be nothing along this axis
-  const auto squares = all.select(1, 2).sum(0) + (counts * (means - mean).square()).sum(0);
-  const auto dtype = mine.mean.scalar_type();
-  return {.count = count.to(dtype), .mean = mean.to(dtype), .squares = squares.to(dtype)};
 }
 
 /// running = (1 - momentum) * running + momentum * now, in place, however it lies.
@@ -102,30 +67,15 @@ void run_unless_empty(LocalCall& call, const std::vector<std::int64_t>& wanted) 
 
 void train_on_parts(LocalCall& call, const Axes& axes) {
   const auto input = call.argument("input").toTensor();
-  auto moments = moments_of(input);
-  for (const auto axis : axes) moments = together(call, axis, moments);
-  const auto variance = moments.squares / moments.count;
-  update(call, "running_mean", moments.mean);
-  update(call, "running_var", moments.squares / (moments.count - 1));
-
-  const auto eps = call.argument("eps").toDouble();
-  const auto output = input.numel() == 0
-                          ? at::empty_like(input)
-                          : std::get<0>(at::native_batch_norm(input, optional_tensor(call, "weight"),
-                                                              optional_tensor(call, "bias"), moments.mean, variance,
-                                                              /*training=*/false, /*momentum=*/0.0, eps));
-  give_three(call, output, moments.mean, (variance + eps).rsqrt());
-}
-
-/// For each channel of a part the sums of gradient times normalized input and of the gradient: what libtorch's kernel
-/// calls the gradients of weight and bias where statistics are given.
-std::pair<at::Tensor, at::Tensor> sums_of_part(const at::Tensor& gradient, const at::Tensor& input,
-                                               const at::Tensor& weight, const at::Tensor& mean,
-                                               const at::Tensor& scale) {
-  if (input.numel() == 0) return {at::zeros_like(mean), at::zeros_like(mean)};
-  const auto found = at::native_batch_norm_backward(gradient, input, weight, mean, scale.square().reciprocal(), {}, {},
-                                                    /*train=*/false, /*eps=*/0.0, {false, true, true});
-  return {std::get<1>(found), std::get<2>(found)};
+  auto moments = kernels::moments_of(input);
+  for (const auto axis : axes) moments = kernels::joined_moments(gather_along(call, axis, moments));
+  const auto statistics = kernels::statistics_from(moments, call.argument("eps").toDouble());
+  update(call, "running_mean", statistics.mean);
+  update(call, "running_var", statistics.sample_variance);
+  const auto output = kernels::normalized(input, optional_tensor(call, "weight"), optional_tensor(call, "bias"),
+                                          statistics.mean, statistics.inverse_deviation);
+  const auto dtype = input.scalar_type();
+  give_three(call, output, statistics.mean.to(dtype), statistics.inverse_deviation.to(dtype));
 }
 
 /// The gradient of a batch norm in training; sums over the batch are made by all ranks.
@@ -139,20 +89,13 @@ void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto& whole = call.plan.call.info("input");
   const auto values = static_cast<double>(whole.elements()) / static_cast<double>(whole.sizes[kChannels]);
 
-  const auto [with_input, alone] = sums_of_part(gradient, input, weight, mean, scale);
-  auto sums = at::stack({with_input, alone});
+  auto sums = kernels::gradient_sums(gradient, input, mean, scale);
   reduce_over(call, axes, sums);
-
-  at::Tensor of_input;
-  if (wanted[0] != 0) {
-    of_input = gradient_of_input(gradient, input,
-                                 {.mean = mean,
-                                  .factor = weight.defined() ? weight * scale : scale,
-                                  .mean_gradient = sums[1] / values,
-                                  .slope = scale * sums[0] / values});
-  }
-  give_three(call, of_input, wanted[1] != 0 ? sums[0].clone() : at::Tensor(),
-             wanted[2] != 0 ? sums[1].clone() : at::Tensor());
+  give_three(
+      call,
+      wanted[0] != 0 ? kernels::gradient_of_input(gradient, input, weight, mean, scale, sums, values) : at::Tensor(),
+      wanted[1] != 0 ? sums[0].to(mean.scalar_type()) : at::Tensor(),
+      wanted[2] != 0 ? sums[1].to(mean.scalar_type()) : at::Tensor());
 }
 
 }  // namespace

@@ -32,15 +32,6 @@ plan::PlanRequest request_of(const AutoParallelOptions& options, int devices) {
   return request;
 }
 
-bool is_data_parallel(const plan::Layout& layout) {
-  const auto whole = [](const auto& pattern) {
-    return std::all_of(pattern.second.begin(), pattern.second.end(),
-                       [](Placement each) { return each.is_replicate(); });
-  };
-  return layout.mesh.axes() == 1 && layout.batch == Placements{Shard(0)} &&
-         std::all_of(layout.parameters.begin(), layout.parameters.end(), whole);
-}
-
 /// What the program makes from now on without a tensor that tells lies on this mesh.
 void go_on_with(const Mesh& mesh) {
   global::set_ambient_mesh(mesh.state());
@@ -83,8 +74,7 @@ AutoParallel auto_parallel(torch::nn::Module& module, const Group& group, const 
   plan::agree_on(plan, request, group);
   plan::Layout layout{
       .mesh = Mesh(group, plan.mesh_sizes, plan.mesh_names), .batch = plan.inputs, .parameters = plan.parameters};
-  const bool verify = options.verify_steps > 0 && group.size() > 1 && !is_data_parallel(layout) &&
-                      plan::may_try_data_parallel(plan, remarks);
+  const bool verify = options.verify_steps > 0 && group.size() > 1 && plan::may_try_data_parallel(plan, remarks);
   const auto kept = verify ? std::optional<plan::KeptNumbers>(module) : std::nullopt;
   distribute_module(module, layout.mesh, layout.parameters, {.gradients = options.gradients});
   if (kept) {

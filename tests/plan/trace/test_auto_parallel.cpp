@@ -189,13 +189,33 @@ TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
       return seconds.at(turn++);
     };
   };
-  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {9, 0.002}), measured('d', {0.003, 0.004}), remarks));
+  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {9, 0.2}), measured('d', {0.3, 0.4}), remarks));
   EXPECT_EQ(turns, "p3 d3 p3 d3 ");
-  EXPECT_FALSE(plan::beats_data_parallel(1, measured('p', {0.002, 9}), measured('d', {5, 0.001}), remarks));
+  EXPECT_FALSE(plan::beats_data_parallel(1, measured('p', {0.2, 9}), measured('d', {5, 0.1}), remarks));
+  EXPECT_FALSE(plan::beats_data_parallel(5, measured('p', {0.2, 0.2}), measured('d', {0.2, 0.204}), remarks));
+  EXPECT_EQ(
+      remarks,
+      (std::vector<std::string>{
+          "measured over 5 steps: the plan 200.00 ms a step, data parallel 300.00 ms; going on with the plan",
+          "measured over 1 steps: the plan 200.00 ms a step, data parallel 100.00 ms; going on with data parallel",
+          "measured over 5 steps: the plan 200.00 ms a step, data parallel 200.00 ms; going on with data parallel"}));
+}
+
+TEST(AutoParallel, ShortStepsAreMeasuredForLongerTurns) {
+  std::string turns;
+  std::vector<std::string> remarks;
+  const auto measured = [&](char name, std::vector<double> seconds) {
+    return [&turns, name, seconds, turn = 0U](int steps) mutable {
+      turns += name + std::to_string(steps) + " ";
+      return seconds.at(turn++);
+    };
+  };
+  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {0.002, 0.003, 0.004}), measured('d', {0.005, 0.004, 0.004}),
+                                        remarks));
+  EXPECT_EQ(turns, "p3 d3 p50 d50 p50 d50 ");
   EXPECT_EQ(remarks,
             (std::vector<std::string>{
-                "measured over 5 steps: the plan 2.00 ms a step, data parallel 3.00 ms; going on with the plan",
-                "measured over 1 steps: the plan 2.00 ms a step, data parallel 1.00 ms; going on with data parallel"}));
+                "measured over 100 steps: the plan 3.00 ms a step, data parallel 4.00 ms; going on with the plan"}));
 }
 
 // Two layers of 1 MiB: data parallel holds 4 MiB of them and their gradients, divided they are half of that.

@@ -1,0 +1,28 @@
+// Loops that are compiled once for each instruction set (lockstep_instruction_sets() of CMake), to pick at run time.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+bool machine_has_avx2();    ///< and fused multiply-add
+bool machine_has_avx512();  ///< F, BW, VL and DQ, and the above
+
+/// What was compiled for one instruction set.
+template <typename Table>
+struct InstructionSet {
+  std::string_view name;  ///< "baseline", "avx2", "avx512"
+  const Table* table;
+};
+
+/// Those that this machine runs, slowest first. `avx2` and `avx512` are nullptr where the build lacks them.
+template <typename Table>
+std::vector<InstructionSet<Table>> usable_sets(const Table& baseline, const Table* avx2, const Table* avx512) {
+  std::vector<InstructionSet<Table>> sets = {{"baseline", &baseline}};
+  if (avx2 != nullptr && machine_has_avx2()) sets.push_back({"avx2", avx2});
+  if (avx512 != nullptr && machine_has_avx512()) sets.push_back({"avx512", avx512});
+  return sets;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+// The shape of a table of batch norm's loops. Kept free of everything else: batch_norm_loops_impl.cpp is compiled for
+// instruction sets that this machine may lack and must not emit code of other headers (see there).
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::kernels {
+
+/// Where the numbers of pictures (pictures, channels, positions) lie: channel c of position p of picture n at
+/// (n * channels + c) * positions + p, or, with `last`, at (n * positions + p) * channels + c.
+struct ChannelLayout {
+  std::int64_t pictures;
+  std::int64_t channels;
+  std::int64_t positions;
+  bool last;
+};
+
+/// The channels that a call is for, from `begin` to before `end`; arrays are of all channels.
+struct ChannelRange {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+template <typename Number>
+struct BatchNormLoops {
+  /// The mean of each channel, and the sum of the squares of its values' distances to it. There are values.
+  void (*moments)(const Number* input, ChannelLayout, ChannelRange, double* mean, double* squares);
+  /// output = input * scale + shift, in Number.
+  void (*scale)(const Number* input, ChannelLayout, ChannelRange, const double* scale, const double* shift,
+                Number* output);
+  /// For each channel the sums of gradient * (input - mean) and of gradient.
+  void (*sums)(const Number* gradient, const Number* input, ChannelLayout, ChannelRange, const double* mean,
+               double* with_input, double* alone);
+  /// output = factor * (gradient - mean_gradient - slope * (input - mean)), in Number.
+  void (*gradient)(const Number* gradient, const Number* input, ChannelLayout, ChannelRange, const double* mean,
+                   const double* factor, const double* mean_gradient, const double* slope, Number* output);
+};
+
+/// All loops compiled for one instruction set.
+struct BatchNormTable {
+  BatchNormLoops<float> of_float;
+  BatchNormLoops<double> of_double;
+};
+
+}  // namespace lockstep::kernels

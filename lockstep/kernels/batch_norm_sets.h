@@ -1,0 +1,18 @@
+// Which of batch norm's loops to use.
+#pragma once
+
+#include <lockstep/base/instruction_sets.h>
+#include <lockstep/kernels/batch_norm_loops.h>
+
+#include <vector>
+
+namespace lockstep::kernels {
+
+/// All that both this build and this machine have, slowest first.
+const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets();
+
+/// The fastest loops for float or double.
+template <typename Number>
+const BatchNormLoops<Number>& batch_norm_loops();
+
+}  // namespace lockstep::kernels

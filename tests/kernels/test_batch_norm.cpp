@@ -1,0 +1,218 @@
+// Batch norm in parts, with every instruction set, against libtorch's of the whole.
+#include <lockstep/kernels/batch_norm.h>
+#include <lockstep/kernels/batch_norm_sets.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <random>
+#include <vector>
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+at::Tensor make_pictures(at::IntArrayRef sizes, at::ScalarType dtype, bool channels_last) {
+  auto pictures = at::randn(sizes, dtype) * 3 + 100;
+  return channels_last && sizes.size() == 4 ? pictures.contiguous(at::MemoryFormat::ChannelsLast) : pictures;
+}
+
+struct NormCase {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType dtype;
+  bool channels_last = false;
+};
+
+std::vector<NormCase> norm_cases() {
+  std::vector<NormCase> all;
+  for (const auto dtype : {at::kFloat, at::kDouble}) {
+    for (const bool last : {false, true}) {
+      for (const std::vector<std::int64_t>& sizes :
+           {std::vector<std::int64_t>{6, 5, 7, 9}, {3, 64, 2, 2}, {5, 1, 16, 16}, {9, 33, 1, 1}, {4, 3, 40, 20}}) {
+        all.push_back({sizes, dtype, last});
+      }
+    }
+    all.push_back({{12, 7}, dtype});
+    all.push_back({{4, 6, 11}, dtype});
+    all.push_back({{3, 4, 2, 3, 5}, dtype});
+  }
+  return all;
+}
+
+std::string text_of(const NormCase& each) {
+  std::ostringstream text;
+  text << at::IntArrayRef(each.sizes) << " " << each.dtype << (each.channels_last ? " channels_last" : "");
+  return text.str();
+}
+
+double tolerance(const NormCase& each) { return each.dtype == at::kDouble ? 1e-10 : 2e-4; }
+
+void expect_near(const at::Tensor& actual, const at::Tensor& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+  EXPECT_TRUE(at::allclose(actual.to(at::kDouble), expected.to(at::kDouble), tolerance, tolerance))
+      << what << ": " << (actual.to(at::kDouble) - expected.to(at::kDouble)).abs().max();
+}
+
+TEST(BatchNorm, OfPartsIsLibtorchsOfTheWhole) {
+  torch::manual_seed(3);
+  for (const auto& each : norm_cases()) {
+    SCOPED_TRACE(text_of(each));
+    const auto input = make_pictures(each.sizes, each.dtype, each.channels_last);
+    const auto gradient = at::randn_like(input);
+    const auto channels = input.size(1);
+    const auto weight = at::randn({channels}, each.dtype);
+    const auto bias = at::randn({channels}, each.dtype);
+    auto running_mean = at::zeros({channels}, each.dtype);
+    auto running_var = at::ones({channels}, each.dtype);
+    const auto [output, save_mean, save_invstd] =
+        at::native_batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true, 0.1, kEps);
+    const auto [of_input, of_weight, of_bias] =
+        at::native_batch_norm_backward(gradient, input, weight, running_mean, running_var, save_mean, save_invstd,
+                                       /*train=*/true, kEps, {true, true, true});
+
+    // Parts of different sizes, one of them without pictures.
+    const auto pictures = input.size(0);
+    const std::vector<std::int64_t> parts{pictures - 1, 0, 1};
+    std::vector<at::Tensor> moments;
+    for (const auto& part : input.split_with_sizes(parts)) moments.push_back(moments_of(part));
+    const auto statistics = statistics_from(joined_moments(at::stack(moments)), kEps);
+    const auto limit = tolerance(each);
+    expect_near(statistics.mean, save_mean, limit, "mean");
+    expect_near(statistics.inverse_deviation, save_invstd, limit, "inverse deviation");
+    auto mine_mean = at::zeros({channels}, each.dtype);
+    auto mine_var = at::ones({channels}, each.dtype);
+    update_running(mine_mean, statistics.mean, 0.1);
+    update_running(mine_var, statistics.sample_variance, 0.1);
+    expect_near(mine_mean, running_mean, limit, "running mean");
+    expect_near(mine_var, running_var, limit, "running variance");
+
+    auto sums = at::zeros({2, channels}, at::kDouble);
+    const auto input_parts = input.split_with_sizes(parts);
+    const auto gradient_parts = gradient.split_with_sizes(parts);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      sums += gradient_sums(gradient_parts[i], input_parts[i], statistics.mean, statistics.inverse_deviation);
+    }
+    expect_near(sums[0], of_weight, limit * 10, "gradient of weight");
+    expect_near(sums[1], of_bias, limit * 10, "gradient of bias");
+    const auto values = static_cast<double>(input.numel() / channels);
+    std::vector<at::Tensor> outputs;
+    std::vector<at::Tensor> gradients;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& part = input_parts[i];
+      outputs.push_back(normalized(part, weight, bias, statistics.mean, statistics.inverse_deviation));
+      gradients.push_back(gradient_of_input(gradient_parts[i], part, weight, statistics.mean,
+                                            statistics.inverse_deviation, sums, values));
+      EXPECT_EQ(outputs.back().scalar_type(), each.dtype);
+      if (each.channels_last && part.numel() > 0) {
+        EXPECT_TRUE(outputs.back().is_contiguous(at::MemoryFormat::ChannelsLast));
+        EXPECT_TRUE(gradients.back().is_contiguous(at::MemoryFormat::ChannelsLast));
+      }
+    }
+    expect_near(at::cat(outputs), output, limit, "output");
+    expect_near(at::cat(gradients), of_input, limit, "gradient of input");
+  }
+}
+
+TEST(BatchNorm, KeepsVariancesBesideLargeMeans) {
+  const auto input = at::randn({64, 3, 8, 8}, at::kFloat) * 1e-2 + 1000;
+  const auto expected = input.to(at::kDouble).var(at::IntArrayRef{0, 2, 3}, /*unbiased=*/true);
+  const auto parts = input.split(20);
+  std::vector<at::Tensor> moments;
+  for (const auto& part : parts) moments.push_back(moments_of(part));
+  const auto statistics = statistics_from(joined_moments(at::stack(moments)), kEps);
+  expect_near(statistics.sample_variance / expected, at::ones({3}), 1e-6, "variance");
+}
+
+TEST(BatchNorm, ComputesNarrowFloatsInFloat32) {
+  const auto input = (at::randn({8, 6, 5, 5}) + 2).to(at::kBFloat16);
+  const auto gradient = at::randn({8, 6, 5, 5}).to(at::kBFloat16);
+  const auto wide = input.to(at::kFloat);
+  const auto weight = at::rand({6}) + 0.5;
+  const auto bias = at::randn({6});
+  const auto statistics = statistics_from(moments_of(input), kEps);
+  expect_near(statistics.mean, wide.mean(at::IntArrayRef{0, 2, 3}), 1e-5, "mean");
+  const auto output = normalized(input, weight, bias, statistics.mean, statistics.inverse_deviation);
+  EXPECT_EQ(output.scalar_type(), at::kBFloat16);
+  expect_near(output, normalized(wide, weight, bias, statistics.mean, statistics.inverse_deviation), 1e-2, "output");
+  const auto sums = gradient_sums(gradient, input, statistics.mean, statistics.inverse_deviation);
+  const auto found =
+      gradient_of_input(gradient, input, weight, statistics.mean, statistics.inverse_deviation, sums, 200);
+  EXPECT_EQ(found.scalar_type(), at::kBFloat16);
+  expect_near(found,
+              gradient_of_input(gradient.to(at::kFloat), wide, weight, statistics.mean, statistics.inverse_deviation,
+                                sums, 200),
+              1e-2, "gradient of input");
+}
+
+TEST(BatchNorm, TakesTensorsThatAreNotDense) {
+  const auto whole = at::randn({6, 8, 5, 10});
+  const auto input = whole.slice(1, 0, 8, 2).slice(3, 1, 10, 3);
+  const auto gradient = at::randn({1, 4, 1, 1}).expand(input.sizes());
+  const auto dense = input.contiguous();
+  const auto statistics = statistics_from(moments_of(input), kEps);
+  const auto of_dense = statistics_from(moments_of(dense), kEps);
+  EXPECT_TRUE(statistics.mean.equal(of_dense.mean));
+  const auto& [mean, deviation, variance] = statistics;
+  EXPECT_TRUE(normalized(input, {}, {}, mean, deviation).equal(normalized(dense, {}, {}, mean, deviation)));
+  const auto sums = gradient_sums(gradient, input, mean, deviation);
+  EXPECT_TRUE(gradient_of_input(gradient, input, {}, mean, deviation, sums, 90)
+                  .equal(gradient_of_input(gradient.contiguous(), dense, {}, mean, deviation, sums, 90)));
+}
+
+template <typename Number>
+const BatchNormLoops<Number>& loops_of(const BatchNormTable& table) {
+  if constexpr (std::is_same_v<Number, float>) {
+    return table.of_float;
+  } else {
+    return table.of_double;
+  }
+}
+
+/// Everything the loops of a set come to.
+template <typename Number>
+std::vector<double> results(const BatchNormTable& table, const ChannelLayout& layout) {
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal(2, 3);
+  const auto count = static_cast<std::size_t>(layout.pictures * layout.channels * layout.positions);
+  const auto channels = static_cast<std::size_t>(layout.channels);
+  const auto make = [&](auto type, std::size_t size) {
+    std::vector<decltype(type)> made(size);
+    for (auto& each : made) each = static_cast<decltype(type)>(normal(random));
+    return made;
+  };
+  const auto input = make(Number{}, count);
+  const auto gradient = make(Number{}, count);
+  const auto factor = make(double{}, channels);
+  const auto shift = make(double{}, channels);
+  std::vector<double> mean(channels), squares(channels), with_input(channels), alone(channels);
+  std::vector<Number> scaled(count), of_input(count);
+  const auto& loops = loops_of<Number>(table);
+  const ChannelRange halves[] = {{0, layout.channels / 2}, {layout.channels / 2, layout.channels}};
+  for (const auto range : halves) {
+    loops.moments(input.data(), layout, range, mean.data(), squares.data());
+    loops.scale(input.data(), layout, range, factor.data(), shift.data(), scaled.data());
+    loops.sums(gradient.data(), input.data(), layout, range, mean.data(), with_input.data(), alone.data());
+    loops.gradient(gradient.data(), input.data(), layout, range, mean.data(), factor.data(), shift.data(),
+                   squares.data(), of_input.data());
+  }
+  std::vector<double> all;
+  for (const auto* each : {&mean, &squares, &with_input, &alone}) all.insert(all.end(), each->begin(), each->end());
+  for (const auto* each : {&scaled, &of_input}) all.insert(all.end(), each->begin(), each->end());
+  return all;
+}
+
+TEST(BatchNorm, EveryInstructionSetComesToTheSameBits) {
+  for (const bool last : {false, true}) {
+    const ChannelLayout layout{.pictures = 5, .channels = 37, .positions = 41, .last = last};
+    const auto expected_float = results<float>(*batch_norm_sets().front().table, layout);
+    const auto expected_double = results<double>(*batch_norm_sets().front().table, layout);
+    for (const auto& set : batch_norm_sets()) {
+      EXPECT_EQ(results<float>(*set.table, layout), expected_float) << set.name;
+      EXPECT_EQ(results<double>(*set.table, layout), expected_double) << set.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::kernels
