@@ -45,6 +45,11 @@ std::string hash_of_peace(const Words& keys, const std::string& backend) {
 
 std::string undisturbed_hash(const std::string& backend) { return hash_of_peace(kRun, backend); }
 
+Words run_with(Words keys) {
+  keys.insert(keys.begin(), kRun.begin(), kRun.end());
+  return keys;
+}
+
 /// One line for each step, in order.
 void expect_a_line_for_each_step(const std::filesystem::path& work_dir) {
   std::istringstream lines(read_file(work_dir / "metrics.jsonl"));
@@ -86,6 +91,7 @@ struct FaultCase {
   int worker;           ///< that has it
   bool dies;            ///< else it only loses the others
   const char* backend;  ///< "" is auto
+  Words keys = {};
 };
 
 class Recovery : public testing::TestWithParam<FaultCase> {};
@@ -95,16 +101,21 @@ TEST_P(Recovery, GoesOnAndEndsAsIfNothingHadHappened) {
   const Workbench bench;
   Environment variables;
   if (*one.backend != 0) variables["LOCKSTEP_BACKEND"] = one.backend;
-  SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers, variables);
+  SupervisedJob job(bench.path() / "logs", bench.train(run_with(one.keys)), kWorkers, variables);
   start_workers(job, one.backend, one.worker, one.fault);
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), one.dies ? 1 : 0) << job.last_words();
   const int survivor = one.worker == 0 ? 1 : 0;
   EXPECT_THAT(read_file(bench.work_dir() / "log" / fmt::format("rank.{}", survivor)), HasSubstr("going on after step"))
       << job.last_words();
-  EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(one.backend)) << job.last_words();
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(run_with(one.keys), one.backend)) << job.last_words();
   expect_a_line_for_each_step(bench.work_dir());
 }
+
+/// Ranks that meet in forward, too, and change buffers there.
+const Words kMeeting = {"model.name=resnet20", "parallel.sync_batch_norm=true"};
+/// What auto makes of a plan that is data parallel.
+const Words kAuto = {"model.name=resnet20", "parallel.mode=auto", "parallel.mesh={data: 3}"};
 
 INSTANTIATE_TEST_SUITE_P(
     EachPlaceOfAStep, Recovery,
@@ -121,7 +132,10 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"OneStepApart", "rank=1,step=9,action=lose,place=reduced", 1, false, ""},
                     FaultCase{"Gloo", "rank=1,step=9,action=kill,place=backward", 1, true, "gloo"},
                     FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
-                    FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"}),
+                    FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"},
+                    FaultCase{"BatchNormsForward", "rank=1,step=9,action=kill,place=begin", 1, true, "", kMeeting},
+                    FaultCase{"BatchNormsGloo", "rank=0,step=9,action=kill,place=backward", 0, true, "gloo", kMeeting},
+                    FaultCase{"AutoIsDataParallel", "rank=2,step=9,action=kill,place=backward", 2, true, "", kAuto}),
     [](const auto& one) { return one.param.name; });
 
 /// All have completed the last step of an epoch, and none has noted that the epoch is over.
@@ -151,11 +165,6 @@ struct PartsCase {
 
 /// Runs in which each rank has something for itself.
 class RecoveryOfParts : public testing::TestWithParam<PartsCase> {};
-
-Words run_with(Words keys) {
-  keys.insert(keys.begin(), kRun.begin(), kRun.end());
-  return keys;
-}
 
 TEST_P(RecoveryOfParts, TheNextRankHasKeptIt) {
   const PartsCase& one = GetParam();

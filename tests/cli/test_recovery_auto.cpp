@@ -14,7 +14,7 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using testing::ContainsRegex;
 
 constexpr auto kTogether = 300s;
 constexpr int kRanks = 2;
@@ -41,7 +41,7 @@ TEST(RecoveryOfAPlannedRun, ThePlanIsMeasuredAgainAndTheLossesAreThoseOfPeace) {
   words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(kRanks)});
   const auto ran = run_program(words);
   ASSERT_TRUE(ran.status.ok()) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("measured over 2 steps"));
+  EXPECT_THAT(ran.out, ContainsRegex("measured over [0-9]+ steps"));
   const auto wanted = losses_in(peace.work_dir());
   ASSERT_EQ(wanted.size(), 12U);
 
@@ -53,9 +53,9 @@ TEST(RecoveryOfAPlannedRun, ThePlanIsMeasuredAgainAndTheLossesAreThoseOfPeace) {
   EXPECT_TRUE(job.tend_to_the_end(kTogether)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   const auto log = job.log_of_worker(0);
-  const auto first = log.find("measured over 2 steps");
+  const auto first = log.find("measured over ");
   ASSERT_NE(first, std::string::npos) << log;
-  EXPECT_NE(log.find("measured over 2 steps", first + 1), std::string::npos) << "by both generations\n" << log;
+  EXPECT_NE(log.find("measured over ", first + 1), std::string::npos) << "by both generations\n" << log;
   const auto got = losses_in(bench.work_dir());
   ASSERT_EQ(got.size(), wanted.size()) << job.last_words();
   for (const auto& [step, loss] : wanted) EXPECT_NEAR(got.at(step), loss, 1e-3 * std::abs(loss)) << "step " << step;
