@@ -138,10 +138,10 @@ TEST(GlobalCollectiveCounts, BatchNormOfADividedBatchExchangesItsStatisticsOnly)
     reset_traffic(mesh);
     const auto out = norm(in);
     TrafficCount statistics;
-    statistics.all_gather = {.calls = 1, .bytes = 3 * 3 * 4};  // count, mean and squares of 3 channels
+    statistics.all_gather = {.calls = 1, .bytes = (1 + 2 * 3) * 8};  // the count, mean and squares of 3 channels
     expect_traffic(mesh, statistics, "forward");
     out.backward(distribute(torch::randn({5, 3, 4, 4}), mesh, {Shard(0)}));
-    expect_traffic(mesh, only_all_reduces(1, 2 * 3 * 4), "backward");
+    expect_traffic(mesh, only_all_reduces(1, 2 * 3 * 8), "backward");
   });
 }
 

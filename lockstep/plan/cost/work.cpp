@@ -145,12 +145,12 @@ std::vector<InnerCollective> inner_collectives(const OpCall& call, std::span<con
   const auto channels = [&](std::string_view input) { return static_cast<double>(call.info(input).sizes.at(1)); };
   if (op == "native_batch_norm" && call.flag("training")) {
     each_axis(call.tensor("input"), [&](std::size_t axis, int dim) {
-      const Bytes gathered{3 * 4 * channels("input") * mesh_sizes[axis]};
+      const Bytes gathered{8 * (1 + 2 * channels("input")) * mesh_sizes[axis]};  // in float64
       if (dim != 1) found.push_back({.kind = Collective::all_gather, .axis = axis, .bytes = gathered});
     });
   } else if (op == "native_batch_norm_backward" && call.flag("train")) {
     each_axis(call.tensor("input"), [&](std::size_t axis, int dim) {
-      if (dim != 1) found.push_back({.axis = axis, .bytes = {2 * 4 * channels("input")}});
+      if (dim != 1) found.push_back({.axis = axis, .bytes = {8 * 2 * channels("input")}});
     });
   } else if (op == "_softmax" || op == "_log_softmax" || op == "_softmax_backward_data" ||
              op == "_log_softmax_backward_data") {
