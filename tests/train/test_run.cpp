@@ -65,7 +65,8 @@ TEST(Run, SynchronizedBatchNormsTrainAsOnOneRank) {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_NEAR(divided[i].second, whole[i].second, 1e-3 * whole[i].second) << "step " << i + 1;
   }
-  EXPECT_GT(std::abs(cifar10().losses("local")[0].second - whole[0].second), 3e-3 * whole[0].second);  // so it makes a difference
+  EXPECT_GT(std::abs(cifar10().losses("local")[0].second - whole[0].second),
+            3e-3 * whole[0].second);  // so it makes a difference
   EXPECT_NEAR(cifar10().result("divided")["eval_loss"].get<double>(),
               cifar10().result("whole")["eval_loss"].get<double>(), 2e-2);
 }
