@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::global {
 namespace {
@@ -16,7 +17,9 @@ bool is_list_of_one_each(const c10::IValue& value) { return value.isTensorList()
 c10::OperatorHandle operator_for_one(const c10::OperatorHandle& op) {
   constexpr std::string_view kPrefix = "aten::_foreach_";
   const auto& schema = op.schema();
-  const std::string name = fmt::format("aten::{}", schema.name().substr(kPrefix.size()));
+  const auto what = schema.name().substr(kPrefix.size());
+  // _foreach_norm may be given a dtype since libtorch 2.4, and aten::norm takes none without dimensions.
+  const std::string name = fmt::format("aten::{}", what == "norm" ? "linalg_vector_norm" : what);
   const std::string overload = schema.overload_name() == "List"         ? "Tensor"
                                : schema.overload_name() == "ScalarList" ? "Scalar"
                                                                         : schema.overload_name();
@@ -29,24 +32,45 @@ c10::OperatorHandle operator_for_one(const c10::OperatorHandle& op) {
        schema.name());
 }
 
+/// For each argument of the operator for one tensor, which of those for lists it is: that of the same name ("dtype"),
+/// otherwise that at the same place ("scalars" for "value"), unless that goes elsewhere.
+std::vector<std::optional<std::size_t>> places_in(const c10::FunctionSchema& lists, const c10::FunctionSchema& one) {
+  std::vector<std::optional<std::size_t>> places;
+  for (std::size_t i = 0; i < one.arguments().size(); ++i) {
+    if (const auto named = lists.argumentIndexWithName(one.arguments()[i].name())) {
+      places.emplace_back(*named);
+    } else if (i < lists.arguments().size() && !one.argumentIndexWithName(lists.arguments()[i].name())) {
+      places.emplace_back(i);
+    } else {
+      places.emplace_back(std::nullopt);
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto one = operator_for_one(op);
-  const auto arguments = torch::jit::pop(*stack, op.schema().arguments().size());
+  const auto& schema = op.schema();
+  const auto arguments = torch::jit::pop(*stack, schema.arguments().size());
+  const auto places = places_in(schema, one.schema());
   c10::List<at::Tensor> results;
   const std::size_t count = arguments[0].toListRef().size();
   for (std::size_t i = 0; i < count; ++i) {
     torch::jit::Stack call;
-    for (const auto& value : arguments) call.push_back(is_list_of_one_each(value) ? value.toListRef()[i] : value);
-    for (std::size_t rest = call.size(); rest < one.schema().arguments().size(); ++rest) {
-      const auto& otherwise = one.schema().arguments()[rest].default_value();
-      call.push_back(otherwise ? *otherwise : c10::IValue());
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      if (places[k]) {
+        const auto& value = arguments[*places[k]];
+        call.push_back(is_list_of_one_each(value) ? value.toListRef()[i] : value);
+      } else {
+        call.push_back(one.schema().arguments()[k].default_value().value_or(c10::IValue()));
+      }
     }
     one.callBoxed(call);
     results.push_back(call[0].toTensor());
   }
-  if (!op.schema().returns().empty()) stack->emplace_back(std::move(results));
+  if (!schema.returns().empty()) stack->emplace_back(std::move(results));
 }
 
 }  // namespace lockstep::global
