@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -41,6 +42,9 @@ int start(std::vector<std::string> words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // UCX, which a newer libtorch loads with Open MPI 5, would take SIGHUP for turning on its debugging: a run would not
+  // end by it.
+  ::setenv("UCX_DEBUG_SIGNO", "0", /*overwrite=*/0);
   try {
     return start({argv, argv + argc});
   } catch (const std::exception& error) {

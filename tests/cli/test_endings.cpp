@@ -17,6 +17,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace lockstep::test {
 namespace {
@@ -151,13 +152,15 @@ TEST(Endings, MpirunPassesOnTheUsersSignal) {
   EXPECT_TRUE(probe.nobody_left());
 }
 
-TEST(Endings, CtrlCSavesAndEnds) {
-  const Workbench bench;
-  Child alone = start(bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
-  ASSERT_TRUE(wait_until([&] { return !read_file(bench.work_dir() / "metrics.jsonl").empty(); }));
-  ::kill(alone.pid(), SIGINT);
-  EXPECT_EQ(alone.wait_for(60s), (ExitStatus{130, 0})) << rest_of(alone.err());
-  EXPECT_FALSE(std::filesystem::is_empty(bench.work_dir() / "checkpoints"));
+TEST(Endings, CtrlCAndAClosedTerminalSaveAndEnd) {
+  for (const auto& [signal, code] : {std::pair(SIGINT, 130), std::pair(SIGHUP, 75)}) {
+    const Workbench bench;
+    Child alone = start(bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
+    ASSERT_TRUE(wait_until([&] { return !read_file(bench.work_dir() / "metrics.jsonl").empty(); }));
+    ::kill(alone.pid(), signal);
+    EXPECT_EQ(alone.wait_for(60s), (ExitStatus{code, 0})) << rest_of(alone.err());
+    EXPECT_FALSE(std::filesystem::is_empty(bench.work_dir() / "checkpoints"));
+  }
 }
 
 // ---- killed

@@ -73,6 +73,7 @@ TEST(EndingEarly, WithoutCheckpointsSavesNothingAndSaysSo) {
 
 TEST(StopSignals, NotesTheFirstAndPutsBackWhatWas) {
   test::fork_ranks(1, {}, [](int) {
+    ::signal(SIGHUP, SIG_DFL);  // UCX, which MPI may have loaded, takes it
     {
       const StopSignals signals;
       EXPECT_EQ(signals.noted(), std::nullopt);
