@@ -24,7 +24,8 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   options.environment = current_environment();
   options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                               {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}});  // since Open MPI 5
   const auto ended = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_FALSE(ended.status.ok());
   EXPECT_EQ(times(ended.out, "saw: [barrier] barrier 2 of group \"world\""), 2u) << ended.out << ended.err;
@@ -41,7 +42,8 @@ TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
   options.environment = current_environment();
   options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                               {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}});  // since Open MPI 5
   const auto ended = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_FALSE(ended.status.ok());
   for (const auto* words : {"says that this is rank 0 of 2, but MPI says rank 0 of 1", "says that this is rank 1 of 2",

@@ -299,6 +299,7 @@ std::string hash_with_mpi(const std::string& work_dir) {
        {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
     environment[name] = "1";
   }
+  environment["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";  // since Open MPI 5
   ChildOptions options;
   options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "2", LOCKSTEP_TEST_TRAIN_PROGRAM, file.string()};
   options.environment = environment;
