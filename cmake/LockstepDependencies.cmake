@@ -18,6 +18,9 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW)  # Boost's own package; CMake's module for it is no longer kept
+endif()
 find_package(Boost 1.74 REQUIRED)  # headers alone: Asio and Beast
 find_package(ZLIB REQUIRED)
 

@@ -41,6 +41,14 @@ function(lockstep_use_torch target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
 endfunction()
 
+# lockstep_allow_inlined_torch(TARGET): for what uses torch::autograd::Function or TensorIterator::for_each. g++ 13 and 14 lose
+# track of the memory of a std::vector<bool> and a SmallVector in these templates of libtorch, and warn of faults that are none.
+function(lockstep_allow_inlined_torch target)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-maybe-uninitialized)
+  endif()
+endfunction()
+
 # lockstep_room(NAME [TORCH] [APART] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
 # library `lockstep` collects. Without TORCH the room must not include libtorch; its tests then run under TSan. APART: its
 # files use the same local names (each check has its kCheck), so a unity build leaves them apart.

@@ -16,7 +16,7 @@ compiler=(clang++)
 if command -v ccache >/dev/null; then compiler=(ccache clang++); fi
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
   clang++ -fsanitize=fuzzer,address -x c++ - -o "$folder/probe" 2>"$folder/probe.log"; then
-  echo "skipped: fuzzing needs clang++ and its libFuzzer (Debian: clang, libclang-rt-14-dev): $(head -1 "$folder/probe.log")"
+  echo "skipped: fuzzing needs clang++ and its libFuzzer (Debian: clang, libclang-rt-dev): $(head -1 "$folder/probe.log")"
   exit 77
 fi
 

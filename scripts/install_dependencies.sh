@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building (and, with "test", testing) Lockstep needs from Debian 12's own packages.
+# Installs what building (and, with "test", testing) Lockstep needs from the own packages of Debian 12 or 13.
 # Usage: scripts/install_dependencies.sh [build|test]
 set -euo pipefail
 
@@ -11,7 +11,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
   etcd-server openssl curl
-  clang-format clang-tidy clang libclang-rt-14-dev spin gcc libc6-dev
+  clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )
 
 packages=("${build_packages[@]}")

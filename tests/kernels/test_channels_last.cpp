@@ -4,7 +4,6 @@
 
 #include "support/operators_run.h"
 
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -131,9 +130,9 @@ TEST(ChannelsLast, StaysInFloat32UnderAutocast) {
   const auto gradient = [&](bool autocast) {
     convolution->zero_grad(/*set_to_none=*/true);
     const auto loss = convolution->forward(pictures).square().sum();
-    at::autocast::set_cpu_enabled(autocast);
+    c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::AutocastCPU, !autocast);  // the same in every libtorch
     loss.backward();
-    at::autocast::set_cpu_enabled(false);
+    c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::AutocastCPU, true);
     return convolution->weight.grad().clone();
   };
   EXPECT_TRUE(at::equal(gradient(true), gradient(false)));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <string_view>
 
 namespace lockstep {
 namespace {
@@ -40,11 +41,11 @@ Cluster slow_link() {
           .overlap = 0.7};
 }
 
-const plan::Alternative& alternative(const Plan& plan, const std::string& name) {
+const plan::Alternative& alternative(const Plan& plan, std::string_view name) {
   for (const auto& each : plan.alternatives) {
     if (each.name == name) return each;
   }
-  throw std::logic_error("no alternative " + name);
+  throw std::logic_error("no alternative " + std::string(name));
 }
 
 Placements lies(const Plan& plan, const std::string& parameter) {

@@ -5,6 +5,7 @@
 #include <lockstep/train/loss_curve.h>
 #include <lockstep/train/metrics.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ TEST(Console, CutsTheBarToTheTerminal) {
     Console console(true, ProgressStyle::bar);
     console.progress(std::string(500, '='));
   }
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "\r\x1b[K" + std::string(79, '=') + "\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), fmt::format("\r\x1b[K{:=>79}\n", ""));
 }
 
 TEST(Console, DrawsTheBarOnATerminalAsWideAsItIs) {

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace lockstep::plan {
 namespace {
@@ -93,10 +94,10 @@ void expect_as_in_reality(const Case& of, const MakeOptimizer& optimizer, std::v
   }
 }
 
-const Node& first_of(const Graph& graph, const std::string& op, Phase phase = Phase::forward) {
+const Node& first_of(const Graph& graph, std::string_view op, Phase phase = Phase::forward) {
   const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(),
                                   [&](const Node& node) { return node.call.name == op && node.phase == phase; });
-  if (found == graph.nodes.end()) throw std::runtime_error("no " + op + " in the graph");
+  if (found == graph.nodes.end()) throw std::runtime_error("no " + std::string(op) + " in the graph");
   return *found;
 }
 
