@@ -153,7 +153,7 @@ TEST(Endings, MpirunPassesOnTheUsersSignal) {
 }
 
 TEST(Endings, CtrlCAndAClosedTerminalSaveAndEnd) {
-  for (const auto& [signal, code] : {std::pair(SIGINT, 130), std::pair(SIGHUP, 75)}) {
+  for (const auto& [signal, code] : {std::pair(SIGINT, 130), std::pair(SIGHUP, 129)}) {
     const Workbench bench;
     Child alone = start(bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
     ASSERT_TRUE(wait_until([&] { return !read_file(bench.work_dir() / "metrics.jsonl").empty(); }));
