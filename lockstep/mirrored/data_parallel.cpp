@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -59,11 +60,11 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group grou
   mirrored::Replica replica = mirrored::replica_of(*state_->module);
   mirrored::require_same(mirrored::describe(replica, describe(options)), state_->group);
   mirrored::broadcast_all(tensors_of(replica.parameters), state_->group);
-  if (options.sync_batch_norm) {
-    mirrored::broadcast_all(tensors_of(replica.buffers), state_->group);
-    state_->batch_norms.emplace(*state_->module, state_->group);
-    std::erase_if(replica.buffers, [&](const auto& each) { return state_->batch_norms->covers(each.tensor); });
-  }
+  if (options.sync_batch_norm) state_->batch_norms.emplace(*state_->module, state_->group);
+  const auto stays_equal = [&](const auto& each) {
+    return state_->batch_norms && state_->batch_norms->covers(each.tensor);
+  };
+  const bool all_stay_equal = std::all_of(replica.buffers.begin(), replica.buffers.end(), stays_equal);
   if (!replica.buffers.empty()) {
     state_->buffers.emplace(tensors_of(replica.buffers), state_->group);
     synchronize_buffers();
@@ -73,7 +74,7 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group grou
   std::copy_if(std::make_move_iterator(replica.parameters.begin()), std::make_move_iterator(replica.parameters.end()),
                std::back_inserter(trainable), [](const auto& each) { return each.tensor.requires_grad(); });
   if (trainable.empty()) return;
-  const bool follow = options.buffers == BufferPolicy::broadcast && state_->buffers;
+  const bool follow = options.buffers == BufferPolicy::broadcast && state_->buffers && !all_stay_equal;
   state_->reducer = std::make_shared<mirrored::Reducer>(
       std::move(trainable), mirrored::BucketLimits{options.bucket_bytes, options.first_bucket_bytes},
       options.gradients_mean, state_->group, follow ? &*state_->buffers : nullptr);

@@ -32,7 +32,8 @@ struct DataParallelOptions {
   /// BatchNorm1d, 2d and 3d normalize by the statistics of all ranks' pictures, as Python's SyncBatchNorm does, and
   /// their running statistics are equal on all ranks without being sent. Ranks meet twice for each in a step. They all
   /// call forward, and backward if anyone does, equally often; one without a batch does so with an empty one (sizes
-  /// [0, ...]; its loss may be `output.sum()`), not with backward_without_data.
+  /// [0, ...]; its loss may be `output.sum()`), not with backward_without_data. libtorch refuses a batch with a single
+  /// value of each channel on any rank. A rank that throws on the way leaves the others waiting: then the job is over.
   bool sync_batch_norm = false;
 };
 
@@ -58,7 +59,8 @@ struct DataParallelOptions {
 ///
 /// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank went on after an
 /// exception that the others did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
-/// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU); errors of the collectives. Those
+/// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU or has no running statistics);
+/// Error(invalid_argument) where another DataParallel that is alive synchronizes it; errors of the collectives. Those
 /// found during backward come out of `backward()`.
 class DataParallel {
  public:

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -19,49 +20,69 @@
 namespace lockstep::mirrored {
 namespace {
 
-/// What one batch norm of a module needs to ask the other ranks.
-class Meeting : public torch::CustomClassHolder {
+using OptionalTensor = c10::optional<at::Tensor>;
+
+at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+
+}  // namespace
+
+/// Where the batch norms of a module ask the other ranks.
+class BatchNormMeeting : public torch::CustomClassHolder {
  public:
-  explicit Meeting(Group group) : group_(std::move(group)) {}
+  explicit BatchNormMeeting(Group group) : group_(std::move(group)) {}
 
   /// [ranks, n] from each rank's [n].
-  at::Tensor gather(const at::Tensor& mine) {
-    const auto& group = group_of(gathered_);
-    return all_gather(mine, group).view({group.size(), mine.numel()});
+  at::Tensor gather(const at::Tensor& mine) const {
+    return all_gather(mine, group_).view({group_.size(), mine.numel()});
   }
 
-  void sum(at::Tensor& mine) { all_reduce(mine, group_of(summed_)); }
+  void sum(at::Tensor& mine) const { all_reduce(mine, group_); }
 
  private:
-  // Sizes never change: they are compared once, if the group compares.
-  const Group& group_of(bool& compared) { return std::exchange(compared, true) ? unchecked_ : group_; }
-
   Group group_;
-  Group unchecked_ = group_.unchecked();
-  bool gathered_ = false;
-  bool summed_ = false;
 };
 
-using MeetingPointer = c10::intrusive_ptr<Meeting>;
+using MeetingPointer = c10::intrusive_ptr<BatchNormMeeting>;
 
-struct Meetings {
-  std::shared_mutex mutex;
-  std::unordered_map<const c10::TensorImpl*, MeetingPointer> by_tensor;
-  std::atomic<std::size_t> count{0};  ///< of the above, so that who has none need not lock
+/// Which batch norms of this process meet, by their running means.
+class MeetingTable {
+ public:
+  /// Null where it meets nobody.
+  MeetingPointer find(const at::Tensor& running_mean) const {
+    if (count_ == 0 || !running_mean.defined()) return {};
+    const std::shared_lock lock(mutex_);
+    const auto found = by_mean_.find(running_mean.unsafeGetTensorImpl());
+    return found == by_mean_.end() ? MeetingPointer() : found->second;
+  }
+
+  /// Whether none of them met before: else nothing happens.
+  bool add(const std::vector<at::Tensor>& running_means, const MeetingPointer& meeting) {
+    const std::unique_lock lock(mutex_);
+    const auto meets = [&](const at::Tensor& each) { return by_mean_.contains(each.unsafeGetTensorImpl()); };
+    if (std::any_of(running_means.begin(), running_means.end(), meets)) return false;
+    for (const auto& each : running_means) by_mean_.emplace(each.unsafeGetTensorImpl(), meeting);
+    count_ = by_mean_.size();
+    return true;
+  }
+
+  void remove(const std::vector<at::Tensor>& running_means) {
+    const std::unique_lock lock(mutex_);
+    for (const auto& each : running_means) by_mean_.erase(each.unsafeGetTensorImpl());
+    count_ = by_mean_.size();
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<const c10::TensorImpl*, MeetingPointer> by_mean_;
+  std::atomic<std::size_t> count_{0};  ///< of the above, so that who has none need not lock
 };
 
-Meetings& meetings() {
-  static Meetings all;
-  return all;
-}
+namespace {
 
-MeetingPointer find_meeting(const at::Tensor& running_mean, const at::Tensor& weight) {
-  auto& all = meetings();
-  if (all.count == 0) return {};
-  const auto& known_by = running_mean.defined() ? running_mean : weight;
-  const std::shared_lock lock(all.mutex);
-  const auto found = all.by_tensor.find(known_by.unsafeGetTensorImpl());
-  return found == all.by_tensor.end() ? MeetingPointer() : found->second;
+/// libtorch calls operators with tensors alone, so there must be one for the process. Whoever is in it keeps it.
+const std::shared_ptr<MeetingTable>& the_table() {
+  static const auto table = std::make_shared<MeetingTable>();
+  return table;
 }
 
 /// What autograd does not look at.
@@ -73,22 +94,39 @@ struct Normalization {
   MeetingPointer meeting;
 };
 
-using OptionalTensor = c10::optional<at::Tensor>;
+struct Statistics {
+  double values;  ///< of each channel, on all ranks
+  at::Tensor mean;
+  at::Tensor inverse_deviation;
+};
 
-at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(at::Tensor()); }
+/// Those of all ranks' batches; running statistics follow them.
+Statistics meet(const at::Tensor& input, const Normalization& options) {
+  const auto moments = kernels::joined_moments(options.meeting->gather(kernels::moments_of(input)));
+  const double values = *moments.data_ptr<double>();
+  if (values == 1) {
+    fail(ErrorKind::invalid_argument, "data_parallel",
+         "a batch norm that trains needs more than one value of each channel; all ranks together have one");
+  }
+  auto [mean, inverse_deviation, sample_variance] = kernels::statistics_from(moments, options.eps);
+  if (values > 0) {
+    kernels::update_running(options.running_mean, mean, options.momentum);
+    kernels::update_running(options.running_var, sample_variance, options.momentum);
+  }
+  return {values, std::move(mean), std::move(inverse_deviation)};
+}
 
 class BatchNorm : public torch::autograd::Function<BatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const OptionalTensor& weight, const OptionalTensor& bias, const Normalization& options) {
-    const auto moments = kernels::joined_moments(options.meeting->gather(kernels::moments_of(input)));
-    const auto [mean, inverse_deviation, sample_variance] = kernels::statistics_from(moments, options.eps);
-    kernels::update_running(options.running_mean, mean, options.momentum);
-    kernels::update_running(options.running_var, sample_variance, options.momentum);
-    context->save_for_backward({input, or_undefined(weight), mean, inverse_deviation});
-    context->saved_data["values"] = *moments.data_ptr<double>();
+    const auto statistics = meet(input, options);
+    context->save_for_backward({input, or_undefined(weight), statistics.mean, statistics.inverse_deviation});
+    context->saved_data["values"] = statistics.values;
     context->saved_data["meeting"] = c10::IValue::make_capsule(options.meeting);
-    return kernels::normalized(input, or_undefined(weight), or_undefined(bias), mean, inverse_deviation);
+    if (const auto of_bias = or_undefined(bias); of_bias.defined()) context->saved_data["bias"] = of_bias.scalar_type();
+    return kernels::normalized(input, or_undefined(weight), or_undefined(bias), statistics.mean,
+                               statistics.inverse_deviation);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -102,95 +140,117 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
     const auto& weight = saved[1];
     const auto& mean = saved[2];
     const auto& inverse_deviation = saved[3];
-    const auto values = context->saved_data["values"].toDouble();
-    const auto meeting = c10::static_intrusive_pointer_cast<Meeting>(context->saved_data["meeting"].toCapsule());
+    auto& data = context->saved_data;
+    const auto meeting = c10::static_intrusive_pointer_cast<BatchNormMeeting>(data["meeting"].toCapsule());
 
     auto sums = kernels::gradient_sums(gradients[0], input, mean, inverse_deviation);
     torch::autograd::variable_list found(4);
-    if (weight.defined()) {  // of this rank's pictures alone, as the gradients of other parameters
-      const auto mine = sums.to(weight.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
-      found[1] = mine[0];
-      found[2] = mine[1];
-    }
+    // Of this rank's pictures alone, as the gradients of other parameters.
+    const auto own = [&](int row, at::ScalarType dtype) {
+      return sums[row].to(dtype, /*non_blocking=*/false, /*copy=*/true);
+    };
+    if (weight.defined()) found[1] = own(0, weight.scalar_type());
+    if (data.find("bias") != data.end()) found[2] = own(1, data["bias"].toScalarType());
     meeting->sum(sums);
-    found[0] = kernels::gradient_of_input(gradients[0], input, weight, mean, inverse_deviation, sums, values);
+    found[0] = kernels::gradient_of_input(gradients[0], input, weight, mean, inverse_deviation, sums,
+                                          data["values"].toDouble());
     return found;
   }
 };
 
+/// That of the batch norm, unless libtorch is to say that its arguments do not fit together.
+MeetingPointer meeting_for(const at::Tensor& input, bool training, const OptionalTensor& weight,
+                           const OptionalTensor& bias, const OptionalTensor& running_mean,
+                           const OptionalTensor& running_var) {
+  if (!training) return {};
+  auto meeting = the_table()->find(or_undefined(running_mean));
+  if (!meeting || input.dim() < 2) return {};
+  for (const auto& each : {weight, bias, running_mean, running_var}) {
+    const auto tensor = or_undefined(each);
+    if (tensor.defined() && (tensor.dim() != 1 || tensor.numel() != input.size(1))) return {};
+  }
+  return meeting;
+}
+
 at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                       const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                       double momentum, double eps, bool cudnn_enabled) {
-  if (training) {
-    if (auto meeting = find_meeting(or_undefined(running_mean), or_undefined(weight))) {
-      return BatchNorm::apply(
-          input, weight, bias,
-          Normalization{or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
-    }
+  auto meeting = meeting_for(input, training, weight, bias, running_mean, running_var);
+  if (!meeting) {
+    return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
+                                  cudnn_enabled);
   }
-  return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled);
+  return BatchNorm::apply(
+      input, weight, bias,
+      Normalization{or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
 }
 
-// libtorch composes batch_norm of other operators on every device; this comes before that. When the library is loaded,
+/// The same below autograd, where inference mode comes in.
+at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                    const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                                    bool training, double momentum, double eps, bool cudnn_enabled) {
+  auto meeting = meeting_for(input, training, weight, bias, running_mean, running_var);
+  if (!meeting) {
+    return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
+                                  cudnn_enabled);
+  }
+  // What travels are ordinary tensors: other threads write them.
+  const c10::InferenceMode no_inference(false);
+  const at::NoGradGuard no_grad;
+  const auto [values, mean, inverse_deviation] =
+      meet(input, {or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
+  return kernels::normalized(input, or_undefined(weight), or_undefined(bias), mean, inverse_deviation);
+}
+
+// libtorch composes batch_norm of other operators on every device; these come before that. When the library is loaded,
 // because the dispatcher must not change while another thread uses it.
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm)); }
+TORCH_LIBRARY_IMPL(aten, CPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm_without_graph)); }
 
-/// The running mean, or else the weight; nothing for what is not a batch norm. May be undefined.
-std::optional<at::Tensor> known_by(const torch::nn::Module& module) {
-  const auto of = [](const auto* norm) -> std::optional<at::Tensor> {
-    if (norm == nullptr) return std::nullopt;
-    return norm->running_mean.defined() ? norm->running_mean : norm->weight;
-  };
-  if (auto found = of(module.as<torch::nn::BatchNorm2d>())) return found;
-  if (auto found = of(module.as<torch::nn::BatchNorm1d>())) return found;
-  return of(module.as<torch::nn::BatchNorm3d>());
+/// Nothing for what is not a batch norm; undefined for one that keeps none.
+std::optional<at::Tensor> running_mean_of(const torch::nn::Module& module) {
+  if (const auto* norm = module.as<torch::nn::BatchNorm2d>()) return norm->running_mean;
+  if (const auto* norm = module.as<torch::nn::BatchNorm1d>()) return norm->running_mean;
+  if (const auto* norm = module.as<torch::nn::BatchNorm3d>()) return norm->running_mean;
+  return std::nullopt;
 }
 
-void require_usable(const at::Tensor& tensor, const std::string& name) {
-  if (!tensor.defined()) {
+void require_usable(const at::Tensor& running_mean, const std::string& name) {
+  if (!running_mean.defined()) {
     fail(ErrorKind::unsupported, "data_parallel",
-         "batch norm \"{}\" has neither a weight nor running statistics, so it cannot be synchronized; give it "
-         "affine(true) or track_running_stats(true)",
+         "batch norm \"{}\" has no running statistics, so evaluation could not be told from training; one that is "
+         "synchronized needs track_running_stats(true)",
          name);
   }
-  if (!tensor.device().is_cpu()) {
+  if (!running_mean.device().is_cpu()) {
     fail(ErrorKind::unsupported, "data_parallel", "batch norm \"{}\" is on {}; those on the CPU can be synchronized",
-         name, tensor.device().str());
+         name, running_mean.device().str());
   }
 }
 
 }  // namespace
 
-SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, const Group& group) {
-  const auto own = group.subgroup(group.ranks());
-  auto& all = meetings();
+SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, const Group& group)
+    : table_(the_table()) {
   for (const auto& item : module.named_modules()) {
-    const auto tensor = known_by(*item.value());
-    if (!tensor) continue;
-    require_usable(*tensor, item.key());
-    known_by_.push_back(*tensor);
+    const auto running_mean = running_mean_of(*item.value());
+    if (!running_mean) continue;
+    require_usable(*running_mean, item.key());
+    running_means_.push_back(*running_mean);
     for (const auto& buffer : item.value()->buffers(/*recurse=*/false)) buffers_.push_back(buffer);
   }
-  const std::unique_lock lock(all.mutex);
-  for (const auto& tensor : known_by_) {
-    if (all.by_tensor.contains(tensor.unsafeGetTensorImpl())) {
-      known_by_.clear();
-      fail(ErrorKind::invalid_argument, "data_parallel",
-           "a batch norm of this module is synchronized by another DataParallel already");
-    }
-  }
-  for (const auto& tensor : known_by_) {
-    all.by_tensor.emplace(tensor.unsafeGetTensorImpl(), c10::make_intrusive<Meeting>(*own));
-  }
-  all.count = all.by_tensor.size();
+  const auto own = group.subgroup(group.ranks());
+  const bool added = table_->add(running_means_, c10::make_intrusive<BatchNormMeeting>(*own));
+  auto refused = torch::full({1}, added ? 0 : 1, torch::kInt);
+  all_reduce(refused, group);  // what is alive on a rank is known there alone
+  if (refused.item<int>() == 0) return;
+  if (added) table_->remove(running_means_);
+  fail(ErrorKind::invalid_argument, "data_parallel",
+       "a batch norm of this module is synchronized by another DataParallel, which is still alive on {}",
+       added ? "another rank" : "this rank");
 }
 
-SynchronizedBatchNorms::~SynchronizedBatchNorms() {
-  auto& all = meetings();
-  const std::unique_lock lock(all.mutex);
-  for (const auto& tensor : known_by_) all.by_tensor.erase(tensor.unsafeGetTensorImpl());
-  all.count = all.by_tensor.size();
-}
+SynchronizedBatchNorms::~SynchronizedBatchNorms() { table_->remove(running_means_); }
 
 bool SynchronizedBatchNorms::covers(const at::Tensor& buffer) const {
   return std::any_of(buffers_.begin(), buffers_.end(), [&](const auto& each) { return each.is_same(buffer); });

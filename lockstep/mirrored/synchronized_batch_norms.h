@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
 namespace torch::nn {
@@ -13,27 +14,31 @@ class Module;
 
 namespace lockstep::mirrored {
 
+class MeetingTable;
+
 /// While alive, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
 /// ranks' pictures would, forward and backward, and updates its running statistics alike on all ranks. Every rank then
 /// calls the module's forward and backward equally often, perhaps with no pictures. They meet in a group of their own,
 /// so they neither wait for gradients on their way nor depend on when those leave.
 ///
-/// libtorch calls operators with tensors alone, so a batch norm is known by its running mean (or its weight, without
-/// one): the same module may be synchronized once at a time, and a copy of it is not.
+/// libtorch calls operators with tensors alone, so a batch norm is known by its running mean: the same module may be
+/// synchronized once at a time, and a copy of it is not.
 class SynchronizedBatchNorms {
  public:
-  /// A collective. Error(unsupported) naming a batch norm that is not on the CPU, or has neither weight nor running
-  /// statistics; Error(invalid_argument) for one that is synchronized already.
+  /// A collective, after all ranks have made sure that they have the same module. Error(unsupported) naming a batch
+  /// norm that is not on the CPU or has no running statistics; Error(invalid_argument), on all ranks, where one is
+  /// synchronized already.
   SynchronizedBatchNorms(const torch::nn::Module& module, const Group& group);
   ~SynchronizedBatchNorms();
   SynchronizedBatchNorms(const SynchronizedBatchNorms&) = delete;
   SynchronizedBatchNorms& operator=(const SynchronizedBatchNorms&) = delete;
 
-  /// Whether this is a buffer of theirs, which is equal on all ranks without being sent.
+  /// Whether this is a buffer of theirs, which stays equal on all ranks without being sent.
   bool covers(const at::Tensor& buffer) const;
 
  private:
-  std::vector<at::Tensor> known_by_;
+  std::shared_ptr<MeetingTable> table_;
+  std::vector<at::Tensor> running_means_;
   std::vector<at::Tensor> buffers_;
 };
 

@@ -39,7 +39,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "auto: MiB that a rank may take; null: the cluster's device memory");
   fields.field("plan", c.plan, anything(), "auto: file of the plan: used where it is there, written where it is not");
   fields.field("verify_plan", c.verify_plan, between(0, 1000),
-               "auto: steps to try plan and data parallel for, to go on with the faster; 0: trust the plan");
+               "auto: steps to try plan and data parallel for; the plan stays if it takes 3 % less; 0: trust the plan");
   fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
                "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");

@@ -33,11 +33,18 @@ MirroredRun::MirroredRun(const RunConfig& config, const models::Classifier& mode
             {.forward = options_,
              .clip_norm = config.train.clip_norm,
              .forwards_nothing = config.parallel.sync_batch_norm}),
+      is_one_batch_(config.parallel.sync_batch_norm),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
 }
 
 StepLosses MirroredRun::step(const StepRequest& request, data::Loader& loader) {
+  if (is_one_batch_) {
+    StepRequest of_all = request;
+    of_all.want_global_loss = true;
+    const auto loss = step_.run(of_all, loader).global;
+    return {.local = loss, .global = request.want_global_loss ? loss : std::nullopt};
+  }
   if (!ring_) return step_.run(request, loader);
   StepRequest watched = request;
   watched.forwarded = [this] { ring_->start(); };

@@ -33,6 +33,7 @@ class MirroredRun final : public ParallelRun {
   Updater updater_;
   TrainingStep step_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ
+  bool is_one_batch_;               ///< what the ranks have: its loss is told, as in the global view
   bool keeps_whole_state_;
 };
 

@@ -24,17 +24,21 @@ double measured_step(const RunConfig& config, const Group& group, int wanted) {
   const auto run = make_parallel_run(config, model, group, options);
   seed_rank(config.system.seed, run->random_stream(), 0);
   const auto loader = data.make_loader();
-  const auto steps = std::min<std::int64_t>(wanted + 1, data.sampler.steps_per_epoch());
+  const auto of_epoch = data.sampler.steps_per_epoch();
   std::vector<double> times;
   model.module->train();
-  loader->start(0, 0);
-  for (std::int64_t i = 0; i < steps; ++i) {
+  for (std::int64_t i = 0; i <= wanted; ++i) {
+    if (i % of_epoch == 0) loader->start(i / of_epoch, 0);
     times.push_back(plan::seconds_of_slowest(group, [&] {
-      run->step({.batches = 1, .pictures = data.sampler.global_batch_size(i), .lr = 0, .epoch = 1, .step_in_epoch = 1},
+      run->step({.batches = 1,
+                 .pictures = data.sampler.global_batch_size(i % of_epoch),
+                 .lr = 0,
+                 .epoch = 1,
+                 .step_in_epoch = 1},
                 *loader);
     }));
   }
-  if (times.size() > 1) times.erase(times.begin());
+  times.erase(times.begin());
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <iostream>
 #include <random>
 #include <vector>
 
@@ -203,6 +204,9 @@ std::vector<double> results(const BatchNormTable& table, const ChannelLayout& la
 }
 
 TEST(BatchNorm, EveryInstructionSetComesToTheSameBits) {
+  for (std::size_t missing = batch_norm_sets().size(); missing < 3; ++missing) {
+    std::cout << "skipped: BatchNorm with " << (missing == 1 ? "avx2" : "avx512") << ": not on this machine\n";
+  }
   for (const bool last : {false, true}) {
     const ChannelLayout layout{.pictures = 5, .channels = 37, .positions = 41, .last = last};
     const auto expected_float = results<float>(*batch_norm_sets().front().table, layout);

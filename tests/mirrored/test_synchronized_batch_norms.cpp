@@ -139,11 +139,11 @@ TEST(SynchronizedBatchNorms, SayWhatTheyCannotDo) {
     };
     const auto bare = std::make_shared<Bare>();
     expect_error([&] { DataParallel(bare, rank.group(), kSynchronized); }, ErrorKind::unsupported,
-                 {"\"bare\"", "affine(true)"});
+                 {"\"bare\"", "track_running_stats(true)"});
     const auto module = make_normed();
     const DataParallel parallel(module, rank.group(), kSynchronized);
     expect_error([&] { DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
-                 {"another DataParallel"});
+                 {"another DataParallel", "on this rank"});
     const auto weight = module->norm->weight;
     expect_error(
         [&] {
@@ -152,6 +152,96 @@ TEST(SynchronizedBatchNorms, SayWhatTheyCannotDo) {
                                 /*create_graph=*/true);
         },
         ErrorKind::unsupported, {"create_graph"});
+  });
+}
+
+/// A gradient of the input on each rank, of a loss that is summed over all pictures.
+at::Tensor gradient_of(torch::nn::BatchNorm2d& norm, const at::Tensor& pictures) {
+  const auto input = pictures.clone(at::MemoryFormat::Preserve).requires_grad_();
+  const auto loss = norm(input).pow(3).sum();
+  loss.backward({}, /*retain_graph=*/true);
+  loss.backward();
+  return input.grad();
+}
+
+TEST(SynchronizedBatchNorms, TakeMemoryFormatsFrozenWeightsAndAveragesOverAllSteps) {
+  run_ranks(2, {}, [](Rank& rank) {
+    const auto options = torch::nn::BatchNorm2dOptions(5).momentum(c10::nullopt);
+    auto norm = torch::nn::BatchNorm2d(options);
+    auto alone = torch::nn::BatchNorm2d(options);
+    for (auto* each : {&norm, &alone}) {
+      (*each)->to(torch::kDouble);
+      (*each)->weight.set_requires_grad(false);
+    }
+    std::optional<DataParallel> first;
+    first.emplace(norm, rank.group(), DataParallelOptions{.gradients_mean = false, .sync_batch_norm = true});
+    const DataParallel parallel = std::move(*first);
+    first.reset();
+    for (const int step : {0, 1, 2}) {
+      const auto pictures = data({4, 5, 3, 3}, 0, step, torch::kDouble).contiguous(at::MemoryFormat::ChannelsLast);
+      const auto mine = pictures.narrow(0, 2 * rank.rank(), 2);
+      norm->zero_grad(true);
+      alone->zero_grad(true);
+      const auto found = gradient_of(norm, mine);
+      EXPECT_TRUE(found.is_contiguous(at::MemoryFormat::ChannelsLast));
+      expect_close({found}, {gradient_of(alone, pictures).narrow(0, 2 * rank.rank(), 2)}, 1e-9);
+      expect_close({norm->bias.grad()}, {alone->bias.grad()}, 1e-9);
+      EXPECT_FALSE(norm->weight.grad().defined());
+    }
+    expect_close({norm->running_mean, norm->running_var}, {alone->running_mean, alone->running_var}, 1e-9);
+  });
+}
+
+TEST(SynchronizedBatchNorms, MeetInInferenceModeToo) {
+  run_ranks(2, {}, [](Rank& rank) {
+    auto norm = torch::nn::BatchNorm1d(3);
+    auto alone = torch::nn::BatchNorm1d(3);
+    const DataParallel parallel(norm, rank.group(), kSynchronized);
+    const auto all = data({6, 3}, 0, 0);
+    {
+      const c10::InferenceMode inference;
+      norm(all.narrow(0, 3 * rank.rank(), 3));
+    }
+    alone(all);
+    expect_close({norm->running_mean, norm->running_var}, {alone->running_mean, alone->running_var}, 1e-5);
+  });
+}
+
+TEST(SynchronizedBatchNorms, SynchronizingBuffersTakesRankZerosAllTheSame) {
+  run_ranks(2, {}, [](Rank& rank) {
+    auto norm = torch::nn::BatchNorm1d(3);
+    DataParallel parallel(norm, rank.group(), kSynchronized);
+    if (rank.rank() == 0) norm->running_mean.fill_(7);
+    parallel.synchronize_buffers();
+    EXPECT_EQ(norm->running_mean[1].item<float>(), 7);
+  });
+}
+
+TEST(SynchronizedBatchNorms, WhatDoesNotFitIsAnErrorAndNothingIsWritten) {
+  run_ranks(2, {}, [](Rank& rank) {
+    auto norm = torch::nn::BatchNorm1d(4);
+    const DataParallel parallel(norm, rank.group(), kSynchronized);
+    EXPECT_THROW(norm(data({5, 3}, rank.rank(), 0)), c10::Error);
+    const auto call = [&](std::int64_t pictures) {
+      return torch::batch_norm(torch::ones({pictures, 4}), norm->weight, norm->bias, norm->running_mean,
+                               norm->running_var, true, 0.1, 1e-5, false);
+    };
+    call(0);
+    EXPECT_TRUE(norm->running_var.equal(torch::ones({4}))) << "nothing was seen";
+    expect_error([&] { call(rank.rank() == 0 ? 1 : 0); }, ErrorKind::invalid_argument, {"more than one value"});
+    EXPECT_TRUE(norm->running_var.equal(torch::ones({4})));
+  });
+}
+
+TEST(SynchronizedBatchNorms, AllRanksHearThatOneSynchronizesThemAlready) {
+  run_ranks(2, {}, [](Rank& rank) {
+    const auto module = make_normed();
+    std::optional<DataParallel> before(std::in_place, module, rank.group(), kSynchronized);
+    if (rank.rank() == 0) before.reset();
+    expect_error([&] { DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
+                 {rank.rank() == 0 ? "on another rank" : "on this rank"});
+    before.reset();
+    const DataParallel after(module, rank.group(), kSynchronized);
   });
 }
 

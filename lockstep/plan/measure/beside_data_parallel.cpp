@@ -5,14 +5,6 @@
 #include <algorithm>
 
 namespace lockstep::plan {
-bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) {
-  if (is_data_parallel(plan)) return false;
-  const auto* plain = find_alternative(plan, "data_parallel");
-  if (plain == nullptr || plain->fits) return true;
-  remarks.emplace_back("not measured beside data parallel, which does not fit into memory");
-  return false;
-}
-
 namespace {
 
 constexpr double kClearly = 0.97;  ///< of the other's time; closer than that, the clock cannot tell
@@ -20,6 +12,14 @@ constexpr double kSecondsOfTurn = 0.25;
 constexpr double kMostStepsOfTurn = 200;
 
 }  // namespace
+
+bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) {
+  if (is_data_parallel(plan)) return false;
+  const auto* plain = find_alternative(plan, "data_parallel");
+  if (plain == nullptr || plain->fits) return true;
+  remarks.emplace_back("not measured beside data parallel, which does not fit into memory");
+  return false;
+}
 
 bool beats_data_parallel(int steps, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
                          std::vector<std::string>& remarks) {
