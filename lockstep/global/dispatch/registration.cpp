@@ -2,6 +2,7 @@
 #include <lockstep/global/dispatch/batched_products.h>
 #include <lockstep/global/dispatch/foreach.h>
 #include <lockstep/global/dispatch/kernel.h>
+#include <lockstep/global/dispatch/recurrent_cells.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>
@@ -61,6 +62,8 @@ struct Registrations {
       aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     register_derivatives_of_products(derivatives);
+    register_recurrent_cells(aten);
+    register_recurrent_cells(derivatives);
     order_backward();
   }
 };
