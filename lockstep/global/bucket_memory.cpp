@@ -1,8 +1,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/bucket_memory.h>
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace lockstep::global {
@@ -39,20 +37,11 @@ void BucketMemory::give_back(const BucketKind& kind, std::shared_ptr<MeshState> 
   used_.push_back({kind, std::move(mesh), std::move(memory)});
 }
 
-void BucketMemory::give_back_at_end(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory) {
-  lent_.push_back({kind, std::move(mesh), std::move(memory)});
-}
-
-void BucketMemory::end_backward() {
-  kept_ = std::exchange(used_, {});
-  std::move(lent_.begin(), lent_.end(), std::back_inserter(kept_));
-  lent_.clear();
-}
+void BucketMemory::end_backward() { kept_ = std::exchange(used_, {}); }
 
 void BucketMemory::forget() {
   kept_.clear();
   used_.clear();
-  lent_.clear();
 }
 
 }  // namespace lockstep::global

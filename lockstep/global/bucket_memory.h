@@ -21,8 +21,6 @@ class BucketMemory {
   at::Tensor take(const BucketKind& kind, std::int64_t elements);
   /// What is not needed any more by its bucket.
   void give_back(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory);
-  /// What gradients stay in: free again when this backward is over.
-  void give_back_at_end(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory);
   /// A backward is over: what it did not use goes.
   void end_backward();
   void forget();
@@ -37,7 +35,6 @@ class BucketMemory {
 
   std::vector<Piece> kept_;
   std::vector<Piece> used_;  ///< by this backward, and free again
-  std::vector<Piece> lent_;  ///< to the gradients of this backward
 };
 
 }  // namespace lockstep::global

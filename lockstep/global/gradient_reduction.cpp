@@ -47,7 +47,6 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void begin() {
     running_ = true;
     first_ = true;
-    leave_buckets();
     auto self = shared_from_this();
     // Destroyed without a call when backward throws: then nothing is pending any more.
     const std::shared_ptr<void> unless_called(nullptr, [self](void*) { self->forget(); });
@@ -55,23 +54,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   }
 
   void forget() {
-    if (std::exchange(running_, false)) {
-      memory_.forget();
-      in_buckets_.clear();  // whose memory is theirs now
-    }
+    if (std::exchange(running_, false)) memory_.forget();
     accumulating_.reset();
     collecting_.clear();
     under_way_.clear();
-  }
-
-  /// Gradients of the last backward that somebody still holds get memory of their own: theirs is needed.
-  void leave_buckets() {
-    for (const auto& each : std::exchange(in_buckets_, {})) {
-      const auto gradient = each.lock();
-      if (!gradient) continue;
-      auto& local = state_of(at::Tensor(gradient)).local;
-      local = local.clone();
-    }
   }
 
   /// What is added to a finished gradient would have to be finished at once, all by itself. A sum of which the first
@@ -103,8 +89,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     state.fetched.reset();  // it may have come as a view, and is the parameter's own now
     known.came_as = state.sharding;
     known.came_on = state.mesh;
-    const auto& of_parameter = state_of(parameter);
-    put({.gradient = gradient, .goal = of_parameter.sharding->placements, .part = of_parameter.local});
+    put({.gradient = gradient, .goal = state_of(parameter).sharding->placements});
   }
 
   void put(PendingGradient gradient) {
@@ -124,19 +109,15 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void start(std::vector<GradientBucket>::iterator bucket) {
     auto next = std::move(*bucket);
     collecting_.erase(bucket);
-    while (under_way_.size() >= kMostUnderWay) finish_first(/*stay=*/false);
+    while (under_way_.size() >= kMostUnderWay) finish_first();
     under_way_.push_back(std::move(next));
     under_way_.back().start(memory_);
   }
 
-  /// `stay`: gradients may stay in the bucket's memory, which none that comes later needs.
-  void finish_first(bool stay) {
-    auto finished = under_way_.front().finish(memory_, stay);
+  void finish_first() {
+    auto finished = under_way_.front().finish(memory_);
     under_way_.pop_front();
-    for (auto& each : finished) {
-      if (stay) in_buckets_.emplace_back(each.gradient.getIntrusivePtr());
-      put(std::move(each));
-    }
+    for (auto& each : finished) put(std::move(each));
   }
 
   /// One rank has the whole, whatever it is called.
@@ -164,7 +145,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
-      finish_first(/*stay=*/true);
+      finish_first();
     }
     memory_.end_backward();
     running_ = false;
@@ -178,7 +159,6 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   std::vector<GradientBucket> collecting_;
   std::deque<GradientBucket> under_way_;
   BucketMemory memory_;
-  std::vector<c10::weak_intrusive_ptr<at::TensorImpl>> in_buckets_;  ///< gradients of the last backward
 };
 
 }  // namespace

@@ -70,56 +70,5 @@ TEST(BucketMemory, GradientsAreThoseOfTheirOwnStep) {
   });
 }
 
-// They lie in memory that the next backward sends in.
-TEST(BucketMemory, GradientsThatAreHeldKeepTheirNumbers) {
-  test::run_ranks(2, kOptions, [](Rank& rank) {
-    torch::nn::Linear net(torch::nn::LinearOptions(6, 4).bias(false));
-    const Mesh mesh(rank.group());
-    distribute_module(net, mesh);
-    const auto backward = [&](float with) {
-      const auto input = to_global(torch::full({2, 6}, with * static_cast<float>(rank.rank() + 1)), mesh, {Shard(0)});
-      net->forward(input).sum().backward();
-    };
-    const auto expect = [](const at::Tensor& gradient, float wanted, const char* what) {
-      EXPECT_TRUE(torch::equal(full(gradient), torch::full({4, 6}, wanted))) << what << "\n" << full(gradient);
-    };
-    std::vector<at::Tensor> held;
-    for (int step = 1; step <= 3; ++step) {
-      net->zero_grad(/*set_to_none=*/true);
-      backward(static_cast<float>(step));
-      held.push_back(net->weight.grad());
-    }
-    for (int step = 1; step <= 3; ++step) {
-      expect(held[static_cast<std::size_t>(step) - 1], static_cast<float>(6 * step), "of an earlier step");
-    }
-    backward(1);
-    expect(net->weight.grad(), 6 * 3 + 6, "added to");
-    net->zero_grad(/*set_to_none=*/false);
-    backward(2);
-    expect(net->weight.grad(), 12, "zeroed in place");
-  });
-}
-
-TEST(BucketMemory, GradientsLieAsTheirParameters) {
-  test::run_ranks(2, kOptions, [](Rank& rank) {
-    torch::manual_seed(1);
-    torch::nn::Conv2d net(torch::nn::Conv2dOptions(3, 5, 2).bias(false));
-    net->weight.set_data(net->weight.contiguous(at::MemoryFormat::ChannelsLast));
-    torch::nn::Conv2d alone(torch::nn::Conv2dOptions(3, 5, 2).bias(false));
-    alone->weight.set_data(net->weight.detach().clone());
-    const Mesh mesh(rank.group());
-    distribute_module(net, mesh);
-    const auto pictures = torch::arange(4.0 * 3 * 5 * 5, at::kFloat).view({4, 3, 5, 5}) / 100;
-    for (int step = 0; step < 2; ++step) {
-      net->zero_grad(/*set_to_none=*/true);
-      alone->zero_grad(/*set_to_none=*/true);
-      net->forward(distribute(pictures, mesh, {Shard(0)})).pow(2).sum().backward();
-      alone->forward(pictures).pow(2).sum().backward();
-      EXPECT_EQ(to_local(net->weight.grad()).strides(), to_local(net->weight).strides());
-      EXPECT_TRUE(torch::allclose(full(net->weight.grad()), alone->weight.grad(), 1e-4, 1e-3));
-    }
-  });
-}
-
 }  // namespace
 }  // namespace lockstep
