@@ -26,7 +26,7 @@ StorePtr make_client(const std::string& host, const c10d::TCPStoreOptions& optio
       promise->set_exception(std::current_exception());
     }
   }).detach();
-  if (store.wait_for(options.timeout) != std::future_status::ready) {
+  if (store.wait_for(options.timeout + std::chrono::seconds(2)) != std::future_status::ready) {  // c10d tells more
     throw std::runtime_error("who listens there says nothing: it is no store, or rank 0 hangs");
   }
   return store.get();

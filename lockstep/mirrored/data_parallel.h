@@ -30,10 +30,11 @@ struct DataParallelOptions {
   std::int64_t first_bucket_bytes = 1 << 20;  ///< the first to be ready is smaller, so that communication starts early
   BufferPolicy buffers = BufferPolicy::broadcast;
   /// BatchNorm1d, 2d and 3d normalize by the statistics of all ranks' pictures, as Python's SyncBatchNorm does, and
-  /// their running statistics are equal on all ranks without being sent. Ranks meet twice for each in a step. They all
-  /// call forward, and backward if anyone does, equally often; one without a batch does so with an empty one (sizes
-  /// [0, ...]; its loss may be `output.sum()`), not with backward_without_data. libtorch refuses a batch with a single
-  /// value of each channel on any rank. A rank that throws on the way leaves the others waiting: then the job is over.
+  /// their running statistics are equal on all ranks (and sent only if the module has other buffers). Ranks meet twice
+  /// for each in a step. They all call forward, and backward if anyone does, equally often; one without a batch does so
+  /// with an empty one (sizes [0, ...]; its loss may be `output.sum()`), not with backward_without_data. libtorch
+  /// refuses a batch with a single value of each channel on any rank. A rank that throws on the way leaves the others
+  /// waiting: then the job is over.
   bool sync_batch_norm = false;
 };
 

@@ -55,14 +55,16 @@ class MeetingTable {
     return found == by_mean_.end() ? MeetingPointer() : found->second;
   }
 
-  /// Whether none of them met before: else nothing happens.
-  bool add(const std::vector<at::Tensor>& running_means, const MeetingPointer& meeting) {
+  bool has_any(const std::vector<at::Tensor>& running_means) const {
+    const std::shared_lock lock(mutex_);
+    return std::any_of(running_means.begin(), running_means.end(),
+                       [&](const at::Tensor& each) { return by_mean_.contains(each.unsafeGetTensorImpl()); });
+  }
+
+  void add(const std::vector<at::Tensor>& running_means, const MeetingPointer& meeting) {
     const std::unique_lock lock(mutex_);
-    const auto meets = [&](const at::Tensor& each) { return by_mean_.contains(each.unsafeGetTensorImpl()); };
-    if (std::any_of(running_means.begin(), running_means.end(), meets)) return false;
     for (const auto& each : running_means) by_mean_.emplace(each.unsafeGetTensorImpl(), meeting);
     count_ = by_mean_.size();
-    return true;
   }
 
   void remove(const std::vector<at::Tensor>& running_means) {
@@ -240,14 +242,17 @@ SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, 
     for (const auto& buffer : item.value()->buffers(/*recurse=*/false)) buffers_.push_back(buffer);
   }
   const auto own = group.subgroup(group.ranks());
-  const bool added = table_->add(running_means_, c10::make_intrusive<BatchNormMeeting>(*own));
-  auto refused = torch::full({1}, added ? 0 : 1, torch::kInt);
-  all_reduce(refused, group);  // what is alive on a rank is known there alone
-  if (refused.item<int>() == 0) return;
-  if (added) table_->remove(running_means_);
+  // What is alive on a rank is known there alone.
+  auto refused = torch::full({1}, table_->has_any(running_means_) ? 1 : 0, torch::kInt);
+  const bool here = refused.item<int>() != 0;
+  all_reduce(refused, group);
+  if (refused.item<int>() == 0) {
+    table_->add(running_means_, c10::make_intrusive<BatchNormMeeting>(*own));
+    return;
+  }
   fail(ErrorKind::invalid_argument, "data_parallel",
        "a batch norm of this module is synchronized by another DataParallel, which is still alive on {}",
-       added ? "another rank" : "this rank");
+       here ? "this rank" : "another rank");
 }
 
 SynchronizedBatchNorms::~SynchronizedBatchNorms() { table_->remove(running_means_); }

@@ -75,7 +75,7 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
 }
 
 RunConfig as_data_parallel(const RunConfig& config) {
-  if (config.data.batch_size == 1 || config.data.remainder == "exact") return planned_as(config, "semi_auto");
+  if (config.data.batch_size == 1 || config.data.remainder != "drop") return planned_as(config, "semi_auto");
   RunConfig run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";
