@@ -7,6 +7,8 @@
 #include <lockstep/train/planned_step.h>
 #include <lockstep/train/verify_plan.h>
 
+#include <torch/torch.h>
+
 #include <filesystem>
 
 namespace lockstep::train {
@@ -34,6 +36,11 @@ plan::PlanRequest plan_request(const ParallelConfig& config, int devices) {
           .file = config.plan,
           .is_measured = config.verify_plan > 0};
 }
+
+/// On some rank, in some step.
+bool may_have_one_picture(const DataConfig& data) { return data.batch_size == 1 || data.remainder != "drop"; }
+
+bool has_buffers(const RunConfig& config) { return !model_without_memory(config).module->buffers().empty(); }
 
 }  // namespace
 
@@ -75,7 +82,7 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
 }
 
 RunConfig as_data_parallel(const RunConfig& config) {
-  if (config.data.batch_size == 1 || config.data.remainder != "drop") return planned_as(config, "semi_auto");
+  if (may_have_one_picture(config.data) && has_buffers(config)) return planned_as(config, "semi_auto");
   RunConfig run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";

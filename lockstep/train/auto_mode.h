@@ -28,7 +28,7 @@ std::int64_t pictures_of_step(const RunConfig& config, int devices);
 RunConfig planned_as(RunConfig config, const std::string& mode);
 
 /// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In semi_auto
-/// where a rank may have a single picture, which libtorch's batch norm refuses if there is one position in it.
+/// where it has some and a rank may have a single picture, which libtorch's refuse if there is one position in it.
 RunConfig as_data_parallel(const RunConfig& config);
 
 /// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many

@@ -14,14 +14,10 @@
 #include <chrono>
 
 namespace lockstep::train {
-namespace {
-
 models::Classifier model_without_memory(const RunConfig& config) {
   const plan::WithoutMemory scope;
   return models::make_classifier(model_spec(config));
 }
-
-}  // namespace
 
 PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
   const auto start = std::chrono::steady_clock::now();

@@ -1,10 +1,14 @@
 // The training step of a run as a graph, for the planner.
 #pragma once
 
+#include <lockstep/models/registry.h>
 #include <lockstep/plan/graph.h>
 #include <lockstep/train/config.h>
 
 namespace lockstep::train {
+
+/// The configured model with shapes alone. Errors as model_spec().
+models::Classifier model_without_memory(const RunConfig& config);
 
 struct PlannedStep {
   plan::Graph graph;
