@@ -21,7 +21,7 @@ std::string text_in(const at::Tensor& bytes, std::int64_t begin, std::int64_t le
 }  // namespace
 
 // Lengths first, here and below, so that there is room for what follows.
-std::string share_text(std::string text, const Group& group, int root) {
+std::string share_text(const std::string& text, const Group& group, int root) {
   auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
   broadcast(length, group, root);
   auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);

@@ -9,7 +9,7 @@
 namespace lockstep::train {
 
 /// Every rank returns `root`'s `text`, of any length; the others' is not looked at. A collective.
-std::string share_text(std::string text, const Group& group, int root = 0);
+std::string share_text(const std::string& text, const Group& group, int root = 0);
 
 /// The texts of all ranks, by rank. A collective.
 std::vector<std::string> gather_texts(const std::string& own, const Group& group);

@@ -23,7 +23,7 @@ ShardedIndex shared_index(const std::filesystem::path& folder, const Group* grou
   all_or_none(group, problem_of([&] {
                 if (group->rank() == 0) text = read_index_text(folder);
               }));
-  return parse_index(share_text(std::move(text), *group), folder / kIndexName);
+  return parse_index(share_text(text, *group), folder / kIndexName);
 }
 
 void require_all_fit(const std::filesystem::path& folder, const ShardedIndex& index, const NamedTensors& tensors) {
