@@ -41,8 +41,8 @@ function(lockstep_use_torch target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
 endfunction()
 
-# lockstep_allow_inlined_torch(TARGET): for what uses torch::autograd::Function or TensorIterator::for_each. g++ 13 and 14 lose
-# track of the memory of a std::vector<bool> and a SmallVector in these templates of libtorch, and warn of faults that are none.
+# lockstep_allow_inlined_torch(TARGET): for rooms that use torch::autograd::Function. g++ 13 and 14 lose track of the memory of
+# a std::vector<bool> and a SmallVector in templates of libtorch, and warn of faults that are none.
 function(lockstep_allow_inlined_torch target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-maybe-uninitialized)
@@ -67,19 +67,16 @@ function(lockstep_room name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
 endfunction()
 
-# lockstep_instruction_sets(ROOM SOURCE TABLE [ROOM_ABOVE]): compiles SOURCE, which defines LOCKSTEP_TABLE, once for each instruction
-# set, as tables baseline_TABLE, avx2_TABLE, avx512_TABLE (the last two where LOCKSTEP_X86_TABLES is defined). Contraction
-# into fused multiply-adds would let the sets round differently; loops that select must not be read as a possible trap.
+# lockstep_instruction_sets(ROOM SOURCE TABLE [ROOM_ABOVE]): compiles SOURCE, which defines LOCKSTEP_TABLE, once for each
+# instruction set, as tables baseline_TABLE, avx2_TABLE, avx512_TABLE (where there are none such, all are the baseline, and
+# base/instruction_sets.h takes the first). Contraction into fused multiply-adds would let the sets round differently; loops
+# that select must not be read as a possible trap.
 function(lockstep_instruction_sets room source table)
-  set(sets baseline)
-  set(flags_baseline "")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    target_compile_definitions(lockstep_${room} PRIVATE LOCKSTEP_X86_TABLES)
-    list(APPEND sets avx2 avx512)
     set(flags_avx2 -mavx2 -mfma)
     set(flags_avx512 -mavx2 -mfma -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512)
   endif()
-  foreach(set ${sets})
+  foreach(set baseline avx2 avx512)
     set(target lockstep_${set}_${table})
     add_library(${target} OBJECT ${source})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)

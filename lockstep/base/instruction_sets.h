@@ -16,12 +16,12 @@ struct InstructionSet {
   const Table* table;
 };
 
-/// Those that this machine runs, slowest first. `avx2` and `avx512` are nullptr where the build lacks them.
+/// Those that this machine runs, slowest first.
 template <typename Table>
-std::vector<InstructionSet<Table>> usable_sets(const Table& baseline, const Table* avx2, const Table* avx512) {
+std::vector<InstructionSet<Table>> usable_sets(const Table& baseline, const Table& avx2, const Table& avx512) {
   std::vector<InstructionSet<Table>> sets = {{"baseline", &baseline}};
-  if (avx2 != nullptr && machine_has_avx2()) sets.push_back({"avx2", avx2});
-  if (avx512 != nullptr && machine_has_avx512()) sets.push_back({"avx512", avx512});
+  if (machine_has_avx2()) sets.push_back({"avx2", &avx2});
+  if (machine_has_avx512()) sets.push_back({"avx512", &avx512});
   return sets;
 }
 

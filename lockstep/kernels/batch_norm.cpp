@@ -45,17 +45,34 @@ at::Tensor of_channels(std::int64_t channels) { return at::empty({channels}, at:
 
 at::Tensor as_double(const at::Tensor& tensor) { return tensor.to(at::kDouble).contiguous(); }
 
-const double* numbers(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr<double>() : nullptr; }
+double* numbers(const at::Tensor& tensor) { return tensor.data_ptr<double>(); }
 
-/// Calls work(loops for Number, range) for ranges of all channels, on several threads where that is worth it.
-template <typename Number, typename Work>
-void over_channels(const ChannelLayout& layout, const Work& work) {
-  const auto& loops = batch_norm_loops<Number>();
+/// What an input is multiplied with.
+at::Tensor factors_of(const at::Tensor& inverse_deviation, const at::Tensor& weight) {
+  const auto deviations = as_double(inverse_deviation);
+  return weight.defined() ? deviations * as_double(weight) : deviations;
+}
+
+/// Calls work(loops, the pictures' numbers, range) for ranges of all channels, on several threads where that is worth
+/// it.
+template <typename Work>
+void over_channels(const Dense& pictures, const Work& work) {
+  const auto& layout = pictures.layout;
   const auto of_channel = std::max<std::int64_t>(1, layout.pictures * layout.positions);
-  at::parallel_for(0, layout.channels, std::max<std::int64_t>(1, kNumbersOfThread / of_channel),
-                   [&](std::int64_t begin, std::int64_t end) {
-                     work(loops, ChannelRange{begin, end});
-                   });
+  AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "batch_norm", [&] {
+    const auto& loops = batch_norm_loops<scalar_t>();
+    const scalar_t* const first = pictures.tensor.data_ptr<scalar_t>();
+    at::parallel_for(0, layout.channels, std::max<std::int64_t>(1, kNumbersOfThread / of_channel),
+                     [&](std::int64_t begin, std::int64_t end) {
+                       work(loops, first, ChannelRange{begin, end});
+                     });
+  });
+}
+
+/// The numbers of a tensor of the same dtype.
+template <typename Number>
+Number* beside(const Number*, const at::Tensor& tensor) {
+  return tensor.data_ptr<Number>();
 }
 
 /// Where the parts of a row of moments begin.
@@ -78,10 +95,8 @@ at::Tensor moments_of(const at::Tensor& input) {
   const auto pictures = dense(input);
   const auto to = split(moments.data_ptr<double>(), channels);
   *to.count = static_cast<double>(pictures.layout.pictures * pictures.layout.positions);
-  AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "moments_of", [&] {
-    over_channels<scalar_t>(pictures.layout, [&](const auto& loops, ChannelRange range) {
-      loops.moments(pictures.tensor.data_ptr<scalar_t>(), pictures.layout, range, to.mean, to.squares);
-    });
+  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
+    loops.moments(x, pictures.layout, range, to.mean, to.squares);
   });
   return moments;
 }
@@ -111,9 +126,9 @@ BatchStatistics statistics_from(const at::Tensor& moments, double eps) {
   const auto row = moments.contiguous();
   const auto from = split(row.data_ptr<double>(), channels);
   BatchStatistics statistics{of_channels(channels), of_channels(channels), of_channels(channels)};
-  auto* const mean = statistics.mean.data_ptr<double>();
-  auto* const inverse_deviation = statistics.inverse_deviation.data_ptr<double>();
-  auto* const sample_variance = statistics.sample_variance.data_ptr<double>();
+  auto* const mean = numbers(statistics.mean);
+  auto* const inverse_deviation = numbers(statistics.inverse_deviation);
+  auto* const sample_variance = numbers(statistics.sample_variance);
   for (std::int64_t c = 0; c < channels; ++c) {
     mean[c] = from.mean[c];
     inverse_deviation[c] = 1 / std::sqrt(from.squares[c] / *from.count + eps);
@@ -138,25 +153,13 @@ void update_running(const at::Tensor& running, const at::Tensor& now, double mom
 
 at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
                       const at::Tensor& inverse_deviation) {
-  const auto channels = mean.numel();
   const auto pictures = dense(input);
   auto output = at::empty_like(pictures.tensor, pictures.format);
-  const auto weights = weight.defined() ? as_double(weight) : at::Tensor();
-  const auto biases = bias.defined() ? as_double(bias) : at::Tensor();
-  const auto means = as_double(mean);
-  const auto deviations = as_double(inverse_deviation);
-  const auto factors = of_channels(channels);
-  const auto shifts = of_channels(channels);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const double factor = numbers(deviations)[c] * (weights.defined() ? numbers(weights)[c] : 1);
-    factors.data_ptr<double>()[c] = factor;
-    shifts.data_ptr<double>()[c] = (biases.defined() ? numbers(biases)[c] : 0) - numbers(means)[c] * factor;
-  }
-  AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "normalized", [&] {
-    over_channels<scalar_t>(pictures.layout, [&](const auto& loops, ChannelRange range) {
-      loops.scale(pictures.tensor.data_ptr<scalar_t>(), pictures.layout, range, numbers(factors), numbers(shifts),
-                  output.data_ptr<scalar_t>());
-    });
+  const auto factors = factors_of(inverse_deviation, weight);
+  auto shifts = -as_double(mean) * factors;
+  if (bias.defined()) shifts += as_double(bias);
+  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
+    loops.scale(x, pictures.layout, range, numbers(factors), numbers(shifts), beside(x, output));
   });
   return output.to(input.scalar_type());
 }
@@ -172,11 +175,8 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, co
   const auto deviations = as_double(inverse_deviation);
   auto* const with_input = sums.data_ptr<double>();
   auto* const alone = with_input + channels;
-  AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "gradient_sums", [&] {
-    over_channels<scalar_t>(pictures.layout, [&](const auto& loops, ChannelRange range) {
-      loops.sums(gradients.tensor.data_ptr<scalar_t>(), pictures.tensor.data_ptr<scalar_t>(), pictures.layout, range,
-                 numbers(means), with_input, alone);
-    });
+  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
+    loops.sums(beside(x, gradients.tensor), x, pictures.layout, range, numbers(means), with_input, alone);
   });
   for (std::int64_t c = 0; c < channels; ++c) with_input[c] *= numbers(deviations)[c];
   return sums;
@@ -189,27 +189,21 @@ at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input
   const auto pictures = dense(input);
   const auto gradients = dense(gradient, pictures.format);
   auto output = at::empty_like(pictures.tensor, pictures.format);
-  const auto weights = weight.defined() ? as_double(weight) : at::Tensor();
   const auto means = as_double(mean);
   const auto deviations = as_double(inverse_deviation);
+  const auto factors = factors_of(inverse_deviation, weight);
   const auto all_sums = as_double(sums);
   const auto* const with_input = numbers(all_sums);
   const auto* const alone = with_input + channels;
-  const auto computed = at::empty({3, channels}, at::kDouble);
-  auto* const factors = computed.data_ptr<double>();
-  auto* const mean_gradients = factors + channels;
-  auto* const slopes = mean_gradients + channels;
+  const auto mean_gradients = of_channels(channels);
+  const auto slopes = of_channels(channels);
   for (std::int64_t c = 0; c < channels; ++c) {
-    const double deviation = numbers(deviations)[c];
-    factors[c] = deviation * (weights.defined() ? numbers(weights)[c] : 1);
-    mean_gradients[c] = alone[c] / values;
-    slopes[c] = deviation * with_input[c] / values;
+    numbers(mean_gradients)[c] = alone[c] / values;
+    numbers(slopes)[c] = numbers(deviations)[c] * with_input[c] / values;
   }
-  AT_DISPATCH_FLOATING_TYPES(pictures.tensor.scalar_type(), "gradient_of_input", [&] {
-    over_channels<scalar_t>(pictures.layout, [&](const auto& loops, ChannelRange range) {
-      loops.gradient(gradients.tensor.data_ptr<scalar_t>(), pictures.tensor.data_ptr<scalar_t>(), pictures.layout,
-                     range, numbers(means), factors, mean_gradients, slopes, output.data_ptr<scalar_t>());
-    });
+  over_channels(pictures, [&](const auto& loops, const auto* x, ChannelRange range) {
+    loops.gradient(beside(x, gradients.tensor), x, pictures.layout, range, numbers(means), numbers(factors),
+                   numbers(mean_gradients), numbers(slopes), beside(x, output));
   });
   return output.to(input.scalar_type());
 }

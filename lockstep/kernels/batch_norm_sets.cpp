@@ -3,10 +3,8 @@
 namespace lockstep::kernels {
 
 extern const BatchNormTable baseline_batch_norm;
-#ifdef LOCKSTEP_X86_TABLES
 extern const BatchNormTable avx2_batch_norm;
 extern const BatchNormTable avx512_batch_norm;
-#endif
 
 namespace {
 
@@ -18,11 +16,7 @@ const BatchNormTable& fastest() {
 }  // namespace
 
 const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets() {
-#ifdef LOCKSTEP_X86_TABLES
-  static const auto sets = usable_sets(baseline_batch_norm, &avx2_batch_norm, &avx512_batch_norm);
-#else
-  static const auto sets = usable_sets<BatchNormTable>(baseline_batch_norm, nullptr, nullptr);
-#endif
+  static const auto sets = usable_sets(baseline_batch_norm, avx2_batch_norm, avx512_batch_norm);
   return sets;
 }
 

@@ -8,7 +8,7 @@
 
 namespace lockstep::kernels {
 
-/// All that both this build and this machine have, slowest first.
+/// Those that this machine runs, slowest first.
 const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets();
 
 /// The fastest loops for float or double.

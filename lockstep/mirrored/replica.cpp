@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/mirrored/replica.h>
 
 #include <ATen/MemoryOverlap.h>
@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <unordered_set>
 
 namespace lockstep::mirrored {
@@ -41,21 +40,6 @@ std::string describe(const NamedTensor& named, std::string_view what) {
   return fmt::format("{} \"{}\": {} [{}], strides [{}]{}", what, named.name, at::toString(tensor.scalar_type()),
                      fmt::join(tensor.sizes(), ", "), fmt::join(tensor.strides(), ", "),
                      tensor.requires_grad() ? ", requires_grad" : "");
-}
-
-std::vector<std::string> gather_texts(const std::string& text, const Group& group) {
-  const auto length = static_cast<std::int64_t>(text.size());
-  const at::Tensor lengths = all_gather(torch::full({1}, length, torch::kLong), group);
-  const auto longest = lengths.max().item<std::int64_t>();
-  at::Tensor padded = torch::zeros({longest}, torch::kByte);
-  std::memcpy(padded.data_ptr(), text.data(), text.size());
-  const at::Tensor all = all_gather(padded, group).contiguous();
-  std::vector<std::string> texts;
-  for (std::int64_t rank = 0; rank < group.size(); ++rank) {
-    const auto* begin = reinterpret_cast<const char*>(all.data_ptr<std::uint8_t>()) + rank * longest;
-    texts.emplace_back(begin, static_cast<std::size_t>(lengths[rank].item<std::int64_t>()));
-  }
-  return texts;
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {

@@ -3,12 +3,6 @@
 #include <lockstep/train/forward.h>
 
 namespace lockstep::train {
-
-ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
-  return {config.loss.name == "cross_entropy_expand" ? LossKind::cross_entropy_expand : LossKind::cross_entropy,
-          config.loss.label_smoothing, config.model.channels_last, config.model.autocast == "bfloat16", device};
-}
-
 namespace {
 
 at::Tensor logits_of(const models::Classifier& model, const at::Tensor& pictures, const ForwardOptions& options) {
@@ -17,6 +11,11 @@ at::Tensor logits_of(const models::Classifier& model, const at::Tensor& pictures
 }
 
 }  // namespace
+
+ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
+  return {config.loss.name == "cross_entropy_expand" ? LossKind::cross_entropy_expand : LossKind::cross_entropy,
+          config.loss.label_smoothing, config.model.channels_last, config.model.autocast == "bfloat16", device};
+}
 
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options) {

@@ -198,8 +198,7 @@ void check_parallel(const RunConfig& config) {
   if (parallel.sync_batch_norm && parallel.buffers == "local") {
     refuse(
         "parallel.buffers local keeps each rank's own batch norm statistics, and parallel.sync_batch_norm makes them "
-        "the "
-        "same on all; remove one of them");
+        "the same on all; remove one of them");
   }
   if (!is_global_mode(parallel) && !planned) {
     if (given(parallel.mesh) || given(parallel.shard) || given(parallel.strategy)) {

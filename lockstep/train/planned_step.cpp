@@ -14,6 +14,7 @@
 #include <chrono>
 
 namespace lockstep::train {
+
 models::Classifier model_without_memory(const RunConfig& config) {
   const plan::WithoutMemory scope;
   return models::make_classifier(model_spec(config));

@@ -1,9 +1,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/recovery.h>
 #include <lockstep/train/share_checkpoint.h>
-#include <lockstep/train/share_text.h>
 #include <lockstep/train/standing.h>
 
 #include <c10/util/Exception.h>

@@ -1,7 +1,7 @@
 #include <lockstep/base/json_integer.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/share_checkpoint.h>
-#include <lockstep/train/share_text.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>

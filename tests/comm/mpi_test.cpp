@@ -2,6 +2,7 @@
 #include <lockstep/base/process.h>
 
 #include "comm/suite.h"
+#include "support/open_mpi.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -21,11 +22,7 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "3", LOCKSTEP_TEST_RANK_PROGRAM, "abort", "1"};
   options.out = ChildStream::pipe;
   options.err = ChildStream::pipe;
-  options.environment = current_environment();
-  options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                               {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}});  // since Open MPI 5
+  options.environment = environment_for_mpirun();
   const auto ended = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_FALSE(ended.status.ok());
   EXPECT_EQ(times(ended.out, "saw: [barrier] barrier 2 of group \"world\""), 2u) << ended.out << ended.err;
@@ -39,11 +36,7 @@ TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
   if (launcher.empty()) GTEST_SKIP() << "there is no second MPI (Debian: mpich beside Open MPI)";
   ChildOptions options;
   options.arguments = {launcher, "-n", "2", LOCKSTEP_TEST_RANK_PROGRAM, "abort", "1"};
-  options.environment = current_environment();
-  options.environment->insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                               {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                               {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}});  // since Open MPI 5
+  options.environment = environment_for_mpirun();
   const auto ended = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_FALSE(ended.status.ok());
   for (const auto* words : {"says that this is rank 0 of 2, but MPI says rank 0 of 1", "says that this is rank 1 of 2",

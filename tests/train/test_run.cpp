@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "base/expect_error.h"
+#include "support/open_mpi.h"
 #include "train/small_run.h"
 
 namespace lockstep::train {
@@ -293,16 +294,9 @@ std::string hash_with_mpi(const std::string& work_dir) {
   overrides.push_back("parallel.backend=mpi");
   const auto file = cifar10().folder() / (work_dir + ".yaml");
   std::ofstream(file) << print_config(cifar10().config(work_dir, overrides));
-  auto environment = current_environment();
-  // Open MPI's, which else refuses to run as root or with more ranks than cores.
-  for (const auto* name :
-       {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
-    environment[name] = "1";
-  }
-  environment["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";  // since Open MPI 5
   ChildOptions options;
   options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "2", LOCKSTEP_TEST_TRAIN_PROGRAM, file.string()};
-  options.environment = environment;
+  options.environment = test::environment_for_mpirun();
   const auto ran = run_and_capture(options, std::chrono::seconds(60));
   EXPECT_TRUE(ran.status.ok()) << ran.out << ran.err;
   EXPECT_EQ(cifar10().result(work_dir)["backend"], "mpi");

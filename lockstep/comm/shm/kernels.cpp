@@ -3,17 +3,11 @@
 namespace lockstep::shm {
 
 extern const KernelTable baseline_kernels;
-#ifdef LOCKSTEP_X86_TABLES
 extern const KernelTable avx2_kernels;
 extern const KernelTable avx512_kernels;
-#endif
 
 const std::vector<InstructionSet<KernelTable>>& kernel_sets() {
-#ifdef LOCKSTEP_X86_TABLES
-  static const auto sets = usable_sets(baseline_kernels, &avx2_kernels, &avx512_kernels);
-#else
-  static const auto sets = usable_sets<KernelTable>(baseline_kernels, nullptr, nullptr);
-#endif
+  static const auto sets = usable_sets(baseline_kernels, avx2_kernels, avx512_kernels);
   return sets;
 }
 

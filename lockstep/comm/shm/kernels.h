@@ -14,7 +14,7 @@ namespace lockstep::shm {
 /// dtype that can only be moved.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
-/// All that both this build and this machine have, slowest first.
+/// Those that this machine runs, slowest first.
 const std::vector<InstructionSet<KernelTable>>& kernel_sets();
 
 }  // namespace lockstep::shm

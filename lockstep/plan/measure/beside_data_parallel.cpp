@@ -23,22 +23,21 @@ bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) 
 
 bool beats_data_parallel(int steps, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
                          std::vector<std::string>& remarks) {
-  int of_turn = (steps + 1) / 2;
-  int said = steps;
+  const int asked = (steps + 1) / 2;
+  int of_turn = asked;
   double plan = of_plan(of_turn);
   double plain = of_data_parallel(of_turn);
   if (const auto longer = std::min(kMostStepsOfTurn, kSecondsOfTurn / std::max(plan, plain)); longer > 2 * of_turn) {
     of_turn = static_cast<int>(longer);
-    said = 2 * of_turn;
     plan = of_plan(of_turn);
     plain = of_data_parallel(of_turn);
   }
   plan = std::min(plan, of_plan(of_turn));
   plain = std::min(plain, of_data_parallel(of_turn));
   const bool plan_wins = plan <= kClearly * plain;
-  remarks.push_back(
-      fmt::format("measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}", said,
-                  plan * 1e3, plain * 1e3, plan_wins ? "the plan" : "data parallel"));
+  remarks.push_back(fmt::format(
+      "measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}",
+      of_turn == asked ? steps : 2 * of_turn, plan * 1e3, plain * 1e3, plan_wins ? "the plan" : "data parallel"));
   return plan_wins;
 }
 

@@ -1,12 +1,9 @@
 #include <lockstep/base/error.h>
-#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/plan/trace/agreed_plan.h>
-
-#include <torch/torch.h>
 
 #include <fmt/ranges.h>
 
-#include <cstring>
 #include <filesystem>
 
 namespace lockstep::plan {
@@ -57,12 +54,10 @@ Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, st
 
 void agree_on(const Plan& plan, const PlanRequest& request, const Group& group) {
   const auto hash = plan_hash(plan);
-  auto own = torch::empty({1, static_cast<std::int64_t>(hash.size())}, torch::kByte);
-  std::memcpy(own.data_ptr(), hash.data(), hash.size());
-  const auto all = all_gather(own, group);
-  std::vector<int> others;
-  for (int rank = 1; rank < group.size(); ++rank) {
-    if (!torch::equal(all[rank], all[0])) others.push_back(rank);
+  const auto all = gather_texts(hash, group);
+  std::vector<std::size_t> others;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) others.push_back(rank);
   }
   if (!others.empty()) {
     fail(

@@ -1,6 +1,6 @@
 #include <lockstep/train/sharded/all_or_none.h>
 
-#include <lockstep/train/share_text.h>
+#include <lockstep/comm/texts.h>
 
 #include <fmt/format.h>
 

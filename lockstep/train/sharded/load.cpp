@@ -1,5 +1,6 @@
 // load_sharded: what fits where, then each rank for itself.
 #include <lockstep/base/error.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/train/optimizer.h>
@@ -8,7 +9,6 @@
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 #include <lockstep/train/sharded/shard_reader.h>
-#include <lockstep/train/share_text.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>

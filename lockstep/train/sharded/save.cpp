@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/train/safetensors_stream.h>
 #include <lockstep/train/sharded/all_or_none.h>
@@ -9,7 +10,6 @@
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 #include <lockstep/train/sharded/shard_folder.h>
 #include <lockstep/train/sharded/shard_reader.h>
-#include <lockstep/train/share_text.h>
 
 #include <torch/torch.h>
 #include <nlohmann/json.hpp>

@@ -180,15 +180,20 @@ TEST(AutoParallel, AnInputWithoutABatchIsMeasuredWhole) {
   });
 }
 
-TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
-  std::string turns;
-  std::vector<std::string> remarks;
-  const auto measured = [&](char name, std::vector<double> seconds) {
+/// Makes measurements that take so many seconds, turn by turn, and note in `turns` whose it was, and of how many steps.
+auto in_turns(std::string& turns) {
+  return [&turns](char name, std::vector<double> seconds) {
     return [&turns, name, seconds, turn = 0U](int steps) mutable {
       turns += name + std::to_string(steps) + " ";
       return seconds.at(turn++);
     };
   };
+}
+
+TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
+  std::string turns;
+  std::vector<std::string> remarks;
+  const auto measured = in_turns(turns);
   EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {9, 0.2}), measured('d', {0.3, 0.4}), remarks));
   EXPECT_EQ(turns, "p3 d3 p3 d3 ");
   EXPECT_FALSE(plan::beats_data_parallel(1, measured('p', {0.2, 9}), measured('d', {5, 0.1}), remarks));
@@ -204,12 +209,7 @@ TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
 TEST(AutoParallel, ShortStepsAreMeasuredForLongerTurns) {
   std::string turns;
   std::vector<std::string> remarks;
-  const auto measured = [&](char name, std::vector<double> seconds) {
-    return [&turns, name, seconds, turn = 0U](int steps) mutable {
-      turns += name + std::to_string(steps) + " ";
-      return seconds.at(turn++);
-    };
-  };
+  const auto measured = in_turns(turns);
   EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {0.002, 0.003, 0.004}), measured('d', {0.005, 0.004, 0.004}),
                                         remarks));
   EXPECT_EQ(turns, "p3 d3 p50 d50 p50 d50 ");

@@ -1,12 +1,11 @@
-#include <lockstep/train/share_text.h>
-
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 
 #include <torch/torch.h>
 
 #include <algorithm>
 
-namespace lockstep::train {
+namespace lockstep {
 namespace {
 
 // Not memcpy, which takes no null: an empty tensor has no address.
@@ -43,4 +42,4 @@ std::vector<std::string> gather_texts(const std::string& own, const Group& group
   return texts;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep {
 
 /// Every rank returns `root`'s `text`, of any length; the others' is not looked at. A collective.
 std::string share_text(const std::string& text, const Group& group, int root = 0);
@@ -14,4 +14,4 @@ std::string share_text(const std::string& text, const Group& group, int root = 0
 /// The texts of all ranks, by rank. A collective.
 std::vector<std::string> gather_texts(const std::string& own, const Group& group);
 
-}  // namespace lockstep::train
+}  // namespace lockstep
