@@ -21,6 +21,9 @@ class BucketMemory {
   at::Tensor take(const BucketKind& kind, std::int64_t elements);
   /// What is not needed any more by its bucket.
   void give_back(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory);
+  /// What gradients may stay in: free again when this backward is over. Whoever still holds a tensor in it when it is
+  /// taken keeps its numbers, in memory of their own.
+  void give_back_at_end(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory);
   /// A backward is over: what it did not use goes.
   void end_backward();
   void forget();
@@ -35,6 +38,7 @@ class BucketMemory {
 
   std::vector<Piece> kept_;
   std::vector<Piece> used_;  ///< by this backward, and free again
+  std::vector<Piece> lent_;  ///< to the gradients of this backward
 };
 
 }  // namespace lockstep::global

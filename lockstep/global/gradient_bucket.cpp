@@ -6,6 +6,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace lockstep::global {
 namespace {
 
@@ -30,6 +32,10 @@ std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind
   const auto& local = state_of(gradient.gradient).local;
   const auto rows = local.size(gradient.goal[kind.axis].dim);
   return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
+}
+
+bool is_done(const PendingGradient& gradient) {
+  return state_of(gradient.gradient).sharding->placements == gradient.goal;
 }
 
 }  // namespace
@@ -96,37 +102,60 @@ void GradientBucket::start_reduce_scatter() {
   work_ = reduce_scatter_async(result_, memory_, kind_.mesh->group(kind_.axis), kind_.op);
 }
 
-std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory) {
+/// `stay` as in finish().
+void GradientBucket::take_sums(bool stay) {
+  std::int64_t begin = 0;
+  for (const auto& each : gradients_) {
+    auto& local = state_of(each.gradient).local;
+    const auto sum = result_.narrow(0, begin, local.numel()).view(local.sizes());
+    begin += sum.numel();
+    if (stay && each.may_stay) {
+      local = sum;
+      continue;
+    }
+    // Backward may still need what shares the memory: a view's gradient is that of the whole.
+    if (local.storage().use_count() > 1) local = at::empty_like(local);
+    local.copy_(sum);
+  }
+}
+
+void GradientBucket::take_parts() {
+  std::int64_t begin = 0;
+  for (const auto& each : gradients_) {
+    auto& local = state_of(each.gradient).local;
+    const auto dim = each.goal[kind_.axis].dim;
+    const auto mine = part_of(local.size(dim), kind_.mesh->sizes()[kind_.axis], kind_.mesh->coordinate()[kind_.axis]);
+    const auto elements = elements_for_each(each, kind_);
+    auto sizes = local.movedim(dim, 0).sizes().vec();
+    const auto rows = local.size(dim) == 0 ? 0 : local.numel() / local.size(dim) * mine.size;
+    sizes[0] = mine.size;
+    local = result_.narrow(0, begin, rows).view(sizes).movedim(0, dim).contiguous();
+    begin += elements;
+  }
+}
+
+std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory, bool stay) {
   {
     const CourseScope on_course(kind_.mesh->course());  // for the error's text
     work_.wait();
   }
-  std::int64_t begin = 0;
+  if (kind_.scatter) take_parts();
   for (const auto& each : gradients_) {
     auto& state = state_of(each.gradient);
     Placements placements = state.sharding->placements;
     placements[kind_.axis] = each.goal[kind_.axis];
-    if (kind_.scatter) {
-      const auto dim = each.goal[kind_.axis].dim;
-      const auto mine =
-          part_of(state.local.size(dim), kind_.mesh->sizes()[kind_.axis], kind_.mesh->coordinate()[kind_.axis]);
-      const auto elements = elements_for_each(each, kind_);
-      auto sizes = state.local.movedim(dim, 0).sizes().vec();
-      const auto rows = state.local.size(dim) == 0 ? 0 : state.local.numel() / state.local.size(dim) * mine.size;
-      sizes[0] = mine.size;
-      state.local = result_.narrow(0, begin, rows).view(sizes).movedim(0, dim).contiguous();
-      begin += elements;
-    } else {
-      const auto elements = state.local.numel();
-      const auto sum = result_.narrow(0, begin, elements).view(state.local.sizes());
-      // Backward may still need what shares the memory: a view's gradient is that of the whole.
-      if (state.local.storage().use_count() > 1) state.local = at::empty_like(state.local);
-      state.local.copy_(sum);
-      begin += elements;
-    }
     state.sharding = kind_.mesh->intern(placements);
   }
-  memory.give_back(kind_, state_of(gradients_.front().gradient).mesh, std::exchange(piece_, {}));
+  if (!kind_.scatter) {
+    stay = stay && std::all_of(gradients_.begin(), gradients_.end(), is_done);
+    take_sums(stay);
+  }
+  auto mesh = state_of(gradients_.front().gradient).mesh;
+  if (kind_.scatter || !stay) {
+    memory.give_back(kind_, std::move(mesh), std::exchange(piece_, {}));
+  } else {
+    memory.give_back_at_end(kind_, std::move(mesh), std::exchange(piece_, {}));
+  }
   memory_.reset();
   result_.reset();
   elements_ = 0;

@@ -23,6 +23,7 @@ struct BucketKind {
 struct PendingGradient {
   at::Tensor gradient;  ///< global
   Placements goal;
+  bool may_stay = false;  ///< where it is reduced: nobody expects it where it is, or otherwise than contiguous
 };
 
 /// The bucket that a gradient belongs into: the first axis on which it is partial and its goal is not. False where
@@ -41,12 +42,15 @@ class GradientBucket {
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
   void start(BucketMemory& memory);
-  /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them.
-  std::vector<PendingGradient> finish(BucketMemory& memory);
+  /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them. `stay`: no other
+  /// bucket needs the memory in this backward, so those that may stay in it do until the next, if all are done.
+  std::vector<PendingGradient> finish(BucketMemory& memory, bool stay);
 
  private:
   void start_all_reduce();
   void start_reduce_scatter();
+  void take_sums(bool stay);
+  void take_parts();
 
   BucketKind kind_;
   std::vector<PendingGradient> gradients_;

@@ -32,7 +32,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void about_to_accumulate(std::size_t index) {
     if (!running_) begin();
     take_accumulated();
-    make_partial(parameters_[index]);
+    auto& known = parameters_[index];
+    const at::Tensor before = at::Tensor(known.parameter.lock()).grad();
+    known.fresh = !before.defined();
+    if (!known.fresh) make_partial(known, before);
     accumulating_ = index;
   }
 
@@ -42,6 +45,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     c10::weak_intrusive_ptr<at::TensorImpl> parameter;
     const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished,
     std::weak_ptr<MeshState> came_on;   ///< and on which mesh: parameters may be moved to another
+    bool fresh = true;                  ///< there was none to add it to
   };
 
   void begin() {
@@ -62,10 +66,8 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
 
   /// What is added to a finished gradient would have to be finished at once, all by itself. A sum of which the first
   /// rank has all can wait.
-  void make_partial(const Known& known) {
-    const auto parameter = known.parameter.lock();
-    const at::Tensor gradient = at::Tensor(parameter).grad();
-    if (!gradient.defined() || !is_global(gradient)) return;
+  static void make_partial(const Known& known, const at::Tensor& gradient) {
+    if (!is_global(gradient)) return;
     auto& state = state_of(gradient);
     if (known.came_on.lock() != state.mesh) return;
     Placements placements = state.sharding->placements;
@@ -89,7 +91,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     state.fetched.reset();  // it may have come as a view, and is the parameter's own now
     known.came_as = state.sharding;
     known.came_on = state.mesh;
-    put({.gradient = gradient, .goal = state_of(parameter).sharding->placements});
+    const auto& of_parameter = state_of(parameter);
+    put({.gradient = gradient,
+         .goal = of_parameter.sharding->placements,
+         .may_stay = known.fresh && of_parameter.local.is_contiguous()});
   }
 
   void put(PendingGradient gradient) {
@@ -109,13 +114,14 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void start(std::vector<GradientBucket>::iterator bucket) {
     auto next = std::move(*bucket);
     collecting_.erase(bucket);
-    while (under_way_.size() >= kMostUnderWay) finish_first();
+    while (under_way_.size() >= kMostUnderWay) finish_first(/*stay=*/false);
     under_way_.push_back(std::move(next));
     under_way_.back().start(memory_);
   }
 
-  void finish_first() {
-    auto finished = under_way_.front().finish(memory_);
+  /// `stay`: gradients may stay in the bucket's memory, which none that comes later needs.
+  void finish_first(bool stay) {
+    auto finished = under_way_.front().finish(memory_, stay);
     under_way_.pop_front();
     for (auto& each : finished) put(std::move(each));
   }
@@ -145,7 +151,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
-      finish_first();
+      finish_first(/*stay=*/true);
     }
     memory_.end_backward();
     running_ = false;

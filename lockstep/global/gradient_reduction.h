@@ -18,8 +18,9 @@ struct GradientReductionOptions {
 
 /// From now on `backward()` returns with each `.grad()` of these global leaves as its parameter lies, as far as it was
 /// partial: summed over axes where the parameter is replicated, summed and divided where it is sharded. Lasts as long
-/// as the parameters do; called once for each parameter (distribute_module() does). Not thread-safe; one backward at a
-/// time.
+/// as the parameters do; called once for each parameter (distribute_module() does). A gradient may lie in a bucket
+/// until the next backward, which moves what is still held then: addresses of its numbers are good until then. Not
+/// thread-safe; one backward at a time.
 void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters,
                                  const GradientReductionOptions& options = {});
 

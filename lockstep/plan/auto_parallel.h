@@ -30,11 +30,11 @@ struct AutoParallelOptions {
   /// time counts. It must not look at numbers.
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients{};
   GradientReductionOptions gradients{};
-  /// So many steps of the plan and of plain data parallel are measured (short ones for half a second), and the plan is
-  /// kept if it takes at least 3 % less: then whatever the prediction is wrong about, nothing is slower than data
-  /// parallel. Where that wins, `mesh` and `parameters` no longer hold; where it does not fit into memory, nothing is
-  /// measured. `example` must have numbers that can be trained on (labels that exist); the module's own numbers stay as
-  /// they are, and each rank holds them twice meanwhile. 0: not measured.
+  /// So many steps of the plan and of plain data parallel are measured (short ones for half a second), and the faster
+  /// is kept: then whatever the prediction is wrong about, nothing is slower than data parallel. Where that wins,
+  /// `mesh` and `parameters` no longer hold; where it does not fit into memory, nothing is measured. `example` must
+  /// have numbers that can be trained on (labels that exist); the module's own numbers stay as they are, and each rank
+  /// holds them twice meanwhile. 0: not measured.
   int verify_steps = 0;
 };
 

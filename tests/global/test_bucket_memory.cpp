@@ -70,5 +70,72 @@ TEST(BucketMemory, GradientsAreThoseOfTheirOwnStep) {
   });
 }
 
+// They lie in memory that the next backward sends in.
+TEST(BucketMemory, GradientsThatAreHeldKeepTheirNumbers) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    torch::nn::Linear net(torch::nn::LinearOptions(6, 4).bias(false));
+    const Mesh mesh(rank.group());
+    distribute_module(net, mesh);
+    const auto backward = [&](float with) {
+      const auto input = to_global(torch::full({2, 6}, with * static_cast<float>(rank.rank() + 1)), mesh, {Shard(0)});
+      net->forward(input).sum().backward();
+    };
+    const auto expect_local = [](const at::Tensor& gradient, float wanted, const char* what) {
+      EXPECT_TRUE(torch::equal(to_local(gradient), torch::full({4, 6}, wanted))) << what << "\n" << to_local(gradient);
+    };
+    const auto expect = [&](const at::Tensor& gradient, float wanted, const char* what) {
+      expect_local(gradient, wanted, what);
+      EXPECT_TRUE(torch::equal(full(gradient), torch::full({4, 6}, wanted))) << what << "\n" << full(gradient);
+    };
+    struct Held {
+      at::Tensor gradient;
+      at::Tensor detached;  ///< another tensor over the same numbers, as zero_grad() of libtorch 1.13 makes one
+      at::Tensor row;       ///< of this rank's
+    };
+    std::vector<Held> held;
+    for (int step = 1; step <= 3; ++step) {
+      net->zero_grad(/*set_to_none=*/true);
+      backward(static_cast<float>(step));
+      const auto gradient = net->weight.grad();
+      if (rank.rank() == 0) held.push_back({gradient, gradient.detach(), to_local(gradient)[2]});
+    }
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      const auto wanted = static_cast<float>(6 * (i + 1));
+      expect_local(held[i].gradient, wanted, "of an earlier step");
+      expect_local(held[i].detached, wanted, "detached");
+      EXPECT_TRUE(torch::equal(held[i].row, torch::full({6}, wanted))) << held[i].row;
+    }
+    backward(1);
+    expect(net->weight.grad(), 6 * 3 + 6, "added to");
+    net->zero_grad(/*set_to_none=*/false);
+    backward(2);
+    expect(net->weight.grad(), 12, "zeroed in place");
+    torch::nn::utils::clip_grad_value_({net->weight}, 1);
+    backward(2);
+    expect(net->weight.grad(), 13, "changed in place, and added to");
+  });
+}
+
+TEST(BucketMemory, GradientsLieAsTheirParameters) {
+  test::run_ranks(2, kOptions, [](Rank& rank) {
+    torch::manual_seed(1);
+    torch::nn::Conv2d net(torch::nn::Conv2dOptions(3, 5, 2).bias(false));
+    net->weight.set_data(net->weight.contiguous(at::MemoryFormat::ChannelsLast));
+    torch::nn::Conv2d alone(torch::nn::Conv2dOptions(3, 5, 2).bias(false));
+    alone->weight.set_data(net->weight.detach().clone());
+    const Mesh mesh(rank.group());
+    distribute_module(net, mesh);
+    const auto pictures = torch::arange(4.0 * 3 * 5 * 5, at::kFloat).view({4, 3, 5, 5}) / 100;
+    for (int step = 0; step < 2; ++step) {
+      net->zero_grad(/*set_to_none=*/true);
+      alone->zero_grad(/*set_to_none=*/true);
+      net->forward(distribute(pictures, mesh, {Shard(0)})).pow(2).sum().backward();
+      alone->forward(pictures).pow(2).sum().backward();
+      EXPECT_EQ(to_local(net->weight.grad()).strides(), to_local(net->weight).strides());
+      EXPECT_TRUE(torch::allclose(full(net->weight.grad()), alone->weight.grad(), 1e-4, 1e-3));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -17,7 +17,7 @@ ReductionCosts reduction_costs(const Decisions& decisions, const TensorInfo& inf
     const auto bytes = bytes_of_part(info, now, sizes);
     costs.sending += model.collective(kind, axis, {kMany}).value / kMany * bytes.value;
     costs.copying_in += model.compute(copying_of(bytes)).value;
-    costs.copying_out += model.compute(copying_of(scatters ? bytes / sizes[axis] : bytes)).value;
+    if (scatters) costs.copying_out += model.compute(copying_of(bytes / sizes[axis])).value;
     now[axis] = to[axis];
   }
   return costs;

@@ -71,7 +71,7 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   all_ += bucket.bytes;
   largest_ = std::max(largest_, bucket.bytes / pieces);
   const double beside = decisions_.model().overlap;
-  copying_back_ += copying(bucket, key, /*out=*/true);
+  (kind == Collective::reduce_scatter ? copying_parts_ : copying_sums_) += copying(bucket, key, /*out=*/true);
   const auto copying_in = copying(bucket, key, /*out=*/false);
   copied_ += copying_in;
   now += copying_in + (1 - beside) * spent;
@@ -87,8 +87,9 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
 }
 
 void ReductionStream::copy_back(Seconds& now) {
-  now = std::max(now, free_at_) + copying_back_;
-  copied_ += std::exchange(copying_back_, {});
+  const auto parts = std::exchange(copying_parts_, {});
+  now = std::max(now, free_at_) + parts;
+  copied_ += parts;
 }
 
 void ReductionStream::finish(Seconds& now) {
@@ -100,6 +101,10 @@ void ReductionStream::finish(Seconds& now) {
     for (auto& each : std::exchange(again_, {})) put(std::move(each), now);
   }
   copy_back(now);
+  if (all_.value <= 0) return;
+  const auto sums = (1 - memory() / all_) * copying_sums_;
+  now += sums;
+  copied_ += sums;
 }
 
 }  // namespace lockstep::plan

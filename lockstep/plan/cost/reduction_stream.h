@@ -24,7 +24,7 @@ class ReductionStream {
   /// What copying into buckets and out of them has moved `now`, apart from the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  /// Of those that are under way at once; it is kept from step to step.
+  /// Of those that are under way at once; it is kept from step to step, and the last sums stay in it.
   Bytes memory() const { return std::min(all_, 4 * largest_); }
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
@@ -54,7 +54,8 @@ class ReductionStream {
   BucketSizes sizes_;
   bool first_ = true;
   Seconds free_at_{};
-  Seconds copying_back_{};  ///< out of the buckets under way
+  Seconds copying_parts_{};  ///< out of the buckets under way whose gradients are divided
+  Seconds copying_sums_{};   ///< and out of all others
   Seconds copied_{};
   Seconds total_{};
   Bytes all_{};

@@ -49,7 +49,7 @@ plan::Layout faster_of_plan_and_data_parallel(const plan::MeasuredStep& step, co
       return plan::measured_step(step, layout, of_turn);
     };
   };
-  const bool plan_wins = plan::beats_data_parallel(steps, measured(planned), measured(plain), remarks);
+  const bool plan_wins = plan::beats_data_parallel(steps, 1, measured(planned), measured(plain), remarks);
   const auto& faster = plan_wins ? planned : plain;
   kept.lay_out(faster);
   go_on_with(faster.mesh);

@@ -194,10 +194,10 @@ TEST(AutoParallel, PlanAndDataParallelTakeTurnsAndTheBetterCounts) {
   std::string turns;
   std::vector<std::string> remarks;
   const auto measured = in_turns(turns);
-  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {9, 0.2}), measured('d', {0.3, 0.4}), remarks));
+  EXPECT_TRUE(plan::beats_data_parallel(5, 1, measured('p', {9, 0.2}), measured('d', {0.3, 0.4}), remarks));
   EXPECT_EQ(turns, "p3 d3 p3 d3 ");
-  EXPECT_FALSE(plan::beats_data_parallel(1, measured('p', {0.2, 9}), measured('d', {5, 0.1}), remarks));
-  EXPECT_FALSE(plan::beats_data_parallel(5, measured('p', {0.2, 0.2}), measured('d', {0.2, 0.204}), remarks));
+  EXPECT_FALSE(plan::beats_data_parallel(1, 1, measured('p', {0.2, 9}), measured('d', {5, 0.1}), remarks));
+  EXPECT_FALSE(plan::beats_data_parallel(5, 0.97, measured('p', {0.2, 0.2}), measured('d', {0.2, 0.204}), remarks));
   EXPECT_EQ(
       remarks,
       (std::vector<std::string>{
@@ -210,8 +210,8 @@ TEST(AutoParallel, ShortStepsAreMeasuredForLongerTurns) {
   std::string turns;
   std::vector<std::string> remarks;
   const auto measured = in_turns(turns);
-  EXPECT_TRUE(plan::beats_data_parallel(5, measured('p', {0.002, 0.003, 0.004}), measured('d', {0.005, 0.004, 0.004}),
-                                        remarks));
+  EXPECT_TRUE(plan::beats_data_parallel(5, 0.97, measured('p', {0.002, 0.003, 0.004}),
+                                        measured('d', {0.005, 0.004, 0.004}), remarks));
   EXPECT_EQ(turns, "p3 d3 p50 d50 p50 d50 ");
   EXPECT_EQ(remarks,
             (std::vector<std::string>{
