@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/gloo/batch_threads.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -12,6 +13,7 @@ namespace lockstep::detail::gloo {
 std::shared_ptr<::gloo::transport::Device> make_device(const BackendContext& context) {
   std::string address = context.one_host ? "127.0.0.1" : context.bind_address;
   if (const auto named = named_interface_address(current_environment())) address = *named;
+  const BatchThreads guard;  // the device's thread inherits it
   try {
     if (address.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
     return c10d::ProcessGroupGloo::createDeviceForHostname(address);

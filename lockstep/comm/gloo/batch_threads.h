@@ -1,0 +1,32 @@
+// Gloo's reading thread tries locks that senders hold, over and over.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+
+namespace lockstep::detail::gloo {
+
+/// While alive, threads that this thread starts are scheduled as SCHED_BATCH (sched(7)): when they wake up they do not
+/// take the core from who works on it. Woken by a message, Gloo's reading thread would otherwise take the core of a
+/// sender that still holds the connection's lock, and wait for that lock without sleeping until its time is over: with
+/// as many computing threads as cores, most of their time can go there. Where a core is free nothing changes.
+class BatchThreads {
+ public:
+  BatchThreads() {
+    if (pthread_getschedparam(pthread_self(), &policy_, &parameters_) != 0 || policy_ != SCHED_OTHER) return;
+    const sched_param none{};
+    changed_ = pthread_setschedparam(pthread_self(), SCHED_BATCH, &none) == 0;
+  }
+  ~BatchThreads() {
+    if (changed_) pthread_setschedparam(pthread_self(), policy_, &parameters_);
+  }
+  BatchThreads(const BatchThreads&) = delete;
+  BatchThreads& operator=(const BatchThreads&) = delete;
+
+ private:
+  int policy_ = SCHED_OTHER;
+  sched_param parameters_{};
+  bool changed_ = false;
+};
+
+}  // namespace lockstep::detail::gloo
