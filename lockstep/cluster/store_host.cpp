@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/store_host.h>
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 
 #include <torch/cuda.h>
 

@@ -1,7 +1,7 @@
 // The key-value store through which ranks meet.
 #pragma once
 
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/scheduler/seat.h>
 #include <lockstep/world/world.h>
 

@@ -1,7 +1,7 @@
 // How the ranks of a job find out through the store who all of them are.
 #pragma once
 
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/comm/rank_info.h>
 
 #include <chrono>

@@ -15,7 +15,7 @@ std::string words(const Facts& facts) {
 std::string mend(const Job& job, const Facts& from, const Facts& to) {
   const Interface* const chosen = interface_of(to, to.address);
   const bool is_virtual = chosen != nullptr && is_virtual_interface(chosen->name);
-  const auto choice = fmt::format(
+  auto choice = fmt::format(
       "its address is that of {}; set LOCKSTEP_SOCKET_IFNAME on host {} to the interface that the others reach (there: "
       "{})",
       to.address_why, to.host, candidates(to));

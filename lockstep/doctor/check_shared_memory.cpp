@@ -6,7 +6,7 @@ namespace lockstep::doctor {
 namespace {
 
 constexpr auto kCheck = "shared_memory";
-constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kMiB = 1U << 20;
 constexpr std::uint64_t kDockerDefault = 64 * kMiB;
 
 Finding none(const Job& job, const Facts& host) {

@@ -44,7 +44,7 @@ std::string words_of_host(const Job& job, const Facts& host) {
   return fmt::format("  {}: {}{}, {} CPU{}, {} open files, /dev/shm {} MiB{}\n", place(job, host),
                      host.address.empty() ? "no address" : host.address,
                      interface == nullptr ? "" : fmt::format(" ({})", interface->name), host.cpus,
-                     host.cpus == 1 ? "" : "s", host.open_files, host.shm_bytes / (1024 * 1024),
+                     host.cpus == 1 ? "" : "s", host.open_files, host.shm_bytes >> 20,
                      host.in_container ? ", container" : "");
 }
 

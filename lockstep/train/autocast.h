@@ -1,4 +1,4 @@
-// Mixed precision as a scope, and the one place that knows how libtorch's versions spell it.
+// Mixed precision as a scope.
 #pragma once
 
 namespace lockstep::train {

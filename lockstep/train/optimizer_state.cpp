@@ -1,10 +1,9 @@
 #include <lockstep/base/error.h>
+#include <lockstep/compat/libtorch.h>
 #include <lockstep/train/optimizer.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-
-#include <type_traits>
 
 namespace lockstep::train {
 namespace {
@@ -13,25 +12,15 @@ namespace optim = torch::optim;
 
 constexpr std::string_view kWhere = "optimizer state";
 
-// libtorch keys the state by the parameter's TensorImpl: as text before 2.1, as a pointer since.
-template <typename Key>
-Key state_key(const at::Tensor& parameter) {
-  if constexpr (std::is_same_v<Key, std::string>) {
-    return fmt::format("{}", fmt::ptr(parameter.unsafeGetTensorImpl()));
-  } else {
-    return parameter.unsafeGetTensorImpl();
-  }
-}
-
 template <typename Map>
 optim::OptimizerParamState* find_state(const Map& states, const at::Tensor& parameter) {
-  const auto found = states.find(state_key<typename Map::key_type>(parameter));
+  const auto found = states.find(compat::optimizer_state_key<Map>(parameter));
   return found == states.end() ? nullptr : found->second.get();
 }
 
 template <typename Map>
 void put_state(Map& states, const at::Tensor& parameter, std::unique_ptr<optim::OptimizerParamState> state) {
-  states[state_key<typename Map::key_type>(parameter)] = std::move(state);
+  states[compat::optimizer_state_key<Map>(parameter)] = std::move(state);
 }
 
 void append(NamedTensors& out, const std::string& parameter, std::string_view field, const at::Tensor& tensor) {

@@ -3,7 +3,7 @@
 #include <lockstep/base/unique_fd.h>
 
 #include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/comm/init.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>

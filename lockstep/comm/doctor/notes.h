@@ -1,7 +1,7 @@
 // What the doctors of all ranks tell each other: JSON under keys of the job's store.
 #pragma once
 
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/doctor/patience.h>
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,6 +1,6 @@
 #include <lockstep/comm/hierarchy/engines.h>
 
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include <lockstep/comm/mpi/communicator.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 
 #include <fmt/format.h>
 

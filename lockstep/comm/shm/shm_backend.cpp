@@ -1,7 +1,7 @@
 // The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/c10d_compat.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/comm/shm/all_reduce.h>
 #include <lockstep/comm/shm/arena.h>
 #include <lockstep/comm/shm/available_memory.h>

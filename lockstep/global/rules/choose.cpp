@@ -47,7 +47,7 @@ std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, i
   return candidates;
 }
 
-Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
+Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes) {
   int all_ranks = 1;
   for (const int ranks : mesh_sizes) all_ranks *= ranks;

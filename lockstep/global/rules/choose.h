@@ -19,7 +19,7 @@ struct Choice {
 
 /// Rule or not (nullptr: everything replicated), `now` is how the inputs lie, `wanted[i]` how output i must lie because
 /// it is written in place. A value is made partial only where nothing else gives the wanted output.
-Choice choose(const Rule* rule, OpCall call, const std::vector<Placements>& now,
+Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes);
 
 /// What choose() chooses from along an axis of `ranks` ranks of a mesh of `all_ranks`: depends on nothing else.

@@ -1,6 +1,5 @@
-#include <lockstep/comm/c10d_compat.h>
-
-#include <torch/version.h>
+#include <lockstep/comm/stores.h>
+#include <lockstep/compat/libtorch.h>
 
 #include <exception>
 #include <future>
@@ -8,15 +7,11 @@
 #include <stdexcept>
 #include <thread>
 
-#define LOCKSTEP_SINCE_2_4 (TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4))
-
 namespace lockstep::detail {
 namespace {
 
-#if LOCKSTEP_SINCE_2_4
-// The client asks for an answer as soon as it is connected, and waits for it without a deadline; who listens may be no
-// store. A thread that is left behind ends with its connection.
-StorePtr make_client(const std::string& host, const c10d::TCPStoreOptions& options) {
+// Who listens may be no store, and never answer. A thread that is left behind ends with its connection.
+StorePtr make_client_in_time(const std::string& host, const c10d::TCPStoreOptions& options) {
   const auto promise = std::make_shared<std::promise<StorePtr>>();
   auto store = promise->get_future();
   std::thread([promise, host, options] {
@@ -31,7 +26,6 @@ StorePtr make_client(const std::string& host, const c10d::TCPStoreOptions& optio
   }
   return store.get();
 }
-#endif
 
 }  // namespace
 
@@ -42,10 +36,8 @@ StorePtr make_tcp_store(const std::string& host, std::uint16_t port, bool is_ser
   options.isServer = is_server;
   options.waitWorkers = false;
   options.timeout = std::chrono::ceil<std::chrono::seconds>(timeout);  // c10d connects with whole seconds, rounded down
-#if LOCKSTEP_SINCE_2_4
-  options.useLibUV = false;  // not compiled into every libtorch
-  if (!is_server) return make_client(host, options);
-#endif
+  compat::without_libuv(options);
+  if (compat::kStoreWaitsWithoutDeadline && !is_server) return make_client_in_time(host, options);
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 

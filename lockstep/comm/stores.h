@@ -1,8 +1,6 @@
-// With its source, the only place that knows how c10d differs between the libtorch versions Lockstep builds with (1.13
-// and newer).
+// c10d's stores, in which ranks that are to meet find what the others left there.
 #pragma once
 
-#include <torch/version.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
