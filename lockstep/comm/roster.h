@@ -1,8 +1,8 @@
 // How the ranks of a job find out through the store who all of them are.
 #pragma once
 
-#include <lockstep/comm/stores.h>
 #include <lockstep/comm/rank_info.h>
+#include <lockstep/comm/stores.h>
 
 #include <chrono>
 #include <functional>

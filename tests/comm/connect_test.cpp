@@ -3,10 +3,10 @@
 #include <lockstep/base/unique_fd.h>
 
 #include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/stores.h>
 #include <lockstep/comm/init.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/roster.h>
+#include <lockstep/comm/stores.h>
 
 #include "comm/suite.h"
 

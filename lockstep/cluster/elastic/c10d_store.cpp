@@ -3,8 +3,8 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/c10d_store.h>
-#include <lockstep/comm/stores.h>
 #include <lockstep/comm/c10d_error.h>
+#include <lockstep/comm/stores.h>
 #include <lockstep/world/await_listener.h>
 
 #include <netinet/in.h>
