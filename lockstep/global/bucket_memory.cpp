@@ -1,6 +1,8 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/bucket_memory.h>
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -13,57 +15,56 @@ bool same_memory(const BucketKind& a, const BucketKind& b) {
   return a.mesh == b.mesh && a.axis == b.axis && a.dtype == b.dtype;
 }
 
-/// The same memory, in a storage that nobody else holds. All tensors over the old one (gradients, what was detached
-/// from them, views, on any rank for itself) find their numbers where it points to from now on.
-at::Tensor apart_from_holders(at::Tensor piece) {
-  if (piece.storage().use_count() == 1) return piece;
-  at::Tensor other = piece.clone();
-  at::DataPtr numbers = other.storage().set_data_ptr(at::DataPtr());
-  other.storage().set_data_ptr(piece.storage().set_data_ptr(std::move(numbers)));
-  return other;
+/// All tensors over the storage (a gradient, what was detached from it, views) find their numbers where it points to
+/// from now on, in a copy.
+void take_back(const at::Storage& lent) {
+  if (lent.use_count() == 1) return;
+  const auto bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(lent.device()));
+  const at::Tensor copy = bytes.set_(lent).clone();
+  lent.set_data_ptr(copy.storage().set_data_ptr(at::DataPtr()));
 }
 
 }  // namespace
 
-at::Tensor BucketMemory::take(const BucketKind& kind, std::int64_t elements) {
+BucketPiece BucketMemory::take(const BucketKind& kind, std::shared_ptr<MeshState> mesh, std::int64_t elements) {
   auto piece = smallest_of(used_, kind, elements);
-  if (piece.defined()) return piece;
-  piece = smallest_of(kept_, kind, elements);
-  if (piece.defined()) return apart_from_holders(std::move(piece));
-  return allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype));
+  if (!piece.memory.defined()) piece = smallest_of(kept_, kind, elements);
+  for (const auto& lent : std::exchange(piece.lent, {})) take_back(lent);
+  if (!piece.memory.defined()) {
+    piece.memory = allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype));
+  }
+  piece.kind = kind;
+  piece.mesh = std::move(mesh);
+  return piece;
 }
 
-/// The smallest that is large enough, taken out; undefined where there is none.
-at::Tensor BucketMemory::smallest_of(std::vector<Piece>& pieces, const BucketKind& kind, std::int64_t elements) {
+/// The smallest that is large enough, taken out.
+BucketPiece BucketMemory::smallest_of(std::vector<BucketPiece>& pieces, const BucketKind& kind, std::int64_t elements) {
   auto best = pieces.end();
   for (auto each = pieces.begin(); each != pieces.end(); ++each) {
     if (!same_memory(each->kind, kind) || each->memory.numel() < elements) continue;
     if (best == pieces.end() || each->memory.numel() < best->memory.numel()) best = each;
   }
   if (best == pieces.end()) return {};
-  auto memory = std::move(best->memory);
+  auto piece = std::move(*best);
   pieces.erase(best);
-  return memory;
+  return piece;
 }
 
-void BucketMemory::give_back(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory) {
-  used_.push_back({kind, std::move(mesh), std::move(memory)});
-}
+void BucketMemory::give_back(BucketPiece piece) { used_.push_back(std::move(piece)); }
 
-void BucketMemory::give_back_at_end(const BucketKind& kind, std::shared_ptr<MeshState> mesh, at::Tensor memory) {
-  lent_.push_back({kind, std::move(mesh), std::move(memory)});
-}
+void BucketMemory::give_back_at_end(BucketPiece piece) { at_end_.push_back(std::move(piece)); }
 
 void BucketMemory::end_backward() {
   kept_ = std::exchange(used_, {});
-  std::move(lent_.begin(), lent_.end(), std::back_inserter(kept_));
-  lent_.clear();
+  std::move(at_end_.begin(), at_end_.end(), std::back_inserter(kept_));
+  at_end_.clear();
 }
 
 void BucketMemory::forget() {
   kept_.clear();
   used_.clear();
-  lent_.clear();
+  at_end_.clear();
 }
 
 }  // namespace lockstep::global

@@ -1,5 +1,4 @@
 #include <lockstep/comm/collectives.h>
-#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/dispatch/operator_course.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/gradient_bucket.h>
@@ -34,8 +33,10 @@ std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind
   return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
 }
 
-bool is_done(const PendingGradient& gradient) {
-  return state_of(gradient.gradient).sharding->placements == gradient.goal;
+/// The same numbers in the same memory, with a storage of its own: so it can be told who holds which.
+at::Tensor with_own_storage(const at::Tensor& sum) {
+  return at::from_blob(
+      sum.data_ptr(), sum.sizes(), [sum](void*) {}, sum.options());
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ void GradientBucket::add(PendingGradient gradient) {
 void GradientBucket::start(BucketMemory& memory) {
   const auto& first = gradients_.front();
   const OperatorScope on_course("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
-  piece_ = memory.take(kind_, elements_);
-  memory_ = piece_.narrow(0, 0, elements_);
+  piece_ = memory.take(kind_, state_of(first.gradient).mesh, elements_);
+  memory_ = piece_.memory.narrow(0, 0, elements_);
   auto& traffic = kind_.mesh->traffic();
   (kind_.scatter ? traffic.reduce_scatter : traffic.all_reduce).count(memory_.nbytes());
   kind_.scatter ? start_reduce_scatter() : start_all_reduce();
@@ -102,7 +103,12 @@ void GradientBucket::start_reduce_scatter() {
   work_ = reduce_scatter_async(result_, memory_, kind_.mesh->group(kind_.axis), kind_.op);
 }
 
-/// `stay` as in finish().
+Placements GradientBucket::placements_after(const PendingGradient& gradient) const {
+  Placements placements = state_of(gradient.gradient).sharding->placements;
+  placements[kind_.axis] = gradient.goal[kind_.axis];
+  return placements;
+}
+
 void GradientBucket::take_sums(bool stay) {
   std::int64_t begin = 0;
   for (const auto& each : gradients_) {
@@ -110,7 +116,8 @@ void GradientBucket::take_sums(bool stay) {
     const auto sum = result_.narrow(0, begin, local.numel()).view(local.sizes());
     begin += sum.numel();
     if (stay && each.may_stay) {
-      local = sum;
+      local = with_own_storage(sum);
+      piece_.lent.push_back(local.storage());
       continue;
     }
     // Backward may still need what shares the memory: a view's gradient is that of the whole.
@@ -134,31 +141,21 @@ void GradientBucket::take_parts() {
   }
 }
 
-std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory, bool stay) {
+std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory, bool last) {
   {
     const CourseScope on_course(kind_.mesh->course());  // for the error's text
     work_.wait();
   }
-  if (kind_.scatter) take_parts();
-  for (const auto& each : gradients_) {
-    auto& state = state_of(each.gradient);
-    Placements placements = state.sharding->placements;
-    placements[kind_.axis] = each.goal[kind_.axis];
-    state.sharding = kind_.mesh->intern(placements);
-  }
-  if (!kind_.scatter) {
-    stay = stay && std::all_of(gradients_.begin(), gradients_.end(), is_done);
-    take_sums(stay);
-  }
-  auto mesh = state_of(gradients_.front().gradient).mesh;
-  if (kind_.scatter || !stay) {
-    memory.give_back(kind_, std::move(mesh), std::exchange(piece_, {}));
-  } else {
-    memory.give_back_at_end(kind_, std::move(mesh), std::exchange(piece_, {}));
-  }
+  const bool stay = last && !kind_.scatter && std::all_of(gradients_.begin(), gradients_.end(), [&](const auto& each) {
+                      return placements_after(each) == each.goal;
+                    });
+  kind_.scatter ? take_parts() : take_sums(stay);
+  for (const auto& each : gradients_) state_of(each.gradient).sharding = kind_.mesh->intern(placements_after(each));
   memory_.reset();
   result_.reset();
   elements_ = 0;
+  auto piece = std::exchange(piece_, {});
+  stay ? memory.give_back_at_end(std::move(piece)) : memory.give_back(std::move(piece));
   return std::exchange(gradients_, {});
 }
 

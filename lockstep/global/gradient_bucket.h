@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/work.h>
+#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <cstdint>
@@ -9,28 +10,16 @@
 
 namespace lockstep::global {
 
-/// What gradients of one bucket have in common.
-struct BucketKind {
-  MeshState* mesh = nullptr;
-  std::size_t axis = 0;  ///< over which they are partial
-  ReduceOp op = ReduceOp::sum;
-  c10::ScalarType dtype = c10::ScalarType::Float;
-  bool scatter = false;  ///< each rank needs its part only
-  friend bool operator==(const BucketKind&, const BucketKind&) = default;
-};
-
 /// A gradient and how it is to lie in the end.
 struct PendingGradient {
   at::Tensor gradient;  ///< global
   Placements goal;
-  bool may_stay = false;  ///< where it is reduced: nobody expects it where it is, or otherwise than contiguous
+  bool may_stay = false;  ///< where it is reduced, contiguous: nobody is known to expect it where it lies
 };
 
 /// The bucket that a gradient belongs into: the first axis on which it is partial and its goal is not. False where
 /// there is none, or where only a reduction on its own will do (a dimension that other axes divide, too).
 bool fits_bucket(const PendingGradient& gradient, BucketKind& kind);
-
-class BucketMemory;
 
 /// Collects gradients, reduces them all at once, and gives each its result.
 class GradientBucket {
@@ -42,20 +31,22 @@ class GradientBucket {
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
   void start(BucketMemory& memory);
-  /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them. `stay`: no other
-  /// bucket needs the memory in this backward, so those that may stay in it do until the next, if all are done.
-  std::vector<PendingGradient> finish(BucketMemory& memory, bool stay);
+  /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them. `last`: of the
+  /// last buckets of this backward. Sums that are done, and may, stay in the memory of such a bucket until the next
+  /// backward.
+  std::vector<PendingGradient> finish(BucketMemory& memory, bool last);
 
  private:
   void start_all_reduce();
   void start_reduce_scatter();
+  Placements placements_after(const PendingGradient& gradient) const;
   void take_sums(bool stay);
   void take_parts();
 
   BucketKind kind_;
   std::vector<PendingGradient> gradients_;
   std::int64_t elements_ = 0;
-  at::Tensor piece_;   ///< of which what is sent is the first part
+  BucketPiece piece_;  ///< of whose memory what is sent is the first part
   at::Tensor memory_;  ///< what is sent
   at::Tensor result_;  ///< what comes back: the same memory, or this rank's part
   Work work_;

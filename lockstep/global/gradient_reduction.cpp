@@ -18,9 +18,6 @@ namespace lockstep {
 namespace global {
 namespace {
 
-/// Buckets take memory, and the first of so many is most likely reduced.
-constexpr std::size_t kMostUnderWay = 4;
-
 /// One set of parameters. Hooks on them own it and it must not own them, so that all goes with the parameters.
 class Reduction : public std::enable_shared_from_this<Reduction> {
  public:
@@ -34,8 +31,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     take_accumulated();
     auto& known = parameters_[index];
     const at::Tensor before = at::Tensor(known.parameter.lock()).grad();
-    known.fresh = !before.defined();
-    if (!known.fresh) make_partial(known, before);
+    if (before.defined()) {
+      known.may_stay = false;
+      make_partial(known, before);
+    }
     accumulating_ = index;
   }
 
@@ -45,7 +44,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     c10::weak_intrusive_ptr<at::TensorImpl> parameter;
     const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished,
     std::weak_ptr<MeshState> came_on;   ///< and on which mesh: parameters may be moved to another
-    bool fresh = true;                  ///< there was none to add it to
+    bool may_stay = true;               ///< in a bucket; not where a program adds to gradients that it has
   };
 
   void begin() {
@@ -94,7 +93,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     const auto& of_parameter = state_of(parameter);
     put({.gradient = gradient,
          .goal = of_parameter.sharding->placements,
-         .may_stay = known.fresh && of_parameter.local.is_contiguous()});
+         .may_stay = known.may_stay && of_parameter.local.is_contiguous()});
   }
 
   void put(PendingGradient gradient) {
@@ -114,14 +113,13 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void start(std::vector<GradientBucket>::iterator bucket) {
     auto next = std::move(*bucket);
     collecting_.erase(bucket);
-    while (under_way_.size() >= kMostUnderWay) finish_first(/*stay=*/false);
+    while (under_way_.size() >= kMostBucketsUnderWay) finish_first(/*last=*/false);
     under_way_.push_back(std::move(next));
     under_way_.back().start(memory_);
   }
 
-  /// `stay`: gradients may stay in the bucket's memory, which none that comes later needs.
-  void finish_first(bool stay) {
-    auto finished = under_way_.front().finish(memory_, stay);
+  void finish_first(bool last) {
+    auto finished = under_way_.front().finish(memory_, last);
     under_way_.pop_front();
     for (auto& each : finished) put(std::move(each));
   }
@@ -151,7 +149,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
-      finish_first(/*stay=*/true);
+      finish_first(/*last=*/true);
     }
     memory_.end_backward();
     running_ = false;

@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
 namespace lockstep {
 namespace {
 
@@ -23,18 +27,18 @@ TEST(BucketMemory, IsUsedAgain) {
     const BucketKind kind{.mesh = mesh.state().get()};
     BucketMemory memory;
     const auto use = [&](std::int64_t elements) {
-      auto piece = memory.take(kind, elements);
-      const void* const data = piece.data_ptr();
-      EXPECT_GE(piece.numel(), elements);
-      memory.give_back(kind, mesh.state(), std::move(piece));
+      auto piece = memory.take(kind, mesh.state(), elements);
+      const void* const data = piece.memory.data_ptr();
+      EXPECT_GE(piece.memory.numel(), elements);
+      memory.give_back(std::move(piece));
       return data;
     };
     const auto* const first = use(1000);
     EXPECT_EQ(use(900), first) << "what was given back is free again";
-    auto in_use = memory.take(kind, 800);
+    auto in_use = memory.take(kind, mesh.state(), 800);
     const void* const second = use(1000);
-    EXPECT_NE(second, in_use.data_ptr());
-    memory.give_back(kind, mesh.state(), std::move(in_use));
+    EXPECT_NE(second, in_use.memory.data_ptr());
+    memory.give_back(std::move(in_use));
     memory.end_backward();
     EXPECT_EQ(use(1000), second);
     memory.end_backward();  // the first was not needed
@@ -42,15 +46,15 @@ TEST(BucketMemory, IsUsedAgain) {
     auto scattered = kind;
     scattered.scatter = true;
     scattered.op = ReduceOp::max;
-    auto piece = memory.take(scattered, 10);
-    EXPECT_EQ(piece.data_ptr(), second) << "whatever is done in it";
-    memory.give_back(scattered, mesh.state(), std::move(piece));
+    auto piece = memory.take(scattered, mesh.state(), 10);
+    EXPECT_EQ(piece.memory.data_ptr(), second) << "whatever is done in it";
+    memory.give_back(std::move(piece));
     auto wide = kind;
     wide.dtype = c10::ScalarType::Double;
-    EXPECT_EQ(memory.take(wide, 10).numel(), 10);
-    EXPECT_GE(memory.take(kind, 2000).numel(), 2000);
+    EXPECT_EQ(memory.take(wide, mesh.state(), 10).memory.numel(), 10);
+    EXPECT_GE(memory.take(kind, mesh.state(), 2000).memory.numel(), 2000);
     memory.forget();
-    EXPECT_EQ(memory.take(kind, 10).numel(), 10);
+    EXPECT_EQ(memory.take(kind, mesh.state(), 10).memory.numel(), 10);
   });
 }
 
@@ -70,9 +74,57 @@ TEST(BucketMemory, GradientsAreThoseOfTheirOwnStep) {
   });
 }
 
+class LentMemory : public testing::TestWithParam<const char*> {
+ protected:
+  const RankOptions options_{.group = RankOptions::test_group_options(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(Backends, LentMemory, testing::Values("shm", "gloo"),
+                         [](const auto& backend) { return backend.param; });
+
+TEST_P(LentMemory, SumsStayWhereTheyWereReduced) {
+  test::run_ranks(2, options_, [](Rank& rank) {
+    torch::nn::Linear net(6, 4);
+    const Mesh mesh(rank.group());
+    distribute_module(net, mesh);
+    const auto input = distribute(torch::ones({2, 6}), mesh, {Shard(0)});
+    const auto where = [&](bool set_to_none) {
+      net->zero_grad(set_to_none);
+      net->forward(input).pow(2).sum().backward();
+      return std::pair(to_local(net->weight.grad()).data_ptr(), to_local(net->bias.grad()).data_ptr());
+    };
+    const auto first = where(true);
+    EXPECT_EQ(where(true), first);
+    const auto distance = std::abs(static_cast<float*>(first.first) - static_cast<float*>(first.second));
+    EXPECT_TRUE(distance == 4 || distance == 24) << "one beside the other: " << distance;
+    const auto own = where(false);
+    EXPECT_NE(own, first) << "this program adds to gradients";
+    EXPECT_EQ(where(false), own);
+    EXPECT_EQ(to_local(net->bias.grad()).storage().nbytes(), 4 * sizeof(float)) << "no more than its own memory";
+  });
+}
+
+TEST_P(LentMemory, ABackwardThatThrowsTakesNothingAlong) {
+  test::run_ranks(2, options_, [](Rank& rank) {
+    torch::nn::Linear net(6, 4);
+    const Mesh mesh(rank.group());
+    distribute_module(net, mesh);
+    const auto input = distribute(torch::ones({2, 6}), mesh, {Shard(0)});
+    net->forward(input).sum().backward();
+    const auto held = net->weight.grad();
+    net->zero_grad(/*set_to_none=*/true);
+    auto loss = net->forward(input);
+    loss.register_hook([](const at::Tensor&) { throw std::runtime_error("in backward"); });
+    EXPECT_THROW(loss.sum().backward(), std::runtime_error);
+    EXPECT_TRUE(torch::equal(to_local(held), torch::full({4, 6}, 2.0F))) << to_local(held);
+    net->forward(input).mul(3).sum().backward();
+    EXPECT_TRUE(torch::equal(to_local(net->weight.grad()), torch::full({4, 6}, 6.0F)));
+    EXPECT_TRUE(torch::equal(to_local(held), torch::full({4, 6}, 2.0F))) << to_local(held);
+  });
+}
+
 // They lie in memory that the next backward sends in.
-TEST(BucketMemory, GradientsThatAreHeldKeepTheirNumbers) {
-  test::run_ranks(2, kOptions, [](Rank& rank) {
+TEST_P(LentMemory, GradientsThatAreHeldKeepTheirNumbers) {
+  test::run_ranks(2, options_, [](Rank& rank) {
     torch::nn::Linear net(torch::nn::LinearOptions(6, 4).bias(false));
     const Mesh mesh(rank.group());
     distribute_module(net, mesh);
@@ -131,6 +183,7 @@ TEST(BucketMemory, GradientsLieAsTheirParameters) {
       alone->zero_grad(/*set_to_none=*/true);
       net->forward(distribute(pictures, mesh, {Shard(0)})).pow(2).sum().backward();
       alone->forward(pictures).pow(2).sum().backward();
+      ASSERT_FALSE(to_local(net->weight).is_contiguous());
       EXPECT_EQ(to_local(net->weight.grad()).strides(), to_local(net->weight).strides());
       EXPECT_TRUE(torch::allclose(full(net->weight.grad()), alone->weight.grad(), 1e-4, 1e-3));
     }

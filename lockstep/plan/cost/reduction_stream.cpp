@@ -63,33 +63,62 @@ Seconds ReductionStream::copying(const Bucket& bucket, const Key& key, bool out)
 
 void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   const auto [axis, kind] = key;
-  // One entry may stand for many layers, and so for more than one bucket.
-  const double pieces = std::max(1.0, std::floor(bucket.bytes / sizes_.others));
+  // One entry may stand for many layers, and so for more than one bucket; a gradient is never divided.
+  Bytes least = sizes_.others;
+  for (const auto& each : bucket.gradients) least = std::max(least, each.bytes / each.times);
+  const double pieces = std::max(1.0, std::floor(bucket.bytes / least));
   const auto spent = pieces * decisions_.model().collective(kind, axis, bucket.bytes / pieces);
   traffic_.add(kind, bucket.bytes / pieces, pieces);
   total_ += spent;
-  all_ += bucket.bytes;
-  largest_ = std::max(largest_, bucket.bytes / pieces);
   const double beside = decisions_.model().overlap;
-  (kind == Collective::reduce_scatter ? copying_parts_ : copying_sums_) += copying(bucket, key, /*out=*/true);
   const auto copying_in = copying(bucket, key, /*out=*/false);
   copied_ += copying_in;
   now += copying_in + (1 - beside) * spent;
   free_at_ = std::max(free_at_, now) + beside * spent;
+  const auto copying_out = copying(bucket, key, /*out=*/true);
+  bool may_stay = kind == Collective::all_reduce;
   for (auto& each : bucket.gradients) {
     auto& [seconds, bytes] = by_module_[each.module];
     seconds += spent * (each.bytes / bucket.bytes);
     bytes += each.bytes;
     each.now[axis] = each.goal[axis];
     each.bytes = each.times * bytes_of_part(each.info, each.now, decisions_.mesh_sizes());
-    if (each.now != each.goal) again_.push_back(std::move(each));
+    if (each.now == each.goal) continue;
+    may_stay = false;
+    again_.push_back(std::move(each));
   }
+  started_.push_back({pieces, bucket.bytes / pieces, may_stay ? copying_out / pieces : Seconds{}});
+  if (!may_stay) copying_back_ += copying_out;
 }
 
 void ReductionStream::copy_back(Seconds& now) {
-  const auto parts = std::exchange(copying_parts_, {});
-  now = std::max(now, free_at_) + parts;
-  copied_ += parts;
+  now = std::max(now, free_at_) + copying_back_;
+  copied_ += std::exchange(copying_back_, {});
+}
+
+Seconds ReductionStream::copying_of_early_sums() const {
+  Seconds total{};
+  double left = kMostBucketsUnderWay;
+  for (auto each = started_.rbegin(); each != started_.rend(); ++each) {
+    const double staying = std::min(left, each->buckets);
+    left -= staying;
+    total += (each->buckets - staying) * each->copying;
+  }
+  return total;
+}
+
+Bytes ReductionStream::memory() const {
+  auto largest_first = started_;
+  std::sort(largest_first.begin(), largest_first.end(),
+            [](const Started& a, const Started& b) { return a.bytes > b.bytes; });
+  Bytes total{};
+  double left = kMostBucketsUnderWay;
+  for (const auto& each : largest_first) {
+    const double under_way = std::min(left, each.buckets);
+    left -= under_way;
+    total += under_way * each.bytes;
+  }
+  return total;
 }
 
 void ReductionStream::finish(Seconds& now) {
@@ -100,11 +129,8 @@ void ReductionStream::finish(Seconds& now) {
     copy_back(now);
     for (auto& each : std::exchange(again_, {})) put(std::move(each), now);
   }
+  copying_back_ += copying_of_early_sums();
   copy_back(now);
-  if (all_.value <= 0) return;
-  const auto sums = (1 - memory() / all_) * copying_sums_;
-  now += sums;
-  copied_ += sums;
 }
 
 }  // namespace lockstep::plan

@@ -1,6 +1,7 @@
 // The reductions of gradients, one after the other beside the backward phase. Pure.
 #pragma once
 
+#include <lockstep/global/gradient_reduction.h>
 #include <lockstep/plan/cost/simulate.h>
 
 #include <algorithm>
@@ -24,8 +25,9 @@ class ReductionStream {
   /// What copying into buckets and out of them has moved `now`, apart from the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  /// Of those that are under way at once; it is kept from step to step, and the last sums stay in it.
-  Bytes memory() const { return std::min(all_, 4 * largest_); }
+  /// Of those that are under way at once, if they are the largest; it is kept from step to step, and the last sums stay
+  /// in it.
+  Bytes memory() const;
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
 
@@ -42,6 +44,11 @@ class ReductionStream {
     Bytes bytes{};
     std::vector<Pending> gradients;
   };
+  struct Started {
+    double buckets = 1;  ///< alike
+    Bytes bytes{};       ///< of each
+    Seconds copying{};   ///< out of each, if its sums do not stay
+  };
   using Key = std::pair<std::size_t, Collective>;  ///< axis and kind
 
   void put(Pending gradient, Seconds& now);
@@ -49,17 +56,17 @@ class ReductionStream {
   /// Into a bucket or out of it, one gradient after the other.
   Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
   void copy_back(Seconds& now);
+  /// Out of the buckets whose sums may stay in them, but for the last ones.
+  Seconds copying_of_early_sums() const;
 
   Decisions& decisions_;
   BucketSizes sizes_;
   bool first_ = true;
   Seconds free_at_{};
-  Seconds copying_parts_{};  ///< out of the buckets under way whose gradients are divided
-  Seconds copying_sums_{};   ///< and out of all others
+  Seconds copying_back_{};  ///< out of buckets in which nothing stays
+  std::vector<Started> started_;
   Seconds copied_{};
   Seconds total_{};
-  Bytes all_{};
-  Bytes largest_{};
   Traffic traffic_;
   std::map<Key, Bucket> collecting_;
   std::vector<Pending> again_;  ///< partial on a further axis: their turn comes at the end

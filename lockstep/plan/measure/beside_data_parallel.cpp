@@ -20,7 +20,7 @@ bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks) 
   return false;
 }
 
-bool beats_data_parallel(int steps, double share, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
+bool beats_data_parallel(int steps, double at_most, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
                          std::vector<std::string>& remarks) {
   const int asked = (steps + 1) / 2;
   int of_turn = asked;
@@ -33,7 +33,7 @@ bool beats_data_parallel(int steps, double share, const MeasuredSteps& of_plan, 
   }
   plan = std::min(plan, of_plan(of_turn));
   plain = std::min(plain, of_data_parallel(of_turn));
-  const bool plan_wins = plan <= share * plain;
+  const bool plan_wins = plan <= at_most * plain;
   remarks.push_back(fmt::format(
       "measured over {} steps: the plan {:.2f} ms a step, data parallel {:.2f} ms; going on with {}",
       of_turn == asked ? steps : 2 * of_turn, plan * 1e3, plain * 1e3, plan_wins ? "the plan" : "data parallel"));

@@ -15,10 +15,10 @@ bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks);
 /// Seconds of a step, measured over so many steps.
 using MeasuredSteps = std::function<double(int steps)>;
 
-/// Whether a step of the plan takes at most `share` of one of data parallel, over `steps` steps of each, or as many
-/// short ones as fill half a second. Each has two turns, of which the better counts: whatever else the machine did
-/// meanwhile, it hardly did in both. `remarks` say what was measured.
-bool beats_data_parallel(int steps, double share, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
+/// Whether a step of the plan takes at most `at_most` of the time of one of data parallel, over `steps` steps of each,
+/// or as many short ones as fill half a second. Each has two turns, of which the better counts: whatever else the
+/// machine did meanwhile, it hardly did in both. `remarks` say what was measured.
+bool beats_data_parallel(int steps, double at_most, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
                          std::vector<std::string>& remarks);
 
 }  // namespace lockstep::plan
