@@ -113,9 +113,16 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void start(std::vector<GradientBucket>::iterator bucket) {
     auto next = std::move(*bucket);
     collecting_.erase(bucket);
-    while (under_way_.size() >= kMostBucketsUnderWay) finish_first(/*last=*/false);
+    while (!has_room_for(next)) finish_first(/*last=*/false);
     under_way_.push_back(std::move(next));
     under_way_.back().start(memory_);
+  }
+
+  bool has_room_for(const GradientBucket& next) const {
+    auto bytes = next.bytes();
+    for (const auto& each : under_way_) bytes += each.bytes();
+    return under_way_.empty() ||
+           (under_way_.size() < kMostBucketsUnderWay && bytes <= kMostFullBucketsUnderWay * options_.bucket_bytes);
   }
 
   void finish_first(bool last) {

@@ -12,8 +12,10 @@ class Tensor;
 
 namespace lockstep {
 
-/// Buckets take memory, and the first of so many is most likely reduced when one more is full.
+/// Buckets take memory, and the first of so many is most likely reduced when one more is full. Large gradients make
+/// large buckets: together they may be as large as so many that are just full.
 inline constexpr std::size_t kMostBucketsUnderWay = 4;
+inline constexpr int kMostFullBucketsUnderWay = 8;
 
 struct GradientReductionOptions {
   std::int64_t bucket_bytes = 25 << 20;       ///< gradients travel in buckets of about this size

@@ -80,10 +80,10 @@ TEST(Simulate, OnlyTheLastSumsStayInTheirBuckets) {
   const auto cost = [&](const std::vector<std::int64_t>& widths) {
     return plan::predict(test::mlp_step(8, widths), cluster, {8}, {Shard(0)}, {}).cost.value;
   };
-  const double wide = 4.0 * 16384 * 2048;  // bytes
+  const double wide = 4.0 * 4096 * 2048;  // bytes
   const double layer = 4.0 * 2048 * 2048;
-  const double comes_last = cost({16384, 2048, 2047, 2046, 2045, 2044, 2043, 2042, 2041, 2040});
-  const double comes_first = cost({2040, 2041, 2042, 2043, 2044, 2045, 2046, 2047, 2048, 16384});
+  const double comes_last = cost({4096, 2048, 2047, 2046, 2045, 2044, 2043, 2042, 2041, 2040});
+  const double comes_first = cost({2040, 2041, 2042, 2043, 2044, 2045, 2046, 2047, 2048, 4096});
   // Either the wide gradient is copied, which is read and written, or that of the layer that comes first. And all
   // weights but the first layer's, whose input needs no gradient, are read once more by the backward.
   const double more = (2 + 1) * (wide - layer) / 1e9;

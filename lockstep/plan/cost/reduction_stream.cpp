@@ -64,9 +64,9 @@ Seconds ReductionStream::copying(const Bucket& bucket, const Key& key, bool out)
 void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   const auto [axis, kind] = key;
   // One entry may stand for many layers, and so for more than one bucket; a gradient is never divided.
-  Bytes least = sizes_.others;
-  for (const auto& each : bucket.gradients) least = std::max(least, each.bytes / each.times);
-  const double pieces = std::max(1.0, std::floor(bucket.bytes / least));
+  Bytes largest{};
+  for (const auto& each : bucket.gradients) largest = std::max(largest, each.bytes / each.times);
+  const double pieces = std::max(1.0, std::floor(bucket.bytes / std::max(largest, sizes_.others)));
   const auto spent = pieces * decisions_.model().collective(kind, axis, bucket.bytes / pieces);
   traffic_.add(kind, bucket.bytes / pieces, pieces);
   total_ += spent;
@@ -87,38 +87,29 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
     may_stay = false;
     again_.push_back(std::move(each));
   }
-  started_.push_back({pieces, bucket.bytes / pieces, may_stay ? copying_out / pieces : Seconds{}});
   if (!may_stay) copying_back_ += copying_out;
+  const UnderWay one{std::min(bucket.bytes / pieces, sizes_.others + largest),
+                     may_stay ? copying_out / pieces : Seconds{}};
+  const double last = std::min<double>(pieces, kMostBucketsUnderWay);
+  copying_back_ += (pieces - last) * one.copying;
+  for (double i = 0; i < last; ++i) go_under_way(one);
+}
+
+void ReductionStream::go_under_way(const UnderWay& bucket) {
+  const auto most = kMostFullBucketsUnderWay * sizes_.others;
+  while (under_way_.size() >= kMostBucketsUnderWay || (!under_way_.empty() && bytes_under_way_ + bucket.bytes > most)) {
+    copying_back_ += under_way_.front().copying;
+    bytes_under_way_ -= under_way_.front().bytes;
+    under_way_.pop_front();
+  }
+  under_way_.push_back(bucket);
+  bytes_under_way_ += bucket.bytes;
+  memory_ = std::max(memory_, bytes_under_way_);
 }
 
 void ReductionStream::copy_back(Seconds& now) {
   now = std::max(now, free_at_) + copying_back_;
   copied_ += std::exchange(copying_back_, {});
-}
-
-Seconds ReductionStream::copying_of_early_sums() const {
-  Seconds total{};
-  double left = kMostBucketsUnderWay;
-  for (auto each = started_.rbegin(); each != started_.rend(); ++each) {
-    const double staying = std::min(left, each->buckets);
-    left -= staying;
-    total += (each->buckets - staying) * each->copying;
-  }
-  return total;
-}
-
-Bytes ReductionStream::memory() const {
-  auto largest_first = started_;
-  std::sort(largest_first.begin(), largest_first.end(),
-            [](const Started& a, const Started& b) { return a.bytes > b.bytes; });
-  Bytes total{};
-  double left = kMostBucketsUnderWay;
-  for (const auto& each : largest_first) {
-    const double under_way = std::min(left, each.buckets);
-    left -= under_way;
-    total += under_way * each.bytes;
-  }
-  return total;
 }
 
 void ReductionStream::finish(Seconds& now) {
@@ -129,7 +120,6 @@ void ReductionStream::finish(Seconds& now) {
     copy_back(now);
     for (auto& each : std::exchange(again_, {})) put(std::move(each), now);
   }
-  copying_back_ += copying_of_early_sums();
   copy_back(now);
 }
 

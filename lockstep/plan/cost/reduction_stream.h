@@ -4,7 +4,7 @@
 #include <lockstep/global/gradient_reduction.h>
 #include <lockstep/plan/cost/simulate.h>
 
-#include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -25,9 +25,8 @@ class ReductionStream {
   /// What copying into buckets and out of them has moved `now`, apart from the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  /// Of those that are under way at once, if they are the largest; it is kept from step to step, and the last sums stay
-  /// in it.
-  Bytes memory() const;
+  /// Of the buckets that are under way at once; it is kept from step to step, and the last sums stay in it.
+  Bytes memory() const { return memory_; }
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
 
@@ -44,10 +43,9 @@ class ReductionStream {
     Bytes bytes{};
     std::vector<Pending> gradients;
   };
-  struct Started {
-    double buckets = 1;  ///< alike
-    Bytes bytes{};       ///< of each
-    Seconds copying{};   ///< out of each, if its sums do not stay
+  struct UnderWay {
+    Bytes bytes{};
+    Seconds copying{};  ///< out of it, if its sums do not stay
   };
   using Key = std::pair<std::size_t, Collective>;  ///< axis and kind
 
@@ -55,16 +53,18 @@ class ReductionStream {
   void start(const Key& key, Bucket bucket, Seconds& now);
   /// Into a bucket or out of it, one gradient after the other.
   Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
+  /// One more than there were; the first of those may have to end for it.
+  void go_under_way(const UnderWay& bucket);
   void copy_back(Seconds& now);
-  /// Out of the buckets whose sums may stay in them, but for the last ones.
-  Seconds copying_of_early_sums() const;
 
   Decisions& decisions_;
   BucketSizes sizes_;
   bool first_ = true;
   Seconds free_at_{};
   Seconds copying_back_{};  ///< out of buckets in which nothing stays
-  std::vector<Started> started_;
+  std::deque<UnderWay> under_way_;
+  Bytes bytes_under_way_{};
+  Bytes memory_{};
   Seconds copied_{};
   Seconds total_{};
   Traffic traffic_;
