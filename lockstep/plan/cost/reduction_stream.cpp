@@ -90,9 +90,9 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   if (!may_stay) copying_back_ += copying_out;
   const UnderWay one{std::min(bucket.bytes / pieces, sizes_.others + largest),
                      may_stay ? copying_out / pieces : Seconds{}};
-  const double last = std::min<double>(pieces, kMostBucketsUnderWay);
+  const auto last = static_cast<int>(std::min<double>(pieces, kMostBucketsUnderWay));
   copying_back_ += (pieces - last) * one.copying;
-  for (double i = 0; i < last; ++i) go_under_way(one);
+  for (int i = 0; i < last; ++i) go_under_way(one);
 }
 
 void ReductionStream::go_under_way(const UnderWay& bucket) {
