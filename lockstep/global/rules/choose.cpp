@@ -66,7 +66,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
                 .bytes = 0};
   for (std::size_t axis = 0; axis < mesh_sizes.size(); ++axis) {
     const int ranks = mesh_sizes[axis];
-    const Signature* best = nullptr;
+    const Signature* best = &candidates[axis]->front();  // all replicated: always possible
     double least = std::numeric_limits<double>::infinity();
     for (const auto& candidate : *candidates[axis]) {
       double cost = 0;
