@@ -64,7 +64,7 @@ void train(const std::string& folder, int epochs, int model_ranks) {
     while (const auto batch = loader.next()) {
       const auto x = spread(pictures_of(*batch));  // (+) around the batch
       const auto y = spread(labels_of(*batch));    // (+)
-      optimizer.zero_grad();
+      net->zero_grad(/*set_to_none=*/true);
       const auto loss = torch::nn::functional::cross_entropy(net->forward(x), y);
       loss.backward();
       optimizer.step();

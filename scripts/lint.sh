@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Formatting, floors and, with --tidy, clang-tidy over the rooms that do not include libtorch (--tidy-all: every room;
-# about half an hour on two cores).
+# 15 to 30 minutes on two cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

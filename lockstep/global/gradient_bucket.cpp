@@ -33,6 +33,19 @@ std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind
   return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
 }
 
+/// Elements of the largest part that a rank has.
+std::int64_t largest_part(const at::Tensor& gradient) {
+  const auto& state = state_of(gradient);
+  auto sizes = gradient.sizes().vec();
+  for (std::size_t axis = 0; axis < state.sharding->placements.size(); ++axis) {
+    const auto& placement = state.sharding->placements[axis];
+    if (!placement.is_shard()) continue;
+    auto& size = sizes[static_cast<std::size_t>(placement.dim)];
+    size = part_of(size, state.mesh->sizes()[axis], 0).size;
+  }
+  return c10::multiply_integers(sizes);
+}
+
 /// The same numbers in the same memory, with a storage of its own: so it can be told who holds which.
 at::Tensor with_own_storage(const at::Tensor& sum) {
   return at::from_blob(
@@ -61,6 +74,7 @@ bool fits_bucket(const PendingGradient& gradient, BucketKind& kind) {
 void GradientBucket::add(PendingGradient gradient) {
   elements_ += kind_.scatter ? elements_for_each(gradient, kind_) * kind_.mesh->sizes()[kind_.axis]
                              : state_of(gradient.gradient).local.numel();
+  most_elements_ += largest_part(gradient.gradient);
   gradients_.push_back(std::move(gradient));
 }
 
@@ -154,6 +168,7 @@ std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory, bool l
   memory_.reset();
   result_.reset();
   elements_ = 0;
+  most_elements_ = 0;
   auto piece = std::exchange(piece_, {});
   stay ? memory.give_back_at_end(std::move(piece)) : memory.give_back(std::move(piece));
   return std::exchange(gradients_, {});

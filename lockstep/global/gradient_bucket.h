@@ -14,7 +14,7 @@ namespace lockstep::global {
 struct PendingGradient {
   at::Tensor gradient;  ///< global
   Placements goal;
-  bool may_stay = false;  ///< where it is reduced, contiguous: nobody is known to expect it where it lies
+  bool may_stay = false;  ///< in the bucket, where its sum is: it is contiguous, and this program adds nothing to it
 };
 
 /// The bucket that a gradient belongs into: the first axis on which it is partial and its goal is not. False where
@@ -27,7 +27,8 @@ class GradientBucket {
   explicit GradientBucket(const BucketKind& kind) : kind_(kind) {}
 
   const BucketKind& kind() const { return kind_; }
-  std::int64_t bytes() const { return elements_ * static_cast<std::int64_t>(c10::elementSize(kind_.dtype)); }
+  /// Of the largest parts that a rank has: what is decided by it is decided alike on all ranks.
+  std::int64_t bytes() const { return most_elements_ * static_cast<std::int64_t>(c10::elementSize(kind_.dtype)); }
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
   void start(BucketMemory& memory);
@@ -45,10 +46,11 @@ class GradientBucket {
 
   BucketKind kind_;
   std::vector<PendingGradient> gradients_;
-  std::int64_t elements_ = 0;
-  BucketPiece piece_;  ///< of whose memory what is sent is the first part
-  at::Tensor memory_;  ///< what is sent
-  at::Tensor result_;  ///< what comes back: the same memory, or this rank's part
+  std::int64_t elements_ = 0;       ///< of this rank's parts, padded where they are scattered
+  std::int64_t most_elements_ = 0;  ///< of the largest parts
+  BucketPiece piece_;               ///< of whose memory what is sent is the first part
+  at::Tensor memory_;               ///< what is sent
+  at::Tensor result_;               ///< what comes back: the same memory, or this rank's part
   Work work_;
 };
 

@@ -121,8 +121,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   bool has_room_for(const GradientBucket& next) const {
     auto bytes = next.bytes();
     for (const auto& each : under_way_) bytes += each.bytes();
-    return under_way_.empty() ||
-           (under_way_.size() < kMostBucketsUnderWay && bytes <= kMostFullBucketsUnderWay * options_.bucket_bytes);
+    return under_way_.empty() || (under_way_.size() < kMostBucketsUnderWay && bytes <= kMostBytesUnderWay);
   }
 
   void finish_first(bool last) {

@@ -12,10 +12,10 @@ class Tensor;
 
 namespace lockstep {
 
-/// Buckets take memory, and the first of so many is most likely reduced when one more is full. Large gradients make
-/// large buckets: together they may be as large as so many that are just full.
+/// Buckets take memory, so at most four are reduced at the same time (the first is most likely done when a fifth is
+/// full), and of several no more than have 200 MiB together.
 inline constexpr std::size_t kMostBucketsUnderWay = 4;
-inline constexpr int kMostFullBucketsUnderWay = 8;
+inline constexpr std::int64_t kMostBytesUnderWay = 200 << 20;
 
 struct GradientReductionOptions {
   std::int64_t bucket_bytes = 25 << 20;       ///< gradients travel in buckets of about this size
@@ -24,13 +24,14 @@ struct GradientReductionOptions {
 
 /// From now on `backward()` returns with each `.grad()` of these global leaves as its parameter lies, as far as it was
 /// partial: summed over axes where the parameter is replicated, summed and divided where it is sharded. Lasts as long
-/// as the parameters do; called once for each parameter (distribute_module() does). Not thread-safe; one
-/// backward at a time.
+/// as the parameters do; called once for each parameter (distribute_module() does). Not thread-safe; one backward at a
+/// time.
 ///
-/// Gradients of the last buckets stay in their memory, where `zero_grad(/*set_to_none=*/true)` left none to add to. The
-/// next backward needs that memory: of a gradient that is still held then it moves the numbers elsewhere. So no other
-/// thread, no Work under way and no foreign view (from_blob, DLPack) may use an earlier gradient while backward runs;
-/// clone() what is to outlive it so.
+/// Where `zero_grad(/*set_to_none=*/true)` left none to add to, and the parameter is contiguous, the sums of the last
+/// buckets stay in their memory: a gradient then keeps its bucket's memory alive. When the next backward needs that
+/// memory, it moves the numbers of gradients that are still held. From then on pointers and foreign views that were
+/// taken of them (data_ptr(), from_blob, DLPack) are invalid; and while backward runs no other thread, and no Work that
+/// is under way, may use an earlier gradient. Use a clone() for that.
 void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters,
                                  const GradientReductionOptions& options = {});
 

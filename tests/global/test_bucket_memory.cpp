@@ -19,6 +19,9 @@ using global::BucketMemory;
 using test::Rank;
 using test::RankOptions;
 
+/// Each gradient in a bucket of its own.
+constexpr GradientReductionOptions kEachAlone{.bucket_bytes = 1, .first_bucket_bytes = 1};
+
 const RankOptions kOptions{.group = RankOptions::test_group_options("shm")};
 
 TEST(BucketMemory, IsUsedAgain) {
@@ -105,20 +108,92 @@ TEST_P(LentMemory, SumsStayWhereTheyWereReduced) {
 
 TEST_P(LentMemory, ABackwardThatThrowsTakesNothingAlong) {
   test::run_ranks(2, options_, [](Rank& rank) {
-    torch::nn::Linear net(6, 4);
+    torch::nn::Linear first(torch::nn::LinearOptions(3, 6).bias(false));
+    torch::nn::Linear second(torch::nn::LinearOptions(6, 4).bias(false));
     const Mesh mesh(rank.group());
-    distribute_module(net, mesh);
-    const auto input = distribute(torch::ones({2, 6}), mesh, {Shard(0)});
-    net->forward(input).sum().backward();
-    const auto held = net->weight.grad();
-    net->zero_grad(/*set_to_none=*/true);
-    auto loss = net->forward(input);
-    loss.register_hook([](const at::Tensor&) { throw std::runtime_error("in backward"); });
-    EXPECT_THROW(loss.sum().backward(), std::runtime_error);
+    distribute_module(first, mesh, {}, {.gradients = kEachAlone});
+    distribute_module(second, mesh, {}, {.gradients = kEachAlone});
+    const auto input = distribute(torch::ones({2, 3}), mesh, {Shard(0)});
+    const auto backward = [&](float with, bool fails) {
+      first->zero_grad(/*set_to_none=*/true);
+      second->zero_grad(/*set_to_none=*/true);
+      auto hidden = first->forward(input) * 0 + 1;
+      // The second layer's gradient is on its way then.
+      if (fails) hidden.register_hook([](const at::Tensor&) { throw std::runtime_error("in backward"); });
+      second->forward(hidden).mul(with).sum().backward();
+      return second->weight.grad();
+    };
+    const auto held = backward(1, false);
+    EXPECT_THROW(backward(5, true), std::runtime_error);
     EXPECT_TRUE(torch::equal(to_local(held), torch::full({4, 6}, 2.0F))) << to_local(held);
-    net->forward(input).mul(3).sum().backward();
-    EXPECT_TRUE(torch::equal(to_local(net->weight.grad()), torch::full({4, 6}, 6.0F)));
+    const auto after = backward(3, false);
+    EXPECT_TRUE(torch::equal(to_local(after), torch::full({4, 6}, 6.0F))) << to_local(after);
     EXPECT_TRUE(torch::equal(to_local(held), torch::full({4, 6}, 2.0F))) << to_local(held);
+  });
+}
+
+// More buckets than are under way at once: the first are copied back, the last stay, and pieces are used again.
+TEST_P(LentMemory, GradientsOfManyBucketsAreThoseOfOneDevice) {
+  test::run_ranks(2, options_, [](Rank& rank) {
+    torch::manual_seed(1);
+    torch::nn::Sequential net;
+    torch::nn::Sequential alone;
+    for (const int width : {5, 9, 3, 8, 4, 7, 6, 2}) {
+      const auto inputs =
+          net->is_empty() ? 4 : net->ptr<torch::nn::LinearImpl>(net->size() - 1)->options.out_features();
+      net->push_back(torch::nn::Linear(inputs, width));
+      alone->push_back(torch::nn::Linear(inputs, width));
+    }
+    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+      alone->parameters()[i].set_data(net->parameters()[i].detach().clone());
+    }
+    const Mesh mesh(rank.group());
+    distribute_module(*net, mesh, {}, {.gradients = kEachAlone});
+    std::vector<std::pair<at::Tensor, at::Tensor>> held;
+    for (int step = 0; step < 3; ++step) {
+      net->zero_grad(/*set_to_none=*/true);
+      alone->zero_grad(/*set_to_none=*/true);
+      const auto pictures = torch::randn({6, 4});
+      net->forward(distribute(pictures, mesh, {Shard(0)})).pow(2).sum().backward();
+      alone->forward(pictures).pow(2).sum().backward();
+      for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+        held.emplace_back(net->parameters()[i].grad(), alone->parameters()[i].grad());
+      }
+    }
+    for (const auto& [gradient, expected] : held) {
+      EXPECT_TRUE(torch::allclose(to_local(gradient), expected, 1e-4, 1e-5)) << to_local(gradient) << expected;
+    }
+  });
+}
+
+// Ranks of an axis must agree on what is under way, however much the other axis left them.
+TEST(BucketMemory, UnevenPartsAreDecidedAlike) {
+  test::run_ranks(4, kOptions, [](Rank& rank) {
+    torch::manual_seed(1);
+    torch::nn::Sequential net;
+    torch::nn::Sequential alone;
+    for (int i = 0; i < 6; ++i) {
+      net->push_back(torch::nn::Linear(5, 5));
+      alone->push_back(torch::nn::Linear(5, 5));
+    }
+    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+      alone->parameters()[i].set_data(net->parameters()[i].detach().clone());
+    }
+    const Mesh mesh(rank.group(), {2, 2}, {"model", "data"});
+    const Placements divided{Shard(0), Replicate()};
+    // Even layers are divided along `model`, 3 rows and 2: their sums over `data` differ in size between its ranks.
+    distribute_module(*net, mesh, {{"0.weight", divided}, {"2.weight", divided}, {"4.weight", divided}},
+                      {.gradients = {.bucket_bytes = 50, .first_bucket_bytes = 50}});
+    for (int step = 0; step < 3; ++step) {
+      net->zero_grad(/*set_to_none=*/true);
+      alone->zero_grad(/*set_to_none=*/true);
+      const auto pictures = torch::randn({6, 5});
+      net->forward(distribute(pictures, mesh, {Shard(0), Shard(0)})).pow(2).sum().backward();
+      alone->forward(pictures).pow(2).sum().backward();
+      for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+        EXPECT_TRUE(torch::allclose(full(net->parameters()[i].grad()), alone->parameters()[i].grad(), 1e-4, 1e-5)) << i;
+      }
+    }
   });
 }
 

@@ -79,7 +79,7 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   bool may_stay = kind == Collective::all_reduce;
   for (auto& each : bucket.gradients) {
     auto& [seconds, bytes] = by_module_[each.module];
-    seconds += spent * (each.bytes / bucket.bytes);
+    if (bucket.bytes.value > 0) seconds += spent * (each.bytes / bucket.bytes);
     bytes += each.bytes;
     each.now[axis] = each.goal[axis];
     each.bytes = each.times * bytes_of_part(each.info, each.now, decisions_.mesh_sizes());
@@ -88,23 +88,33 @@ void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
     again_.push_back(std::move(each));
   }
   if (!may_stay) copying_back_ += copying_out;
-  const UnderWay one{std::min(bucket.bytes / pieces, sizes_.others + largest),
-                     may_stay ? copying_out / pieces : Seconds{}};
+  const UnderWay one{.axis = axis,
+                     .bytes = std::min(bucket.bytes / pieces, sizes_.others + largest),
+                     .copying = may_stay ? copying_out / pieces : Seconds{}};
   const auto last = static_cast<int>(std::min<double>(pieces, kMostBucketsUnderWay));
   copying_back_ += (pieces - last) * one.copying;
   for (int i = 0; i < last; ++i) go_under_way(one);
 }
 
-void ReductionStream::go_under_way(const UnderWay& bucket) {
-  const auto most = kMostFullBucketsUnderWay * sizes_.others;
+void ReductionStream::go_under_way(UnderWay bucket) {
+  const Bytes most{static_cast<double>(kMostBytesUnderWay)};
   while (under_way_.size() >= kMostBucketsUnderWay || (!under_way_.empty() && bytes_under_way_ + bucket.bytes > most)) {
-    copying_back_ += under_way_.front().copying;
-    bytes_under_way_ -= under_way_.front().bytes;
+    const auto& first = under_way_.front();
+    copying_back_ += first.copying;
+    bytes_under_way_ -= first.bytes;
+    free_[first.axis].insert(first.piece.value);
     under_way_.pop_front();
   }
-  under_way_.push_back(bucket);
+  auto& free = free_[bucket.axis];
+  if (const auto smallest = free.lower_bound(bucket.bytes.value); smallest != free.end()) {
+    bucket.piece.value = *smallest;
+    free.erase(smallest);
+  } else {
+    bucket.piece = bucket.bytes;
+    memory_ += bucket.bytes;
+  }
   bytes_under_way_ += bucket.bytes;
-  memory_ = std::max(memory_, bytes_under_way_);
+  under_way_.push_back(bucket);
 }
 
 void ReductionStream::copy_back(Seconds& now) {

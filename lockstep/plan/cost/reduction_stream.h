@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ class ReductionStream {
   /// What copying into buckets and out of them has moved `now`, apart from the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  /// Of the buckets that are under way at once; it is kept from step to step, and the last sums stay in it.
+  /// Of all pieces in which buckets travel; they are kept from step to step, and the last sums stay in theirs.
   Bytes memory() const { return memory_; }
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
@@ -44,8 +45,10 @@ class ReductionStream {
     std::vector<Pending> gradients;
   };
   struct UnderWay {
+    std::size_t axis = 0;
     Bytes bytes{};
     Seconds copying{};  ///< out of it, if its sums do not stay
+    Bytes piece{};      ///< in which it travels
   };
   using Key = std::pair<std::size_t, Collective>;  ///< axis and kind
 
@@ -54,7 +57,7 @@ class ReductionStream {
   /// Into a bucket or out of it, one gradient after the other.
   Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
   /// One more than there were; the first of those may have to end for it.
-  void go_under_way(const UnderWay& bucket);
+  void go_under_way(UnderWay bucket);
   void copy_back(Seconds& now);
 
   Decisions& decisions_;
@@ -64,6 +67,7 @@ class ReductionStream {
   Seconds copying_back_{};  ///< out of buckets in which nothing stays
   std::deque<UnderWay> under_way_;
   Bytes bytes_under_way_{};
+  std::map<std::size_t, std::multiset<double>> free_;  ///< pieces by axis, as BucketMemory has them
   Bytes memory_{};
   Seconds copied_{};
   Seconds total_{};
