@@ -65,9 +65,14 @@ bool has_stopped_child(pid_t parent) {
   return false;
 }
 
+/// What lies in /dev/shm, but for Open MPI's, which programs of other tests have there meanwhile.
 std::set<std::string> shared_memory() {
   std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    const bool of_mpi = name.starts_with("vader_segment.") || name.starts_with("sm_segment.");
+    if (!of_mpi) names.insert(name);
+  }
   return names;
 }
 
