@@ -19,6 +19,8 @@ endif()
 # libtorch as a system dependency: its headers are not ours to warn about.
 add_library(lockstep_torch INTERFACE)
 target_link_libraries(lockstep_torch INTERFACE torch)
+# Its inline code must be compiled as the library was: without NDEBUG its classes have more members, and check what cannot hold.
+target_compile_definitions(lockstep_torch INTERFACE $<$<CONFIG:Debug>:NDEBUG>)
 foreach(dir ${TORCH_INCLUDE_DIRS})
   target_include_directories(lockstep_torch SYSTEM INTERFACE ${dir})
 endforeach()
