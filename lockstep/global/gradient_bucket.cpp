@@ -33,17 +33,11 @@ std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind
   return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
 }
 
-/// Elements of the largest part that a rank has.
+/// Elements of the largest part that a rank has: that of the first.
 std::int64_t largest_part(const at::Tensor& gradient) {
   const auto& state = state_of(gradient);
-  auto sizes = gradient.sizes().vec();
-  for (std::size_t axis = 0; axis < state.sharding->placements.size(); ++axis) {
-    const auto& placement = state.sharding->placements[axis];
-    if (!placement.is_shard()) continue;
-    auto& size = sizes[static_cast<std::size_t>(placement.dim)];
-    size = part_of(size, state.mesh->sizes()[axis], 0).size;
-  }
-  return c10::multiply_integers(sizes);
+  const std::vector<int> first(state.mesh->sizes().size());
+  return c10::multiply_integers(local_sizes(gradient.sizes(), state.sharding->placements, state.mesh->sizes(), first));
 }
 
 /// The same numbers in the same memory, with a storage of its own: so it can be told who holds which.

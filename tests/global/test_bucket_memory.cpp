@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -137,16 +138,12 @@ TEST_P(LentMemory, GradientsOfManyBucketsAreThoseOfOneDevice) {
   test::run_ranks(2, options_, [](Rank& rank) {
     torch::manual_seed(1);
     torch::nn::Sequential net;
-    torch::nn::Sequential alone;
     for (const int width : {5, 9, 3, 8, 4, 7, 6, 2}) {
       const auto inputs =
           net->is_empty() ? 4 : net->ptr<torch::nn::LinearImpl>(net->size() - 1)->options.out_features();
       net->push_back(torch::nn::Linear(inputs, width));
-      alone->push_back(torch::nn::Linear(inputs, width));
     }
-    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
-      alone->parameters()[i].set_data(net->parameters()[i].detach().clone());
-    }
+    torch::nn::Sequential alone(std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
     const Mesh mesh(rank.group());
     distribute_module(*net, mesh, {}, {.gradients = kEachAlone});
     std::vector<std::pair<at::Tensor, at::Tensor>> held;
@@ -171,14 +168,8 @@ TEST(BucketMemory, UnevenPartsAreDecidedAlike) {
   test::run_ranks(4, kOptions, [](Rank& rank) {
     torch::manual_seed(1);
     torch::nn::Sequential net;
-    torch::nn::Sequential alone;
-    for (int i = 0; i < 6; ++i) {
-      net->push_back(torch::nn::Linear(5, 5));
-      alone->push_back(torch::nn::Linear(5, 5));
-    }
-    for (std::size_t i = 0; i < net->parameters().size(); ++i) {
-      alone->parameters()[i].set_data(net->parameters()[i].detach().clone());
-    }
+    for (int i = 0; i < 6; ++i) net->push_back(torch::nn::Linear(5, 5));
+    torch::nn::Sequential alone(std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone()));
     const Mesh mesh(rank.group(), {2, 2}, {"model", "data"});
     const Placements divided{Shard(0), Replicate()};
     // Even layers are divided along `model`, 3 rows and 2: their sums over `data` differ in size between its ranks.
