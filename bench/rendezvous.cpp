@@ -33,7 +33,8 @@ void meet_as(const World& world, c10d::Store* store_of_rank_0, std::chrono::mill
   std::size_t seen = 0;
   try {
     const auto meet_at = [&](c10d::Store& store) {
-      return comm::meet(store, comm::this_rank(world, "127.0.0.1"), world.size, limit, [] {}).size();
+      const auto ranks = comm::meet(store, comm::this_rank(world, "127.0.0.1"), world.size, limit, [] {});
+      return ranks ? ranks->size() : 0;
     };
     seen = store_of_rank_0 != nullptr ? meet_at(*store_of_rank_0) : meet_at(*comm::open_store(world, limit).store);
   } catch (const std::exception& failure) {

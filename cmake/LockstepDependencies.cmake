@@ -12,20 +12,43 @@ if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(yaml-cpp REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 NEW)  # Boost's own package; CMake's module for it is no longer kept
 endif()
-find_package(Boost 1.74 REQUIRED)  # headers alone: Asio and Beast
-find_package(ZLIB REQUIRED)
 
-# Debian's package refers to targets of optional features it was built without; the warnings say nothing to a user.
-find_package(Torch REQUIRED)
+# lockstep_dependency(DEBIAN_PACKAGE PACKAGE [words for find_package]): finds it, or notes what to install. All that is missing
+# is reported at once, by its Debian name: CMake's own error stops at the first and names files that users do not know.
+set(lockstep_missing "")
+macro(lockstep_dependency debian_package package)
+  find_package(${package} QUIET ${ARGN})
+  if(NOT ${package}_FOUND)
+    string(APPEND lockstep_missing "\n   ${package} (Debian's ${debian_package})")
+  endif()
+endmacro()
+
+lockstep_dependency("libfmt-dev" fmt)
+lockstep_dependency("libspdlog-dev" spdlog)
+lockstep_dependency("libyaml-cpp-dev" yaml-cpp)
+lockstep_dependency("nlohmann-json3-dev" nlohmann_json)
+lockstep_dependency("libcli11-dev" CLI11)
+lockstep_dependency("libssl-dev" OpenSSL COMPONENTS Crypto SSL)
+lockstep_dependency("libboost-dev" Boost 1.74)  # headers alone: Asio and Beast
+lockstep_dependency("zlib1g-dev" ZLIB)
+lockstep_dependency("libtorch-dev" Torch)
+
+# (Lines that begin with a space are printed as they are; others are wrapped in the middle of commands.)
+if(lockstep_missing)
+  message(FATAL_ERROR " Lockstep needs these packages, and CMake did not find them:${lockstep_missing}\n"
+    " On Debian, scripts/install_dependencies.sh installs everything. Packages in folders of your own: -DCMAKE_PREFIX_PATH=FOLDER")
+endif()
+if(LOCKSTEP_BUILD_TESTS)
+  find_package(GTest QUIET)
+  if(NOT TARGET GTest::gtest OR NOT TARGET GTest::gmock)
+    message(FATAL_ERROR
+      " Lockstep's tests need GoogleTest, and CMake did not find it (Debian's libgtest-dev and libgmock-dev).\n"
+      " Build without tests: -DLOCKSTEP_BUILD_TESTS=OFF. Or install what tests need: scripts/install_dependencies.sh test")
+  endif()
+endif()
 
 if(LOCKSTEP_WITH_MPI)
   find_package(MPI COMPONENTS C)

@@ -1,5 +1,6 @@
-# What `cmake --install` puts where: the library with its public headers, a CMake package, the program, and the
-# configurations and examples to begin with.
+# What `cmake --install` puts where, and the Debian packages that `cpack` makes of it. Two components: `runtime` is what a node
+# needs to run jobs (the program, the library, configurations, docs), `development` what building against the library needs
+# besides (headers, the CMake package, examples).
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep)
@@ -10,9 +11,9 @@ set(public_headers
   lockstep.h
   base/config.h base/config_fields.h base/config_node.h base/config_source.h base/environment.h base/error.h
   base/process.h base/status_page.h base/unique_fd.h
-  kernels/channels_last.h
+  kernels/channels_last.h kernels/threads.h
   world/cluster_options.h world/init_method.h world/start.h world/world.h
-  comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/work.h
+  comm/collectives.h comm/group.h comm/init.h comm/progress.h comm/rejoin.h comm/work.h
   global/distribute_module.h global/factories.h global/global_tensor.h global/gradient_reduction.h global/mesh.h global/module_plan.h
   global/placement.h
   plan/auto_parallel.h
@@ -21,12 +22,12 @@ set(public_headers
   data/pipeline.h data/problem.h data/random.h data/resize_axis.h data/sample_key.h data/sampler.h data/synthesize.h
   data/transform.h data/transform_spec.h
   models/registry.h
-  train/config.h train/named_tensors.h train/reports.h train/run.h train/sharded/checkpoint.h
+  train/config.h train/named_tensors.h train/optimizer.h train/reports.h train/run.h train/sharded/checkpoint.h
   cluster/ending.h cluster/error_file.h cluster/launch.h cluster/line_prefix.h cluster/rank_command.h cluster/rank_output.h
   cluster/report.h cluster/spawn.h cluster/stream_choice.h)
 foreach(header ${public_headers})
   get_filename_component(room ${header} DIRECTORY)
-  install(FILES lockstep/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${room})
+  install(FILES lockstep/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/${room} COMPONENT development)
 endforeach()
 
 # In the build tree libtorch comes with flags of our own (lockstep_torch); users get it as they know it.
@@ -37,15 +38,58 @@ file(RELATIVE_PATH library_from_program /${CMAKE_INSTALL_LIBEXECDIR}/lockstep /$
 set_target_properties(lockstep_whole PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_program} INSTALL_RPATH_USE_LINK_PATH ON)
 set_target_properties(lockstep PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 
-install(TARGETS lockstep EXPORT LockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS lockstep_whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep)
-install(EXPORT LockstepTargets NAMESPACE lockstep:: DESTINATION ${package_folder})
+install(TARGETS lockstep EXPORT LockstepTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS lockstep_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS lockstep_whole RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/lockstep COMPONENT runtime)
+install(EXPORT LockstepTargets NAMESPACE lockstep:: DESTINATION ${package_folder} COMPONENT development)
 configure_package_config_file(cmake/LockstepConfig.cmake.in "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
   INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
-  DESTINATION ${package_folder})
+  DESTINATION ${package_folder} COMPONENT development)
 
-install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep PATTERN CMakeLists.txt EXCLUDE)
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT runtime)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT development PATTERN CMakeLists.txt EXCLUDE)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep RENAME copyright COMPONENT runtime)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/liblockstep-dev RENAME copyright COMPONENT development)
+
+# Programs that were linked against the library find it at run time once the linker's cache knows it. In other places than
+# these two a user's own settings decide, and a package's script does it where the package is unpacked.
+install(CODE [[
+  if("$ENV{DESTDIR}" STREQUAL "" AND CMAKE_INSTALL_PREFIX MATCHES "^/usr(/local)?/?$")
+    execute_process(COMMAND /sbin/ldconfig RESULT_VARIABLE result)
+    if(NOT result EQUAL 0)
+      message(WARNING "ldconfig failed: programs may not find liblockstep.so until it was run as root")
+    endif()
+  endif()]] COMPONENT runtime)
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+# `cpack` in the build folder: lockstep_VERSION_ARCH.deb and liblockstep-dev_VERSION_ARCH.deb. What they depend on is read from
+# the programs themselves (dpkg-shlibdeps), so a package is for the Debian release on which it was built.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL runtime development)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_VENDOR "the Lockstep developers")
+set(CPACK_PACKAGE_CONTACT "the Lockstep developers")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME lockstep)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)  # and with it the scripts that run ldconfig
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libopenblas0-pthread, openmpi-bin")
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
+  "The program 'lockstep', the library it is made of, configurations to begin with, and the documents.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liblockstep-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION}), libtorch-dev, libfmt-dev")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Headers and the CMake package for programs of your own, and examples.")
+include(CPack)

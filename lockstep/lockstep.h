@@ -22,6 +22,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/kernels/channels_last.h>
+#include <lockstep/kernels/threads.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/parameter_shards.h>
 #include <lockstep/mirrored/sharded_optimizer.h>

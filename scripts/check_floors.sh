@@ -15,12 +15,12 @@ declare -A may_include=(
   [comm]="base compat world scheduler doctor"
   [mirrored]="base kernels world comm"
   [global]="base kernels world comm"
-  [plan]="base world comm global"
+  [plan]="base kernels world comm global"
   [data]="base"
   [models]="base"
   [train]="base compat kernels world comm mirrored global plan data models"
   [cluster]="base world net comm"
-  [cli]="base world scheduler doctor comm mirrored global plan data models train cluster"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data models train cluster"
 )
 torch_free=(base world net scheduler doctor data)
 

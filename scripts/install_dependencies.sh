@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build_packages=(
-  g++ cmake ninja-build ccache pkg-config
+  g++ cmake ninja-build ccache pkg-config dpkg-dev file
   libtorch-dev libgloo-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
 )
@@ -27,11 +27,34 @@ if ! command -v apt-get >/dev/null; then
   echo "error: missing ${missing[*]}, and this system has no apt-get; install their equivalents by hand" >&2
   exit 1
 fi
-root=()
+root=(env)
 if ((EUID != 0)); then
   command -v sudo >/dev/null || { echo "error: need root or sudo to install: ${missing[*]}" >&2; exit 1; }
-  root=(sudo)
+  root=(sudo env)
 fi
-echo "installing: ${missing[*]}"
+
+# Reads apt's own reports (APT::Status-Fd) and prints a line for each tenth of each stage.
+show_progress() {
+  local kind percent next=0 last=""
+  while IFS=: read -r kind _ percent _; do
+    [[ "$kind" =~ ^(dl|pm)status$ && "$percent" =~ ^[0-9]+ ]] || continue
+    percent=${BASH_REMATCH[0]}
+    [[ "$kind" == "$last" ]] || next=0
+    last=$kind
+    if ((percent < next)); then continue; fi
+    next=$((percent / 10 * 10 + 10))
+    [[ "$kind" == dlstatus ]] && echo "  downloaded $percent %" || echo "  installed $percent %"
+  done
+}
+
+echo "Missing packages: ${missing[*]}"
+echo "Reading Debian's package lists"
 "${root[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# "27 newly installed", "Need to get 310 MB of archives." and "After this operation, 1,560 MB of additional disk space ..."
+LC_ALL=C apt-get install -y --no-install-recommends --print-uris "${missing[@]}" |
+  sed -nE 's/^([0-9]+ upgraded.*|Need to get.*|After this operation.*)/  \1/p'
+echo "Installing them, which takes one to five minutes"
+# (apt runs in a shell of its own because sudo closes descriptor 3.)
+"${root[@]}" LC_ALL=C DEBIAN_FRONTEND=noninteractive bash -c \
+  'exec apt-get -o APT::Status-Fd=3 install -y -qq --no-install-recommends "$@" 3>&1 >/dev/null' apt "${missing[@]}" | show_progress
+echo "Installed ${#missing[@]} packages in $SECONDS s"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, floors and, with --tidy, clang-tidy over the rooms that do not include libtorch (--tidy-all: every room;
+# Formatting, floors, what documents point to and, with --tidy, clang-tidy over the rooms that do not include libtorch (--tidy-all: every room;
 # 15 to 30 minutes on two cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 mapfile -t sources < <(git ls-files '*.h' '*.cpp')
 clang-format --dry-run --Werror "${sources[@]}"
 scripts/check_floors.sh
+scripts/check_docs.sh
 
 # clang cannot read g++'s precompiled header, and parsing libtorch's headers takes most of the time: so its sources go
 # through in the large pieces of a unity build, configured in a folder of its own and never built.

@@ -13,7 +13,7 @@ echo "real data: ${LOCKSTEP_TEST_DATA:-none (tests use synthetic data)}"
 stage() { printf '\n== %s (%d s since start)\n' "$1" "$SECONDS"; }
 
 stage "build: release"
-scripts/build.sh release
+scripts/build.sh release -DLOCKSTEP_BUILD_TESTS=ON
 
 stage "lint"
 scripts/lint.sh

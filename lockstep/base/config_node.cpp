@@ -1,14 +1,10 @@
 #include <lockstep/base/config_node.h>
+#include <lockstep/base/shown_text.h>
 
 #include <utility>
 
 namespace lockstep {
 namespace {
-
-std::string shorten(const std::string& text) {
-  constexpr std::size_t kLongest = 60;
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
 
 [[noreturn]] void fail_in_list(std::string_view what, std::size_t index, const ConfigNode& item) {
   throw Error(
@@ -52,8 +48,8 @@ std::string describe_found(const ConfigNode& node) {
   switch (node.kind) {
     case ConfigNode::Kind::null: return "nothing";
     case ConfigNode::Kind::scalar:
-      return node.quoted ? fmt::format("the text \"{}\"", shorten(node.scalar))
-                         : fmt::format("'{}'", shorten(node.scalar));
+      return node.quoted ? fmt::format("the text \"{}\"", cut_text(node.scalar))
+                         : fmt::format("'{}'", cut_text(node.scalar));
     case ConfigNode::Kind::list: return "a list";
     case ConfigNode::Kind::map: return "a section";
   }

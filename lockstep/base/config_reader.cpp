@@ -1,9 +1,13 @@
 // Reading: the visitor that takes values out of a node and checks that nothing unknown is left there.
 #include <lockstep/base/config_fields.h>
 #include <lockstep/base/config_values.h>
+#include <lockstep/base/foreign_keys.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 
 #include <fmt/format.h>
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <climits>
@@ -14,10 +18,15 @@ namespace {
 
 using detail::ConfigMistake;
 
+constexpr std::size_t kMostShown = 10;  // of the mistakes; the others are only counted
+
 // A key with the name of its section in front.
 std::string join(const std::string& path, std::string_view key) {
   return path.empty() ? std::string(key) : fmt::format("{}.{}", path, key);
 }
+
+// Overrides (line 0), which come last on the command line, come after the file.
+int place_in_file(const FilePosition& position) { return position.line > 0 ? position.line : INT_MAX; }
 
 class Reader final : public ConfigFields {
  public:
@@ -32,6 +41,7 @@ class Reader final : public ConfigFields {
 
   std::vector<ConfigMistake> finish() && {
     leave();
+    for (const UnknownKey& unknown : unknown_) mistakes_.push_back({unknown.position, describe(unknown)});
     return std::move(mistakes_);
   }
 
@@ -39,6 +49,7 @@ class Reader final : public ConfigFields {
   void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {
     const ConfigNode* node = take(key);
     const std::string path = join(sections_.back().path, key);
+    known_.push_back(path);
     if (node != nullptr && rule.hidden && node->position.line == 0) {
       mistakes_.push_back(
           {FilePosition(), fmt::format("{} must not stand on the command line, which all users of this machine can "
@@ -79,13 +90,18 @@ class Reader final : public ConfigFields {
     const Section section = std::move(sections_.back());
     sections_.pop_back();
     if (section.node == nullptr) return;
+    std::vector<const ConfigNode::Entry*> unknown;
     for (const auto& entry : section.node->entries) {
-      if (std::find(section.keys.begin(), section.keys.end(), entry.key) != section.keys.end()) continue;
-      mistakes_.push_back(
-          {entry.value.position,
-           fmt::format("there is no key '{}'{} (keys {}: {})", join(section.path, entry.key),
-                       did_you_mean(entry.key, section.keys),
-                       section.path.empty() ? "at the top" : "of " + section.path, fmt::join(section.keys, ", "))});
+      if (std::ranges::find(section.keys, entry.key) == section.keys.end()) unknown.push_back(&entry);
+    }
+    std::ranges::stable_sort(unknown, {}, [](const auto* entry) { return place_in_file(entry->value.position); });
+    for (std::size_t i = 0; i < unknown.size(); ++i) {
+      const FilePosition& position = unknown[i]->value.position;
+      if (i < kMostShown) {
+        unknown_.push_back({position, section.path, unknown[i]->key, section.keys});
+      } else {
+        mistakes_.push_back({position, ""});  // behind those that are shown
+      }
     }
   }
 
@@ -96,6 +112,34 @@ class Reader final : public ConfigFields {
     FilePosition position;
     std::vector<std::string> keys;  ///< all that were asked for
   };
+
+  // What they mean can be told only when all sections have been seen.
+  struct UnknownKey {
+    FilePosition position;
+    std::string section;
+    std::string key;
+    std::vector<std::string> keys;  ///< that the section has
+  };
+
+  std::string describe(const UnknownKey& unknown) const {
+    return fmt::format("there is no key '{}'{} (keys {}: {})", cut_text(join(unknown.section, unknown.key)),
+                       meant_by(unknown), unknown.section.empty() ? "at the top" : "of " + unknown.section,
+                       fmt::join(unknown.keys, ", "));
+  }
+
+  // "; did you mean ...?", or nothing.
+  std::string meant_by(const UnknownKey& unknown) const {
+    const std::string path = join(unknown.section, unknown.key);
+    for (const std::string_view name : {std::string_view(path), std::string_view(unknown.key)}) {
+      if (const auto ours = known_elsewhere_as(name, known_)) return fmt::format("; here it is called '{}'", *ours);
+    }
+    std::vector<std::string> elsewhere;
+    for (const auto& known : known_) {
+      if (known.ends_with("." + unknown.key)) elsewhere.push_back(fmt::format("'{}'", known));
+    }
+    if (elsewhere.size() == 1) return fmt::format("; did you mean {}?", elsewhere.front());
+    return did_you_mean(unknown.key, unknown.keys);
+  }
 
   const ConfigNode* take(std::string_view key) {
     Section& section = sections_.back();
@@ -109,6 +153,8 @@ class Reader final : public ConfigFields {
   }
 
   std::vector<Section> sections_;
+  std::vector<std::string> known_;  ///< all keys, with their sections
+  std::vector<UnknownKey> unknown_;
   std::vector<ConfigMistake> mistakes_;
 };
 
@@ -117,18 +163,17 @@ std::string at(const FilePosition& position) {
 }
 
 [[noreturn]] void fail_with(std::vector<ConfigMistake> mistakes) {
-  constexpr std::size_t kMost = 10;
-  // In the order of the file; overrides (line 0), which come last on the command line, after it.
-  std::stable_sort(mistakes.begin(), mistakes.end(), [](const ConfigMistake& a, const ConfigMistake& b) {
-    return (a.position.line > 0 ? a.position.line : INT_MAX) < (b.position.line > 0 ? b.position.line : INT_MAX);
+  // Those without words behind all others of their line.
+  std::ranges::stable_sort(mistakes, {}, [](const ConfigMistake& each) {
+    return std::pair(place_in_file(each.position), each.text.empty());
   });
   const FilePosition first = mistakes.front().position;
   if (mistakes.size() == 1) throw Error(ErrorKind::config, "config", mistakes.front().text, first);
   std::string text = fmt::format("{} mistakes:", mistakes.size());
-  for (std::size_t i = 0; i < std::min(mistakes.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(mistakes.size(), kMostShown); ++i) {
     text += fmt::format("\n  {}: {}", at(mistakes[i].position), mistakes[i].text);
   }
-  if (mistakes.size() > kMost) text += fmt::format("\n  and {} more", mistakes.size() - kMost);
+  if (mistakes.size() > kMostShown) text += fmt::format("\n  and {} more", mistakes.size() - kMostShown);
   text += "\nstart with the first";
   throw Error(ErrorKind::config, "config", text, first);
 }

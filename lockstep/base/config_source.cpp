@@ -1,9 +1,10 @@
 #include <lockstep/base/config_source.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
 
+#include <array>
 #include <cerrno>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,20 +16,28 @@ std::string read_text(const std::filesystem::path& path) {
   constexpr std::uintmax_t kLargest = 16u << 20;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    fail(ErrorKind::io, "config", "{} is a folder; name the YAML file in it", path.string());
+    fail(ErrorKind::config, "config", "{} is a folder; name the YAML file in it", path.string());
   }
   const auto size = std::filesystem::file_size(path, error);
   if (!error && size > kLargest) {
-    fail(ErrorKind::io, "config", "{} has {} bytes; that is no configuration file (at most {})", path.string(), size,
-         kLargest);
+    fail(ErrorKind::config, "config", "{} has {} bytes; that is no configuration file (at most {})", path.string(),
+         size, kLargest);
   }
   std::ifstream in(path, std::ios::binary);
   const int opened = errno;
-  if (!in) fail(ErrorKind::io, "config", "cannot read {}: {}", path.string(), std::generic_category().message(opened));
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) fail(ErrorKind::io, "config", "cannot read {} to its end", path.string());
-  return std::move(text).str();
+  if (!in)
+    fail(ErrorKind::config, "config", "cannot read {}: {}", path.string(), std::generic_category().message(opened));
+  std::string text;
+  std::array<char, 1 << 16> piece{};  // a pipe has no size, and may have no end
+  while (in.read(piece.data(), piece.size()) || in.gcount() > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kLargest) {
+      fail(ErrorKind::config, "config", "{} has more than {} bytes; that is no configuration file", path.string(),
+           kLargest);
+    }
+  }
+  if (in.bad()) fail(ErrorKind::config, "config", "cannot read {} to its end", path.string());
+  return text;
 }
 
 void stamp(ConfigNode& node, const FilePosition& position) {
@@ -61,7 +70,7 @@ struct Override {
 };
 
 Override parse_override(std::string_view text) {
-  const FilePosition position{fmt::format("override '{}'", text), 0};
+  const FilePosition position{fmt::format("override '{}'", cut_text(text, 200)), 0};
   const auto equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     throw Error(ErrorKind::config, "config", "an override reads key.path=value, e.g. train.epochs=3", position);

@@ -16,8 +16,8 @@ struct ConfigSource {
 };
 
 /// Reads `path`, then applies the overrides in order; the value of an override is YAML too (`train.epochs=3`,
-/// `model.hidden=[64, 64]`). Error(io) when the file cannot be read; Error(config) with file:line, or naming the
-/// override, for anything that is not YAML, duplicate keys included.
+/// `model.hidden=[64, 64]`). Error(config) when the file cannot be read, with file:line, or naming
+/// the override, for anything that is not YAML, duplicate keys included.
 ConfigSource load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
 /// The same for text already in memory; `file` is its name in messages.

@@ -1,6 +1,7 @@
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
 
 #include <fmt/format.h>
 
@@ -77,7 +78,7 @@ std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/) { return "";
 std::string broken_rule(const std::string& value, const ConfigRule& rule) {
   if (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end())
     return "";
-  return fmt::format("'{}' is not one of {}{}", value, fmt::join(rule.choices, ", "),
+  return fmt::format("'{}' is not one of {}{}", cut_text(value), fmt::join(rule.choices, ", "),
                      did_you_mean(value, rule.choices));
 }
 
@@ -111,7 +112,8 @@ class ValueReader {
   template <typename T>
   void read_list(const ConfigNode& node, const std::string& path, std::vector<T>& value) {
     if (node.kind != ConfigNode::Kind::list) {
-      const std::string how = node.kind == ConfigNode::Kind::scalar ? fmt::format("; write [{}]", node.scalar) : "";
+      const std::string how =
+          node.kind == ConfigNode::Kind::scalar ? fmt::format("; write [{}]", cut_text(node.scalar)) : "";
       add(node, fmt::format("{}: expected a list, found {}{}", path, describe_found(node), how));
       return;
     }

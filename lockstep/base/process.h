@@ -57,7 +57,7 @@ struct RunningChild {
 /// that is closed on exec. The destructor kills the whole group and reaps the child. Not thread-safe.
 class Child {
  public:
-  /// Error(io) naming the program and the reason when it cannot be started, Error(invalid_argument) without arguments.
+  /// Error(invalid_argument) without a program that can be run, naming it; Error(io) when it cannot be started.
   explicit Child(const ChildOptions& options);
   /// Holds what was started in another way.
   explicit Child(RunningChild running) noexcept;

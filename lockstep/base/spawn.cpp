@@ -101,6 +101,13 @@ pid_t fork_child(const Plan& plan) {
   return pid;
 }
 
+// That the name is wrong, or that the machine is out of something.
+ErrorKind kind_of_exec(int error) {
+  const bool is_no_program =
+      error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR || error == ELOOP;
+  return is_no_program ? ErrorKind::invalid_argument : ErrorKind::io;
+}
+
 [[noreturn]] void fail_to_start(const ChildOptions& options, const Plan& plan, const Failure& failure) {
   const std::string why = system_message(failure.error);
   switch (failure.step) {
@@ -109,7 +116,7 @@ pid_t fork_child(const Plan& plan) {
       fail(ErrorKind::io, "process", "cannot start {} in {}: {}", plan.program, options.working_directory.string(),
            why);
     case Step::streams: fail(ErrorKind::io, "process", "cannot connect the streams of {}: {}", plan.program, why);
-    case Step::exec: fail(ErrorKind::io, "process", "cannot run {}: {}", plan.program, why);
+    case Step::exec: fail(kind_of_exec(failure.error), "process", "cannot run {}: {}", plan.program, why);
   }
   fail(ErrorKind::io, "process", "cannot run {}", plan.program);
 }
@@ -150,7 +157,10 @@ std::string find_program(const std::string& name, const Environment& environment
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
-  fail(ErrorKind::io, "process", "there is no program '{}' in PATH={}", name, path);
+  std::error_code ignored;
+  const bool is_here = std::filesystem::is_regular_file(name, ignored);
+  fail(ErrorKind::invalid_argument, "process", "there is no program '{}' in PATH={}{}", name, path,
+       is_here ? fmt::format("; the file of that name in this folder is ./{}", name) : "");
 }
 
 RunningChild spawn(const ChildOptions& options) {

@@ -9,7 +9,7 @@ namespace lockstep::detail {
 RunningChild spawn(const ChildOptions& options);
 
 /// The file that `name` means: itself with a '/', else the first executable one in the PATH of `environment`.
-/// Error(io) when there is none.
+/// Error(invalid_argument) when there is none.
 std::string find_program(const std::string& name, const Environment& environment);
 
 }  // namespace lockstep::detail

@@ -1,22 +1,38 @@
+#include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
-// The n-th line (from 0) of a text, and all that follows it.
-std::string_view from_line(std::string_view text, int n) {
-  for (; n > 0; --n) {
-    const auto end = text.find('\n');
-    if (end == std::string_view::npos) return {};
-    text.remove_prefix(end + 1);
+constexpr int kDeepest = 50;
+constexpr std::size_t kLongestText = 4096;  // a path's, and a value that is longer than a path is none
+
+// A text by its lines, counted from 0.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '\n') begins_.push_back(i + 1);
+    }
   }
-  return text;
-}
+
+  // The n-th line, and all that follows it.
+  std::string_view from(int n) const {
+    return n < 0 || static_cast<std::size_t>(n) >= begins_.size() ? std::string_view()
+                                                                  : text_.substr(begins_[static_cast<std::size_t>(n)]);
+  }
+
+ private:
+  std::string_view text_;
+  std::vector<std::size_t> begins_ = {0};
+};
 
 bool indented_with_tab(std::string_view text) {
   const auto indentation = text.substr(0, text.find_first_not_of(" \t"));
@@ -37,6 +53,9 @@ std::string explain(const std::string& message) {
       {"illegal block entry", "a '- ' where no list item can stand; put the list on lines of its own"},
       {"unknown token", "a text may not begin with this character; put it in quotes"},
   }};
+  if (message == "bad file") {  // what yaml-cpp says of its own limit, which is above ours
+    return fmt::format("nested more than {} deep here; is a '[', '{{' or '-' repeated?", kDeepest);
+  }
   for (const auto& [words, explanation] : kExplanations) {
     if (message == words) return std::string(explanation);
   }
@@ -49,18 +68,38 @@ std::string explain(const std::string& message) {
 
 [[noreturn]] void fail_to_parse(std::string_view text, const std::string& file, const YAML::Exception& error) {
   const int line = error.mark.is_null() ? -1 : error.mark.line;
+  const Lines lines(text);
   for (int near = line; near >= 0 && near >= line - 1; --near) {
-    if (indented_with_tab(from_line(text, near))) {
+    if (indented_with_tab(lines.from(near))) {
       fail_at(file, near + 1, "tabs are not allowed for indentation; use spaces");
     }
   }
   fail_at(file, line + 1, "not valid YAML: " + explain(error.msg));
 }
 
+// Bytes that no text has are somebody's other file, and yaml-cpp's words for them would be about YAML.
+void require_text(std::string_view text, const std::string& file) {
+  if (const auto kind = kind_of_file(text); !kind.empty()) {
+    fail_at(file, 0, fmt::format("this is {}, not the text of a YAML file", kind));
+  }
+  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");  // yaml-cpp reads that
+  if (utf16) return;
+  const auto is_control = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7f;
+  };
+  const auto* const bad = std::ranges::find_if(text, is_control);
+  if (bad == text.end()) return;
+  const auto line = static_cast<int>(std::count(text.begin(), bad, '\n')) + 1;
+  fail_at(file, line,
+          fmt::format("byte {} of the file is 0x{:02x}{}, which no text has: is this a YAML file?",
+                      bad - text.begin() + 1, static_cast<unsigned char>(*bad), *bad == '\0' ? " (NUL)" : ""));
+}
+
 // Turns yaml-cpp's nodes into ours.
 class Converter {
  public:
-  Converter(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  Converter(std::string_view text, const std::string& file) : lines_(text), file_(file) {}
 
   ConfigNode convert(const YAML::Node& node, int depth = 0) {
     check_size(node, depth);
@@ -69,6 +108,7 @@ class Converter {
     if (node.IsScalar()) {
       result.kind = ConfigNode::Kind::scalar;
       result.scalar = node.Scalar();
+      check_length(result.scalar, result.position.line);
       result.quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
       check_closing_quote(node);
     } else if (node.IsSequence()) {
@@ -86,20 +126,26 @@ class Converter {
 
   // An anchor inside itself has no end, and one that doubles ten others no bearable one.
   void check_size(const YAML::Node& node, int depth) {
-    constexpr int kDeepest = 50;
     constexpr int kMostNodes = 100000;
     if (depth > kDeepest) {
-      fail_at(file_, line_of(node), fmt::format("nested more than {} deep; does an anchor contain itself?", kDeepest));
+      fail_at(
+          file_, line_of(node),
+          fmt::format("nested more than {} deep; is a bracket repeated, or does an anchor contain itself?", kDeepest));
     }
     if (++nodes_ > kMostNodes) {
       fail_at(file_, line_of(node), fmt::format("more than {} values once the anchors are resolved", kMostNodes));
     }
   }
 
+  void check_length(const std::string& text, int line) const {
+    if (text.size() <= kLongestText) return;
+    fail_at(file_, line, fmt::format("a text may have {} bytes, and this one is '{}'", kLongestText, cut_text(text)));
+  }
+
   // yaml-cpp takes the end of the file for the closing quote, and so swallows the rest of the file without a word.
   void check_closing_quote(const YAML::Node& node) const {
     if (node.Mark().is_null()) return;
-    std::string_view rest = from_line(text_, node.Mark().line);
+    std::string_view rest = lines_.from(node.Mark().line);
     rest.remove_prefix(std::min(rest.size(), static_cast<std::size_t>(node.Mark().column)));
     if (rest.empty() || (rest.front() != '"' && rest.front() != '\'')) return;
     const char quote = rest.front();
@@ -116,19 +162,21 @@ class Converter {
 
   void fill_map(const YAML::Node& node, int depth, ConfigNode& map) {
     ConfigNode merged;
+    std::unordered_map<std::string, int> lines;
     for (const auto& pair : node) {
       const int line = line_of(pair.first);
       if (!pair.first.IsScalar()) fail_at(file_, line, "a key must be plain text");
       const std::string& key = pair.first.Scalar();
+      check_length(key, line);
       ConfigNode value = convert(pair.second, depth + 1);
       if (key == "<<") {
         merge_all(value, line, merged);
         continue;
       }
-      if (const ConfigNode* first = map.find(key)) {
+      if (const auto [first, is_new] = lines.emplace(key, line); !is_new) {
         fail_at(file_, line,
-                fmt::format("the key '{}' stands twice in this section, first in line {}; remove one", key,
-                            first->position.line));
+                fmt::format("the key '{}' stands twice in this section, first in line {}; remove one", cut_text(key),
+                            first->second));
       }
       value.position.line = line;
       map.entries.push_back({key, std::move(value)});
@@ -139,8 +187,11 @@ class Converter {
   // What stands in the section itself wins over what is merged in, and earlier merges over later ones.
   static void add_missing(std::vector<ConfigNode::Entry>& entries, ConfigNode& map) {
     map.kind = ConfigNode::Kind::map;
+    if (entries.empty()) return;
+    std::unordered_set<std::string> keys;
+    for (const auto& entry : map.entries) keys.insert(entry.key);
     for (auto& entry : entries) {
-      if (map.find(entry.key) == nullptr) map.entries.push_back(std::move(entry));
+      if (keys.insert(entry.key).second) map.entries.push_back(std::move(entry));
     }
   }
 
@@ -154,7 +205,7 @@ class Converter {
     }
   }
 
-  std::string_view text_;
+  Lines lines_;
   const std::string& file_;
   int nodes_ = 0;
 };
@@ -194,6 +245,7 @@ void emit(YAML::Emitter& out, const ConfigNode& node) {
 }  // namespace
 
 ConfigNode parse_yaml(std::string_view text, const std::string& file) {
+  require_text(text, file);
   std::vector<YAML::Node> documents;
   try {
     documents = YAML::LoadAll(std::string(text));

@@ -7,6 +7,7 @@
 #include <lockstep/cli/bench_dispatch.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/kernels/threads.h>
 #include <lockstep/world/world.h>
 
 #include <fmt/format.h>
@@ -63,7 +64,7 @@ BenchRequest request_of(const BenchArguments& arguments) {
 
 /// One rank: measures, and rank 0 prints the rows as one line of JSON.
 int work(const BenchArguments& arguments) {
-  at::set_num_threads(1);
+  set_num_threads(1);
   GroupOptions options;
   options.backend = arguments.backends.front();
   const Group group = init(options);
@@ -146,7 +147,7 @@ void print_table(const nlohmann::json& rows) {
 
 /// `lockstep bench dispatch`: this process alone.
 int bench_dispatch(const BenchArguments& arguments) {
-  at::set_num_threads(1);
+  set_num_threads(1);
   nlohmann::json all = nlohmann::json::array();
   fmt::print("{:<15} {:>12} {:>12} {:>12}\n", "case", "plain ns", "global ns", "difference");
   for (const auto& row : measure_dispatch(init({.backend = "self"}), std::max(arguments.rounds, 5))) {

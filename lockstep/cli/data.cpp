@@ -90,7 +90,7 @@ void add_check(CLI::App& data, Action& chosen) {
                    fmt::format("Which data set: auto, {}", fmt::join(data::dataset_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
-  command->footer("Exit code: 0 when all is well, 1 when not.");
+  command->footer("Exit code: 0 when all is well, 1 when files are damaged or missing, 2 when there is no data set.");
   command->callback([=, &chosen] { chosen = [=] { return check(arguments->name, arguments->folder); }; });
 }
 

@@ -20,8 +20,13 @@ namespace {
 /// GPUs are libtorch's to count.
 bool counts_gpus(const std::string& processes) { return processes == "gpu" || processes == "auto"; }
 
+struct Job {
+  cluster::LaunchOptions options;
+  std::vector<std::string> remarks;
+};
+
 /// Throws whatever there is to say against the words, and for questions; nullopt for jobs of other kinds.
-std::optional<cluster::LaunchOptions> read_job(std::vector<std::string> words) {
+std::optional<Job> read_job(std::vector<std::string> words) {
   CLI::App app;
   const auto run = add_run_command(app, LaunchStyle::run);
   const auto launch = add_run_command(app, LaunchStyle::launch);
@@ -35,10 +40,11 @@ std::optional<cluster::LaunchOptions> read_job(std::vector<std::string> words) {
   const Surroundings here = {{cluster::usable_cpus(), 0}, whole_program_beside()};
   auto options = launch_options_of(arguments, style, std::move(program), here);
   options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
-  return options;
+  auto remarks = remarks_on(arguments, style, options, here);
+  return Job{std::move(options), std::move(remarks)};
 }
 
-std::optional<cluster::LaunchOptions> find_job(const std::vector<std::string>& words) {
+std::optional<Job> find_job(const std::vector<std::string>& words) {
   if (words.empty() || (words.front() != "run" && words.front() != "launch")) return std::nullopt;
   try {
     return read_job(words);
@@ -50,26 +56,27 @@ std::optional<cluster::LaunchOptions> find_job(const std::vector<std::string>& w
 }  // namespace
 
 ForkStart start_by_forking(const std::vector<std::string>& words) {
-  const auto options = find_job(words);
-  if (!options) return {};
+  const auto found = find_job(words);
+  if (!found) return {};
+  const cluster::LaunchOptions& options = found->options;
   bool began = false;
   try {
-    cluster::ForkAttempt attempt(*options);
+    cluster::ForkAttempt attempt(options);
     if (!attempt.possible()) return {};
-    if (!attempt.ready()) return {{}, options->start_method == cluster::StartMethod::automatic};
-    tell_of_missing_ranks(*options);
+    if (!attempt.ready()) return {{}, options.start_method == cluster::StartMethod::automatic};
+    tell(found->remarks);
     cluster::LaunchWays ways;
-    ways.host_store = [&] { return attempt.server().host_store(options->err); };
+    ways.host_store = [&] { return attempt.server().host_store(options.err); };
     ways.fork = [&](const cluster::Job& job) {
-      auto forked = attempt.server().fork(cluster::prepare_ranks(*options, job));
+      auto forked = attempt.server().fork(cluster::prepare_ranks(options, job));
       began = true;
       return std::optional(std::move(forked));
     };
-    const auto result = cluster::launch_ranks(*options, ways);
+    const auto result = cluster::launch_ranks(options, ways);
     std::fputs(result.report.c_str(), stderr);
     return {result.exit_code};
   } catch (const std::exception& error) {
-    if (!began) return {{}, options->start_method == cluster::StartMethod::automatic};
+    if (!began) return {{}, options.start_method == cluster::StartMethod::automatic};
     return {report_failure(error, error.what())};
   }
 }

@@ -31,7 +31,7 @@ constexpr const char* kPlanFooter =
     "on the cluster that --cluster describes is computed. 'lockstep calibrate' writes such a description of this\n"
     "machine; docs/plan.md explains the file, the costs and what is printed. data.batch_size is that of one device, "
     "as\n"
-    "in data parallel training.\n"
+    "in data parallel training, data.global_batch_size that of all.\n"
     "\n"
     "Examples:\n"
     "  lockstep plan --config configs/resnet50_cifar10.yaml --devices 8\n"

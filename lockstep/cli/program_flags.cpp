@@ -36,13 +36,13 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
   }
   command
       .add_flag("--use-env", flags.use_env,
-                "Ranks read LOCAL_RANK from the environment; do not pass --local-rank=N to PROGRAM")
+                "Ranks read LOCAL_RANK from the environment; do not pass --local-rank=N to a Python script")
       ->group(kGroup);
   command
       .add_option("--local-rank-name", flags.local_rank_option,
-                  "What PROGRAM calls it; scripts for PyTorch 1 want local_rank")
+                  "What PROGRAM calls it (local-rank; scripts for PyTorch 1 want local_rank). Given, programs that are "
+                  "not Python get it too")
       ->type_name("NAME")
-      ->capture_default_str()
       ->group(kGroup);
 }
 
@@ -58,10 +58,13 @@ cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::v
       refuse(
           "'launch' with --no_python needs --use_env: only Python scripts expect --local-rank as their first argument");
     }
-    if (flags.local_rank_option.empty()) refuse("--local_rank_name must not be empty; --use_env passes none");
-    program.local_rank_option = flags.local_rank_option;
+    if (flags.local_rank_option == "") refuse("--local_rank_name must not be empty; --use_env passes none");
   }
   program.command = std::move(words);
+  const bool passes = style == LaunchStyle::launch && !flags.use_env;
+  if (passes && (flags.local_rank_option || cluster::is_python(program, current_environment()))) {
+    program.local_rank_option = flags.local_rank_option.value_or("local-rank");
+  }
   return program;
 }
 

@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/rank_command.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct ProgramFlags {
   bool no_python = false;
   bool run_path = false;
   bool use_env = false;
-  std::string local_rank_option = "local-rank";  ///< of LaunchStyle::launch
+  std::optional<std::string> local_rank_option{};  ///< of LaunchStyle::launch; nullopt: "local-rank", for Python only
 };
 
 void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags);

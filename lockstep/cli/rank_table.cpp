@@ -55,7 +55,7 @@ DeviceAddresses device_addresses(const RankTableArguments& arguments) {
     return all_at(arguments.request.server_ip);
   }
   const auto text = read_file(file);
-  if (!text) fail(ErrorKind::io, "rank_table", "cannot read {}; give another --hccn_conf", file);
+  if (!text) fail(ErrorKind::invalid_argument, "rank_table", "cannot read {}; give another --hccn_conf", file);
   return parse_device_addresses(*text);
 }
 

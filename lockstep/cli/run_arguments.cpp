@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/cli/job_shape.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cli/run_help.h>
@@ -24,12 +25,15 @@ std::chrono::milliseconds grace_of(const std::string& text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
-/// `lockstep run lockstep train ...` starts this very program, whatever PATH holds.
+/// `lockstep run lockstep train ...` starts this very program, whatever PATH holds. It reads LOCAL_RANK, and knows no
+/// argument for it.
 void use_whole_program(cluster::Program& program, const std::filesystem::path& whole) {
   const bool by_itself =
       program.kind == cluster::ProgramKind::detect || program.kind == cluster::ProgramKind::executable;
   std::string& name = program.command.front();
-  if (by_itself && (name == "lockstep" || is_this_program(name))) name = whole.string();
+  if (!by_itself || (name != "lockstep" && !is_this_program(name))) return;
+  name = whole.string();
+  program.local_rank_option.clear();
 }
 
 void add_node_group(CLI::App& command, NodeFlags& flags) {
@@ -91,13 +95,27 @@ cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchSt
   options.ending.grace = grace_of(arguments.grace);
   options.signals = cluster::parse_signals("--signals_to_handle", arguments.signals);
   options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = arguments.signals;
+  judge_outer_launcher(arguments.nodes, options.environment);
   return options;
 }
 
-void tell_of_missing_ranks(const cluster::LaunchOptions& options) {
-  for (const auto& line : missing_ranks(options.output, options.processes)) {
-    fmt::print(stderr, "lockstep run: {}\n", line);
+std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle style,
+                                    const cluster::LaunchOptions& options, const Surroundings& here) {
+  std::vector<std::string> remarks = missing_ranks(options.output, options.processes);
+  const std::string& name = options.program.command.front();
+  const bool passes_none = options.program.local_rank_option.empty() && name != here.whole_program;
+  if (style == LaunchStyle::launch && !arguments.program.use_env && passes_none) {
+    remarks.push_back(
+        fmt::format("{} is not Python and gets no --local-rank=N; LOCAL_RANK says the same (--use_env). "
+                    "--local_rank_name NAME passes it all the same",
+                    name));
   }
+  if (auto remark = judge_outer_launcher(arguments.nodes, options.environment)) remarks.push_back(std::move(*remark));
+  return remarks;
+}
+
+void tell(const std::vector<std::string>& remarks) {
+  for (const auto& remark : remarks) fmt::print(stderr, "lockstep run: {}\n", remark);
 }
 
 }  // namespace lockstep::cli

@@ -40,11 +40,15 @@ struct Surroundings {
 };
 
 /// The job, but for the nodes (first_rank_of). `program` are PROGRAM ARGS... Error(invalid_argument) for flags that
-/// break a rule.
+/// break a rule, Error(environment) when a launcher around this one would start the job several times.
 cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchStyle style,
                                          std::vector<std::string> program, const Surroundings& here);
 
-/// Says on stderr which flags name ranks that are not there.
-void tell_of_missing_ranks(const cluster::LaunchOptions& options);
+/// What may be otherwise than meant, to be said on stderr: flags for ranks that are not there, a local rank that is not
+/// passed, a launcher around this one.
+std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle style,
+                                    const cluster::LaunchOptions& options, const Surroundings& here);
+
+void tell(const std::vector<std::string>& remarks);
 
 }  // namespace lockstep::cli

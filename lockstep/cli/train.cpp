@@ -36,6 +36,8 @@ constexpr const char* kTrainFooter =
     "Results go to system.work_dir: result.json, metrics.jsonl, loss.svg, log/rank.N, checkpoints/, model.safetensors. "
     "A run\n"
     "that was killed goes on from its newest checkpoint when the same command is given again (checkpoint.resume).\n"
+    "What differs from that run is shown, and needs checkpoint.allow_changes where it shapes the result "
+    "(docs/errors.md).\n"
     "\n"
     "SIGTERM or SIGUSR1 to any rank ends the run after the step it is in, on all ranks, with a checkpoint; so does\n"
     "Ctrl-C, and a second one ends it at once.\n"
@@ -114,11 +116,24 @@ void print_dry_run(const Start& start, const train::RunConfig& config) {
   if (train::is_auto_mode(config.parallel)) fmt::print("\n{}", train::describe_plan(config, start.world.size));
 }
 
+/// A file's name where KEY=VALUE stands.
+void refuse_file_without_flag(const TrainArguments& arguments) {
+  for (const auto& word : arguments.overrides) {
+    const bool is_yaml = word.ends_with(".yaml") || word.ends_with(".yml");
+    if (!is_yaml || word.find('=') != std::string::npos) continue;
+    fail(ErrorKind::invalid_argument, "train", "{} is given without --config{}", word,
+         arguments.config.empty()
+             ? fmt::format("; write lockstep train --config {}", word)
+             : fmt::format(", and {} with it; a run has one file, and KEY=VALUE to change it", arguments.config));
+  }
+}
+
 int train_or_describe(const TrainArguments& arguments) {
   if (arguments.help_keys) {
     print_keys();
     return kOk;
   }
+  refuse_file_without_flag(arguments);
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }

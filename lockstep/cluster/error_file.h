@@ -22,6 +22,9 @@ struct FailureNote {
   /// A signal ended the rank's run early, and in good order.
   bool is_early_end() const { return kind == "ended_early"; }
 
+  /// A program of Lockstep's says that its command line, configuration or environment is wrong.
+  bool is_users_mistake() const { return kind == "config" || kind == "invalid_argument" || kind == "environment"; }
+
   /// The rank failed because another one did.
   bool is_consequence() const { return kind == "peer_lost"; }
 };

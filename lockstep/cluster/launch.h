@@ -64,8 +64,8 @@ struct LaunchResult {
 /// Where the launcher itself was given a TORCHELASTIC_ERROR_FILE (it is a rank of another launcher), the first failing
 /// rank's goes there.
 ///
-/// Call it from the main thread; meanwhile the program starts no other child processes. Error(io) when the program
-/// cannot be started, Error(invalid_argument) without one, or when ranks are elsewhere and the place to meet is open.
+/// Call it from the main thread; meanwhile the program starts no other child processes. Error(invalid_argument) without
+/// a program that can be run, or when ranks are elsewhere and the place to meet is open; Error(io) when a start fails.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

@@ -56,7 +56,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options, last_rank_of(options));
   job.role = options.prefix.role;
-  const LogFolder logs(options.output, job.run_id);
+  const LogFolder logs(options.output, options.run_id.empty() ? "none" : options.run_id);  // as torchrun calls it
   job.folder = logs.attempt(0);
   if (options.output.log_dir.empty() && logs.stays()) {
     ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());

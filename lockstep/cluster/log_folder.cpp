@@ -1,16 +1,23 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/log_folder.h>
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 
 namespace lockstep::cluster {
 namespace {
+
+constexpr const char* kTemporary = "lockstep-run";
 
 void make_folders(const std::filesystem::path& path) {
   std::error_code error;
@@ -38,12 +45,42 @@ std::filesystem::path make_log_dir(const std::filesystem::path& wanted) {
   return wanted;
 }
 
+/// Locked while its owner lives; empty where it cannot be.
+UniqueFd lock_folder(const std::filesystem::path& path) {
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) folder.reset();
+  return folder;
+}
+
+bool is_abandoned(const std::filesystem::directory_entry& entry) {
+  constexpr std::time_t kYoung = 60;  // its owner is about to lock it
+  struct stat info {};
+  if (!entry.path().filename().string().starts_with(kTemporary) || ::lstat(entry.path().c_str(), &info) != 0) {
+    return false;
+  }
+  const bool mine = S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
+  return mine && info.st_mtime + kYoung < std::time(nullptr) && lock_folder(entry.path());
+}
+
+/// What launchers left that were killed.
+void remove_abandoned(const std::filesystem::path& parent) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(parent, ignored), end; !ignored && entry != end;) {
+    const auto one = *entry;
+    entry.increment(ignored);
+    std::error_code failed;
+    if (is_abandoned(one)) std::filesystem::remove_all(one.path(), failed);
+  }
+}
+
 }  // namespace
 
 LogFolder::LogFolder(const OutputOptions& options, std::string_view run_id) {
   if (options.log_dir == "/dev/null") return;
   if (options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
-    path_ = temporary_.emplace("lockstep-run").path();
+    path_ = temporary_.emplace(kTemporary).path();
+    lock_ = lock_folder(path_);
+    remove_abandoned(path_.parent_path());
     return;
   }
   std::string name(run_id);

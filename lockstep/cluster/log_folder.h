@@ -1,9 +1,10 @@
 // Where a job's ranks leave their logs and error files, laid out as torchrun does:
 //
-//   <log_dir>/<run_id>_<random>/attempt_<restart_count>/<local_rank>/{error.json,stdout.log,stderr.log}
+//   <log_dir>/<rdzv_id, else none>_<random>/attempt_<restart_count>/<local_rank>/{error.json,stdout.log,stderr.log}
 #pragma once
 
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/rank_output.h>
 
 #include <filesystem>
@@ -13,7 +14,8 @@
 namespace lockstep::cluster {
 
 /// The folder of one job. It stays on disk when the user named a log_dir or wants streams in files; otherwise it holds
-/// only the ranks' error files, in the system's temporary folder, and goes with this object.
+/// only the ranks' error files, in the system's temporary folder, and goes with this object. Those of launchers that
+/// were killed go when the next is made.
 class LogFolder {
  public:
   /// Makes it. Error(invalid_argument) when log_dir is a file (but /dev/null: no files at all), Error(io) when it
@@ -30,6 +32,7 @@ class LogFolder {
 
  private:
   std::optional<TemporaryFolder> temporary_;
+  UniqueFd lock_;  ///< of the temporary folder, so that it is known to be in use
   std::filesystem::path path_;
 };
 

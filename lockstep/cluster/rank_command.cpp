@@ -1,9 +1,16 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/spawn.h>
 #include <lockstep/cluster/macros.h>
 #include <lockstep/cluster/rank_command.h>
 
 #include <fmt/core.h>
 #include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
 
 namespace lockstep::cluster {
 namespace {
@@ -21,7 +28,29 @@ std::vector<std::string> interpreter_of(const Program& program, const Environmen
   return words;
 }
 
+/// "#!/usr/bin/env python3", for example.
+bool names_python_first(const std::string& program) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(program, ignored)) return false;
+  std::ifstream file(program);
+  std::array<char, 128> first{};
+  file.read(first.data(), first.size());
+  const std::string_view text(first.data(), static_cast<std::size_t>(file.gcount()));
+  return text.starts_with("#!") && text.substr(0, text.find('\n')).find("python") != std::string_view::npos;
+}
+
 }  // namespace
+
+bool is_python(const Program& program, const Environment& environment) {
+  if (program.kind == ProgramKind::module || program.kind == ProgramKind::script) return true;
+  const std::string& name = program.command.front();
+  if (name.ends_with(".py")) return true;
+  try {
+    return names_python_first(lockstep::detail::find_program(name, environment));
+  } catch (const Error&) {
+    return false;  // there is no such program, which is said where it is started
+  }
+}
 
 std::vector<std::string> command_of_rank(const Program& program, int local_rank, const Environment& environment) {
   if (program.command.empty()) fail(ErrorKind::invalid_argument, "launch", "no program to run");

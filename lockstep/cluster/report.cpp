@@ -91,6 +91,11 @@ int code_of_interrupted(std::span<const RankEnd> ends, int signal) {
 
 }  // namespace
 
+bool is_users_mistake(const RankEnd& end) {
+  constexpr int kUsage = 2;
+  return end.status.code == kUsage && end.note && end.note->is_users_mistake();
+}
+
 int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? 128 + status.signal : status.code; }
 
 std::optional<std::size_t> first_failure(std::span<const RankEnd> ends) {

@@ -29,6 +29,10 @@ struct RankEnd {
   std::vector<std::string> last_lines;         ///< of its stderr
 };
 
+/// A mistake of the user that a restart does not cure: the exit code of `lockstep` for those, 2, and an error file that
+/// says so. The code alone means other things in other programs.
+bool is_users_mistake(const RankEnd& end);
+
 /// The shell's number for an end: the exit code, or 128 plus the signal.
 int exit_code_of(const ExitStatus& status);
 

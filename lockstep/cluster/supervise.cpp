@@ -118,7 +118,8 @@ class Supervisor {
 void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
   if (limits_threads(options_.environment, job_.ranks)) {
     consoles_.err.append(
-        "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more)\n");
+        "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more; for "
+        "`lockstep train`, set system.threads)\n");
   }
   for (int local_rank = 0; local_rank < job_.ranks; ++local_rank) {
     if (!forked) {

@@ -64,7 +64,10 @@ Problem check_written(const at::Tensor& tensor, std::string_view what) {
 
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op) {
   if (!tensor.defined()) return std::nullopt;  // check_tensor has said so
-  if (tensor.is_complex()) return "complex tensors cannot be reduced; reduce at::view_as_real of it";
+  if (tensor.is_complex()) {
+    if (op == ReduceOp::sum || op == ReduceOp::mean) return std::nullopt;
+    return fmt::format("the {} of complex numbers is not defined; sum and mean are", name(op));
+  }
   if (op == ReduceOp::mean && !tensor.is_floating_point()) {
     return fmt::format("the mean of {} is not defined; use sum, or convert to float32",
                        dtype_name(tensor.scalar_type()));
@@ -83,6 +86,9 @@ Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int6
     return fmt::format("the output must be contiguous with {} elements of {}; it is {}{}", elements,
                        dtype_name(like.scalar_type()), describe(output),
                        output.is_contiguous() ? "" : ", not contiguous");
+  }
+  if (output.is_conj() || output.is_neg()) {
+    return "the output is a lazy view, a conj() or a negative, of which the memory holds other numbers; clone it first";
   }
   return std::nullopt;
 }

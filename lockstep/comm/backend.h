@@ -6,6 +6,7 @@
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/network_reduction.h>
 #include <lockstep/comm/work.h>
 
 #include <ATen/core/Tensor.h>
@@ -60,6 +61,17 @@ class Backend {
   virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call) = 0;
   virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
   virtual Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) = 0;
+
+  // What hierarchy asks of its engines, so that their sums are subtrees of one tree (sum_tree.h).
+
+  /// Of the engine inside a host. On `root`, row i of `parts` becomes the reduction of the next ranks[i] ranks' inputs.
+  virtual Pending reduce_parts(const at::Tensor& parts, const at::Tensor& input, int root,
+                               const std::vector<int>& ranks, ReduceOp op, const Call& call);
+  /// Of the engine between hosts: a reduction of what the ranks bring, one row of `input` for each subtree. The rest as
+  /// in NetworkCall.
+  virtual Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
+                          const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call& call);
+
   virtual Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
   virtual Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call& call) = 0;
   virtual Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call) = 0;

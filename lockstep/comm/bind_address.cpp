@@ -10,9 +10,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <set>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::detail {
@@ -51,23 +54,72 @@ std::vector<InterfaceAddress> interface_addresses() {
   return found;
 }
 
+/// What a variable says: "eth,ib", "=eth0", "^docker,br-", "^=docker0".
+struct Names {
+  std::vector<std::string> texts;
+  bool whole = false;
+  bool all_but = false;
+};
+
+Names parse_names(std::string_view text) {
+  Names names;
+  names.all_but = text.starts_with('^');
+  if (names.all_but) text.remove_prefix(1);
+  names.whole = text.starts_with('=');
+  if (names.whole) text.remove_prefix(1);
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    if (comma != 0) names.texts.emplace_back(text.substr(0, comma));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return names;
+}
+
+bool fits(const std::string& interface, const Names& names) {
+  const bool named = std::ranges::any_of(names.texts, [&](const std::string& text) {
+    return names.whole ? interface == text : interface.starts_with(text);
+  });
+  return named != names.all_but;
+}
+
+const InterfaceAddress* choose(const std::vector<InterfaceAddress>& there, const Names& names,
+                               const std::string& usual) {
+  const auto rank = [&](const InterfaceAddress& one) {
+    const auto exact = names.all_but ? names.texts.end() : std::ranges::find(names.texts, one.interface);
+    const bool in_full = exact != names.texts.end();
+    return std::tuple(exact - names.texts.begin(), one.loopback && !in_full, one.address != usual);
+  };
+  const InterfaceAddress* best = nullptr;
+  for (const auto& one : there) {
+    if (fits(one.interface, names) && (best == nullptr || rank(one) < rank(*best))) best = &one;
+  }
+  return best;
+}
+
 }  // namespace
 
-std::optional<std::string> named_interface_address(const Environment& environment) {
-  for (const auto* variable : {"LOCKSTEP_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
-    const auto name = find(environment, variable);
-    if (!name || name->empty()) continue;
-    std::set<std::string> names;
-    for (const auto& candidate : interface_addresses()) {
-      if (candidate.interface == *name) return candidate.address;
-      names.insert(candidate.interface);
+std::optional<NamedInterface> named_interface(const Environment& environment, const std::string& usual) {
+  for (const auto* variable : {"LOCKSTEP_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const auto value = find(environment, variable).value_or("");
+    if (value.empty()) continue;
+    const auto there = interface_addresses();
+    if (const auto* chosen = choose(there, parse_names(value), usual.empty() ? outward_address() : usual)) {
+      return NamedInterface{variable, value, chosen->interface, chosen->address};
     }
+    std::set<std::string> names;
+    for (const auto& candidate : there) names.insert(candidate.interface);
     fail(ErrorKind::environment, "connect",
-         "{}=\"{}\" names no network interface that is up and has an address; "
-         "there are: {}",
-         variable, *name, fmt::join(names, ", "));
+         "{}=\"{}\" fits no network interface that is up and has an address; there are: {}. Set LOCKSTEP_SOCKET_IFNAME "
+         "to the one between the hosts",
+         variable, value, fmt::join(names, ", "));
   }
   return std::nullopt;
+}
+
+std::optional<std::string> named_interface_address(const Environment& environment, const std::string& usual) {
+  auto named = named_interface(environment, usual);
+  if (!named) return std::nullopt;
+  return std::move(named->address);
 }
 
 std::string address_towards(const std::string& host, std::uint16_t port) {

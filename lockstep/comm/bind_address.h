@@ -9,9 +9,23 @@
 
 namespace lockstep::detail {
 
-/// The address of the interface named by LOCKSTEP_SOCKET_IFNAME or GLOO_SOCKET_IFNAME; nullopt when neither is set.
-/// Error(environment), listing the interfaces there are, when no such one has an address.
-std::optional<std::string> named_interface_address(const Environment& environment);
+/// A network interface of this host that a variable asks for.
+struct NamedInterface {
+  std::string variable;
+  std::string value;
+  std::string interface;
+  std::string address;
+};
+
+/// Of LOCKSTEP_SOCKET_IFNAME, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME the first that is set decides, all in NCCL's
+/// syntax: beginnings of names, separated by commas; "=" in front: whole names; "^": all but those. Of several that
+/// fit, one that is named in full, else the one with the address `usual` (what would be taken without; empty: the
+/// outward address), else the first, loopback last. nullopt when none is set. Error(environment), listing the
+/// interfaces there are, when none that is up fits.
+std::optional<NamedInterface> named_interface(const Environment& environment, const std::string& usual = {});
+
+/// The address alone.
+std::optional<std::string> named_interface_address(const Environment& environment, const std::string& usual = {});
 
 /// The address from which this host reaches `host`; empty when it cannot be told.
 std::string address_towards(const std::string& host, std::uint16_t port);

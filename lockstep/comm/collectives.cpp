@@ -9,6 +9,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -69,10 +70,16 @@ Work run(const Group& group, const Request& request, const Signature& signature,
   return Work();
 }
 
+// Contiguous memory with the numbers of `tensor`: that of a lazy conj() or negative holds others.
+Tensor in_memory(const Tensor& tensor) { return tensor.contiguous().resolve_conj().resolve_neg(); }
+
+// Sums and means of complex numbers are those of their real and imaginary parts, which is what engines see.
+Tensor as_reduced(const Tensor& tensor) { return tensor.is_complex() ? at::view_as_real(tensor) : tensor; }
+
 // Works on a contiguous stand-in for `tensor`, and copies it back at the end where that is another one.
 template <typename Start>
 Backend::Pending in_place(Tensor& tensor, Start start) {
-  Tensor staged = tensor.contiguous();
+  Tensor staged = in_memory(tensor);
   auto pending = start(staged);
   if (staged.is_same(tensor)) return pending;
   return detail::then(std::move(pending), [tensor, staged]() mutable { tensor.copy_(staged); });
@@ -111,8 +118,10 @@ Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then t
   return run(
       group, request, signature,
       [&](Backend& backend, const Call& call) {
-        return in_place(tensor,
-                        [&](Tensor& staged) { return keep(backend, backend.all_reduce(staged, op, call), staged); });
+        return in_place(tensor, [&](const Tensor& staged) {
+          auto reduced = as_reduced(staged);
+          return keep(backend, backend.all_reduce(reduced, op, call), reduced);
+        });
       },
       then);
 }
@@ -126,8 +135,10 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
   return run(
       group, request, signature,
       [&](Backend& backend, const Call& call) {
-        return in_place(tensor,
-                        [&](Tensor& staged) { return keep(backend, backend.reduce(staged, root, op, call), staged); });
+        return in_place(tensor, [&](const Tensor& staged) {
+          auto reduced = as_reduced(staged);
+          return keep(backend, backend.reduce(reduced, root, op, call), reduced);
+        });
       },
       then);
 }
@@ -184,7 +195,7 @@ Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) 
   if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
   const auto signature = [&] { return fmt::format("all_gather of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    const auto input = tensor.contiguous();
+    const auto input = in_memory(tensor);
     return keep(backend, backend.all_gather(output, input, call), output, input);
   });
 }
@@ -204,8 +215,9 @@ Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& gro
   }
   const auto signature = [&] { return fmt::format("reduce_scatter {} of {}", name(op), describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    const auto input = tensor.contiguous();
-    return keep(backend, backend.reduce_scatter(output, input, op, call), output, input);
+    const auto input = in_memory(tensor);
+    auto reduced = as_reduced(output);
+    return keep(backend, backend.reduce_scatter(reduced, as_reduced(input), op, call), reduced, input);
   });
 }
 
@@ -222,7 +234,7 @@ Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) 
   }
   const auto signature = [&] { return fmt::format("all_to_all of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
-    const auto input = tensor.contiguous();
+    const auto input = in_memory(tensor);
     return keep(backend, backend.all_to_all(output, input, call), output, input);
   });
 }
@@ -243,7 +255,7 @@ Tensor gather(const Tensor& tensor, const Group& group, int root) {
   }
   const auto signature = [&] { return fmt::format("gather of {} to {}", describe(tensor), root); };
   run(group, request, signature, [&](Backend& backend, const Call& call) {
-    const auto input = tensor.contiguous();
+    const auto input = in_memory(tensor);
     return keep(backend, backend.gather(output.defined() ? &output : nullptr, input, root, call), output, input);
   }).wait();
   return output;
@@ -264,7 +276,7 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
   Tensor output;
   if (!problem) output = at::empty(slice.sizes(), slice.options());
   run(group, request, signature, [&](Backend& backend, const Call& call) {
-    const auto input = is_root ? tensor.contiguous() : Tensor();
+    const auto input = is_root ? in_memory(tensor) : Tensor();
     return keep(backend, backend.scatter(output, is_root ? &input : nullptr, root, call), output, input);
   }).wait();
   return output;
@@ -276,7 +288,7 @@ Work send_async(const Tensor& tensor, const Group& group, int destination, int t
                                  check_message(destination, group.rank(), group.size(), tag, "destination")),
                         elements(tensor) == 0};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
-    const auto input = tensor.contiguous();
+    const auto input = in_memory(tensor);
     return keep(backend, backend.send(input, destination, tag, call), input);
   });
 }

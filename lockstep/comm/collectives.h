@@ -3,7 +3,7 @@
 // Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (other than
 // contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
 // carried; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all".
-// Complex numbers are moved, not reduced. All ranks pass the same dtype and, where not said otherwise, the same shape;
+// Complex: summed and averaged only. All ranks pass the same dtype and, where not said otherwise, the same shape;
 // a mismatch is Error(mismatch) on every rank. In a group of one rank they copy at most. Autograd does not see them.
 //
 // The `_async` twins return a Work. Errors of all: invalid_argument, mismatch, timeout, peer_lost, unsupported.

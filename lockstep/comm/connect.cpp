@@ -14,6 +14,8 @@
 #include <lockstep/comm/scheduler_meeting.h>
 #include <lockstep/comm/settings.h>
 
+#include <fmt/format.h>
+
 #include <numeric>
 #include <utility>
 
@@ -27,11 +29,20 @@ void check_world(const World& world) {
        world.size);
 }
 
-// The address other hosts reach this one at, as far as it can be told before anybody was met.
-std::string address_of_this_host(const World& world, const scheduler::Seat* seat, const Environment& environment) {
-  if (const auto named = detail::named_interface_address(environment)) return *named;
-  if (seat != nullptr) return seat->own_address();
-  return world.meeting == Meeting::tcp ? detail::address_towards(world.master_addr, world.master_port) : "";
+// The address other hosts reach this one at, as far as it can be told before anybody was met; a variable that decided
+// is noted among the world's evidence.
+std::string address_of_this_host(World& world, const scheduler::Seat* seat, const Environment& environment) {
+  std::string usual;
+  if (seat != nullptr) {
+    usual = seat->own_address();
+  } else if (world.meeting == Meeting::tcp) {
+    usual = detail::address_towards(world.master_addr, world.master_port);
+  }
+  if (world.size == 1) return usual;  // nobody is told
+  const auto named = detail::named_interface(environment, usual);
+  if (!named) return usual;
+  world.evidence += fmt::format(" {}={}: {} of {}", named->variable, named->value, named->address, named->interface);
+  return named->address;
 }
 
 // Of launchers that say the local rank but not how many there are.
@@ -45,16 +56,21 @@ void count_local_ranks(World& world, const detail::Membership& everyone) {
 
 Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, const GroupOptions& settings) {
   const auto environment = current_environment();
-  auto address = address_of_this_host(world, seat.get(), environment);
+  World met = world;
+  auto address = address_of_this_host(met, seat.get(), environment);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
-  auto store = detail::open_store(world, settings.start_timeout, seat.get());
-  watch.found_store(store.host, store.port);
   const auto give_up = [&seat] {
     if (seat) seat->throw_if_lost();
   };
-  auto roster =
-      detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout, give_up);
+  detail::OpenedStore store;
+  std::optional<std::vector<detail::RankInfo>> ranks;
+  while (!ranks) {
+    store = detail::open_store(world, settings.start_timeout, seat.get());
+    watch.found_store(store.host, store.port);
+    ranks = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout, give_up);
+  }
+  auto roster = std::move(*ranks);
   // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
   // ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
@@ -63,7 +79,6 @@ Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, co
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
   auto members = detail::membership("world", std::move(everyone), world.rank, roster);
-  World met = world;
   count_local_ranks(met, members);
   auto job = std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(roster),
                                            std::move(address), std::move(seat));

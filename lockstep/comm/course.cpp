@@ -4,17 +4,53 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
-thread_local const Course* current = nullptr;
+thread_local Course* current = nullptr;
+
+constexpr std::size_t kFailuresRemembered = 8;
+
+/// Bytes in a text.
+std::string as_digits(const std::string& bytes) {
+  std::string digits;
+  digits.reserve(2 * bytes.size());
+  for (const char each : bytes) fmt::format_to(std::back_inserter(digits), "{:02x}", static_cast<unsigned char>(each));
+  return digits;
+}
 
 }  // namespace
 
-Course::Course(std::string name) : name_(std::move(name)) {}
+Course::Course(std::string name, Surroundings surroundings)
+    : name_(std::move(name)), surroundings_(std::move(surroundings)) {}
+
+void Course::begin_anew(Failure failure) {
+  const std::lock_guard lock(mutex_);
+  last_failures_.push_back(std::move(failure));
+  if (last_failures_.size() > kFailuresRemembered) last_failures_.pop_front();
+  const auto count = failures() + 1;
+  steps_[0].text.store(nullptr, std::memory_order_relaxed);
+  number_.store(0, std::memory_order_relaxed);
+  hash_.store(count * 0x9e3779b97f4a7c15U, std::memory_order_relaxed);
+  failures_.store(count, std::memory_order_relaxed);
+}
+
+void Course::fail(int rank, ErrorKind kind, std::string_view error) {
+  begin_anew({.number = failures() + 1,
+              .kind = kind,
+              .text = fmt::format("rank {} failed in {}: {}", rank, here(), error),
+              .surroundings = surroundings_.save ? surroundings_.save() : ""});
+}
+
+void Course::follow(const Failure& failure) {
+  begin_anew(
+      {.number = failures() + 1, .kind = failure.kind, .text = failure.text, .surroundings = failure.surroundings});
+  if (surroundings_.restore && !failure.surroundings.empty()) surroundings_.restore(failure.surroundings);
+}
 
 std::string Course::here() const {
   const auto last = number();
@@ -31,17 +67,22 @@ std::string Course::notes() const {
     const auto* text = step.text.load(std::memory_order_relaxed);
     steps.push_back({step.hash.load(std::memory_order_relaxed), text ? *text : ""});
   }
-  return nlohmann::json{{"first", first}, {"steps", steps}}.dump(-1, ' ', false,
-                                                                 nlohmann::json::error_handler_t::replace);
+  auto failed = nlohmann::json::array();
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : last_failures_) {
+    failed.push_back({each.number, static_cast<int>(each.kind), each.text, as_digits(each.surroundings)});
+  }
+  const nlohmann::json notes{{"first", first}, {"steps", steps}, {"failures", failures()}, {"failed", failed}};
+  return notes.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-CourseScope::CourseScope(const Course* course) noexcept : before_(current) {
+CourseScope::CourseScope(Course* course) noexcept : before_(current) {
   if (course != nullptr) current = course;
 }
 
 CourseScope::~CourseScope() { current = before_; }
 
-const Course* current_course() noexcept { return current; }
+Course* current_course() noexcept { return current; }
 
 namespace detail {
 namespace {
@@ -55,6 +96,15 @@ struct StepsOfRank {
   bool knows(std::uint64_t number) const { return number >= first && number - first < steps.size(); }
   const auto& step(std::uint64_t number) const { return steps[number - first]; }
 };
+
+std::string from_digits(const std::string& digits) {
+  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    bytes.push_back(static_cast<char>(value(digits[i]) * 16 + value(digits[i + 1])));
+  }
+  return bytes;
+}
 
 StepsOfRank read(const NotesOfRank& of_rank) {
   const auto json = nlohmann::json::parse(of_rank.notes);
@@ -83,6 +133,30 @@ std::string side_by_side(const std::vector<StepsOfRank>& all, std::uint64_t numb
 }
 
 }  // namespace
+
+Failures failures_in(const std::vector<NotesOfRank>& all, std::uint64_t own) {
+  Failures found;
+  for (const auto& each : all) {
+    if (each.notes.empty()) {
+      found.some_silent = true;
+      continue;
+    }
+    const auto json = nlohmann::json::parse(each.notes);
+    const std::uint64_t theirs = json.at("failures");
+    found.others_behind = found.others_behind || theirs < own;
+    if (theirs <= own || found.next) continue;
+    found.next = Course::Failure{.number = own + 1,
+                                 .text = fmt::format("rank {} failed, longer ago than it remembers", each.rank),
+                                 .surroundings = {}};
+    for (const auto& one : json.at("failed")) {
+      if (one.at(0) != own + 1) continue;
+      found.next->kind = static_cast<ErrorKind>(one.at(1).get<int>());
+      found.next->text = one.at(2);
+      found.next->surroundings = from_digits(one.at(3));
+    }
+  }
+  return found;
+}
 
 std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all) {
   std::vector<StepsOfRank> known;

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -84,8 +85,7 @@ class FileMeeting {
 
   std::string hold() {
     std::string name = random_text();
-    open();
-    store_->set(kCurrent, to_bytes(name));
+    begin(name);
     say_hello(name);
     std::vector<std::string> hellos(size_, kAbsent);
     while (take_hellos(name, hellos) && Clock::now() < deadline_) {
@@ -97,6 +97,16 @@ class FileMeeting {
     return name;
   }
 
+  // The last rank of the meeting before may be removing the file, and what is written into it then is lost. What stays
+  // names this meeting, and is not removed any more: see remove_store_file.
+  void begin(const std::string& name) {
+    do {
+      open();
+      store_->set(kCurrent, to_bytes(name));
+      opened_ = identity_of(path_);
+    } while (!opened_ || find(*store_, kCurrent) != name);
+  }
+
   std::string find_it() {
     // A moment more than rank 0 has, which finds out at its own deadline who is missing.
     const auto patience = deadline_ + std::chrono::seconds(1);
@@ -104,13 +114,19 @@ class FileMeeting {
     bool left_over = false;
     for (; Clock::now() < patience; std::this_thread::sleep_for(kPause)) {
       if (!is_there()) continue;
-      const auto name = find(*store_, kCurrent);
-      if (!name) continue;
-      if (*name != greeted) say_hello(*name);
-      greeted = *name;
-      const auto met = find(*store_, *name + "/met");
-      left_over = met && !holds_mine(words_of(*met));
-      if (met && !left_over) return with_all(*name, words_of(*met));
+      try {
+        const auto name = find(*store_, kCurrent);
+        if (!name) continue;
+        if (*name != greeted) say_hello(*name);
+        greeted = *name;
+        const auto met = find(*store_, *name + "/met");
+        left_over = met && !holds_mine(words_of(*met));
+        if (met && !left_over) return with_all(*name, words_of(*met));
+      } catch (const Error&) {
+        throw;
+      } catch (const std::exception&) {
+        opened_.reset();  // the file was replaced in the middle of that
+      }
     }
     if (left_over || greeted.empty()) fail_without_rank_0(left_over);
     std::vector<std::string> hellos(size_, kAbsent);
@@ -197,8 +213,7 @@ class MeetingStore : public c10d::PrefixStore {
     std::error_code ignored;
     try {
       if (!std::filesystem::exists(path_, ignored)) return;  // a FileStore would wait for it
-      if (file_->add(name_ + "/left", 1) != size_ || find(*file_, kCurrent) != name_) return;
-      std::filesystem::remove(path_, ignored);
+      if (file_->add(name_ + "/left", 1) == size_) remove_store_file(path_, kCurrent, name_);
     } catch (const std::exception&) {
       // The file stays, which the next job will not mind.
     }

@@ -1,5 +1,7 @@
 #include <lockstep/comm/group_impl.h>
 
+#include <lockstep/comm/agreement.h>
+#include <lockstep/comm/collective_work.h>
 #include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/settings.h>
 
@@ -28,6 +30,12 @@ bool ends_group(ErrorKind kind, std::string_view op) {
   if (kind == ErrorKind::mismatch) return op == "send" || op == "receive";
   return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
 }
+
+// Some rank is not as far as this one on its course: it will be, with its next collective.
+class OthersBehind : public Error {
+ public:
+  using Error::Error;
+};
 
 std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job& job) {
   std::vector<std::string> names;
@@ -136,7 +144,8 @@ BackendContext GroupImpl::backend_context() {
 
 Call GroupImpl::begin(const Op& op) {
   throw_if_failed({op.name, sequence_ + 1});
-  const Course* course = current_course();
+  Course* course = current_course();
+  if (course) meet_on(*course);
   return begun({.op = op.name,
                 .sequence = ++sequence_,
                 .kind = op.number,
@@ -184,9 +193,52 @@ std::string GroupImpl::here(const Call& call) const {
 }
 
 std::string GroupImpl::compare_courses(const Call& call) {
-  const Course* course = call.course != 0 ? current_course() : nullptr;
+  Course* course = call.course != 0 ? current_course() : nullptr;
   if (!course) return {};
-  return compare_courses(*course, fmt::format("{}/{}/{}", course->name(), members_.name, call.sequence));
+  const auto notes = job_->share_notes(fmt::format("{}/{}/{}", course->name(), members_.name, call.sequence),
+                                       course->notes(), members_.world_ranks);
+  const auto failures = failures_in(notes, course->failures());
+  if (failures.next) {
+    const auto here = course->here();
+    course->follow(*failures.next);
+    throw Error(
+        failures.next->kind, call.op,
+        fmt::format("{}. This rank was in {}. All ranks have this error now, and can go on together from the same "
+                    "place of the program; what they wrote to tensors in between may differ",
+                    failures.next->text, here));
+  }
+  const bool meets = call.step == 0;  // only what meet_anew() calls is no step
+  if (failures.others_behind || (meets && failures.some_silent)) {
+    throw OthersBehind(ErrorKind::mismatch, call.op, "other ranks have not had the error of this one");
+  }
+  const auto difference = first_difference(notes);
+  return difference ? ". " + *difference : "";
+}
+
+void GroupImpl::meet_anew(Course& course) {
+  constexpr Op kMeet("barrier");
+  auto& met = met_[course.name()];
+  while (met != course.failures()) {
+    const auto number = course.failures();
+    throw_if_failed({kMeet.name, sequence_ + 1});
+    const Call call = begun({.op = kMeet.name,
+                             .sequence = ++sequence_,
+                             .kind = kMeet.number,
+                             .begun = std::chrono::steady_clock::now(),
+                             .course = number * 0x9e3779b97f4a7c15U | 1,
+                             .step = 0});
+    try {
+      if (backend_->compares_calls()) {
+        finish_work(*this, call, [&] { return backend_->barrier(call); });
+      } else {
+        agree(*this, call, fmt::format("begin anew after {} errors of one rank", number), std::nullopt);
+        ended(call);
+      }
+      met = number;
+    } catch (const OthersBehind&) {
+      // They have the error now, or will with what they have under way.
+    }
+  }
 }
 
 std::string GroupImpl::compare_courses(const Course& course, const std::string& key) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,6 +65,11 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
   Call begin(const Op& op);
   Call begin_message(const Op& op);
+  /// Before a collective on a course that began anew: meets the other members until all are as far. Throws the error
+  /// that began it where this rank is behind.
+  void meet_on(Course& course) {
+    if (course.failures() != 0) meet_anew(course);
+  }
   /// Waits for what a backend has under way, and counts that as time in which this rank did nothing itself.
   void wait_for(WorkState& work, std::chrono::milliseconds timeout);
   /// Its result is here.
@@ -87,11 +93,13 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// " in global operator 15, aten::relu of ..." for a call on a course, else empty.
   std::string here(const Call& call) const;
 
-  /// After a mismatch: ". The first difference is global operator 15: ...", as far as the other ranks tell within 2 s;
+  /// After a mismatch: throws the error that another rank had alone, and that this one is to have, too; else
+  /// ". The first difference is global operator 15: ...", as far as the other ranks tell within 2 s;
   /// empty for calls that are not on a course.
   std::string compare_courses(const Call& call);
 
  private:
+  void meet_anew(Course& course);
   BackendContext backend_context();
   Call begun(const Call& call);
   void throw_if_failed(const Call& call);
@@ -108,6 +116,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::uint8_t page_number_;  ///< of this group on the status page
   std::unique_ptr<Backend> backend_;
   std::uint64_t sequence_ = 0;
+  std::map<std::string, std::uint64_t> met_;  ///< by course, which of its beginnings all members are known to have made
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;
   std::mutex failing_;  ///< held while one thread finds out why the group failed

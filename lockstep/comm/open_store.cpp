@@ -1,3 +1,10 @@
+// Meetings follow each other: several groups of one program, and several programs of one job. Where the store is the
+// launcher's all of them take place in it, and each has keys of its own. Rank 0 opens a meeting and counts; the others
+// come to the last one that is not over, or wait for the next. Where rank 0 hosts the store there is one meeting in it,
+// and a rank that finds it over waits until rank 0 has left it, and looks for the next store at the same place.
+//
+//   meetings              how many were opened
+//   meeting_N/...         the keys of the N-th; its roster ends it for those who come later
 #include <lockstep/comm/open_store.h>
 
 #include <lockstep/base/error.h>
@@ -6,119 +13,287 @@
 #include <lockstep/comm/c10d_error.h>
 #include <lockstep/comm/file_meeting.h>
 #include <lockstep/comm/mpi/exchange.h>
+#include <lockstep/comm/roster.h>
+#include <lockstep/comm/store_probe.h>
+#include <lockstep/compat/libtorch.h>
 #include <lockstep/world/await_listener.h>
+#include <lockstep/world/host_addresses.h>
 
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <optional>
+#include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace lockstep::detail {
 namespace {
 
-StorePtr host_tcp_store(const std::string& where, const std::string& host, std::uint16_t port,
-                        std::chrono::milliseconds timeout) {
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr auto kMeetings = "meetings";
+
+std::string corner_of(const World& world) { return world.store_prefix + "/lockstep"; }
+std::string corner_of_meeting(std::int64_t number) { return fmt::format("meeting_{}", number); }
+
+StorePtr with_keys_of(const World& world, const StorePtr& store, milliseconds timeout) {
+  store->setTimeout(timeout);
+  return c10::make_intrusive<c10d::PrefixStore>(corner_of(world), store);
+}
+
+StorePtr keys_of_meeting(const StorePtr& store, std::int64_t number) {
+  return c10::make_intrusive<c10d::PrefixStore>(corner_of_meeting(number), store);
+}
+
+// Nobody comes to the one before any more, of which rank 0 may have died.
+StorePtr open_meeting(const StorePtr& store) {
+  const auto number = store->add(kMeetings, 1);
+  if (number > 1) close_meeting(*keys_of_meeting(store, number - 1));
+  return keys_of_meeting(store, number);
+}
+
+std::int64_t last_meeting(const StorePtr& store) { return std::max<std::int64_t>(store->add(kMeetings, 0), 1); }
+
+// Which one a rank other than 0 comes to.
+std::int64_t find_meeting(const StorePtr& store, int rank) {
+  const auto number = last_meeting(store);
+  return is_over(*keys_of_meeting(store, number), rank) ? number + 1 : number;
+}
+
+double seconds_in(milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
+
+// One rank of each host says what all of them wait for: after 2 s, and then every 10 s.
+class Wait {
+ public:
+  Wait(const World& world, std::string what, milliseconds limit)
+      : rank_(world.rank), speaks_(world.local_rank == 0), what_(std::move(what)), limit_(limit) {}
+
+  milliseconds left() const {
+    return std::max(std::chrono::ceil<milliseconds>(begin_ + limit_ - Clock::now()), milliseconds(0));
+  }
+  milliseconds limit() const { return limit_; }
+  bool over() const { return left() == milliseconds(0); }
+
+  void tell(const std::string& reason) {
+    if (Clock::now() < next_word_) return;
+    next_word_ = Clock::now() + seconds(10);
+    if (!speaks_) return;
+    log_warning("rank {} waits for {}: {} s of at most {:.0f} s ({})", rank_, what_,
+                std::chrono::round<seconds>(Clock::now() - begin_).count(), seconds_in(limit_), reason);
+  }
+
+ private:
+  int rank_;
+  bool speaks_;
+  std::string what_;
+  milliseconds limit_;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_word_ = begin_ + seconds(2);
+};
+
+bool resolves_in_time(const World& world, const std::string& host, milliseconds timeout) {
+  Wait wait(world, fmt::format("the name {} to resolve", host), timeout);
+  // Names of a cluster may appear a moment later than its processes.
+  for (milliseconds pause(10); resolve(host).empty(); pause = std::min(pause * 2, milliseconds(500))) {
+    if (wait.over()) return false;
+    wait.tell("this host does not know it");
+    std::this_thread::sleep_for(std::min(pause, wait.left()));
+  }
+  return true;
+}
+
+[[noreturn]] void fail_to_resolve(const std::string& host, milliseconds timeout) {
+  fail(
+      ErrorKind::timeout, "connect",
+      "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set MASTER_ADDR "
+      "to the name or address of rank 0's host that all hosts know",
+      host, seconds_in(timeout));
+}
+
+[[noreturn]] void fail_to_host(const std::string& where, const std::string& host, const std::string& why) {
+  std::string advice = "; choose another port with MASTER_PORT";
+  if (why.find("already in use") != std::string::npos) {
+    advice =
+        ". If another program uses the port, stop it or choose a free one with MASTER_PORT; if it is a group of "
+        "this program that met there before, destroy it first";
+  } else if (!any_is_own(resolve(host), own_addresses())) {
+    advice = fmt::format(
+        ". {} is no address of this host, and rank 0 runs here: set MASTER_ADDR to this host's name or address, or "
+        "start rank 0 there",
+        host);
+  }
+  fail(ErrorKind::io, "connect", "rank 0 cannot open the port for the meeting of ranks, {}: {}{}", where, why, advice);
+}
+
+StorePtr host_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
+  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(host, timeout);
   try {
     return make_tcp_store(host, port, true, timeout);
   } catch (const std::exception& error) {
-    fail(ErrorKind::io, "connect",
-         "rank 0 cannot open the port for the meeting of ranks, {}: {}. If another program uses the port, stop it or "
-         "choose a free one with MASTER_PORT",
-         where, first_line(error));
+    fail_to_host(fmt::format("{}:{}", host, port), host, first_line(error));
   }
 }
 
-[[noreturn]] void fail_to_reach(const std::string& where, std::chrono::milliseconds timeout, const std::string& why) {
-  fail(ErrorKind::timeout, "connect",
-       "cannot reach the store at {} within {:.1f} s: {}. Rank 0 opens it; look into its log, and check that this "
-       "host can reach that address (MASTER_ADDR, MASTER_PORT)",
-       where, static_cast<double>(timeout.count()) / 1000, why);
+[[noreturn]] void fail_to_reach(const std::string& where, milliseconds timeout, const std::string& why) {
+  const bool named = why.find("does not resolve") != std::string::npos;
+  fail(ErrorKind::timeout, "connect", "cannot reach the store at {} within {:.1f} s: {}. {}", where,
+       seconds_in(timeout), why,
+       named ? "Set MASTER_ADDR to the name or address of rank 0's host that all hosts know"
+             : "Rank 0 opens it; look into its log, and check that this host can reach that address (MASTER_ADDR, "
+               "MASTER_PORT)");
 }
 
 // A store of c10d lets one connection in at a time, and looks at all others in between. Those that do not fit into the
 // kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs three) are tried again after whole
 // seconds.
-void take_turns(const World& world, std::chrono::milliseconds timeout) {
+void take_turns(const World& world, milliseconds timeout) {
   constexpr int kAtOnce = 1000;
   if (world.size <= kAtOnce) return;
   const std::chrono::microseconds longest = timeout / 4;
   std::this_thread::sleep_for(std::min(world.rank * std::chrono::microseconds(500), longest));
 }
 
-// One rank of each host says what all of them wait for.
-StorePtr reach_tcp_store(const World& world, const std::string& where, const std::string& host, std::uint16_t port,
-                         std::chrono::milliseconds timeout, const std::function<void()>& give_up = {}) {
-  const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
-    if (world.local_rank != 0) return;
-    log_warning("rank {} waits for the store at {}: {} s of at most {:.0f} s ({})", world.rank, where, waited.count(),
-                static_cast<double>(timeout.count()) / 1000, reason);
-  };
-  take_turns(world, timeout);
-  if (give_up) give_up();
-  if (const auto why = await_listener(host, port, timeout, tell, give_up)) fail_to_reach(where, timeout, *why);
-  try {
-    return make_tcp_store(host, port, false, timeout);
-  } catch (const std::exception& error) {
-    fail_to_reach(where, timeout, first_line(error));
+constexpr auto kNotLeft = "it is that of an earlier meeting, which rank 0 has not left yet";
+
+[[noreturn]] void fail_beside_earlier(const std::string& where, const Wait& wait) {
+  fail(ErrorKind::timeout, "connect",
+       "the store at {} is that of an earlier meeting, and rank 0 has not left that within {:.1f} s. Ranks that met "
+       "meet again when each has destroyed its last handle to the group, or has ended",
+       where, seconds_in(wait.limit()));
+}
+
+// Where one meeting takes place in a store and that is over: a connection to it.
+std::optional<StoreProbe> find_earlier_meeting(const World& world, const std::string& host, std::uint16_t port,
+                                               milliseconds limit) {
+  if (!compat::kStoreThreadEndsProcess || world.store_is_external || world.rank == 0) return std::nullopt;
+  StoreProbe probe(host, port, limit);
+  // c10d begins each key with "/", and its PrefixStore ends each prefix so.
+  const auto outcome = fmt::format("/{}/{}/{}", corner_of(world), corner_of_meeting(1), kRosterKey);
+  if (!probe.holds(outcome, limit)) return std::nullopt;
+  return probe;
+}
+
+// Waits until rank 0 has left it.
+void pass_earlier_meeting(StoreProbe probe, const std::string& where, Wait& wait,
+                          const std::function<void()>& give_up) {
+  while (!probe.goes_within(std::min(wait.left(), milliseconds(100)))) {
+    if (give_up) give_up();
+    if (wait.over()) fail_beside_earlier(where, wait);
+    wait.tell(kNotLeft);
+  }
+  throw std::runtime_error("rank 0 has just left an earlier meeting there");
+}
+
+// The same through a client of c10d. Who asks the store when rank 0 has closed it gets an exception of c10d.
+[[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, Wait& wait,
+                                const std::function<void()>& give_up) {
+  for (milliseconds pause(2);; pause = std::min(pause * 2, milliseconds(100))) {
+    store.add(kMeetings, 0);
+    if (give_up) give_up();
+    if (wait.over()) fail_beside_earlier(where, wait);
+    wait.tell(kNotLeft);
+    std::this_thread::sleep_for(std::min(pause, wait.left()));
   }
 }
 
-OpenedStore open_tcp(const World& world, std::chrono::milliseconds timeout) {
+// The keys of the meeting to come at a store that another process holds.
+StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout,
+                         const std::function<void()>& give_up = {}) {
+  const auto where = fmt::format("{}:{}", host, port);
+  take_turns(world, timeout);
+  if (give_up) give_up();
+  Wait wait(world, fmt::format("the store at {}", where), timeout);
+  const auto tell = [&](seconds, const std::string& reason) { wait.tell(reason); };
+  for (milliseconds pause(5);; pause = std::min(pause * 2, milliseconds(250))) {
+    if (const auto why = await_listener(host, port, wait.left(), tell, give_up)) fail_to_reach(where, timeout, *why);
+    std::string why;
+    try {
+      auto earlier = find_earlier_meeting(world, host, port, wait.left());
+      if (earlier) pass_earlier_meeting(std::move(*earlier), where, wait, give_up);
+      const auto store =
+          with_keys_of(world, make_tcp_store(host, port, false, std::max(wait.left(), milliseconds(1000))), timeout);
+      if (world.rank == 0) return open_meeting(store);
+      const auto number = find_meeting(store, world.rank);
+      if (number == 1 || world.store_is_external) return keys_of_meeting(store, number);
+      await_its_end(*store, where, wait, give_up);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      why = first_line(error);  // its holder may just have left an earlier meeting
+    }
+    if (wait.over()) fail_to_reach(where, timeout, why);
+    wait.tell(why);
+    std::this_thread::sleep_for(std::min(pause, wait.left()));
+  }
+}
+
+// At a port of its own where `port` is 0.
+void host_meeting(OpenedStore& opened, const World& world, milliseconds timeout) {
+  const auto store = host_tcp_store(world, opened.host, opened.port, timeout);
+  opened.held_here = true;
+  opened.port = static_cast<c10d::TCPStore&>(*store).getPort();
+  opened.store = open_meeting(with_keys_of(world, store, timeout));
+}
+
+OpenedStore open_tcp(const World& world, milliseconds timeout) {
   OpenedStore opened;
-  opened.where = fmt::format("{}:{}", world.master_addr, world.master_port);
   opened.host = world.master_addr;
   opened.port = world.master_port;
-  opened.held_here = world.rank == 0 && !world.store_is_external;
-  opened.store = opened.held_here ? host_tcp_store(opened.where, world.master_addr, world.master_port, timeout)
-                                  : reach_tcp_store(world, opened.where, world.master_addr, world.master_port, timeout);
+  if (world.rank == 0 && !world.store_is_external) {
+    host_meeting(opened, world, timeout);
+  } else {
+    opened.store = reach_tcp_store(world, opened.host, opened.port, timeout);
+  }
   return opened;
 }
 
-OpenedStore open_through_mpi(const World& world, std::chrono::milliseconds timeout) {
+OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
   OpenedStore opened;
-  opened.held_here = world.rank == 0;
   mpi::Endpoint endpoint;
   mpi::require_same(world);
   const bool one_host = mpi::all_on_one_host(timeout);
-  if (opened.held_here) {
+  if (world.rank == 0) {
     const auto named = named_interface_address(current_environment());
-    endpoint.host = one_host ? "127.0.0.1" : named.value_or(outward_address());
-    opened.store = host_tcp_store(endpoint.host, endpoint.host, 0, timeout);
-    endpoint.port = static_cast<c10d::TCPStore&>(*opened.store).getPort();
+    opened.host = one_host ? "127.0.0.1" : named.value_or(outward_address());
+    host_meeting(opened, world, timeout);
+    endpoint = {opened.host, opened.port};
   }
   endpoint = mpi::broadcast_from_rank_0(endpoint, timeout);
-  opened.where = fmt::format("{}:{}", endpoint.host, endpoint.port);
   opened.host = endpoint.host;
   opened.port = endpoint.port;
-  if (!opened.held_here) opened.store = reach_tcp_store(world, opened.where, endpoint.host, endpoint.port, timeout);
+  if (!opened.held_here) opened.store = reach_tcp_store(world, endpoint.host, endpoint.port, timeout);
   return opened;
 }
 
 // Rank 0 takes a port that is free, and tells it: nobody else can have it in between.
-OpenedStore open_through_scheduler(const World& world, std::chrono::milliseconds timeout, scheduler::Seat& seat) {
+OpenedStore open_through_scheduler(const World& world, milliseconds timeout, scheduler::Seat& seat) {
   OpenedStore opened;
-  opened.held_here = world.rank == 0;
-  if (opened.held_here) {
+  if (world.rank == 0) {
     opened.host = named_interface_address(current_environment()).value_or(seat.own_address());
-    opened.store = host_tcp_store(opened.host, opened.host, 0, timeout);
-    opened.port = static_cast<c10d::TCPStore&>(*opened.store).getPort();
+    host_meeting(opened, world, timeout);
     seat.publish_store(opened.host, opened.port);
-  } else {
-    const auto there = seat.await_store(std::chrono::steady_clock::now() + timeout);
-    opened.host = there.host;
-    opened.port = static_cast<std::uint16_t>(there.port);
+    return opened;
   }
-  opened.where = fmt::format("{}:{}", opened.host, opened.port);
-  const auto give_up = [&seat] { seat.throw_if_lost(); };
-  if (!opened.held_here)
-    opened.store = reach_tcp_store(world, opened.where, opened.host, opened.port, timeout, give_up);
+  const auto there = seat.await_store(Clock::now() + timeout);
+  opened.host = there.host;
+  opened.port = static_cast<std::uint16_t>(there.port);
+  opened.store = reach_tcp_store(world, opened.host, opened.port, timeout, [&seat] { seat.throw_if_lost(); });
   return opened;
 }
 
-OpenedStore open_any(const World& world, std::chrono::milliseconds timeout, scheduler::Seat* seat) {
+// A file, or no other rank: nothing of an earlier meeting is in the store.
+OpenedStore with_its_keys(OpenedStore opened, const World& world, milliseconds timeout) {
+  opened.store = keys_of_meeting(with_keys_of(world, opened.store, timeout), 1);
+  return opened;
+}
+
+OpenedStore open_any(const World& world, milliseconds timeout, scheduler::Seat* seat) {
   switch (world.meeting) {
     case Meeting::tcp: return open_tcp(world, timeout);
-    case Meeting::file: return meet_in_file(world, timeout);
+    case Meeting::file: return with_its_keys(meet_in_file(world, timeout), world, timeout);
     case Meeting::mpi: return open_through_mpi(world, timeout);
     case Meeting::scheduler:
       if (seat != nullptr) return open_through_scheduler(world, timeout, *seat);
@@ -129,34 +304,36 @@ OpenedStore open_any(const World& world, std::chrono::milliseconds timeout, sche
     fail(ErrorKind::invalid_argument, "connect",
          "a world of {} ranks needs a way to meet (tcp, file or mpi), not alone", world.size);
   }
-  return {c10::make_intrusive<c10d::HashStore>(), true, "this process", "", 0};
-}
-
-StorePtr with_keys_of(const World& world, const StorePtr& store, std::chrono::milliseconds timeout) {
-  store->setTimeout(timeout);
-  return c10::make_intrusive<c10d::PrefixStore>(world.store_prefix + "/lockstep", store);
+  OpenedStore alone{c10::make_intrusive<c10d::HashStore>(), true, "this process", "", 0};
+  return with_its_keys(std::move(alone), world, timeout);
 }
 
 }  // namespace
 
-OpenedStore open_store(const World& world, std::chrono::milliseconds timeout, scheduler::Seat* seat) {
+OpenedStore open_store(const World& world, milliseconds timeout, scheduler::Seat* seat) {
   auto opened = open_any(world, timeout, seat);
-  opened.store = with_keys_of(world, opened.store, timeout);
+  if (opened.where.empty()) opened.where = fmt::format("{}:{}", opened.host, opened.port);
   return opened;
 }
 
-StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port,
-                     std::chrono::milliseconds timeout) {
+StorePtr visit_store(const World& world, const std::string& host, std::uint16_t port, bool found,
+                     milliseconds timeout) {
   if (world.meeting == Meeting::file) {
     // Of no known number of ranks: it does not remove the file.
-    return with_keys_of(world, c10::make_intrusive<c10d::FileStore>(world.store_path, -1), timeout);
+    const auto file = c10::make_intrusive<c10d::FileStore>(world.store_path, -1);
+    return keys_of_meeting(with_keys_of(world, file, timeout), 1);
   }
   const auto where = fmt::format("{}:{}", host, port);
-  const auto quiet = [](std::chrono::seconds, const std::string&) {};
+  const auto quiet = [](seconds, const std::string&) {};
   if (const auto why = await_listener(host, port, timeout, quiet)) {
     fail(ErrorKind::timeout, "connect", "cannot connect to {}, where the ranks meet: {}", where, *why);
   }
-  return with_keys_of(world, make_tcp_store(host, port, false, timeout), timeout);
+  if (!found && find_earlier_meeting(world, host, port, timeout)) {
+    fail(ErrorKind::timeout, "connect", "cannot meet at {} yet: {}", where, kNotLeft);
+  }
+  const auto store = with_keys_of(world, make_tcp_store(host, port, false, timeout), timeout);
+  // The last one is this rank's own as long as its start-up goes on, also when all have come and it is over for others.
+  return keys_of_meeting(store, found ? last_meeting(store) : find_meeting(store, world.rank));
 }
 
 }  // namespace lockstep::detail

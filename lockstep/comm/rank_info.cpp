@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <string_view>
 
@@ -23,6 +24,11 @@ using nlohmann::json;
 std::string given_host_id() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
 
 std::string namespace_of(const char* file) { return namespace_id(file).value_or("none"); }
+
+std::uint64_t random_number() {
+  std::random_device random;
+  return static_cast<std::uint64_t>(random()) << 32U | random();
+}
 
 /// What ranks of one host share.
 json place_of(const RankInfo& info) { return {info.host, info.host_identity, info.pid_namespace, info.address}; }
@@ -94,6 +100,7 @@ RankInfo this_rank(const World& world, const std::string& address) {
   info.pid_namespace = boot_id() + "/" + namespace_of("/proc/self/ns/pid") + "/" + given_host_id();
   info.started_ticks = started_ticks(info.pid);
   info.address = address;
+  info.hello = random_number();
   return info;
 }
 
@@ -103,7 +110,7 @@ std::string encode(const std::vector<RankInfo>& ranks) {
   for (const RankInfo& info : ranks) {
     const auto place = std::find(places.begin(), places.end(), place_of(info)) - places.begin();
     if (static_cast<std::size_t>(place) == places.size()) places.push_back(place_of(info));
-    people += fmt::format(" {} {} {} {}", info.rank, place, info.pid, info.started_ticks);
+    people += fmt::format(" {} {} {} {} {}", info.rank, place, info.pid, info.started_ticks, info.hello);
   }
   return json{{"places", places}, {"people", people}}.dump();
 }
@@ -121,6 +128,7 @@ std::vector<RankInfo> decode_ranks(const std::string& text) try {
     info.rank = rank;
     info.pid = people.take<std::int64_t>();
     info.started_ticks = people.take<std::uint64_t>();
+    info.hello = people.take<std::uint64_t>();
   }
   return ranks;
 } catch (const json::exception& error) {

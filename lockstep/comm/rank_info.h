@@ -18,6 +18,7 @@ struct RankInfo {
   std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
   std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
   std::string address;              ///< of the interface that reaches the others; may be empty
+  std::uint64_t hello = 0;          ///< random: this coming, and no earlier one of this rank
 };
 
 /// "rank 2 (pid 4711 on node-b)"

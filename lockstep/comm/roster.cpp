@@ -1,6 +1,7 @@
 #include <lockstep/comm/roster.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 
 #include <fmt/format.h>
@@ -19,9 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kRosterKey = "roster";
 constexpr auto kReadersKey = "roster_readers";
 constexpr std::string_view kMissing = "missing ";
+constexpr std::string_view kClosed = "closed";
 
 // Ranks that follow each other and are collected by the first of them.
 constexpr int kGroup = 64;
@@ -127,6 +128,13 @@ std::optional<std::vector<RankInfo>> collect_all(c10d::Store& store, int size, m
   return all;
 }
 
+// False: another rank 0 has ended it before, with other words.
+bool end_meeting(c10d::Store& store, const std::string& outcome) {
+  const bool first = to_text(store.compareSet(kRosterKey, {}, to_bytes(outcome))) == outcome;
+  if (first) store.set(kRosterKey, to_bytes(outcome));  // which, unlike compareSet, tells those who wait for the key
+  return first;
+}
+
 // Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
 // publishes who is missing.
 std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
@@ -136,8 +144,10 @@ std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, c
     all = collect_all(store, size, timeout, [] { return true; });  // the last came at the last moment
     if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
   }
-  store.set(kRosterKey, to_bytes(encode(*all)));
-  return std::move(*all);
+  if (end_meeting(store, encode(*all))) return std::move(*all);
+  fail(ErrorKind::io, "connect",
+       "another rank 0 began to meet its ranks in the same store while this one waited there; give each job a port of "
+       "its own (MASTER_PORT)");
 }
 
 // The first of a group. Who is missing is found out by rank 0, perhaps before this rank's own time is over.
@@ -149,7 +159,8 @@ void lead_group(c10d::Store& store, int first, int size, milliseconds timeout, c
 
 // The others wait for rank 0's word, in a single request. Whoever gives up takes the store along where it is rank 0,
 // and is not waited for by it where it is not.
-std::vector<RankInfo> follow(c10d::Store& store, int size, milliseconds timeout, Clock::time_point deadline) {
+std::optional<std::vector<RankInfo>> follow(c10d::Store& store, const RankInfo& self, int size, milliseconds timeout,
+                                            Clock::time_point deadline) {
   // A moment more than rank 0 has, which finds out at its own deadline who is missing.
   const auto patience = deadline + std::chrono::seconds(1);
   try {
@@ -167,7 +178,16 @@ std::vector<RankInfo> follow(c10d::Store& store, int size, milliseconds timeout,
     store.add(kReadersKey, 1);
     fail_missing(*missing, size, timeout);
   }
-  return decode_ranks(text);
+  if (text == kClosed) return std::nullopt;
+  auto ranks = decode_ranks(text);
+  if (static_cast<int>(ranks.size()) != size) {
+    fail(ErrorKind::mismatch, "connect",
+         "rank 0 met {} ranks, but this is rank {} of {}; start all with the same world size", ranks.size(), self.rank,
+         size);
+  }
+  // An earlier process of this rank, perhaps.
+  if (ranks[static_cast<std::size_t>(self.rank)].hello != self.hello) return std::nullopt;
+  return ranks;
 }
 
 }  // namespace
@@ -180,8 +200,20 @@ std::vector<int> absent_ranks(c10d::Store& store, int size) {
   return missing;
 }
 
-std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, std::chrono::milliseconds timeout,
-                           const GiveUp& give_up) {
+bool is_over(c10d::Store& store, int rank) {
+  const auto outcome = value_of(store, kRosterKey);
+  if (!outcome) return false;
+  const auto missing = decode_missing(*outcome).value_or(std::vector<int>());
+  if (std::count(missing.begin(), missing.end(), rank) != 0) {
+    log_warning("rank {} comes too late: the others waited for it in vain; it waits for them to begin again", rank);
+  }
+  return true;
+}
+
+void close_meeting(c10d::Store& store) { end_meeting(store, std::string(kClosed)); }
+
+std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& self, int size,
+                                          std::chrono::milliseconds timeout, const GiveUp& give_up) {
   const auto deadline = Clock::now() + timeout;
   try {
     store.set(presence_key(self.rank), to_bytes(encode({self})));
@@ -190,9 +222,9 @@ std::vector<RankInfo> meet(c10d::Store& store, const RankInfo& self, int size, s
       return Clock::now() >= deadline;
     };
     if (self.rank == 0) return lead(store, size, timeout, over);
-    if (self.rank % kGroup != 0) return follow(store, size, timeout, deadline);
+    if (self.rank % kGroup != 0) return follow(store, self, size, timeout, deadline);
     lead_group(store, self.rank, size, timeout, over);
-    auto ranks = follow(store, size, timeout, deadline);
+    auto ranks = follow(store, self, size, timeout, deadline);
     store.wait({kRosterKey}, timeout);  // answered at once: what is left of the deadline is no limit for later requests
     return ranks;
   } catch (const Error&) {

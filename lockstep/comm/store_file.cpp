@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,17 +21,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// While a rank writes, it holds the lock; it writes a record in several pieces.
-std::string read_locked(const fs::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return {};  // the last rank of another job took it away just now
-  if (!fd) fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
-  while (::flock(fd.get(), LOCK_SH) != 0 && errno == EINTR) {
+[[noreturn]] void fail_to_read(const fs::path& path) {
+  fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
+}
+
+/// While a rank writes, it holds the lock; it writes a record in several pieces. No descriptor: there is no file, as
+/// the last rank of another job may take it away at any moment.
+UniqueFd open_locked(const fs::path& path, int operation) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd && errno != ENOENT) fail_to_read(path);
+  while (fd && ::flock(fd.get(), operation) != 0 && errno == EINTR) {
   }
+  return fd;
+}
+
+std::string read_all(const UniqueFd& fd, const fs::path& path) {
   struct stat info {};  // of what was opened: by its path it may be gone by now
-  if (::fstat(fd.get(), &info) != 0) {
-    fail(ErrorKind::io, "connect", "cannot read the store file {}: {}", path.string(), std::strerror(errno));
-  }
+  if (::fstat(fd.get(), &info) != 0) fail_to_read(path);
   std::string content(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t size = 0;
   while (size < content.size()) {
@@ -41,24 +49,32 @@ std::string read_locked(const fs::path& path) {
   return content;
 }
 
-/// Takes one block, its length in 4 bytes before it; false when there is no whole one.
-bool take_block(std::string_view& rest) {
+/// Takes one block, its length in 4 bytes before it; nullopt when there is no whole one.
+std::optional<std::string_view> take_block(std::string_view& rest) {
   std::uint32_t length = 0;
-  if (rest.size() < sizeof length) return false;
+  if (rest.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, rest.data(), sizeof length);
   rest.remove_prefix(sizeof length);
-  if (length > rest.size()) return false;
+  if (length > rest.size()) return std::nullopt;
+  const auto block = rest.substr(0, length);
   rest.remove_prefix(length);
+  return block;
+}
+
+/// Keys and values in turn, of which a later one replaces an earlier. False: it is no such file.
+bool read_records(std::string_view content, const std::function<void(std::string_view, std::string_view)>& take) {
+  while (!content.empty()) {
+    const auto key = take_block(content);
+    const auto value = take_block(content);
+    if (!key || !value) return false;
+    take(*key, *value);
+  }
   return true;
 }
 
-/// Keys and values in turn.
-bool is_store(std::string_view content) {
-  while (!content.empty()) {
-    if (!take_block(content)) return false;
-    if (!take_block(content)) return false;
-  }
-  return true;
+bool is_store(const fs::path& path) {
+  const auto fd = open_locked(path, LOCK_SH);
+  return !fd || read_records(read_all(fd, path), [](auto, auto) {});
 }
 
 }  // namespace
@@ -70,12 +86,24 @@ void require_store_file(const fs::path& path) {
          path.parent_path().string());
   }
   if (!fs::exists(path, ignored)) return;
-  if (fs::is_regular_file(path, ignored) && is_store(read_locked(path))) return;
+  if (fs::is_regular_file(path, ignored) && is_store(path)) return;
   fail(
       ErrorKind::io, "connect",
       "{} is not a file in which ranks met, or was damaged when a rank was killed; remove it, or name another path, on "
       "all ranks the same",
       path.string());
+}
+
+void remove_store_file(const fs::path& path, const std::string& key, const std::string& value) {
+  const auto fd = open_locked(path, LOCK_EX);
+  if (!fd) return;
+  std::string found;
+  const auto content = read_all(fd, path);
+  read_records(content, [&](std::string_view name, std::string_view text) {
+    if (name.size() == key.size() + 1 && name.ends_with(key)) found = text;  // c10d marks users' keys with a letter
+  });
+  std::error_code ignored;
+  if (found == value) fs::remove(path, ignored);
 }
 
 }  // namespace lockstep::detail

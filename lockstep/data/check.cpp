@@ -9,7 +9,8 @@ namespace {
 const DatasetFormat& detect_format(const std::filesystem::path& root) {
   std::error_code code;
   if (!std::filesystem::is_directory(root, code)) {
-    fail(ErrorKind::io, "data", "{} is not a folder; give the one that holds the data set's files", root.string());
+    fail(ErrorKind::invalid_argument, "data", "{} is not a folder; give the one that holds the data set's files",
+         root.string());
   }
   const DatasetFormat* found = nullptr;
   std::string known;
@@ -23,12 +24,20 @@ const DatasetFormat& detect_format(const std::filesystem::path& root) {
     found = &format;
   }
   if (found != nullptr) return *found;
+  int folders = 0;
   std::string hint;
   for (const DatasetFormat& format : dataset_formats()) {
-    const std::filesystem::path inner = root / format.usual_folder;
-    if (hint.empty() && holds_files_of(format, inner)) hint = fmt::format("; did you mean {}?", inner.string());
+    for (const auto& folder : folders_below(format, root)) {
+      hint += fmt::format("{}{} ({})", folders++ == 0 ? "; did you mean " : " or ", folder.string(), format.name);
+      found = &format;
+    }
+    if (const auto other = format.other_form != nullptr ? format.other_form(root) : "";
+        hint.empty() && !other.empty()) {
+      hint = "; " + other;
+    }
   }
-  fail(ErrorKind::data, "data", "{} holds no data set's files: neither {}{}", root.string(), known, hint);
+  if (folders == 1) return *found;
+  fail(ErrorKind::invalid_argument, "data", "{} holds no data set's files: neither {}{}", root.string(), known, hint);
 }
 
 SplitSummary summarize(Split split, const SplitContents& contents, int num_classes) {
@@ -44,10 +53,10 @@ SplitSummary summarize(Split split, const SplitContents& contents, int num_class
 
 CheckReport check_dataset(std::string_view name, const std::filesystem::path& root) {
   const DatasetFormat& format = name == "auto" ? detect_format(root) : find_format(name);
-  require_folder(root, format);
-  CheckReport report{.dataset = std::string(format.name), .root = root, .splits = {}, .problems = {}};
+  CheckReport report{
+      .dataset = std::string(format.name), .root = find_root(format, root), .splits = {}, .problems = {}};
   for (const Split split : {Split::train, Split::test}) {
-    const SplitContents contents = format.read(root, split, report.problems);
+    const SplitContents contents = format.read(report.root, split, report.problems);
     report.splits.push_back(summarize(split, contents, format.num_classes));
   }
   return report;

@@ -28,9 +28,9 @@ struct CheckReport {
 };
 
 /// Reads every file of both splits and checks layout, sizes, counts and label range. `name` is a data set's name, or
-/// "auto" to tell it by the names of the files. Whatever is wrong with the files lands in the report; Error(io) when
-/// `root` is no folder, Error(data) when "auto" finds no files that it knows or those of several data sets,
-/// Error(invalid_argument) for an unknown name.
+/// "auto" to tell it by the names of the files. Whatever is wrong with the files lands in the report; Error(data) when
+/// "auto" finds files of several data sets, Error(invalid_argument) when it finds none, when `root` is no folder, and
+/// for an unknown name.
 CheckReport check_dataset(std::string_view name, const std::filesystem::path& root);
 
 /// Several lines for people, ending without a newline; long lists of problems in full.

@@ -1,10 +1,16 @@
+#include <lockstep/base/shown_text.h>
 #include <lockstep/data/cifar10.h>
 #include <lockstep/data/file_bytes.h>
 
 #include <algorithm>
+#include <array>
 
 namespace lockstep::data {
 namespace {
+
+constexpr std::string_view kGetBinaryVersion =
+    "what is read is the binary version: unpack cifar-10-binary.tar.gz from "
+    "https://www.cs.toronto.edu/~kriz/cifar.html";
 
 std::string size_rule(std::size_t size) {
   return fmt::format(
@@ -17,6 +23,12 @@ void take_records(const std::filesystem::path& file, std::span<const std::uint8_
                   Problems& problems) {
   const std::size_t records = bytes.size() / kCifar10RecordBytes;
   if (bytes.empty()) problems.push_back({file, -1, "is empty; it must hold at least one record"});
+  if (const auto kind =
+          kind_of_file({reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 8)});
+      !kind.empty() && bytes.size() % kCifar10RecordBytes != 0) {
+    problems.push_back({file, -1, fmt::format("is {}; {}", kind, kGetBinaryVersion)});
+    return;
+  }
   if (bytes.size() % kCifar10RecordBytes != 0) problems.push_back({file, -1, size_rule(bytes.size())});
   contents.pixels.reserve(contents.pixels.size() + records * (kCifar10RecordBytes - 1));
   for (std::size_t i = 0; i < records; ++i) {
@@ -47,9 +59,31 @@ SplitContents read_cifar10(const std::filesystem::path& root, Split split, Probl
       problems.push_back(missing_file(kCifar10, file));
       continue;
     }
-    if (const auto bytes = read_file_bytes(file, problems)) take_records(file, *bytes, contents, problems);
+    if (const auto bytes = read_file_bytes(file, 2, problems)) take_records(file, *bytes, contents, problems);
   }
   return contents;
+}
+
+std::string cifar10_other_form(const std::filesystem::path& folder) {
+  struct Form {
+    std::string_view file;
+    std::string_view name;
+  };
+  constexpr std::array<Form, 6> kForms = {{{"data_batch_1", "Python version"},
+                                           {"cifar-10-batches-py/data_batch_1", "Python version"},
+                                           {"cifar-10-python.tar.gz", "Python version, packed"},
+                                           {"data_batch_1.mat", "Matlab version"},
+                                           {"cifar-10-batches-mat/data_batch_1.mat", "Matlab version"},
+                                           {"cifar-10-matlab.tar.gz", "Matlab version, packed"}}};
+  std::error_code code;
+  if (const auto packed = folder / "cifar-10-binary.tar.gz"; std::filesystem::exists(packed, code)) {
+    return fmt::format("{} is not unpacked yet: tar -xf {} -C {}", packed.string(), packed.string(), folder.string());
+  }
+  for (const Form& form : kForms) {
+    if (!std::filesystem::exists(folder / form.file, code)) continue;
+    return fmt::format("{} is of CIFAR-10's {}; {}", (folder / form.file).string(), form.name, kGetBinaryVersion);
+  }
+  return {};
 }
 
 bool is_cifar10_file_name(std::string_view file_name) {

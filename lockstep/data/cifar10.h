@@ -21,13 +21,14 @@ std::span<const std::string_view> cifar10_files(Split split);
 
 SplitContents read_cifar10(const std::filesystem::path& root, Split split, Problems& problems);
 bool is_cifar10_file_name(std::string_view file_name);
+std::string cifar10_other_form(const std::filesystem::path& folder);
 
 inline constexpr DatasetFormat kCifar10{.name = "cifar10",
                                         .shape = {3, 32, 32},
                                         .num_classes = 10,
-                                        .usual_folder = "cifar-10-batches-bin",
                                         .folder_holds = "data_batch_1.bin to data_batch_5.bin and test_batch.bin",
                                         .read = read_cifar10,
-                                        .is_file_name = is_cifar10_file_name};
+                                        .is_file_name = is_cifar10_file_name,
+                                        .other_form = cifar10_other_form};
 
 }  // namespace lockstep::data

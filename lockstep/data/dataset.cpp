@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/data/cifar10.h>
 #include <lockstep/data/dataset.h>
@@ -10,6 +11,9 @@
 #include <array>
 
 namespace lockstep::data {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 constexpr std::array kFormats{kCifar10, kMnist};
@@ -36,35 +40,66 @@ const DatasetFormat& find_format(std::string_view name) {
        did_you_mean(name, names));
 }
 
-bool holds_files_of(const DatasetFormat& format, const std::filesystem::path& folder) {
+bool holds_files_of(const DatasetFormat& format, const fs::path& folder) {
   std::error_code code;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
     if (format.is_file_name(entry->path().filename().string())) return true;
   }
   return false;
 }
 
-void require_folder(const std::filesystem::path& root, const DatasetFormat& format) {
+std::vector<fs::path> folders_below(const DatasetFormat& format, const fs::path& root) {
+  constexpr int kMostEntries = 10000;  // of a folder that is meant for something else
+  std::vector<fs::path> found;
   std::error_code code;
-  if (std::filesystem::is_directory(root, code)) return;
-  fail(ErrorKind::io, format.name,
-       "{} is not a folder; give one that holds {}, or make one with `lockstep data synthesize {}`", root.string(),
-       format.folder_holds, format.name);
+  int seen = 0;
+  fs::recursive_directory_iterator entry(root, fs::directory_options::skip_permission_denied, code);
+  for (const fs::recursive_directory_iterator end; !code && entry != end && ++seen < kMostEntries;
+       entry.increment(code)) {
+    if (entry.depth() == 1) entry.disable_recursion_pending();
+    std::error_code unknown;
+    if (entry->is_directory(unknown) && holds_files_of(format, entry->path())) found.push_back(entry->path());
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
-Problem missing_file(const DatasetFormat& format, const std::filesystem::path& file) {
-  const std::filesystem::path root = file.parent_path();
-  const std::filesystem::path inner = root / format.usual_folder;
+fs::path find_root(const DatasetFormat& format, const fs::path& root) {
+  std::error_code code;
+  const fs::path around = root.parent_path();
+  if (fs::is_directory(root, code)) {
+    if (holds_files_of(format, root)) return root;
+    const auto below = folders_below(format, root);
+    return below.size() == 1 ? below.front() : root;
+  }
+  const bool exists = fs::exists(root, code);
+  if (exists && format.is_file_name(root.filename().string())) return around.empty() ? fs::path(".") : around;
+  fail(ErrorKind::invalid_argument, format.name,
+       "{} {}; give one that holds {}, or make one with `lockstep data synthesize {}`{}", root.string(),
+       exists ? "is not a folder" : "is not a folder: it does not exist", format.folder_holds, format.name,
+       holds_files_of(format, around) ? fmt::format("; did you mean {}?", around.string()) : "");
+}
+
+Problem missing_file(const DatasetFormat& format, const fs::path& file) {
+  const fs::path root = file.parent_path();
   std::string rule = fmt::format("is missing; a right folder holds {}", format.folder_holds);
-  if (holds_files_of(format, inner)) rule += fmt::format("; did you mean {}?", inner.string());
-  return {file, -1, std::move(rule), ErrorKind::io};
+  auto near = folders_below(format, root);
+  if (const fs::path around = root.parent_path(); holds_files_of(format, around)) near.push_back(around);
+  const std::string other_form = format.other_form != nullptr ? format.other_form(root) : "";
+  for (const auto& folder : near) {
+    rule += fmt::format("{}{}", &folder == &near.front() ? "; did you mean " : " or ", folder.string());
+  }
+  if (!near.empty()) rule += "?";
+  if (near.empty() && !other_form.empty()) rule += "; " + other_form;
+  return {file, -1, std::move(rule), ErrorKind::invalid_argument};
 }
 
-std::shared_ptr<const Dataset> load_dataset(std::string_view name, const std::filesystem::path& root, Split split) {
+std::shared_ptr<const Dataset> load_dataset(std::string_view name, const fs::path& root, Split split) {
   const DatasetFormat& format = find_format(name);
-  require_folder(root, format);
+  const fs::path folder = find_root(format, root);
+  if (folder != root) log_info("the {} data set in {} is read from {}", format.name, root.string(), folder.string());
   Problems problems;
-  SplitContents contents = format.read(root, split, problems);
+  SplitContents contents = format.read(folder, split, problems);
   if (problems.size() == 1) throw Error(problems[0].kind, format.name, to_text(problems[0]));
   if (!problems.empty()) {
     fail(problems[0].kind, format.name, "{} (and {} more; `lockstep data check {}` lists them all)",

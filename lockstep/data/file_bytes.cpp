@@ -1,3 +1,4 @@
+#include <lockstep/base/available_memory.h>
 #include <lockstep/data/file_bytes.h>
 
 #include <cerrno>
@@ -7,7 +8,7 @@
 
 namespace lockstep::data {
 
-std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, Problems& problems) {
+std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, int copies, Problems& problems) {
   const auto give_up = [&](std::string rule) {
     problems.push_back({file, -1, std::move(rule), ErrorKind::io});
     return std::nullopt;
@@ -18,6 +19,14 @@ std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, Problems
   if (!std::filesystem::is_regular_file(status)) return give_up("is not a regular file");
   const std::uintmax_t size = std::filesystem::file_size(file, code);
   if (code) return give_up(fmt::format("cannot be looked at: {}", code.message()));
+
+  if (const auto available = available_memory(); size > available / static_cast<std::uint64_t>(copies)) {
+    problems.push_back(
+        {file, -1,
+         fmt::format("has {} bytes; reading it takes {} times that in memory, and {} bytes are available", size, copies,
+                     available)});
+    return std::nullopt;
+  }
 
   errno = 0;
   std::ifstream stream(file, std::ios::binary);

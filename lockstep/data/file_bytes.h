@@ -13,12 +13,16 @@ namespace lockstep::data {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// nullopt, and a problem of kind io with the system's reason, when `file` is no readable regular file.
-std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, Problems& problems);
+/// nullopt, and a problem of kind io with the system's reason, when `file` is no readable regular file; a problem when
+/// the memory that is available does not hold it `copies` times, as often as its reader will.
+std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, int copies, Problems& problems);
 
-/// The content of a .gz file (RFC 1952, several members allowed). nullopt and a problem when the stream is damaged, cut
-/// short, followed by other bytes, or longer than 4 GiB when unpacked. `file` is for the message.
-std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, const std::filesystem::path& file,
-                            Problems& problems);
+/// The first `most` bytes of what a .gz file (RFC 1952) holds; fewer when it is shorter or damaged.
+Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most);
+
+/// The content of a .gz file (several members allowed). nullopt and a problem when the stream is damaged, cut short,
+/// followed by other bytes, or longer than `most` bytes, what the header in it promises. `file` is for the message.
+std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, std::size_t most,
+                            const std::filesystem::path& file, Problems& problems);
 
 }  // namespace lockstep::data

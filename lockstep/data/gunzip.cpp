@@ -9,7 +9,6 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t kLargestUnpacked = std::size_t{4} << 30;
 constexpr std::size_t kFirstBuffer = std::size_t{1} << 20;
 constexpr int kGzipOnly = MAX_WBITS + 16;  // zlib.h: 16 more window bits than the size mean "gzip, nothing else"
 constexpr std::uint8_t kGzipMagic = 0x1f;
@@ -21,13 +20,26 @@ struct InflateEnd {
 // zlib counts its input and output with 32 bits.
 uInt piece(std::size_t size) { return static_cast<uInt>(std::min<std::size_t>(size, std::size_t{1} << 30)); }
 
-// Unpacks into `unpacked`; returns the rule that is broken, empty when all went well.
-std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compressed, Bytes& unpacked) {
-  std::size_t filled = 0;
+using Stream = std::unique_ptr<z_stream, InflateEnd>;
+
+// zlib points back to its stream, which must stay where it is.
+Stream begin(z_stream& stream) {
+  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
+  return Stream(&stream);
+}
+
+// Unpacks into `unpacked`, which is larger than what it holds at the end, `filled` bytes; returns the rule that is
+// broken, empty when all went well.
+std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compressed, std::size_t most, Bytes& unpacked,
+                        std::size_t& filled) {
+  const std::size_t largest_buffer = most + 1;  // so that one byte too many is seen
+  filled = 0;
   std::size_t taken = 0;
   for (;;) {
-    if (filled == kLargestUnpacked) return "unpacks to more than 4 GiB";
-    if (filled == unpacked.size()) unpacked.resize(std::clamp(unpacked.size() * 2, kFirstBuffer, kLargestUnpacked));
+    if (filled > most) return fmt::format("unpacks to more than the {} bytes that its header promises", most);
+    if (filled == unpacked.size()) {
+      unpacked.resize(std::min(std::max(unpacked.size() * 2, kFirstBuffer), largest_buffer));
+    }
     const uInt offered = piece(compressed.size() - taken);
     const uInt room = piece(unpacked.size() - filled);
     // zlib does not write to its input; its interface just does not say so.
@@ -54,19 +66,29 @@ std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compress
                          stream.msg != nullptr ? stream.msg : "no reason given");
     }
   }
-  unpacked.resize(filled);
   return {};
 }
 
 }  // namespace
 
-std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, const std::filesystem::path& file,
-                            Problems& problems) {
+Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most) {
   z_stream stream{};
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
-  const std::unique_ptr<z_stream, InflateEnd> end(&stream);
+  const Stream end = begin(stream);
   Bytes unpacked;
-  const std::string broken = inflate_all(stream, compressed, unpacked);
+  std::size_t filled = 0;
+  inflate_all(stream, compressed, most - 1, unpacked, filled);  // stops after `most`; what is wrong is not told here
+  unpacked.resize(filled);
+  return unpacked;
+}
+
+std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, std::size_t most,
+                            const std::filesystem::path& file, Problems& problems) {
+  z_stream stream{};
+  const Stream end = begin(stream);
+  Bytes unpacked;
+  std::size_t filled = 0;
+  const std::string broken = inflate_all(stream, compressed, most, unpacked, filled);
+  unpacked.resize(filled);
   if (broken.empty()) return unpacked;
   problems.push_back({file, -1, broken});
   return std::nullopt;

@@ -42,7 +42,12 @@ std::filesystem::path find_file(const std::filesystem::path& root, std::string_v
   return {};
 }
 
-// The rule of the header that `bytes` break, empty when they keep all.
+// The bytes of a file whose header these are.
+std::size_t right_size(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
+  return kind.header_bytes + big_endian(bytes.subspan(4)) * kind.item_bytes;
+}
+
+// The rule that the header in `bytes` breaks by itself, empty when it keeps all.
 std::string broken_header(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
   if (bytes.size() < kind.header_bytes) {
     return fmt::format("its {} bytes are fewer than the {} of an idx header", bytes.size(), kind.header_bytes);
@@ -55,14 +60,31 @@ std::string broken_header(std::span<const std::uint8_t> bytes, const IdxKind& ki
     return fmt::format("its header says pictures of {} x {}; MNIST's are 28 x 28", big_endian(bytes.subspan(8)),
                        big_endian(bytes.subspan(12)));
   }
-  const std::size_t count = big_endian(bytes.subspan(4));
-  const std::size_t right_size = kind.header_bytes + count * kind.item_bytes;
-  if (count == 0) return "its header says that it holds nothing";
-  if (bytes.size() == right_size) return {};
-  const bool too_long = bytes.size() > right_size;
-  return fmt::format("its header says {} {}, which take {} bytes, but there are {}: {} bytes {}", count, kind.items,
-                     right_size, bytes.size(), too_long ? bytes.size() - right_size : right_size - bytes.size(),
+  return big_endian(bytes.subspan(4)) == 0 ? "its header says that it holds nothing" : "";
+}
+
+// The same for all of a file.
+std::string broken_rule(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
+  if (std::string rule = broken_header(bytes, kind); !rule.empty()) return rule;
+  const std::size_t right = right_size(bytes, kind);
+  if (bytes.size() == right) return {};
+  const bool too_long = bytes.size() > right;
+  return fmt::format("its header says {} {}, which take {} bytes, but there are {}: {} bytes {}",
+                     big_endian(bytes.subspan(4)), kind.items, right, bytes.size(),
+                     too_long ? bytes.size() - right : right - bytes.size(),
                      too_long ? "are left over" : "are missing");
+}
+
+// The header is looked at first: what it promises bounds the memory, whatever the stream unpacks to.
+std::optional<Bytes> unpack(std::span<const std::uint8_t> packed, const IdxKind& kind,
+                            const std::filesystem::path& file, Problems& problems) {
+  const Bytes begin = gunzip_begin(packed, kind.header_bytes);
+  if (begin.size() < kind.header_bytes) return gunzip(packed, kind.header_bytes, file, problems);
+  if (std::string rule = broken_header(begin, kind); !rule.empty()) {
+    problems.push_back({file, -1, std::move(rule)});
+    return std::nullopt;
+  }
+  return gunzip(packed, right_size(begin, kind), file, problems);
 }
 
 std::optional<IdxFile> read_idx(const std::filesystem::path& root, std::string_view plain, const IdxKind& kind,
@@ -72,10 +94,10 @@ std::optional<IdxFile> read_idx(const std::filesystem::path& root, std::string_v
     problems.push_back(missing_file(kMnist, root / plain));
     return std::nullopt;
   }
-  auto bytes = read_file_bytes(file.path, problems);
-  if (bytes && file.path.extension() == ".gz") bytes = gunzip(*bytes, file.path, problems);
+  auto bytes = read_file_bytes(file.path, 1, problems);
+  if (bytes && file.path.extension() == ".gz") bytes = unpack(*bytes, kind, file.path, problems);
   if (!bytes) return std::nullopt;
-  if (std::string rule = broken_header(*bytes, kind); !rule.empty()) {
+  if (std::string rule = broken_rule(*bytes, kind); !rule.empty()) {
     problems.push_back({file.path, -1, std::move(rule)});
     return std::nullopt;
   }

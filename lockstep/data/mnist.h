@@ -26,11 +26,11 @@ inline constexpr DatasetFormat kMnist{
     .name = "mnist",
     .shape = {1, 28, 28},
     .num_classes = 10,
-    .usual_folder = "mnist",
     .folder_holds =
         "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, "
         "each plain or with .gz",
     .read = read_mnist,
-    .is_file_name = is_mnist_file_name};
+    .is_file_name = is_mnist_file_name,
+    .other_form = nullptr};
 
 }  // namespace lockstep::data

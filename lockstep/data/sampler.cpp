@@ -14,10 +14,14 @@ constexpr std::int64_t kLargestBatch = std::numeric_limits<std::int32_t>::max();
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-std::int64_t global_batch(const SamplerOptions& options) { return options.num_shards * options.batch_size; }
+std::int64_t global_batch(const SamplerOptions& options) {
+  return options.global_batch_size > 0 ? options.global_batch_size : options.num_shards * options.batch_size;
+}
 
-// Records a rank sees with Remainder::pad.
-std::int64_t padded_share(const SamplerOptions& options) { return divide_up(options.dataset_size, options.num_shards); }
+// Of so many places in a row, one after the other to each rank in turn, those of this rank.
+std::int64_t share(const SamplerOptions& options, std::int64_t places) {
+  return divide_up(std::max<std::int64_t>(places - options.shard_id, 0), options.num_shards);
+}
 
 void check(const SamplerOptions& options) {
   const auto refuse = [](std::string_view name, std::int64_t value, std::string_view rule) {
@@ -31,6 +35,15 @@ void check(const SamplerOptions& options) {
   if (options.batch_size < 1 || options.batch_size > kLargestBatch) {
     refuse("batch_size", options.batch_size, fmt::format("1 to {}", kLargestBatch));
   }
+  if (options.global_batch_size < 0 || options.global_batch_size > kLargestBatch) {
+    refuse("global_batch_size", options.global_batch_size, fmt::format("0 to {}", kLargestBatch));
+  }
+  if (options.global_batch_size > options.dataset_size && options.remainder != Remainder::exact) {
+    fail(ErrorKind::invalid_argument, "sampler",
+         "the {} records of the data set do not fill one batch of {} on all ranks together; lower the global batch "
+         "size, or keep incomplete batches",
+         options.dataset_size, options.global_batch_size);
+  }
   if (options.remainder == Remainder::drop && options.dataset_size < global_batch(options)) {
     fail(ErrorKind::invalid_argument, "sampler",
          "the {} records of the data set do not fill one batch of {} on each of {} ranks, and incomplete batches are "
@@ -39,11 +52,17 @@ void check(const SamplerOptions& options) {
   }
 }
 
-std::int64_t count_steps(const SamplerOptions& options) {
+// Those that records take in all steps of an epoch, on all ranks.
+std::int64_t count_places(const SamplerOptions& options) {
+  const std::int64_t size = options.dataset_size;
+  const std::int64_t batch = global_batch(options);
   switch (options.remainder) {
-    case Remainder::drop: return options.dataset_size / global_batch(options);
-    case Remainder::pad: return divide_up(padded_share(options), options.batch_size);
-    case Remainder::exact: return divide_up(options.dataset_size, global_batch(options));
+    case Remainder::drop: return size / batch * batch;
+    case Remainder::pad: {
+      const std::int64_t multiple = options.global_batch_size > 0 ? batch : options.num_shards;
+      return divide_up(size, multiple) * multiple;
+    }
+    case Remainder::exact: return size;
   }
   return 0;
 }
@@ -74,42 +93,32 @@ std::span<const std::int64_t> EpochOrder::batch(std::int64_t step) const {
 
 ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
   check(options);
-  steps_ = count_steps(options);
-}
-
-std::int64_t ShardedSampler::places_of_shard() const {
-  switch (options_.remainder) {
-    case Remainder::drop: return steps_ * options_.batch_size;
-    case Remainder::pad: return padded_share(options_);
-    case Remainder::exact:
-      return divide_up(std::max<std::int64_t>(options_.dataset_size - options_.shard_id, 0), options_.num_shards);
-  }
-  return 0;
+  global_batch_ = global_batch(options);
+  places_ = count_places(options);
+  steps_ = divide_up(places_, global_batch_);
 }
 
 std::int64_t ShardedSampler::global_batch_size(std::int64_t step) const {
   if (step < 0 || step >= steps_) {
     fail(ErrorKind::invalid_argument, "sampler", "there is no step {} in an epoch of {} steps", step, steps_);
   }
-  switch (options_.remainder) {
-    case Remainder::drop: break;
-    case Remainder::pad:
-      return options_.num_shards * std::min(options_.batch_size, padded_share(options_) - step * options_.batch_size);
-    case Remainder::exact:
-      return std::min(global_batch(options_), options_.dataset_size - step * global_batch(options_));
-  }
-  return global_batch(options_);
+  return std::min(global_batch_, places_ - step * global_batch_);
 }
 
 EpochOrder ShardedSampler::epoch(std::int64_t epoch) const {
   if (epoch < 0) fail(ErrorKind::invalid_argument, "sampler", "epoch is {}; epochs count from 0", epoch);
   const std::vector<std::int64_t> order = permutation(options_, epoch);
-  std::vector<std::int64_t> own(static_cast<std::size_t>(places_of_shard()));
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::int64_t place = static_cast<std::int64_t>(i) * options_.num_shards + options_.shard_id;
-    own[i] = order[static_cast<std::size_t>(place % options_.dataset_size)];
+  const std::int64_t batch_size = share(options_, global_batch_);
+  const std::int64_t whole_steps = places_ / global_batch_;
+  std::vector<std::int64_t> own;
+  own.reserve(static_cast<std::size_t>(whole_steps * batch_size + share(options_, places_ % global_batch_)));
+  for (std::int64_t step = 0; step < steps_; ++step) {
+    const std::int64_t end = std::min((step + 1) * global_batch_, places_);
+    for (std::int64_t place = step * global_batch_ + options_.shard_id; place < end; place += options_.num_shards) {
+      own.push_back(order[static_cast<std::size_t>(place % options_.dataset_size)]);
+    }
   }
-  return {std::move(own), options_.batch_size, steps_};
+  return {std::move(own), batch_size, steps_};
 }
 
 }  // namespace lockstep::data

@@ -11,7 +11,7 @@ namespace lockstep::data {
 enum class Remainder {
   drop,   ///< left out: every rank has the same number of full batches
   pad,    ///< records are repeated from the start of the order until every rank has equally many; the last batch may be
-          ///< short
+          ///< short. With a global batch size: until the last batch is full, however many ranks share it
   exact,  ///< nothing left out or repeated: the last batches may be short, of different sizes and empty on some ranks
 };
 
@@ -23,6 +23,9 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   Remainder remainder = Remainder::drop;
   std::int64_t batch_size = 1;  ///< records a rank and step
+  /// Records of all ranks a step; 0: num_shards * batch_size. Where it does not divide, the first ranks have one more,
+  /// and with fewer records than ranks the last ranks have none.
+  std::int64_t global_batch_size = 0;
 };
 
 /// One rank's batches of one epoch.
@@ -46,14 +49,15 @@ class EpochOrder {
 };
 
 /// The order of an epoch is one permutation of the data set by (seed, epoch), the same on every rank: Fisher-Yates from
-/// the last place down, with RandomStream(seed, order, {epoch}); the identity without shuffle. Rank `shard_id` takes
-/// the places shard_id, shard_id + num_shards, and so on. So step t covers the places from t * G to (t + 1) * G, where
-/// G = num_shards * batch_size: the records of a step depend on G alone, not on how many ranks share them.
+/// the last place down, with RandomStream(seed, order, {epoch}); the identity without shuffle. Step t covers the places
+/// from t * G to (t + 1) * G, where G is the global batch size: the records of a step depend on G alone, not on how
+/// many ranks share them. Of a step's places, rank `shard_id` takes number shard_id, shard_id + num_shards, and so on.
 ///
 /// A run is resumed by (epoch, step); there is no other state. Thread-safe.
 class ShardedSampler {
  public:
-  /// Error(invalid_argument) for options out of range, and when Remainder::drop would leave no batch at all.
+  /// Error(invalid_argument) for options out of range, when Remainder::drop would leave no batch at all, and when
+  /// Remainder::pad would fill a global batch with records that are in it already.
   explicit ShardedSampler(const SamplerOptions& options);
 
   const SamplerOptions& options() const { return options_; }
@@ -69,9 +73,9 @@ class ShardedSampler {
   EpochOrder epoch(std::int64_t epoch) const;
 
  private:
-  std::int64_t places_of_shard() const;
-
   SamplerOptions options_;
+  std::int64_t global_batch_ = 0;
+  std::int64_t places_ = 0;  ///< of all steps and ranks
   std::int64_t steps_ = 0;
 };
 

@@ -1,10 +1,20 @@
 #include <lockstep/doctor/checks.h>
+#include <lockstep/doctor/links.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace lockstep::doctor {
+
+bool is_in_network_of_its_own(const Facts& facts) {
+  constexpr std::string_view kDockersOwn = "172.17.";  // its range for the networks it makes
+  const Interface* const chosen = interface_of(facts, facts.address);
+  // docker0 and its like are the other end: this is then not such a container, but chose the wrong interface.
+  const bool is_bridge = chosen != nullptr && is_virtual_interface(chosen->name);
+  return facts.in_container && facts.address.starts_with(kDockersOwn) && !is_bridge;
+}
+
 namespace {
 
 std::string words(const Facts& facts) {
@@ -12,7 +22,7 @@ std::string words(const Facts& facts) {
   return fmt::format("{}{}", facts.address, interface == nullptr ? "" : fmt::format(" ({})", interface->name));
 }
 
-std::string mend(const Job& job, const Facts& from, const Facts& to) {
+std::string mend(const Job& job, const Facts& from, const Facts& to, bool dropped) {
   const Interface* const chosen = interface_of(to, to.address);
   const bool is_virtual = chosen != nullptr && is_virtual_interface(chosen->name);
   auto choice = fmt::format(
@@ -20,14 +30,24 @@ std::string mend(const Job& job, const Facts& from, const Facts& to) {
       "{})",
       to.address_why, to.host, candidates(to));
   if (is_virtual) return choice;
-  if (from.in_container || to.in_container) {
+  if (is_in_network_of_its_own(to)) {
     return fmt::format("{} runs in a container: start containers in the hosts' network (docker run --net=host)",
-                       to.in_container ? place(job, to) : place(job, from));
+                       place(job, to));
   }
-  if (to.address_named) return choice;
-  return fmt::format(
-      "open all ports between the two hosts (firewall, security group), check `ip route get {}` on host {}; or {}",
-      to.address, from.host, choice);
+  if (to.address_named && !dropped) return choice;
+  const auto way = dropped ? fmt::format(
+                                 "packets from host {} to host {}, or the answers, are dropped: look for a firewall on "
+                                 "both hosts (nft list ruleset, iptables -S) and between them (security group), and "
+                                 "open all TCP ports both ways; check `ip route get {}` on host {} and `ip route "
+                                 "get {}` on host {}",
+                                 from.host, to.host, to.address, from.host, from.address, to.host)
+                           : fmt::format(
+                                 "open all ports between the two hosts (firewall, security group), check `ip route "
+                                 "get {}` on host {}",
+                                 to.address, from.host);
+  const bool container = from.in_container || to.in_container;
+  return fmt::format("{}; or {}{}", way, choice,
+                     container ? ". A container with a network of its own (not --net=host) also hides its ports" : "");
 }
 
 // Which side of a pair connects is the engine's choice, and no promise.
@@ -50,7 +70,7 @@ std::vector<Finding> check_links(const Job& job) {
          fmt::format(
              "host {} cannot connect to host {} at {}: {}{}", from->host, to->host, words(*to), link.problem,
              works_the_other_way(job, link) ? ". The other way works, but not every job gets by with that" : ""),
-         mend(job, *from, *to)});
+         mend(job, *from, *to, link.problem.starts_with(kNoAnswer))});
   }
   return findings;
 }

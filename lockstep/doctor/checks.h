@@ -44,6 +44,9 @@ std::vector<Finding> examine(const Job& job);
 /// Whether an interface of that name belongs to containers or virtual machines, not to a network of hosts.
 bool is_virtual_interface(std::string_view name);
 
+/// Whether a host is a container of which only its own machine can reach the ports.
+bool is_in_network_of_its_own(const Facts& facts);
+
 /// The interface that has `address`; nullptr when none has.
 const Interface* interface_of(const Facts& facts, std::string_view address);
 

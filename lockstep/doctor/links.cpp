@@ -32,7 +32,9 @@ bool wait_for(const UniqueFd& socket, short event, const Patience& patience) {
 std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const Patience& patience) {
   if (::connect(socket.get(), where.raw(), where.length) == 0) return "";
   if (errno != EINPROGRESS) return words_for(errno);
-  if (!wait_for(socket, POLLOUT, patience)) return "no answer: something on the way drops the packets";
+  if (!wait_for(socket, POLLOUT, patience)) {
+    return fmt::format("{}: something on the way drops the packets", kNoAnswer);
+  }
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;

@@ -5,9 +5,13 @@
 #include <lockstep/doctor/patience.h>
 
 #include <chrono>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::doctor {
+
+/// How the problem of a link begins whose packets are lost on the way.
+inline constexpr std::string_view kNoAnswer = "no answer";
 
 /// Connects to the greeter of `to` and reads who it is.
 Link try_link(int from, const Facts& to, const Patience& patience);

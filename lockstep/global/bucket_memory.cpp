@@ -1,5 +1,6 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/bucket_memory.h>
+#include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>
 
@@ -17,11 +18,13 @@ bool same_memory(const BucketKind& a, const BucketKind& b) {
 
 /// All tensors over the storage (a gradient, what was detached from it, views) find their numbers where it points to
 /// from now on, in a copy.
-void take_back(const at::Storage& lent) {
-  if (lent.use_count() == 1) return;
-  const auto bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(lent.device()));
-  const at::Tensor copy = bytes.set_(lent).clone();
-  lent.set_data_ptr(copy.storage().set_data_ptr(at::DataPtr()));
+void take_back(const LentMemory& lent) {
+  const auto& memory = lent.memory;
+  if (memory.use_count() == 1) return;
+  const auto bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(memory.device()));
+  const at::Tensor copy = bytes.set_(memory).clone();
+  memory.set_data_ptr(copy.storage().set_data_ptr(at::DataPtr()));
+  if (const auto shown_by = lent.shown_by.lock()) show_memory(*shown_by);
 }
 
 }  // namespace

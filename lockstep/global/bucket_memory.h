@@ -21,12 +21,18 @@ struct BucketKind {
   friend bool operator==(const BucketKind&, const BucketKind&) = default;
 };
 
+/// Memory of a piece that a gradient stays in, and the global tensor's storage that shows it.
+struct LentMemory {
+  at::Storage memory;
+  c10::weak_intrusive_ptr<c10::StorageImpl> shown_by;
+};
+
 /// One allocation, in which buckets of this kind travel.
 struct BucketPiece {
   BucketKind kind;
   std::shared_ptr<MeshState> mesh;  ///< that of the kind, so that none takes its address
   at::Tensor memory;                ///< undefined: no piece
-  std::vector<at::Storage> lent;    ///< over parts of it, each for a gradient that stays there
+  std::vector<LentMemory> lent;     ///< parts of it, each for a gradient that stays there
 };
 
 /// Getting shared memory from the system, zeroing it and agreeing on it with all ranks takes longer than a reduction in

@@ -4,6 +4,7 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <map>
 
 namespace lockstep {
@@ -16,6 +17,16 @@ void distribute_named(const std::string& name, const at::Tensor& tensor, const M
   } catch (const Error& error) {
     throw Error(error.kind(), "distribute_module", name + ": " + error.message());
   }
+}
+
+/// A pattern that divides a layer's parameters fits its counters, too (`num_batches_tracked`): a buffer without the
+/// dimension, or with fewer rows than ranks, stays replicated along that axis.
+Placements placements_of_buffer(const at::Tensor& buffer, const Mesh& mesh, Placements placements) {
+  for (std::size_t axis = 0; axis < std::min(placements.size(), mesh.axes()); ++axis) {
+    auto& each = placements[axis];
+    if (each.is_shard() && (each.dim >= buffer.dim() || buffer.size(each.dim) < mesh.size(axis))) each = Replicate();
+  }
+  return placements;
 }
 
 /// A shared tensor that the plan places under both of its names must lie the same way under both.
@@ -46,15 +57,17 @@ void distribute_module(torch::nn::Module& module, const Mesh& mesh, const Module
   check_patterns(plan, names);
   const Placements otherwise(mesh.axes());
   std::map<const at::TensorImpl*, std::string> done;  // a tensor may have several names
-  const auto visit = [&](const std::string& name, const at::Tensor& tensor) {
+  const auto visit = [&](const std::string& name, const at::Tensor& tensor, bool is_buffer) {
     if (!tensor.defined()) return;
     const auto* placements = find_placements(plan, name);
     const auto [first, is_new] = done.emplace(tensor.unsafeGetTensorImpl(), name);
     if (!is_new) return require_same(plan, first->second, name);
-    distribute_named(name, tensor, mesh, placements ? *placements : otherwise, options.source);
+    const auto& planned = placements ? *placements : otherwise;
+    distribute_named(name, tensor, mesh, is_buffer ? placements_of_buffer(tensor, mesh, planned) : planned,
+                     options.source);
   };
-  for (const auto& each : module.named_parameters()) visit(each.key(), each.value());
-  for (const auto& each : module.named_buffers()) visit(each.key(), each.value());
+  for (const auto& each : module.named_parameters()) visit(each.key(), each.value(), false);
+  for (const auto& each : module.named_buffers()) visit(each.key(), each.value(), true);
   reduce_gradients_in_buckets(module.parameters(), options.gradients);
 }
 

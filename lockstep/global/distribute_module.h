@@ -25,6 +25,9 @@ struct DistributeModuleOptions {
 ///     lockstep::distribute_module(*model, mesh, {{"fc.weight", {Replicate(), Shard(0)}}, {"fc.bias", {Replicate(),
 ///     Shard(0)}}});
 ///
+/// A buffer that has not the dimension its pattern divides (`num_batches_tracked` under "bn.*"), or fewer rows than
+/// there are ranks, stays replicated.
+///
 /// Errors: config for a pattern that fits nothing; invalid_argument naming the parameter whose dimension does not
 /// exist, that is global already, or that is not on the CPU.
 void distribute_module(torch::nn::Module& module, const Mesh& mesh, const ModulePlan& plan = {},

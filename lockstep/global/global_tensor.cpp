@@ -147,7 +147,7 @@ at::Tensor to_local(const at::Tensor& tensor, const std::optional<Placements>& g
 
 at::Tensor full(const at::Tensor& tensor) {
   const auto& state = checked_state(tensor, "full");
-  return to_local(redistribute(tensor, state.mesh->replicated()->placements));
+  return to_local(redistribute(tensor, state.mesh->replicated()->placements)).resolve_conj().resolve_neg();
 }
 
 MeshScope::MeshScope(const Mesh& mesh) : before_(global::exchange_scoped_mesh(mesh.state())) {}

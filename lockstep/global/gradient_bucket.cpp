@@ -120,16 +120,16 @@ Placements GradientBucket::placements_after(const PendingGradient& gradient) con
 void GradientBucket::take_sums(bool stay) {
   std::int64_t begin = 0;
   for (const auto& each : gradients_) {
-    auto& local = state_of(each.gradient).local;
+    const auto& local = state_of(each.gradient).local;
     const auto sum = result_.narrow(0, begin, local.numel()).view(local.sizes());
     begin += sum.numel();
     if (stay && each.may_stay) {
-      local = with_own_storage(sum);
-      piece_.lent.push_back(local.storage());
+      set_part(each.gradient, with_own_storage(sum));
+      piece_.lent.push_back({.memory = local.storage(), .shown_by = each.gradient.storage().getWeakStorageImpl()});
       continue;
     }
     // Backward may still need what shares the memory: a view's gradient is that of the whole.
-    if (local.storage().use_count() > 1) local = at::empty_like(local);
+    if (local.storage().use_count() > 1) set_part(each.gradient, at::empty_like(local));
     local.copy_(sum);
   }
 }
@@ -137,14 +137,14 @@ void GradientBucket::take_sums(bool stay) {
 void GradientBucket::take_parts() {
   std::int64_t begin = 0;
   for (const auto& each : gradients_) {
-    auto& local = state_of(each.gradient).local;
+    const auto& local = state_of(each.gradient).local;
     const auto dim = each.goal[kind_.axis].dim;
     const auto mine = part_of(local.size(dim), kind_.mesh->sizes()[kind_.axis], kind_.mesh->coordinate()[kind_.axis]);
     const auto elements = elements_for_each(each, kind_);
     auto sizes = local.movedim(dim, 0).sizes().vec();
     const auto rows = local.size(dim) == 0 ? 0 : local.numel() / local.size(dim) * mine.size;
     sizes[0] = mine.size;
-    local = result_.narrow(0, begin, rows).view(sizes).movedim(0, dim).contiguous();
+    set_part(each.gradient, result_.narrow(0, begin, rows).view(sizes).movedim(0, dim).contiguous());
     begin += elements;
   }
 }

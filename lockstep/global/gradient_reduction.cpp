@@ -18,6 +18,16 @@ namespace lockstep {
 namespace global {
 namespace {
 
+thread_local bool holding = false;
+
+/// Whether it takes no more memory as it lies than in the end.
+bool may_be_held(const Placements& now, const Placements& goal) {
+  for (std::size_t axis = 0; axis < now.size(); ++axis) {
+    if (now[axis] != goal[axis] && !goal[axis].is_replicate()) return false;
+  }
+  return true;
+}
+
 /// One set of parameters. Hooks on them own it and it must not own them, so that all goes with the parameters.
 class Reduction : public std::enable_shared_from_this<Reduction> {
  public:
@@ -45,6 +55,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     const Sharding* came_as = nullptr;  ///< how the last gradient lay before it was finished,
     std::weak_ptr<MeshState> came_on;   ///< and on which mesh: parameters may be moved to another
     bool may_stay = true;               ///< in a bucket; not where a program adds to gradients that it has
+    bool held = false;                  ///< not finished: the gradient is as backward left it
   };
 
   void begin() {
@@ -91,9 +102,10 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     known.came_as = state.sharding;
     known.came_on = state.mesh;
     const auto& of_parameter = state_of(parameter);
-    put({.gradient = gradient,
-         .goal = of_parameter.sharding->placements,
-         .may_stay = known.may_stay && of_parameter.local.is_contiguous()});
+    const auto& goal = of_parameter.sharding->placements;
+    known.held = holding && may_be_held(state.sharding->placements, goal);
+    if (known.held) return;
+    put({.gradient = gradient, .goal = goal, .may_stay = known.may_stay && of_parameter.local.is_contiguous()});
   }
 
   void put(PendingGradient gradient) {
@@ -145,13 +157,25 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     auto& state = state_of(each.gradient);
     if (state.sharding->placements == each.goal) return;
     const OperatorScope on_course(each.gradient, each.goal);
-    state.local = redistribute_local(state.local, each.gradient.sizes(), each.gradient.suggest_memory_format(),
-                                     *state.mesh, state.sharding->placements, each.goal);
+    set_part(each.gradient,
+             redistribute_local(state.local, each.gradient.sizes(), each.gradient.suggest_memory_format(), *state.mesh,
+                                state.sharding->placements, each.goal));
     state.sharding = state.mesh->intern(each.goal);
+  }
+
+  /// Those that were held, and that this backward brought nothing for.
+  void put_held() {
+    for (auto& known : parameters_) {
+      if (!std::exchange(known.held, false)) continue;
+      const at::Tensor parameter(known.parameter.lock());
+      if (!parameter.defined() || !parameter.grad().defined() || !is_global(parameter.grad())) continue;
+      put({.gradient = parameter.grad(), .goal = state_of(parameter).sharding->placements, .may_stay = false});
+    }
   }
 
   void end() {
     take_accumulated();
+    if (!holding) put_held();
     // A gradient that was partial on two axes comes back once for the second.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
@@ -173,6 +197,9 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
 
 }  // namespace
 }  // namespace global
+
+HoldGradients::HoldGradients() : before_(std::exchange(global::holding, true)) {}
+HoldGradients::~HoldGradients() { global::holding = before_; }
 
 void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters, const GradientReductionOptions& options) {
   std::vector<at::Tensor> trained;

@@ -35,4 +35,26 @@ struct GradientReductionOptions {
 void reduce_gradients_in_buckets(const std::vector<at::Tensor>& parameters,
                                  const GradientReductionOptions& options = {});
 
+/// While alive, backward on this thread leaves partial gradients as they are, and the next one adds to them: nothing is
+/// sent for the gradients of a micro-batch. The first backward without it finishes the sums.
+///
+///     for (int i = 0; i < 3; ++i) {
+///       lockstep::HoldGradients hold;
+///       loss_of(batches[i]).backward();
+///     }
+///     loss_of(batches[3]).backward();
+///
+/// Gradients of parameters that are divided where the gradient is partial are divided at once all the same: whole ones
+/// would take the memory that dividing the parameter saves.
+class HoldGradients {
+ public:
+  HoldGradients();
+  ~HoldGradients();
+  HoldGradients(const HoldGradients&) = delete;
+  HoldGradients& operator=(const HoldGradients&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace lockstep

@@ -7,10 +7,13 @@
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/mesh_state.h>
 
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -61,6 +64,26 @@ Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t 
   return mine.value();
 }
 
+/// Where the generator is that replicated values are drawn from: on all ranks in the same place.
+Course::Surroundings generator_of_random_numbers() {
+  return {.save =
+              [] {
+                at::Generator generator = at::detail::getDefaultCPUGenerator();
+                const std::lock_guard lock(generator.mutex());
+                const auto state = generator.get_state();
+                return std::string(static_cast<const char*>(state.data_ptr()), state.nbytes());
+              },
+          .restore =
+              [](const std::string& bytes) {
+                at::Generator generator = at::detail::getDefaultCPUGenerator();
+                const std::lock_guard lock(generator.mutex());
+                auto state = generator.get_state();
+                if (state.nbytes() != bytes.size()) return;
+                std::memcpy(state.data_ptr(), bytes.data(), bytes.size());
+                generator.set_state(state);
+              }};
+}
+
 }  // namespace
 
 bool PlacementLess::operator()(const Placements& a, const Placements& b) const {
@@ -82,7 +105,8 @@ MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::strin
   for (std::size_t axis = 0; axis < sizes_.size(); ++axis) axis_groups_.push_back(line_along(group_, sizes_, axis));
   replicated_ = intern(Placements(sizes_.size()));
   if (group_.size() > 1 && group_.checks_arguments()) {
-    course_ = std::make_unique<Course>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()));
+    course_ = std::make_unique<Course>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()),
+                                       generator_of_random_numbers());
   }
 }
 

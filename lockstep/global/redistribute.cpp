@@ -111,8 +111,26 @@ at::Tensor make_step(const Move& move, const Placement& from, const Placement& t
 
 }  // namespace
 
+namespace {
+
+/// What is true of parts is true of their negatives; not which of them is the largest.
+bool is_extreme(const Placements& placements) {
+  return std::any_of(placements.begin(), placements.end(), [](const Placement& each) {
+    return each.is_partial(ReduceOp::max) || each.is_partial(ReduceOp::min);
+  });
+}
+
+}  // namespace
+
 at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c10::MemoryFormat format,
                               MeshState& mesh, const Placements& from, const Placements& to) {
+  if (from == to) return local;
+  // The numbers in memory are sent, and seen on the other side as they were here.
+  if (local.is_conj()) return redistribute_local(local.conj(), sizes, format, mesh, from, to).conj();
+  if (local.is_neg() && is_extreme(from)) {
+    return redistribute_local(local.resolve_neg(), sizes, format, mesh, from, to).neg()._neg_view();
+  }
+  if (local.is_neg()) return redistribute_local(local._neg_view(), sizes, format, mesh, from, to)._neg_view();
   at::Tensor now = local;
   Placements placements = from;
   for (const auto& step : transitions(from, to)) {

@@ -1,42 +1,99 @@
 #include <lockstep/global/tensor_state.h>
 
+#include <ATen/ATen.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
 namespace lockstep::global {
 namespace {
 
-/// No bytes, but the state: one allocation for both.
+/// The state, one allocation for both. Its memory is that of this rank's part.
 class GlobalStorage final : public c10::StorageImpl {
  public:
   explicit GlobalStorage(TensorState of_tensor)
       : StorageImpl(use_byte_size_t(), 0, at::DataPtr(nullptr, c10::Device(kDeviceType, 0)), nullptr, false),
         state(std::move(of_tensor)) {}
 
+  /// The memory is not kept for those who hold the storage weakly.
+  void release_resources() override {
+    StorageImpl::release_resources();
+    state = {};
+  }
+
   TensorState state;
+  std::int64_t offset = 0;  ///< of its tensors, in elements
 };
+
+GlobalStorage& storage_of(const at::TensorBase& tensor) {
+  return static_cast<GlobalStorage&>(*tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
 
 at::Tensor make(TensorState state, const LogicalShape& shape, caffe2::TypeMeta dtype) {
   auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
                                                    c10::DispatchKeySet(kDispatchKey), dtype);
   impl->set_sizes_and_strides(shape.sizes, shape.strides);
   if (shape.offset != 0) impl->set_storage_offset(shape.offset);
-  return at::Tensor(std::move(impl));
+  at::Tensor tensor(std::move(impl));
+  auto& storage = storage_of(tensor);
+  storage.offset = shape.offset;
+  show_memory(storage);
+  return tensor;
+}
+
+/// The numbers of `local`, in memory such that they are seen through the bits that `own` has.
+at::Tensor shown_as(const at::Tensor& own, const at::Tensor& local) {
+  at::Tensor numbers = local.resolve_conj().resolve_neg();
+  if (own.is_conj()) numbers = numbers.conj_physical();
+  if (own.is_neg()) numbers = numbers.neg()._neg_view();
+  return own.is_conj() ? numbers.conj() : numbers;
 }
 
 }  // namespace
 
-TensorState& state_of(const at::TensorBase& tensor) {
-  return static_cast<GlobalStorage*>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl())->state;
+TensorState& state_of(const at::TensorBase& tensor) { return storage_of(tensor).state; }
+
+/// libtorch adds a tensor's storage offset to its storage's address; the result is the part, whatever its own offset. A
+/// part without elements has an address, too, of which nothing may be read: libtorch takes a tensor without one, on
+/// this rank alone, for one that was never allocated.
+void show_memory(c10::StorageImpl& of_global) {
+  auto& storage = static_cast<GlobalStorage&>(of_global);
+  const at::Tensor& local = storage.state.local;
+  if (!local.defined() || !local.has_storage()) return;
+  auto* const first = local.numel() > 0 ? static_cast<char*>(local.data_ptr()) : reinterpret_cast<char*>(&storage);
+  const auto before = static_cast<std::size_t>(storage.offset) * local.element_size();
+  storage.set_data_ptr_noswap(at::DataPtr(first - before, c10::Device(kDeviceType, 0)));
+  storage.set_nbytes(before + local.nbytes());
+}
+
+void set_part(const at::Tensor& own, at::Tensor local) {
+  if (local.is_conj() != own.is_conj() || local.is_neg() != own.is_neg()) local = shown_as(own, local);
+  auto& storage = storage_of(own);
+  storage.state.local = std::move(local);
+  storage.offset = own.storage_offset();
+  show_memory(storage);
 }
 
 at::Tensor make_global(TensorState state, const LogicalShape& shape) {
   const auto dtype = state.local.dtype();
-  return make(std::move(state), shape, dtype);
+  const bool conj = state.local.is_conj();
+  const bool neg = state.local.is_neg();
+  auto tensor = make(std::move(state), shape, dtype);
+  if (conj) tensor._set_conj(true);
+  if (neg) tensor._set_neg(true);
+  return tensor;
 }
 
 at::Tensor make_without_memory(TensorState state, const LogicalShape& shape) {
   return make(std::move(state), shape, c10::scalarTypeToTypeMeta(shape.dtype));
+}
+
+void exchange_state(const at::Tensor& tensor, TensorState state, const LogicalShape& shape) {
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))));
+  impl->set_sizes_and_strides(shape.sizes, shape.strides);
+  impl->set_storage_offset(shape.offset);
+  storage_of(tensor).offset = shape.offset;
+  show_memory(storage_of(tensor));
 }
 
 std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes) {

@@ -1,7 +1,9 @@
 #include <lockstep/models/registry.h>
 
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/models/lenet.h>
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/network.h>
@@ -18,29 +20,53 @@ using Builder = std::shared_ptr<Network> (*)(const ModelSpec&);
 
 struct Entry {
   std::string_view name;
+  std::int64_t features;  ///< inputs of the first linear layer; 0: the model's own
+  bool has_hidden;
   Builder build;
 };
 
 constexpr Entry kEntries[] = {
-    {"resnet18",
+    {"resnet18", 512, false,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet18(spec.num_classes, spec.in_channels); }},
-    {"resnet34",
+    {"resnet34", 512, false,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet34(spec.num_classes, spec.in_channels); }},
-    {"resnet50",
+    {"resnet50", 2048, false,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet50(spec.num_classes, spec.in_channels); }},
-    {"resnet20",
+    {"resnet20", 64, false,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet20(spec.num_classes, spec.in_channels); }},
-    {"mlp",
+    {"mlp", 0, true,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> {
        return std::make_shared<Mlp>(spec.in_features, spec.hidden, spec.num_classes);
      }},
-    {"lenet5",
+    {"lenet5", 84, false,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> { return lenet5(spec.num_classes, spec.in_channels); }},
-    {"vgg11",
+    {"vgg11", 512, true,
      [](const ModelSpec& spec) -> std::shared_ptr<Network> {
        return vgg11(spec.num_classes, spec.in_channels, spec.hidden);
      }},
 };
+
+// Linear layers alone can be of any size. Asked for more than there is, libtorch would say so in words of its own, or
+// the kernel would end the process later, at the first touch.
+void require_memory(const Entry& entry, const ModelSpec& spec) {
+  auto widths = entry.has_hidden ? spec.hidden : std::vector<std::int64_t>();
+  widths.push_back(spec.num_classes);
+  auto inputs = static_cast<double>(entry.features > 0 ? entry.features : spec.in_features);
+  double bytes = 0;
+  for (const auto width : widths) {
+    const auto outputs = static_cast<double>(width);
+    bytes += (inputs + 1) * outputs * sizeof(float);
+    inputs = outputs;
+  }
+  const auto available = static_cast<double>(available_memory());
+  if (bytes <= available) return;
+  fail(ErrorKind::invalid_argument, "models",
+       "the linear layers of {} with {}{} classes have parameters of {:.1f} GB, and {:.1f} GB of memory are available; "
+       "{}",
+       entry.name, entry.has_hidden ? cut_text(fmt::format("hidden [{}] and ", fmt::join(spec.hidden, ", "))) : "",
+       spec.num_classes, bytes / 1e9, available / 1e9,
+       entry.has_hidden ? "lower model.hidden or model.num_classes" : "lower model.num_classes");
+}
 
 void require_positive(std::int64_t value, std::string_view field) {
   if (value >= 1) return;
@@ -73,7 +99,9 @@ std::vector<std::string> model_names() {
 Classifier make_classifier(const ModelSpec& spec) {
   check(spec);
   for (const auto& entry : kEntries) {
-    if (entry.name == spec.name) return {entry.build(spec)};
+    if (entry.name != spec.name) continue;
+    require_memory(entry, spec);
+    return {entry.build(spec)};
   }
   const auto names = model_names();
   fail(ErrorKind::invalid_argument, "models", "there is no model \"{}\"{}; known are {}", spec.name,

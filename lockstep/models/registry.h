@@ -35,7 +35,8 @@ std::vector<std::string> model_names();
 
 /// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights; resnet18,
 /// resnet34 and resnet50 then get the very weights that torchvision's get after the same seed).
-/// Error(invalid_argument) for an unknown name, with the nearest known one, and for sizes below 1.
+/// Error(invalid_argument) for an unknown name, with the nearest known one, for sizes below 1, and for sizes that
+/// this machine's available memory does not hold.
 Classifier make_classifier(const ModelSpec& spec);
 
 /// Table of parameters and buffers with shapes and counts, and totals, for people. A tensor that two modules share is

@@ -4,6 +4,10 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include <array>
+#include <ctime>
+#include <memory>
+
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
@@ -16,30 +20,69 @@ namespace {
 
 namespace asio = boost::asio;
 
+/// " (it was valid until ...)", where that is why a certificate is refused; else empty.
+std::string about_time(const X509* certificate) {
+  if (certificate == nullptr) return "";
+  const auto* from = ::X509_get0_notBefore(certificate);
+  const auto* until = ::X509_get0_notAfter(certificate);
+  if (::X509_cmp_current_time(from) > 0) return " (it is valid from " + time_text(*from) + " on)";
+  if (::X509_cmp_current_time(until) < 0) return " (it was valid until " + time_text(*until) + ")";
+  return "";
+}
+
 std::string about_certificate(SSL* tls) {
   const long result = ::SSL_get_verify_result(tls);
   if (result == X509_V_OK) return "its certificate was refused";
   const std::string text = ::X509_verify_cert_error_string(result);
+  const std::unique_ptr<X509, decltype(&::X509_free)> shown(::SSL_get_peer_certificate(tls), &::X509_free);
+  const std::string when = about_time(shown.get());
   switch (result) {
-    case X509_V_ERR_CERT_HAS_EXPIRED: return "its certificate has expired";
-    case X509_V_ERR_CERT_NOT_YET_VALID: return "its certificate is not valid yet; compare the clocks";
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return when.empty() ? "the certificate of an authority in its chain, or in ca_cert_path here, has expired"
+                          : "its certificate has expired" + when + "; it needs a new one";
+    case X509_V_ERR_CERT_NOT_YET_VALID: return "its certificate is not valid yet" + when + "; compare the clocks";
     case X509_V_ERR_CERT_REVOKED: return "its certificate is revoked";
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "its certificate is by another authority, of the same name as the one in ca_cert_path here; both sides "
+             "need files of one authority (one 'lockstep certs init' for all nodes)";
+    case X509_V_ERR_INVALID_PURPOSE:
+      return "its certificate is not for this use: extendedKeyUsage must be serverAuth for the scheduler, clientAuth "
+             "for a worker ('lockstep certs init' makes both)";
+    case X509_V_ERR_INVALID_CA:
+    case X509_V_ERR_KEYUSAGE_NO_CERTSIGN:
+      return "what signed its certificate is no authority: it may not sign certificates (" + text + ")";
+    case X509_V_ERR_CRL_NOT_YET_VALID:
+      return "the revocation list in crl_path here is not valid yet; compare the clocks";
+    case X509_V_ERR_CRL_SIGNATURE_FAILURE:
+      return "the revocation list in crl_path here is by another authority of the same name";
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH: return "its certificate is for another host name (" + text + ")";
     case X509_V_ERR_UNABLE_TO_GET_CRL: return "no revocation list in crl_path is by the authority that signed it";
-    case X509_V_ERR_CRL_HAS_EXPIRED: return "the revocation list in crl_path has expired";
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+      return "the revocation list in crl_path here has expired; its authority must make a new one";
     case X509_V_ERR_EE_KEY_TOO_SMALL:
     case X509_V_ERR_CA_KEY_TOO_SMALL: return "a key is too short: use EC P-256 or RSA with 3072 bits (" + text + ")";
     default: return "its certificate is not by an authority in ca_cert_path (" + text + ")";
   }
 }
 
-std::string about_alert(int alert, const std::string& text) {
+// OpenSSL says "expired" for its own revocation list too, and "bad" for what is not valid yet.
+std::string about_alert(int alert, const std::string& text, SSL* tls) {
+  const std::string when = about_time(::SSL_get_certificate(tls));
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
-    case SSL3_AD_UNSUPPORTED_CERTIFICATE: return "it refused our certificate (" + text + ")";
+      return "it refused our certificate" + (when.empty() ? " (" + text + "); its log says why" : when);
+    case SSL3_AD_UNSUPPORTED_CERTIFICATE:
+      return "it refused our certificate, which is not for this use: extendedKeyUsage must be serverAuth for the "
+             "scheduler, clientAuth for a worker ('lockstep certs init' makes both)";
     case SSL3_AD_CERTIFICATE_REVOKED: return "it says that our certificate is revoked";
-    case SSL3_AD_CERTIFICATE_EXPIRED: return "it says that our certificate has expired";
+    case SSL3_AD_CERTIFICATE_EXPIRED:
+      return when.empty() ? "something has expired there: ours is valid, so the revocation list (crl_path) or an "
+                            "authority (ca_cert_path) of that side, or its clock is wrong"
+                          : "it says that our certificate has expired" + when + "; this side needs a new one";
+    case TLS1_AD_DECRYPT_ERROR:
+      return "it cannot verify our certificate, which is by another authority, of the same name as the one in "
+             "ca_cert_path there; both sides need files of one authority (one 'lockstep certs init' for all nodes)";
     case TLS1_AD_UNKNOWN_CA: return "it does not know the authority that signed our certificate";
     case TLS13_AD_CERTIFICATE_REQUIRED: return "it wants a certificate, and we showed none";
     case TLS1_AD_PROTOCOL_VERSION: return "no version of TLS suits both sides (" + text + ")";
@@ -52,8 +95,10 @@ std::string about_tls(unsigned long code, SSL* tls) {
   const char* words = ::ERR_reason_error_string(code);
   const std::string text = words != nullptr ? words : "error " + std::to_string(code);
   const int reason = ERR_GET_REASON(code);
+  // The first complaint may be about a signature's bytes; what counts is that the certificate did not pass.
+  if (::SSL_get_verify_result(tls) != X509_V_OK) return about_certificate(tls);
   if (ERR_GET_LIB(code) != ERR_LIB_SSL) return "TLS failed (" + text + ")";
-  if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text);
+  if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text, tls);
   switch (reason) {
     case SSL_R_CERTIFICATE_VERIFY_FAILED: return about_certificate(tls);
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it showed no certificate";
@@ -69,6 +114,13 @@ std::string about_tls(unsigned long code, SSL* tls) {
 }
 
 }  // namespace
+
+std::string time_text(const ASN1_TIME& time) {
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (::ASN1_TIME_to_tm(&time, &parts) != 1) return "an unknown time";
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
 
 std::string reason_of(const boost::system::error_code& error, SSL* tls) {
   const bool closed = error == asio::error::eof || error == asio::error::connection_reset ||

@@ -11,6 +11,9 @@ namespace lockstep::net {
 /// `tls` is the connection's, or null where it is plain: it knows what was wrong with a certificate.
 std::string reason_of(const boost::system::error_code& error, SSL* tls);
 
+/// "2026-03-01 12:00:00 UTC".
+std::string time_text(const ASN1_TIME& time);
+
 /// Whether one side refused the other in a TLS handshake.
 bool is_refusal(const boost::system::error_code& error);
 

@@ -29,7 +29,7 @@ struct Link {
 
 /// All nodes are alike. Rank r is on node r / devices_per_node.
 struct Cluster {
-  std::string name = "a cluster nobody described";
+  std::string name = "default CPU cluster";
   int nodes = 1;
   int devices_per_node = 1;
   Device device{};
@@ -55,7 +55,7 @@ inline constexpr int kMostDevices = 10'000;
 ///
 /// Error(config) with file and line for unknown keys, numbers out of range, and more than 10,000 devices.
 Cluster read_cluster(const ConfigSource& source);
-/// The same from a file. Error(io) when it cannot be read.
+/// The same from a file. Error(config) when it cannot be read.
 Cluster load_cluster(const std::filesystem::path& path);
 /// YAML that read_cluster() reads back; the numbers to six digits.
 std::string print_cluster(const Cluster& cluster);

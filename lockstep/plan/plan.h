@@ -23,7 +23,7 @@ struct Alternative {
   bool fits = true;
 };
 
-/// How the parameters of a module lie, and the next best way they could.
+/// The placements of a module's parameters, and the second best ones.
 struct ModuleRow {
   std::string module;
   std::vector<std::pair<std::string, Placements>> parameters;  ///< "weight", "bias"

@@ -10,8 +10,19 @@
 namespace lockstep::scheduler {
 namespace {
 
+// The program that follows this job's on the same workers comes as soon as the first of them is done. With recovery
+// it cannot be told from the replacement of a worker.
+Admission put_off(const Member& finished) {
+  return {
+      Verdict::put_off,
+      fmt::format("the job before is ending, as {} has finished its work; then this one needs a scheduler of its own",
+                  describe(finished)),
+      {}};
+}
+
 // The place of a member whose process is known to be gone.
 Admission take_place(const Roll& roll, const Member& holder, const std::string& how) {
+  if (holder.phase == Phase::finished && !roll.recovery) return put_off(holder);
   if (holder.phase == Phase::finished) {
     return {Verdict::refuse, fmt::format("{} has finished its work; the job needs no other", describe(holder)), {}};
   }
@@ -54,6 +65,9 @@ Admission admit_unknown(const Roll& roll, const Applicant& applicant) {
     if (member.link != Link::closed || member.phase == Phase::finished) continue;
     if (roll.generation == 0 || roll.recovery) return take_place(roll, member, "has lost its connection");
   }
+  const auto done = std::find_if(roll.members.begin(), roll.members.end(),
+                                 [](const Member& member) { return member.phase == Phase::finished; });
+  if (done != roll.members.end() && !roll.recovery) return put_off(*done);
   return {Verdict::refuse,
           fmt::format("there are enough workers: {} of {} (MS_WORKER_NUM)", roll.members.size(), roll.wanted),
           {}};

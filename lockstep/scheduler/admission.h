@@ -16,12 +16,14 @@ struct Applicant {
   std::string address;
   std::uint64_t connection = 0;
   std::optional<Time> challenged;  ///< when the holder of its node id was asked for a sign of life
+  bool put_off = false;            ///< it was told to wait for the end of this job
 };
 
 enum class Verdict {
   welcome,       ///< a new member, or in the place of one that is gone
   welcome_back,  ///< the process is a member already: only its connection is new
   challenge,     ///< somebody has this node id and may be alive: ask that one, and decide again
+  put_off,       ///< this job is ending well, and whoever comes now may be of the next one
   refuse,        ///< for good
 };
 

@@ -192,7 +192,8 @@ std::optional<Ending> Desk::tick(Time now) {
   save_if_changed();
   if (!ending) return std::nullopt;
   for (const auto& [id, session] : workers_) {
-    post(*session, Ended{ending->ok, ending->reason});
+    const bool of_next_job = session->asking && session->asking->put_off;
+    if (!of_next_job) post(*session, Ended{ending->ok, ending->reason});
     close_politely(*session);
   }
   return ending;

@@ -2,6 +2,7 @@
 // concerns.
 #pragma once
 
+#include <lockstep/scheduler/refusal_log.h>
 #include <lockstep/scheduler/server.h>
 #include <lockstep/scheduler/session.h>
 #include <lockstep/scheduler/state_writer.h>
@@ -31,6 +32,9 @@ class Desk {
 
   std::string status(Time now) const;
 
+  /// Of connections, too, that never came to this desk.
+  RefusalLog& refusals() { return refusals_; }
+
  private:
   void take(Session& session, const Register& request, Time now);
   void take(Session& session, const StoreAt& store, Time now);
@@ -41,6 +45,7 @@ class Desk {
   Member& member_of(const Session& session);
   void decide(Session& session, Time now);
   void challenge(Session& session, const std::string& reason, Time now);
+  void put_off(Session& session, const std::string& reason);
   void welcome(Session& session, const Admission& admission, Time now);
   void seat(Time now);
   void tell_seat(Session& session, const Member& member);
@@ -58,6 +63,7 @@ class Desk {
   Time told_waiting_;
   bool changed_ = false;  ///< since the state was saved
   std::optional<StateWriter> writer_;
+  RefusalLog refusals_;
   std::map<std::uint64_t, std::shared_ptr<Session>> workers_;
 };
 

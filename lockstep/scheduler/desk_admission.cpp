@@ -5,6 +5,8 @@
 #include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/secret.h>
 
+#include <utility>
+
 namespace lockstep::scheduler {
 namespace {
 
@@ -19,7 +21,7 @@ void Desk::take(Session& session, const Register& request, Time now) {
     const std::string reason =
         request.proof.empty() ? "it does not know the secret that this scheduler wants (LOCKSTEP_CLUSTER_SECRET_FILE)"
                               : "its secret is another one (LOCKSTEP_CLUSTER_SECRET_FILE)";
-    log_warning("refused {}: {}", session.channel.peer(), reason);
+    refusals_.note(session.channel.peer(), reason, now);
     post(session, Refused{reason});
     return close_politely(session);
   }
@@ -35,10 +37,11 @@ void Desk::decide(Session& session, Time now) {
     case Verdict::welcome:
     case Verdict::welcome_back: return welcome(session, admission, now);
     case Verdict::challenge: return challenge(session, admission.reason, now);
+    case Verdict::put_off: return put_off(session, admission.reason);
     case Verdict::refuse: break;
   }
-  log_warning("refused worker '{}' at {}: {}", session.asking->request.node_id, session.channel.peer(),
-              admission.reason);
+  refusals_.note(fmt::format("worker '{}' at {}", session.asking->request.node_id, session.channel.peer()),
+                 admission.reason, now);
   session.asking.reset();
   post(session, Refused{admission.reason});
   close_politely(session);
@@ -52,6 +55,13 @@ void Desk::challenge(Session& session, const std::string& reason, Time now) {
   const Member* holder = find_member(roll_, session.asking->request.node_id);
   const auto found = workers_.find(holder->connection);
   if (holder->link == Link::open && found != workers_.end()) post(*found->second, Ping{});
+}
+
+// Until this job ends, which closes the connection; the worker then looks for the next scheduler.
+void Desk::put_off(Session& session, const std::string& reason) {
+  if (std::exchange(session.asking->put_off, true)) return;
+  log_info("worker '{}' at {} has to wait: {}", session.asking->request.node_id, session.channel.peer(), reason);
+  post(session, Wait{count_present(roll_), roll_.wanted, reason});
 }
 
 void Desk::welcome(Session& session, const Admission& admission, Time now) {

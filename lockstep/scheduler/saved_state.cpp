@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_integer.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/saved_state.h>
 
@@ -129,7 +130,7 @@ void read_state(std::string_view text, Roll& roll, Time now) {
     check(read);
     roll = std::move(read);
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "state", "it is no state of a scheduler: {}", error.what());
+    fail(ErrorKind::data, "state", "it is no state of a scheduler: {}", json_mistake(error));
   }
 }
 

@@ -74,7 +74,7 @@ class Seat::State {
   // What the owner does (seat_waiting.cpp). With the lock:
   std::optional<std::string> what_is_lost() const;
   std::string what_is_awaited() const;
-  [[noreturn]] void fail_waiting(const std::string& what) const;
+  [[noreturn]] void fail_waiting(const std::string& what, std::chrono::steady_clock::duration waited) const;
 
   const SeatOptions options_;
   const std::string where_;

@@ -26,11 +26,11 @@ std::string Seat::State::what_is_awaited() const {
   return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
 }
 
-void Seat::State::fail_waiting(const std::string& what) const {
+void Seat::State::fail_waiting(const std::string& what, Clock::duration waited) const {
   fail(ErrorKind::timeout, "scheduler",
        "this worker waited {:.1f} s for {}; start the scheduler and all workers with the same MS_SCHED_HOST, "
        "MS_SCHED_PORT and MS_WORKER_NUM, or wait longer (LOCKSTEP_START_TIMEOUT_S)",
-       seconds_in(options_.start_timeout), what);
+       seconds_in(waited), what);
 }
 
 void Seat::State::wait_until_seated() {
@@ -42,7 +42,7 @@ void Seat::State::wait_until_seated() {
     changed_.wait_until(lock, std::min(deadline, next_words));
     const auto now = Clock::now();
     if (seated_ || over_) break;
-    if (now >= deadline) fail_waiting(what_is_awaited());
+    if (now >= deadline) fail_waiting(what_is_awaited(), options_.start_timeout);
     if (now < next_words) continue;
     log_warning("this worker waits for {}: {:.0f} s of at most {:.0f} s", what_is_awaited(), seconds_in(now - start),
                 seconds_in(options_.start_timeout));
@@ -113,11 +113,16 @@ void Seat::State::describe_progress_with(std::function<std::string()> words) {
 
 StoreAt Seat::State::await_store(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
   const bool there = changed_.wait_until(lock, deadline, [&] { return store_ || over_ || what_is_lost(); });
   if (store_ && store_->generation == place_->generation) return *store_;
   if (const auto why = what_is_lost()) throw Error(ErrorKind::peer_lost, "scheduler", *why);
   if (there && over_) throw Error(over_->first, "scheduler", over_->second);
-  fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited());
+  if (there) {
+    fail(ErrorKind::peer_lost, "scheduler", "the job is in generation {} already, and this worker's was {}",
+         store_->generation, place_->generation);
+  }
+  fail_waiting(connected_ ? "rank 0 to open the store" : what_is_awaited(), Clock::now() - start);
 }
 
 void Seat::State::leave(const Leave& leave) {

@@ -18,7 +18,8 @@ std::string read_line(const std::string& file, const char* what) {
   std::string line;
   std::getline(in, line);
   if (line.empty()) {
-    fail(ErrorKind::io, "cluster", "cannot read {} from '{}': it is not there, or its first line is empty", what, file);
+    fail(ErrorKind::config, "cluster", "cannot read {} from '{}': it is not there, or its first line is empty", what,
+         file);
   }
   return line;
 }

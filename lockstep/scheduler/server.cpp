@@ -67,6 +67,7 @@ class Server::State {
     asio::co_spawn(context_, watch(), asio::detached);
     keep_doing(context_, options_.check_of_certificates);
     context_.run();
+    desk_.refusals().finish();
     if (ending_) end.ending = *ending_;
     return end;
   }
@@ -119,7 +120,7 @@ net::Awaitable<void> Server::State::accept() {
     } else if (error == asio::error::operation_aborted) {
       co_return;
     } else {
-      log_warning("a connection could not be accepted: {}", error.message());
+      desk_.refusals().note("a connection that could not be accepted", error.message(), Clock::now());
       co_await net::sleep(pause, kTick);  // out of descriptors: it is still there
     }
   }
@@ -150,7 +151,7 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Session> session) {
   }
   if (!session->close_reason.empty()) reason = session->close_reason;
   if (!session->is_visitor && !session->is_worker && !session->closing && !reason.empty()) {
-    log_warning("refused {}: {}", session->channel.peer(), reason);
+    desk_.refusals().note(session->channel.peer(), reason, Clock::now());
   }
   sessions_.erase(session->id);
   desk_.forget(*session, reason, Clock::now());
@@ -216,6 +217,7 @@ net::Awaitable<void> Server::State::watch() {
     co_await net::sleep(timer, kTick);
     const auto now = Clock::now();
     close_late(now);
+    desk_.refusals().tick(now);
     ending_ = desk_.tick(now);
   }
   acceptor_.close();

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/scheduler/job_state.h>
 #include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/status_json.h>
@@ -133,7 +134,7 @@ std::string status_table(const std::string& text) {
   try {
     return table_of(json::parse(text));
   } catch (const json::exception& error) {
-    fail(ErrorKind::data, "status", "the answer is no status of a scheduler of this version: {}", error.what());
+    fail(ErrorKind::data, "status", "the answer is no status of a scheduler of this version: {}", json_mistake(error));
   }
 }
 

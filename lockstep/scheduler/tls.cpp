@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/log.h>
+#include <lockstep/net/reasons.h>
 #include <lockstep/scheduler/certificates.h>
 #include <lockstep/scheduler/tls.h>
 
@@ -17,11 +18,11 @@ constexpr int kSecurityLevel = 3;
 template <typename Read>
 auto from_file(const char* field, const std::string& file, const Read& read) {
   const auto bytes = read_file(file);
-  if (!bytes) fail(ErrorKind::io, "cluster", "cannot read {} '{}'", field, file);
+  if (!bytes) fail(ErrorKind::config, "cluster", "cannot read {} '{}'", field, file);
   try {
     return read(*bytes);
   } catch (const Error& error) {
-    fail(ErrorKind::io, "cluster", "cannot use {} '{}': {}", field, file, error.message());
+    fail(ErrorKind::config, "cluster", "cannot use {} '{}': {}", field, file, error.message());
   }
 }
 
@@ -35,7 +36,7 @@ Identity read_identity(TlsSide side, const TlsFiles& files, const std::string& p
 }
 
 void check(bool done, const char* what, const std::string& file) {
-  if (!done) fail(ErrorKind::io, "cluster", "cannot use {} '{}' for TLS: {}", what, file, openssl_reason());
+  if (!done) fail(ErrorKind::config, "cluster", "cannot use {} '{}' for TLS: {}", what, file, openssl_reason());
 }
 
 void limit(SSL_CTX* context, const TlsFiles& files) {
@@ -52,12 +53,42 @@ void limit(SSL_CTX* context, const TlsFiles& files) {
         fmt::format("{}", fmt::join(ciphers, ":")));
 }
 
+// What no peer would accept, whatever it trusts.
+void check_purpose(TlsSide side, const Identity& identity, const std::string& file) {
+  const bool server = side == TlsSide::server;
+  const int purpose = server ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT;
+  if (::X509_check_purpose(identity.certificate.get(), purpose, 0) == 1) return;
+  fail(ErrorKind::config, "cluster",
+       "cannot use {} '{}': its certificate {} is not for a TLS {} (extendedKeyUsage {}, keyUsage digitalSignature); "
+       "'lockstep certs init' makes some that are",
+       server ? "server_cert_path" : "client_cert_path", file, subject_of(*identity.certificate),
+       server ? "server" : "client", server ? "serverAuth" : "clientAuth");
+}
+
 void show(SSL_CTX* context, const Identity& identity, const std::string& file) {
   bool done = ::SSL_CTX_use_certificate(context, identity.certificate.get()) == 1;
   if (!done) check(false, "the certificate in", file + "' (keys need EC P-256 or RSA with 3072 bits) '");
   done = ::SSL_CTX_use_PrivateKey(context, identity.key.get()) == 1 && ::SSL_CTX_check_private_key(context) == 1;
   for (const auto& one : identity.chain) done = done && SSL_CTX_add1_chain_cert(context, one.get()) == 1;
   check(done, "the key in", file);
+}
+
+// With a list out of time every peer would be refused.
+void check_time(const X509_CRL& list, const std::string& file) {
+  const ASN1_TIME* const until = ::X509_CRL_get0_nextUpdate(&list);
+  if (until != nullptr && ::X509_cmp_current_time(until) < 0) {
+    fail(
+        ErrorKind::config, "cluster",
+        "cannot use crl_path '{}': the revocation list expired on {}, so every certificate would be refused; get a new "
+        "one from its authority, or leave crl_path empty to do without",
+        file, net::time_text(*until));
+  }
+  const ASN1_TIME* const from = ::X509_CRL_get0_lastUpdate(&list);
+  if (::X509_cmp_current_time(from) > 0) {
+    fail(ErrorKind::config, "cluster",
+         "cannot use crl_path '{}': the revocation list is valid from {} on; compare this machine's clock", file,
+         net::time_text(*from));
+  }
 }
 
 void trust(SSL_CTX* context, const TlsFiles& files) {
@@ -67,12 +98,19 @@ void trust(SSL_CTX* context, const TlsFiles& files) {
   }
   if (files.crl.empty()) return;
   for (const auto& list : from_file("crl_path", files.crl, read_revocation_lists)) {
+    check_time(*list, files.crl);
     check(::X509_STORE_add_crl(store, list.get()) == 1, "crl_path", files.crl);
   }
   ::X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
 }
 
 void warn_of(const X509& certificate, const std::string& file, int days) {
+  const ASN1_TIME* const from = ::X509_get0_notBefore(&certificate);
+  if (::X509_cmp_current_time(from) > 0) {
+    log_warning("the certificate {} in '{}' is valid from {} on; peers will refuse it till then. Compare the clocks",
+                subject_of(certificate), file, net::time_text(*from));
+    return;
+  }
   const auto left = time_left(certificate);
   if (!left || *left > std::chrono::hours(24 * days)) return;
   if (left->count() < 0) {
@@ -91,6 +129,7 @@ std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsF
   using Context = boost::asio::ssl::context;
   auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
   const Identity identity = read_identity(side, files, password);
+  check_purpose(side, identity, own_file(side, files));
   limit(context->native_handle(), files);
   show(context->native_handle(), identity, own_file(side, files));
   trust(context->native_handle(), files);

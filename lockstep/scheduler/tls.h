@@ -15,8 +15,8 @@ namespace lockstep::scheduler {
 enum class TlsSide { server, client };
 
 /// Reads the certificate of that side, the authorities and the revocation list. OpenSSL's security level is 3: keys of
-/// 128 bits of security (EC P-256, RSA 3072), no SHA-1. Warns of what expires soon. Error(io) naming the file that
-/// cannot be used, and why.
+/// 128 bits of security (EC P-256, RSA 3072), no SHA-1. Warns of what expires soon. Error(config) naming the file
+/// that cannot be used, and why: one for another use, a revocation list out of time.
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
                                                         const std::string& password);
 

@@ -141,7 +141,7 @@ TlsFiles parse_tls_files(std::string_view text, const std::string& file) {
 TlsFiles read_tls_files(const std::filesystem::path& file) {
   const auto text = read_file(file);
   if (!text || text->size() > kLongestFile) {
-    fail(ErrorKind::io, "cluster", "cannot read config_file_path '{}'", file.string());
+    fail(ErrorKind::config, "cluster", "cannot read config_file_path '{}'", file.string());
   }
   TlsFiles files = parse_tls_files(*text, file.string());
   const auto folder = file.parent_path();

@@ -27,7 +27,7 @@ struct TlsFiles {
 /// wrong type, a number out of range, a cipher that is not supported.
 TlsFiles parse_tls_files(std::string_view text, const std::string& file);
 
-/// The same for a file; relative paths in it count from its folder. Error(io) when it cannot be read.
+/// The same for a file; relative paths in it count from its folder. Error(config) when it cannot be read.
 TlsFiles read_tls_files(const std::filesystem::path& file);
 
 /// The suites that a cipher_list may name.

@@ -38,7 +38,9 @@ plan::PlanRequest plan_request(const ParallelConfig& config, int devices) {
 }
 
 /// On some rank, in some step.
-bool may_have_one_picture(const DataConfig& data) { return data.batch_size == 1 || data.remainder != "drop"; }
+bool may_have_one_picture(const DataConfig& data, int devices) {
+  return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
+}
 
 bool has_buffers(const RunConfig& config) { return !model_without_memory(config).module->buffers().empty(); }
 
@@ -68,7 +70,9 @@ plan::Cluster planned_cluster(const ParallelConfig& config, int devices) {
   return cluster;
 }
 
-std::int64_t pictures_of_step(const RunConfig& config, int devices) { return config.data.batch_size * devices; }
+std::int64_t pictures_of_step(const RunConfig& config, int devices) {
+  return global_batch_size_of(config.data, devices);
+}
 
 RunConfig planned_as(RunConfig config, const std::string& mode) {
   auto& parallel = config.parallel;
@@ -81,8 +85,8 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
   return config;
 }
 
-RunConfig as_data_parallel(const RunConfig& config) {
-  if (may_have_one_picture(config.data) && has_buffers(config)) return planned_as(config, "semi_auto");
+RunConfig as_data_parallel(const RunConfig& config, int devices) {
+  if (may_have_one_picture(config.data, devices) && has_buffers(config)) return planned_as(config, "semi_auto");
   RunConfig run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";
@@ -90,7 +94,7 @@ RunConfig as_data_parallel(const RunConfig& config) {
 }
 
 RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
-  if (plan::is_data_parallel(plan)) return as_data_parallel(config);
+  if (plan::is_data_parallel(plan)) return as_data_parallel(config, plan.devices);
   RunConfig run = planned_as(config, "semi_auto");
   run.parallel.mesh = mesh_node(plan);
   if (!plan.parameters.empty()) run.parallel.shard = shard_node(plan);
@@ -98,9 +102,9 @@ RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
   for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
     if (is_data_axis(plan.mesh_names[axis])) parts *= plan.mesh_sizes[axis];
   }
-  const std::int64_t ranks_of_part = plan.devices / parts;
-  run.data.eval_batch_size = eval_batch_size_of(config.data) * ranks_of_part;
-  run.data.batch_size = config.data.batch_size * ranks_of_part;
+  const int ranks_of_part = plan.devices / parts;
+  if (config.data.eval_batch_size) run.data.eval_batch_size = *config.data.eval_batch_size * ranks_of_part;
+  if (!config.data.global_batch_size) run.data.batch_size = global_batch_size_of(config.data, ranks_of_part);
   return run;
 }
 

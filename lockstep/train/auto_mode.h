@@ -21,7 +21,7 @@ plan::SearchOptions search_options(const ParallelConfig& config, int devices);
 /// parallel.cluster, or the defaults, for that many devices and with parallel.memory_limit. Errors as load_cluster().
 plan::Cluster planned_cluster(const ParallelConfig& config, int devices);
 
-/// The pictures of one step of the whole job: data.batch_size for each rank.
+/// The pictures of one step of the whole job: data.global_batch_size, or data.batch_size for each rank.
 std::int64_t pictures_of_step(const RunConfig& config, int devices);
 
 /// The same run in another mode, with nothing left of what was for planning.
@@ -29,7 +29,7 @@ RunConfig planned_as(RunConfig config, const std::string& mode);
 
 /// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In semi_auto
 /// where it has some and a rank may have a single picture, which libtorch's refuse if there is one position in it.
-RunConfig as_data_parallel(const RunConfig& config);
+RunConfig as_data_parallel(const RunConfig& config, int devices);
 
 /// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many
 /// pictures as with data_parallel. Where the plan is data parallel, as_data_parallel(), which takes less time to do the

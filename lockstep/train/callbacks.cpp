@@ -19,10 +19,12 @@ std::string loss_line(std::int64_t epoch, std::int64_t step_in_epoch, double los
   return fmt::format("epoch: {} step: {}, loss is {}", epoch, step_in_epoch, digits);
 }
 
-LossLog::LossLog(Console& console, std::int64_t every) : console_(console), every_(every) {}
+LossLog::LossLog(Console& console, std::optional<std::int64_t> every) : console_(console), every_(every) {}
 
 void LossLog::on_step(const StepReport& report) {
-  if (!report.local_loss || report.step_in_epoch % every_ != 0) return;
+  const auto every = every_.value_or(std::max<std::int64_t>(1, report.steps_per_epoch / 10));
+  const bool first = !every_ && report.step == 1;
+  if (!report.local_loss || (report.step_in_epoch % every != 0 && !first)) return;
   tell(console_, loss_line(report.epoch, report.step_in_epoch, *report.local_loss));
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace lockstep::train {
@@ -13,15 +14,16 @@ namespace lockstep::train {
 /// `epoch: 1 step: 1, loss is 2.3025854`, steps counted within the epoch, the loss with 8 significant digits.
 std::string loss_line(std::int64_t epoch, std::int64_t step_in_epoch, double loss);
 
-/// Writes the loss line of this rank's own pictures every `every` steps to the log and to the console.
+/// Writes the loss line of this rank's own pictures every `every` steps to the log and to the console; nullopt: about
+/// ten times an epoch, and at the first step of the run.
 class LossLog final : public Callback {
  public:
-  LossLog(Console& console, std::int64_t every);
+  LossLog(Console& console, std::optional<std::int64_t> every);
   void on_step(const StepReport& report) override;
 
  private:
   Console& console_;
-  std::int64_t every_;
+  std::optional<std::int64_t> every_;
 };
 
 /// Writes time and throughput of each epoch, and each evaluation, to the log and to the console.

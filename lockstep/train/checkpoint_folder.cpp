@@ -22,14 +22,36 @@ std::optional<std::int64_t> step_of(const fs::path& file) {
   return step && *step >= 0 ? step : std::nullopt;
 }
 
+// What stands where a checkpoint should be; empty: a file.
+std::string why_no_file(const fs::path& path) {
+  std::error_code failed;
+  const bool is_link = fs::is_symlink(fs::symlink_status(path, failed));
+  const auto status = fs::status(path, failed);
+  if (fs::is_regular_file(status)) return "";
+  if (fs::is_directory(status)) return "it is a folder, not a file";
+  if (fs::exists(status)) return "it is no regular file";
+  return is_link ? "it is a link to nothing" : "it is gone";
+}
+
 struct Damaged {
   fs::path file;
   std::string why;
 };
 
-std::string set_aside(const Damaged& damaged) {
-  auto aside = damaged.file;
+// One that is there already, of the same step, is kept too.
+fs::path free_name(const fs::path& file) {
+  std::error_code unknown;
+  auto aside = file;
   aside += ".damaged";
+  for (int number = 2; fs::symlink_status(aside, unknown).type() != fs::file_type::not_found; ++number) {
+    aside = file;
+    aside += fmt::format(".damaged.{}", number);
+  }
+  return aside;
+}
+
+std::string set_aside(const Damaged& damaged) {
+  const auto aside = free_name(damaged.file);
   std::error_code failed;
   fs::rename(damaged.file, aside, failed);
   if (failed) {
@@ -64,6 +86,7 @@ void save_into_folder(const fs::path& folder, const Checkpoint& checkpoint, std:
   const auto files = list_checkpoints(folder);
   for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) {
     std::error_code failed;
+    if (fs::is_directory(fs::symlink_status(files[i].file, failed))) continue;  // not of a run
     fs::remove(files[i].file, failed);
     if (failed) {
       fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", files[i].file.string(), failed.message());
@@ -75,6 +98,10 @@ std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
   const auto files = list_checkpoints(folder);
   std::vector<Damaged> damaged;
   for (const auto& file : files) {
+    if (auto why = why_no_file(file.file); !why.empty()) {
+      damaged.push_back({file.file, std::move(why)});
+      continue;
+    }
     try {
       FoundCheckpoint found{file.file, load_checkpoint(file.file), {}};
       for (const auto& newer : damaged) found.skipped.push_back(set_aside(newer));

@@ -8,6 +8,15 @@ namespace {
 
 constexpr double kMostSeconds = 1e6;
 
+// So that no product of two of them, with the size of a data set for one, leaves 64 bits.
+constexpr double kMost = 1e9;        // of epochs, sizes, and whatever else is counted in them
+constexpr double kMostSteps = 1e15;  // a run that is to go on until it is stopped
+constexpr double kMostBatch = 2147483647;
+constexpr double kMostMib = 1e6;
+constexpr double kMostRate = 1e6;  // more would leave float32 within some steps
+
+ConfigRule above_to(double low, double high) { return {.low = low, .high = high, .low_excluded = true}; }
+
 }  // namespace
 
 void describe(ConfigFields& fields, SystemConfig& c) {
@@ -35,7 +44,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "semi_auto: layers by name with the parts of their input and weight, e.g. {fc: [[2, 1], [4, 1]]}");
   fields.field("cluster", c.cluster, anything(),
                "auto: YAML that describes devices and links, as 'lockstep calibrate' writes it; null: a guess");
-  fields.field("memory_limit_mb", c.memory_limit_mb, above(0),
+  fields.field("memory_limit_mb", c.memory_limit_mb, above_to(0, kMost),
                "auto: MiB that a rank may take; null: the cluster's device memory");
   fields.field("plan", c.plan, anything(), "auto: file of the plan: used where it is there, written where it is not");
   fields.field("verify_plan", c.verify_plan, between(0, 1000),
@@ -43,8 +52,9 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("backend", c.backend, one_of({"auto", "self", "shm", "gloo", "mpi", "hierarchy"}),
                "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
-  fields.field("bucket_mb", c.bucket_mb, above(0), "MiB of gradients that travel together");
-  fields.field("first_bucket_mb", c.first_bucket_mb, above(0), "MiB of the first bucket, so that sending starts early");
+  fields.field("bucket_mb", c.bucket_mb, above_to(0, kMostMib), "MiB of gradients that travel together");
+  fields.field("first_bucket_mb", c.first_bucket_mb, above_to(0, kMostMib),
+               "MiB of the first bucket, so that sending starts early");
   fields.field("shard_optimizer", c.shard_optimizer, anything(),
                "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
@@ -64,9 +74,13 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
 
 void describe(ConfigFields& fields, ModelConfig& c) {
   fields.field("name", c.name, required(one_of(models::model_names())), "the network");
-  fields.field("num_classes", c.num_classes, at_least(1), "outputs of the last layer");
-  fields.field("hidden", c.hidden, at_least(1), "mlp, vgg11: widths of the hidden linear layers");
+  fields.field("num_classes", c.num_classes, between(1, kMost), "outputs of the last layer");
+  fields.field("hidden", c.hidden, between(1, kMost), "mlp, vgg11: widths of the hidden linear layers");
   fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
+  fields.field("weights_prefix", c.weights_prefix, anything(),
+               "what the names in that file begin with and the model's do not, e.g. module.");
+  fields.field("weights_except", c.weights_except, anything(),
+               "names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*]");
   fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
   fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
 }
@@ -81,8 +95,12 @@ void describe(ConfigFields& fields, LossConfig& c) {
 void describe(ConfigFields& fields, DataConfig& c) {
   fields.field("name", c.name, required(one_of(data::dataset_names())), "the data set");
   fields.field("root", c.root, required(), "folder with the data set's files");
-  fields.field("batch_size", c.batch_size, at_least(1), "pictures of one rank in one batch");
-  fields.field("eval_batch_size", c.eval_batch_size, at_least(1), "the same in evaluation; null: batch_size");
+  fields.field("batch_size", c.batch_size, between(1, kMostBatch),
+               "pictures of one rank in one batch; null: 32, unless global_batch_size is given");
+  fields.field("global_batch_size", c.global_batch_size, between(1, kMostBatch),
+               "pictures of all ranks in one batch, instead of batch_size: the same training on any number of ranks");
+  fields.field("eval_batch_size", c.eval_batch_size, between(1, kMostBatch),
+               "pictures of one rank in one batch of evaluation; null: as many as in training");
   fields.field("shuffle", c.shuffle, anything(), "a new order each epoch; false: the order of the files");
   fields.field("shuffle_seed", c.shuffle_seed, at_least(0), "of order and augmentation; null: system.seed");
   fields.field(
@@ -99,51 +117,60 @@ void describe(ConfigFields& fields, DataConfig& c) {
 
 void describe(ConfigFields& fields, OptimizerConfig& c) {
   fields.field("name", c.name, one_of({"sgd", "momentum", "adam", "adamw"}), "the update rule");
-  fields.field("lr", c.lr, required(above(0)), "learning rate before the schedule");
+  fields.field("lr", c.lr, required(above_to(0, kMostRate)), "learning rate before the schedule");
   fields.field("momentum", c.momentum, from_to_below(0, 1), "null: 0 for sgd, 0.9 for momentum");
   fields.field("nesterov", c.nesterov, anything(), "sgd, momentum: Nesterov's form");
   fields.field("dampening", c.dampening, between(0, 1),
                "sgd, momentum: share of the gradient left out of the momentum");
-  fields.field("weight_decay", c.weight_decay, at_least(0), "L2 penalty; decoupled from the gradient for adamw");
+  fields.field("weight_decay", c.weight_decay, between(0, kMostRate),
+               "L2 penalty; decoupled from the gradient for adamw");
   fields.field("betas", c.betas, from_to_below(0, 1), "adam, adamw: decay of the two moments");
-  fields.field("eps", c.eps, above(0), "adam, adamw: added to the denominator");
+  fields.field("eps", c.eps, above_to(0, kMostRate), "adam, adamw: added to the denominator");
 }
 
 void describe(ConfigFields& fields, SchedulerConfig& c) {
   fields.field("name", c.name, one_of({"constant", "step", "multi_step", "cosine"}), "how the learning rate falls");
-  fields.field("warmup_epochs", c.warmup_epochs, at_least(0), "epochs of linear rise at the start");
-  fields.field("warmup_steps", c.warmup_steps, at_least(0), "the same in optimizer steps; give one of the two");
+  fields.field("warmup_epochs", c.warmup_epochs, between(0, kMost), "epochs of linear rise at the start");
+  fields.field("warmup_steps", c.warmup_steps, between(0, kMostSteps),
+               "the same in optimizer steps; give one of the two");
   fields.field("warmup_factor", c.warmup_factor, between(0, 1), "share of lr at which the rise starts");
   fields.field("unit", c.unit, one_of({"epochs", "steps"}), "what step_size and milestones count");
-  fields.field("step_size", c.step_size, at_least(1), "step: distance between two decays");
-  fields.field("milestones", c.milestones, at_least(1), "multi_step: when to decay, ascending");
+  fields.field("step_size", c.step_size, between(1, kMost), "step: distance between two decays");
+  fields.field("milestones", c.milestones, between(1, kMost), "multi_step: when to decay, ascending");
   fields.field("gamma", c.gamma, between(0, 1), "step, multi_step: factor of one decay");
   fields.field("min_lr", c.min_lr, at_least(0), "cosine ends here, step and multi_step stop here");
 }
 
 void describe(ConfigFields& fields, TrainConfig& c) {
-  fields.field("epochs", c.epochs, at_least(1), "passes over the training data");
-  fields.field("steps", c.steps, at_least(1), "stop after this many optimizer steps, also within an epoch");
-  fields.field("accumulate", c.accumulate, at_least(1), "batches of each rank in one optimizer step");
-  fields.field("clip_norm", c.clip_norm, at_least(0), "largest norm of all gradients together; 0: no limit");
-  fields.field("eval_every", c.eval_every, at_least(0), "epochs between evaluations; 0: only at the end");
+  fields.field("epochs", c.epochs, between(1, kMost), "passes over the training data");
+  fields.field("steps", c.steps, between(1, kMostSteps), "stop after this many optimizer steps, also within an epoch");
+  fields.field("accumulate", c.accumulate, between(1, kMost), "batches of each rank in one optimizer step");
+  fields.field("clip_norm", c.clip_norm, between(0, 1e30), "largest norm of all gradients together; 0: no limit");
+  fields.field("eval_every", c.eval_every, between(0, kMost), "epochs between evaluations; 0: only at the end");
 }
 
 void describe(ConfigFields& fields, CheckpointConfig& c) {
   fields.field("folder", c.folder, anything(), "null: checkpoints/ in system.work_dir");
-  fields.field("every_epochs", c.every_epochs, at_least(0), "epochs between checkpoints; 0: none at epochs' ends");
-  fields.field("every_steps", c.every_steps, at_least(0), "optimizer steps between checkpoints; 0: none within epochs");
-  fields.field("keep", c.keep, at_least(1), "how many of the newest to keep");
+  fields.field("every_epochs", c.every_epochs, between(0, kMost),
+               "epochs between checkpoints; 0: none at epochs' ends");
+  fields.field("every_steps", c.every_steps, between(0, kMostSteps),
+               "optimizer steps between checkpoints; 0: none within epochs");
+  fields.field("keep", c.keep, between(1, kMost), "how many of the newest to keep");
   fields.field("resume", c.resume, anything(),
                "auto: the newest intact one if there is one; none: start anew; or a file");
+  fields.field("allow_changes", c.allow_changes, anything(),
+               "keys that may differ from the run that is resumed though they shape its result, or true for all");
   fields.field("export_weights", c.export_weights, anything(), "write model.safetensors to system.work_dir at the end");
 }
 
 void describe(ConfigFields& fields, CallbacksConfig& c) {
-  fields.field("loss_every", c.loss_every, at_least(0), "steps between lines with the loss; 0: none");
+  fields.field("loss_every", c.loss_every, between(0, kMostSteps),
+               "steps between lines with the loss; 0: none; unset: about ten lines an epoch");
   fields.field("console_ranks", c.console_ranks, one_of({"first", "all"}), "ranks that print to the console");
-  fields.field("progress", c.progress, one_of({"auto", "on", "off"}), "progress bar; auto: on a terminal");
-  fields.field("metrics_every", c.metrics_every, at_least(0), "steps between lines in metrics.jsonl; 0: none");
+  fields.field("progress", c.progress, one_of({"auto", "on", "off"}),
+               "progress bar; auto: on a terminal (under mpirun none: use on, for lines)");
+  fields.field("metrics_every", c.metrics_every, between(0, kMostSteps),
+               "steps between lines in metrics.jsonl; 0: none");
   fields.field("loss_curve", c.loss_curve, anything(), "draw loss.svg from metrics.jsonl");
 }
 

@@ -53,6 +53,8 @@ struct ModelConfig {
   std::int64_t num_classes = 10;
   std::vector<std::int64_t> hidden = {1024, 1024};
   std::optional<std::string> weights;
+  std::string weights_prefix;
+  std::vector<std::string> weights_except;
   bool channels_last = false;
   std::string autocast = "none";
 };
@@ -65,7 +67,8 @@ struct LossConfig {
 struct DataConfig {
   std::string name;
   std::string root;
-  std::int64_t batch_size = 32;
+  std::optional<std::int64_t> batch_size;
+  std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> eval_batch_size;
   bool shuffle = true;
   std::optional<std::int64_t> shuffle_seed;
@@ -113,11 +116,12 @@ struct CheckpointConfig {
   std::int64_t every_steps = 0;
   std::int64_t keep = 3;
   std::string resume = "auto";
+  ConfigNode allow_changes;  ///< see changes.h
   bool export_weights = true;
 };
 
 struct CallbacksConfig {
-  std::int64_t loss_every = 1;
+  std::optional<std::int64_t> loss_every;
   std::string console_ranks = "first";
   std::string progress = "auto";
   std::int64_t metrics_every = 1;
@@ -163,7 +167,7 @@ NodeList node_list_of(const ParallelConfig& config);
 
 /// What defaults of other keys stand for.
 double momentum_of(const OptimizerConfig& config);
-std::int64_t eval_batch_size_of(const DataConfig& config);
+std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures that so many ranks divide
 std::uint64_t shuffle_seed_of(const RunConfig& config);
 std::filesystem::path checkpoint_folder_of(const RunConfig& config);
 

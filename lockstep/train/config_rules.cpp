@@ -1,5 +1,6 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
+#include <lockstep/train/changes.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/mesh_config.h>
 
@@ -9,6 +10,8 @@
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::int64_t kBatchSize = 32;
 
 template <typename... Args>
 [[noreturn]] void contradiction(fmt::format_string<Args...> format, Args&&... args) {
@@ -65,14 +68,34 @@ void check_model(const RunConfig& config) {
   if (config.model.weights && config.model.weights->empty()) {
     contradiction("model.weights is empty; give a safetensors file, or null for random weights");
   }
+  if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty())) {
+    contradiction("model.weights_prefix and model.weights_except are about the file model.weights, which is not given");
+  }
   if (config.model.name == "mlp" && config.model.channels_last) {
     contradiction("model.channels_last has no meaning for model.name mlp; set it to false");
+  }
+}
+
+void check_batch(const RunConfig& config) {
+  const auto& data = config.data;
+  if (!data.global_batch_size) return;
+  if (data.batch_size) {
+    contradiction(
+        "data.batch_size is {} for each rank and data.global_batch_size is {} for all together; give one of them, and "
+        "null for the other",
+        *data.batch_size, *data.global_batch_size);
+  }
+  if (!config.parallel.gradients_mean) {
+    contradiction(
+        "parallel.gradients_mean false makes gradients grow with the number of ranks, which data.global_batch_size "
+        "leaves open; set gradients_mean to true, or give data.batch_size instead");
   }
 }
 
 void check_folders(const RunConfig& config) {
   if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
   if (config.data.root.empty()) contradiction("data.root is empty; give the folder that holds the data set");
+  check_allowed_changes(config.checkpoint);
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }
 
@@ -84,12 +107,15 @@ void check_run_config(const RunConfig& config) {
   check_optimizer(config.optimizer);
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
+  check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
 }
 
 RunConfig read_run_config(const ConfigSource& source) {
   auto config = read_config<RunConfig>(source);
+  auto& data = config.data;
+  if (!data.batch_size && !data.global_batch_size) data.batch_size = kBatchSize;  // so that it is shown
   check_run_config(config);
   return config;
 }
@@ -99,7 +125,9 @@ double momentum_of(const OptimizerConfig& config) {
   return config.name == "momentum" ? 0.9 : 0.0;
 }
 
-std::int64_t eval_batch_size_of(const DataConfig& config) { return config.eval_batch_size.value_or(config.batch_size); }
+std::int64_t global_batch_size_of(const DataConfig& config, int shares) {
+  return config.global_batch_size.value_or(config.batch_size.value_or(kBatchSize) * shares);
+}
 
 std::uint64_t shuffle_seed_of(const RunConfig& config) {
   return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));

@@ -1,5 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/terminal.h>
 #include <lockstep/train/console.h>
 
 #include <sys/ioctl.h>
@@ -35,7 +36,9 @@ ProgressStyle progress_style(std::string_view progress, bool is_terminal) {
   return progress == "on" ? ProgressStyle::lines : ProgressStyle::off;
 }
 
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1 || columns_behind_pipe(); }
+bool stdout_is_terminal() {
+  return is_terminal_of_session(STDOUT_FILENO, current_environment()) || columns_behind_pipe();
+}
 
 Console::Console(bool shown, ProgressStyle style) : shown_(shown), style_(shown ? style : ProgressStyle::off) {}
 

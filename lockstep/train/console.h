@@ -15,7 +15,7 @@ enum class ProgressStyle {
 /// "auto" is a bar on a terminal and nothing elsewhere; "on" is a bar on a terminal and lines elsewhere.
 ProgressStyle progress_style(std::string_view progress, bool is_terminal);
 
-/// Also when stdout is the pipe of a `lockstep run` that shows it on a terminal.
+/// A terminal where people look, also behind the pipe of a `lockstep run`; not one that mpirun reads.
 bool stdout_is_terminal();
 
 /// Not thread-safe. One that is not `shown` swallows everything.

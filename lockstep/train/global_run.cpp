@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 namespace lockstep::train {
 namespace {
@@ -67,6 +68,8 @@ StepLosses GlobalRun::step(const StepRequest& request, data::Loader& loader) {
            request.epoch, request.step_in_epoch, value);
     }
     mean_loss += value * share;
+    std::optional<HoldGradients> hold;  // nothing is sent for gradients before the last batch
+    if (i + 1 < request.batches) hold.emplace();
     const double scale = share * gradient_scale_;
     (scale == 1.0 ? result.loss : result.loss * scale).backward();
   }

@@ -45,16 +45,16 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return out;
 }
 
-// Exponential moving average over about a thirtieth of the run, without the pull of its start (Kingma and Ba 2015,
-// section 3, do the same to Adam's moments).
+// Means over about a thirtieth of the run, of as many points before as after each, so fewer towards the ends: a mean of
+// what came before alone lags behind a loss that falls, most of all at the start.
 std::vector<Point> smoothed(const std::vector<Point>& points) {
-  const double keep = 1.0 - 1.0 / std::max(3.0, static_cast<double>(points.size()) / 30.0);
+  std::vector<double> sums{0};
+  for (const auto& p : points) sums.push_back(sums.back() + p.y);
+  const std::size_t widest = std::max<std::size_t>(1, points.size() / 60);
   std::vector<Point> out;
-  double mean = 0, weight = 0;
-  for (const auto& p : points) {
-    mean = keep * mean + (1 - keep) * p.y;
-    weight = keep * weight + (1 - keep);
-    out.push_back({p.x, mean / weight});
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t side = std::min({widest, i, points.size() - 1 - i});
+    out.push_back({points[i].x, (sums[i + side + 1] - sums[i - side]) / static_cast<double>(2 * side + 1)});
   }
   return out;
 }

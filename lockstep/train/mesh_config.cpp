@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/global/even_split.h>
 #include <lockstep/global/strategy.h>
 #include <lockstep/train/mesh_config.h>
 
@@ -149,7 +150,8 @@ MeshLayout mesh_layout(const ParallelConfig& config, int world_size) {
   std::int64_t ranks = 1;
   for (const int size : mesh.sizes) ranks *= size;
   if (ranks != world_size) {
-    wrong(config.mesh, fmt::format("parallel.mesh: {} makes {} ranks, but {} were started",
+    wrong(config.mesh, fmt::format("parallel.mesh: {} makes {} ranks, but {} were started; a size of -1 takes "
+                                   "as many as are left",
                                    fmt::join(mesh.sizes, " x "), ranks, world_size));
   }
   return mesh;
@@ -219,13 +221,13 @@ void check_parallel(const RunConfig& config) {
 DataShare global_data_share(const ParallelConfig& config, int rank, int world_size) {
   const auto mesh = mesh_layout(config, world_size);
   DataShare share;
-  int stride = 1;
-  for (std::size_t axis = mesh.sizes.size(); axis-- > 0;) {
-    if (is_data_axis(mesh.names[axis])) {  // from the last axis on, which divides the parts of those before
-      share.index += rank / stride % mesh.sizes[axis] * share.count;
-      share.count *= mesh.sizes[axis];
-    }
-    stride *= mesh.sizes[axis];
+  const auto coordinate = global::coordinate_of(rank, mesh.sizes);
+  // The first axis counts fastest: of a batch that does not divide, those first on an axis have one row more, and of
+  // their parts again those first on the next (global::part_of).
+  for (std::size_t axis = 0; axis < mesh.sizes.size(); ++axis) {
+    if (!is_data_axis(mesh.names[axis])) continue;
+    share.index += coordinate[axis] * share.count;
+    share.count *= mesh.sizes[axis];
   }
   return share;
 }

@@ -64,7 +64,7 @@ std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Consol
   }
   kept.claim = choice.claim;
   kept.parts.reset();
-  if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, choice.claim};
+  if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, "what ranks have in memory", choice.claim};
   kept.state.reset();
   if (!choice.reason.empty()) {
     const auto words = fmt::format("{}, the newest checkpoint counts", choice.reason);

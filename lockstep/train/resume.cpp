@@ -1,11 +1,14 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/share_checkpoint.h>
 
 #include <torch/torch.h>
+#include <nlohmann/json.hpp>
 
 namespace lockstep::train {
 namespace {
@@ -24,7 +27,7 @@ void require_none_after(const std::filesystem::path& folder, std::int64_t step, 
 }
 
 ResumePoint from_file(const std::filesystem::path& file, const std::filesystem::path& folder) {
-  ResumePoint point{load_checkpoint(file), {}};
+  ResumePoint point{load_checkpoint(file), {}, {}, {}};
   require_none_after(folder, point.checkpoint.state.step, fmt::format("checkpoint.resume={}", file.string()));
   point.remarks.push_back(fmt::format("going on from {}", file.string()));
   return point;
@@ -40,19 +43,50 @@ std::optional<ResumePoint> look(const RunConfig& config) {
   if (resume != "auto") return from_file(resume, folder);
   auto found = find_newest_intact(folder);
   if (!found) return std::nullopt;
-  ResumePoint point{std::move(found->checkpoint), std::move(found->skipped)};
+  ResumePoint point{std::move(found->checkpoint), std::move(found->skipped), {}, {}};
   point.remarks.push_back(fmt::format("going on from {}", found->file.string()));
   return point;
+}
+
+/// An error of rank 0 becomes everybody's, so that none of them seems to have failed for another's sake.
+void throw_on_all(const std::optional<Error>& error, const Group& group) {
+  nlohmann::json json;
+  if (error)
+    json = {static_cast<int>(error->kind()), error->where(), error->message(), error->position().file,
+            error->position().line};
+  const auto shared =
+      nlohmann::json::parse(share_text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), group, 0));
+  if (error) throw *error;
+  if (shared.is_null()) return;
+  throw Error(static_cast<ErrorKind>(integer_of<int>(shared[0])), shared[1].get<std::string>(),
+              shared[2].get<std::string>(), {shared[3].get<std::string>(), integer_of<int>(shared[4])});
+}
+
+std::string origin_of(const RunConfig& config, std::int64_t step) {
+  const auto& resume = config.checkpoint.resume;
+  return resume == "auto" ? fmt::format("the checkpoint of step {} in {}", step, checkpoint_folder_of(config).string())
+                          : fmt::format("{} (step {})", resume, step);
 }
 
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
   std::optional<ResumePoint> own;
-  if (group.rank() == 0) own = look(config);
+  std::optional<Error> error;
+  if (group.rank() == 0) {
+    try {
+      own = look(config);
+    } catch (const Error& found) {
+      if (found.kind() == ErrorKind::io) throw;  // of this host perhaps: the others may find another rank 0
+      error = found;
+    }
+  }
+  throw_on_all(error, group);
   auto shared = share_checkpoint(own ? std::optional(std::move(own->checkpoint)) : std::nullopt, group);
   if (!shared) return std::nullopt;
-  return ResumePoint{std::move(*shared), own ? std::move(own->remarks) : std::vector<std::string>()};
+  auto origin = origin_of(config, shared->state.step);
+  return ResumePoint{
+      std::move(*shared), own ? std::move(own->remarks) : std::vector<std::string>(), std::move(origin), {}};
 }
 
 Checkpoint take_checkpoint(const RunState& state, const NamedTensors& model_state, const NamedTensors& optimizer_state,

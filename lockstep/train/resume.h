@@ -15,12 +15,14 @@ namespace lockstep::train {
 struct ResumePoint {
   Checkpoint checkpoint;
   std::vector<std::string> remarks;  ///< for people, rank 0 only: where from, and which damaged files were skipped
+  std::string origin{};              ///< for messages, on all ranks: "the checkpoint of step 12 in out/checkpoints"
   std::optional<Claim> claim{};      ///< of a state that was in memory: what the next step must come to
 };
 
 /// Follows checkpoint.resume: rank 0 looks and reads, all ranks get what it found; nullopt means from the start. A
 /// collective. Error(config) when the folder holds checkpoints that this run would mix with its own: any with
-/// resume=none, newer ones with resume=FILE. Else errors of find_newest_intact and load_checkpoint.
+/// resume=none, newer ones with resume=FILE. Else errors of find_newest_intact and load_checkpoint. All ranks throw the
+/// same, unless rank 0 cannot read (io).
 std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group);
 
 /// Everything a checkpoint holds, of the run as it stands. Gathers the ranks' generators: a collective. Only rank 0

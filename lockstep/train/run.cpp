@@ -11,6 +11,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/recovery.h>
 #include <lockstep/train/run.h>
+#include <lockstep/train/run_lock.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
 #include <lockstep/train/session.h>
@@ -66,7 +67,7 @@ Callbacks make_callbacks(const RunConfig& config, const WorkDir& work_dir, const
                          int rank) {
   const auto& wanted = config.callbacks;
   Callbacks callbacks;
-  if (wanted.loss_every > 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
+  if (wanted.loss_every != 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
   if (rank != 0) return callbacks;
@@ -101,6 +102,7 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
           .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
           .params_sha256 = sha256_of(model_state),
           .world_size = group.size(),
+          .global_batch_size = session.global_batch_size(),
           .steps = state.step,
           .epochs = state.epoch,
           .seconds = state.seconds,
@@ -118,13 +120,28 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
 }
 
 // `goes_on`: with what ranks have in memory, whatever has become of the disk since the start.
-void prepare_folders(const RunConfig& config, const WorkDir& work_dir, bool goes_on) {
+void prepare_folders(const RunConfig& config, bool goes_on) {
   const auto checkpoints = checkpoint_folder_of(config);
   try {
     remove_abandoned_temporaries(config.system.work_dir);
-    write_file_atomically(work_dir.config(), print_config(config));
     remove_abandoned_temporaries(checkpoints);
     require_writable_folder(checkpoints, "checkpoint.folder");
+  } catch (const Error& error) {
+    if (!goes_on || error.kind() != ErrorKind::io) throw;
+    log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
+  }
+}
+
+// Only now that this run may go on there: one that is refused leaves everything as it was.
+void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
+                     bool goes_on) {
+  if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
+    tell(console, fmt::format("{} holds the result of another run and no checkpoint: this run starts anew, and its "
+                              "files take the place of that one's",
+                              config.system.work_dir));
+  }
+  try {
+    write_file_atomically(work_dir.config(), print_config(config));
   } catch (const Error& error) {
     if (!goes_on || error.kind() != ErrorKind::io) throw;
     log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
@@ -185,7 +202,8 @@ RunResult train_session(const RunConfig& config, const Group& group, const WorkD
   return result;
 }
 
-RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir, Kept& kept) {
+RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir, RunLock& lock,
+                           Kept& kept) {
   const auto signals = std::make_shared<StopSignals>();
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
@@ -193,11 +211,17 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   apply_runtime(config.system);
   tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
                             choose_device(config.system, world).str(), config.system.threads));
+  for (const auto& variable : overruled_variables(config.system, current_environment())) {
+    tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
+  }
+  lock.hold(group);
   const bool recovers = can_rejoin(group);
   const RunConfig followed = planned(config, group, console);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
-  if (world.rank == 0) prepare_folders(config, work_dir, in_memory.has_value());
-  Session session(followed, group, console, kept.fault, std::move(in_memory));
+  const bool goes_on = in_memory.has_value();
+  if (world.rank == 0) prepare_folders(config, goes_on);
+  Session session(followed, config, group, console, kept.fault, std::move(in_memory));
+  if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
   kept.state.reset();  // the session has it
   RunResult result;
   try {
@@ -220,8 +244,9 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
 RunResult run_as_rank(const RunConfig& config, Group group) {
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group.world(), work_dir);
+  RunLock lock(work_dir.lock(), job_identity(group.world(), current_environment()));
   const auto part = [&](const Group& of_generation, Kept& kept) {
-    return train_and_report(config, of_generation, work_dir, kept);
+    return train_and_report(config, of_generation, work_dir, lock, kept);
   };
   try {
     if (can_rejoin(group)) return run_with_recovery(std::move(group), part);

@@ -23,9 +23,10 @@ struct RunResult {
   double samples_per_s = 0;             ///< training pictures of all ranks by the time spent in steps
   std::string params_sha256;            ///< see named_tensors.h
   int world_size = 1;
-  std::int64_t steps = 0;   ///< optimizer steps, earlier parts of a resumed run included
-  std::int64_t epochs = 0;  ///< whole ones
-  double seconds = 0;       ///< spent in steps, likewise
+  std::int64_t global_batch_size = 0;  ///< pictures of all ranks in one batch
+  std::int64_t steps = 0;              ///< optimizer steps, earlier parts of a resumed run included
+  std::int64_t epochs = 0;             ///< whole ones
+  double seconds = 0;                  ///< spent in steps, likewise
   std::string backend;
   std::string device;
   /// The signal that ended the run before its end (SIGTERM where only other ranks got one): the newest checkpoint holds

@@ -33,14 +33,52 @@ std::vector<data::TransformSpec> specs_of(const DataConfig& config, data::Split 
   return transform_specs(config.eval_transforms, "data.eval_transforms");
 }
 
+// The sampler would say the same without the keys.
+void require_one_batch(const data::SamplerOptions& sampler, std::string_view dataset) {
+  if (sampler.global_batch_size > sampler.dataset_size && sampler.remainder != data::Remainder::exact) {
+    fail(ErrorKind::config, "data.global_batch_size",
+         "is {}, but {} has {} pictures, which do not fill one batch; give at most {}, or use data.remainder=exact",
+         sampler.global_batch_size, dataset, sampler.dataset_size, sampler.dataset_size);
+  }
+  const auto whole = sampler.batch_size * sampler.num_shards;
+  if (sampler.global_batch_size > 0 || sampler.remainder != data::Remainder::drop || sampler.dataset_size >= whole)
+    return;
+  const auto most = sampler.dataset_size / sampler.num_shards;
+  fail(ErrorKind::config, "data.batch_size",
+       "is {}, for {} {} together {}, but {} has {} pictures, and data.remainder=drop leaves out batches that are not "
+       "full; {}or use data.remainder=exact",
+       sampler.batch_size, sampler.num_shards, sampler.num_shards == 1 ? "rank" : "ranks", whole, dataset,
+       sampler.dataset_size, most > 0 ? fmt::format("give at most {}, ", most) : "use fewer ranks, ");
+}
+
+std::shared_ptr<const data::Dataset> load_dataset(const DataConfig& config, data::Split split) {
+  try {
+    return data::load_dataset(config.name, config.root, split);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_argument) throw;
+    throw Error(ErrorKind::config, "data.root", error.message());
+  }
+}
+
 RankData load(const RunConfig& config, data::Split split, data::SamplerOptions sampler) {
-  auto dataset = data::load_dataset(config.data.name, config.data.root, split);
+  auto dataset = load_dataset(config.data, split);
   require_enough_outputs(config, dataset->num_classes());
   sampler.dataset_size = dataset->size();
+  require_one_batch(sampler, config.data.name);
   sampler.seed = shuffle_seed_of(config);
   data::LoaderOptions loading{static_cast<int>(config.data.workers), static_cast<int>(config.data.prefetch),
                               sampler.seed};
   return {std::move(dataset), make_pipeline(config.data, split), data::ShardedSampler(sampler), loading};
+}
+
+// Batches are counted as the configuration counts them: the last one, padded, is full only by a global size.
+data::SamplerOptions with_batch(const DataConfig& config, data::SamplerOptions sampler) {
+  if (config.global_batch_size) {
+    sampler.global_batch_size = *config.global_batch_size;
+  } else {
+    sampler.batch_size = global_batch_size_of(config, 1);
+  }
+  return sampler;
 }
 
 }  // namespace
@@ -55,20 +93,21 @@ std::unique_ptr<data::Loader> RankData::make_loader() const {
 
 RankData load_train_data(const RunConfig& config, int rank, int world_size) {
   return load(config, data::Split::train,
-              {.num_shards = world_size,
-               .shard_id = rank,
-               .shuffle = config.data.shuffle,
-               .remainder = remainder_of(config.data.remainder),
-               .batch_size = config.data.batch_size});
+              with_batch(config.data, {.num_shards = world_size,
+                                       .shard_id = rank,
+                                       .shuffle = config.data.shuffle,
+                                       .remainder = remainder_of(config.data.remainder)}));
 }
 
 RankData load_eval_data(const RunConfig& config, int rank, int world_size) {
-  return load(config, data::Split::test,
-              {.num_shards = world_size,
-               .shard_id = rank,
-               .shuffle = false,
-               .remainder = data::Remainder::exact,
-               .batch_size = eval_batch_size_of(config.data)});
+  data::SamplerOptions sampler{
+      .num_shards = world_size, .shard_id = rank, .shuffle = false, .remainder = data::Remainder::exact};
+  if (config.data.eval_batch_size) {
+    sampler.batch_size = *config.data.eval_batch_size;
+  } else {
+    sampler = with_batch(config.data, sampler);
+  }
+  return load(config, data::Split::test, sampler);
 }
 
 }  // namespace lockstep::train

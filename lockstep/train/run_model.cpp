@@ -3,8 +3,11 @@
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/safetensors.h>
 
 #include <torch/torch.h>
+
+#include <filesystem>
 
 namespace lockstep::train {
 namespace {
@@ -33,6 +36,18 @@ models::Classifier make_model(const RunConfig& config, const c10::Device& device
   model.module->to(device);
   if (config.model.channels_last) to_channels_last(*model.module);
   return model;
+}
+
+void start_from_weights(const models::Classifier& model, const ModelConfig& config) {
+  const std::filesystem::path file = *config.weights;
+  try {
+    load_weights(*model.module, file, {config.weights_prefix, config.weights_except});
+  } catch (const Error& error) {
+    // Another file, or another key beside it, would do; but a disk that fails is not the configuration's mistake.
+    std::error_code unknown;
+    if (error.kind() == ErrorKind::io && std::filesystem::exists(file, unknown)) throw;
+    throw Error(ErrorKind::config, "model.weights", error.message(), error.position());
+  }
 }
 
 std::string describe_run(const RunConfig& config) {

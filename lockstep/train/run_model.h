@@ -20,6 +20,9 @@ models::ModelSpec model_spec(const RunConfig& config);
 /// on `device`.
 models::Classifier make_model(const RunConfig& config, const c10::Device& device);
 
+/// Loads model.weights into the model. Error(config) when they are not this model's or no weights at all.
+void start_from_weights(const models::Classifier& model, const ModelConfig& config);
+
 /// What `--dry-run` prints: the whole configuration as YAML, how pictures are prepared, and the model's summary. Reads
 /// no data and touches no file. Errors as read_run_config, model_spec and the pipeline.
 std::string describe_run(const RunConfig& config);

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/train/run_state.h>
 
 #include <nlohmann/json.hpp>
@@ -44,6 +45,7 @@ std::string to_json(const RunState& state) {
   Json object{{"step", state.step},        {"epoch", state.epoch},     {"step_in_epoch", state.step_in_epoch},
               {"samples", state.samples},  {"seconds", state.seconds}, {"evaluations", std::move(evaluations)},
               {"settings", state.settings}};
+  if (!state.configuration.empty()) object["configuration"] = state.configuration;
   if (state.logged) object["logged"] = to_object(*state.logged);
   return object.dump();
 }
@@ -57,17 +59,21 @@ RunState parse_run_state(std::string_view json) {
                    object.at("samples"),
                    object.at("seconds"),
                    {},
+                   {},
                    {}};
     for (const auto& evaluation : object.at("evaluations")) state.evaluations.push_back(to_evaluation(evaluation));
     for (const auto& [key, value] : object.at("settings").items()) state.settings[key] = value;
+    if (object.contains("configuration")) {
+      for (const auto& [key, value] : object["configuration"].items()) state.configuration[key] = value;
+    }
     if (object.contains("logged")) state.logged = to_step(object["logged"]);
     return state;
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::data, "checkpoint", "its state is not what a run writes: {}", error.what());
+    fail(ErrorKind::data, "checkpoint", "its state is not what a run writes: {}", json_mistake(error));
   }
 }
 
-Settings run_settings(const RunConfig& config, int world_size, std::int64_t train_samples) {
+Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples) {
   return {{"system.seed", std::to_string(config.system.seed)},
           {"model.name", config.model.name},
           {"data.name", config.data.name},
@@ -75,20 +81,9 @@ Settings run_settings(const RunConfig& config, int world_size, std::int64_t trai
           {"data.shuffle_seed", std::to_string(shuffle_seed_of(config))},
           {"data.remainder", config.data.remainder},
           {"training pictures", std::to_string(train_samples)},
-          {"global batch (data.batch_size x ranks)", std::to_string(config.data.batch_size * world_size)},
+          {std::string(kGlobalBatch), std::to_string(global_batch_size_of(config.data, shares))},
           {"train.accumulate", std::to_string(config.train.accumulate)},
           {"optimizer.name", config.optimizer.name}};
-}
-
-void require_same_run(const RunState& saved, const Settings& now, std::string_view checkpoint) {
-  for (const auto& [key, value] : now) {
-    const auto found = saved.settings.find(key);
-    if (found != saved.settings.end() && found->second == value) continue;
-    fail(ErrorKind::config, "resume",
-         "{} was written with {} = {}, this run has {}; go on with the same value, or start anew in another "
-         "system.work_dir",
-         checkpoint, key, found == saved.settings.end() ? "(not recorded)" : found->second, value);
-  }
 }
 
 }  // namespace lockstep::train

@@ -24,6 +24,7 @@ struct RunState {
   double seconds = 0;              ///< time spent in those steps, by all processes that took part one after another
   std::vector<Evaluation> evaluations;
   Settings settings;                                ///< run_settings of the run that wrote it
+  Settings configuration{};                         ///< recorded_configuration of it; empty from older programs
   std::optional<StepReport> logged = std::nullopt;  ///< the last step that the metrics wanted, which all ranks know
 };
 
@@ -32,11 +33,11 @@ std::string to_json(const RunState& state);
 RunState parse_run_state(std::string_view json);
 
 /// What must not change between the parts of one run, because the meaning of its position or of its tensors depends on
-/// it: seeds, data set, order, global batch (data.batch_size times ranks), accumulation, model, optimizer's kind.
-/// Learning rate, schedule, length, number of ranks (with the same global batch) and the rest may change.
-Settings run_settings(const RunConfig& config, int world_size, std::int64_t train_samples);
+/// it: seeds, data set, order, global batch (of `shares` ranks that load different pictures), accumulation, model,
+/// optimizer's kind. What else must not change without the user's consent, changes.h says.
+Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples);
 
-/// Error(config) naming the first setting in which a checkpoint's run and this one differ, with both values.
-void require_same_run(const RunState& saved, const Settings& now, std::string_view checkpoint);
+/// The key of the global batch among them.
+inline constexpr std::string_view kGlobalBatch = "global batch (data.batch_size x ranks)";
 
 }  // namespace lockstep::train

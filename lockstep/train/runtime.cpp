@@ -1,10 +1,11 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/data/random.h>
+#include <lockstep/kernels/threads.h>
 #include <lockstep/train/device.h>
 #include <lockstep/train/runtime.h>
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <malloc.h>
 #include <torch/torch.h>
 
@@ -34,11 +35,21 @@ void keep_freed_memory() {
 
 void apply_runtime(const SystemConfig& config) {
   keep_freed_memory();
-  at::set_num_threads(static_cast<int>(config.threads));
+  set_num_threads(static_cast<int>(config.threads));
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(config.deterministic, /*warn_only=*/true);
   context.setDeterministicCuDNN(config.deterministic);
   context.setBenchmarkCuDNN(!config.deterministic);
+}
+
+std::vector<std::string> overruled_variables(const SystemConfig& config, const Environment& environment) {
+  std::vector<std::string> overruled;
+  for (const auto* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"}) {
+    const auto value = find(environment, name);
+    if (!value || *value == "1" || *value == std::to_string(config.threads)) continue;
+    overruled.push_back(fmt::format("{}={}", name, *value));
+  }
+  return overruled;
 }
 
 void seed_weights(std::int64_t seed) { torch::manual_seed(static_cast<std::uint64_t>(seed)); }

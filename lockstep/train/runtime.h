@@ -1,10 +1,13 @@
 // What a run sets for its whole process: device, threads, determinism, random numbers.
 #pragma once
 
+#include <lockstep/base/environment.h>
 #include <lockstep/train/config.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace at {
 class Tensor;
@@ -20,6 +23,10 @@ c10::Device choose_device(const SystemConfig& config, const World& world);
 
 /// Sets the threads of one operation and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);
+
+/// Variables that ask for other numbers of threads, as NAME=VALUE: the results of a run depend on its configuration
+/// only. Not those that ask for one thread, as `lockstep run` does for all programs.
+std::vector<std::string> overruled_variables(const SystemConfig& config, const Environment& environment);
 
 /// Seeds libtorch's generators the same on every rank, for the initial weights.
 void seed_weights(std::int64_t seed);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace at {
 class Tensor;
@@ -33,8 +34,15 @@ TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
                   const TensorMetadata& metadata = {});
 
+/// How the names of a file of weights differ from the module's.
+struct WeightNames {
+  std::string prefix{};               ///< begins names in the file and none in the module: "module."
+  std::vector<std::string> except{};  ///< names or patterns ("fc.*") of what the module keeps as it is
+};
+
 /// Copies each tensor of the file into the parameter or buffer of the same name; floating dtypes are converted.
-/// Error(data) lists every name that is missing, unexpected, or of another shape or kind; the module is then unchanged.
-void load_weights(torch::nn::Module& module, const std::filesystem::path& path);
+/// Error(data) names what is missing, unexpected, or of another shape or kind, and what to do where that is plain; the
+/// module is then unchanged.
+void load_weights(torch::nn::Module& module, const std::filesystem::path& path, const WeightNames& names = {});
 
 }  // namespace lockstep::train

@@ -1,6 +1,7 @@
 #include <lockstep/train/safetensors_header.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
 
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,7 @@ json parse_strictly(std::string_view text, const Complaint& wrong) {
   try {
     return json::parse(text, check);
   } catch (const json::exception& error) {
-    wrong.header("is not valid JSON: {}", error.what());
+    wrong.header("cannot be used: {}", json_mistake(error));
   }
 }
 

@@ -1,6 +1,7 @@
 #include <lockstep/train/safetensors_stream.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 
 #include <torch/torch.h>
 
@@ -35,6 +36,20 @@ void read_exactly(std::ifstream& stream, const fs::path& path, std::span<char> i
        static_cast<std::streamsize>(into.size()) - stream.gcount());
 }
 
+/// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form.
+void require_no_other_kind(std::string_view begin, const fs::path& path) {
+  const auto kind = kind_of_file(begin);
+  if (kind.empty()) return;
+  const bool from_torch = kind == "a zip archive" || kind == "a Python pickle";
+  throw Error(
+      ErrorKind::data, "safetensors",
+      fmt::format("this is {}, not a safetensors file{}", kind,
+                  from_torch ? ", as torch.save() writes for .pth and .pt; convert the state_dict in it with Python: "
+                               "safetensors.torch.save_file(torch.load(\"model.pth\"), \"model.safetensors\")"
+                             : ""),
+      {path.string(), 0});
+}
+
 /// The header's length, checked against the file's so that a damaged number takes no memory.
 std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, std::uint64_t file_bytes) {
   if (file_bytes < 8) {
@@ -47,6 +62,7 @@ std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, st
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   const auto limit = std::min(kMaxSafetensorsHeader, file_bytes - 8);
   if (length > limit) {
+    require_no_other_kind({bytes.data(), bytes.size()}, path);  // only now: a length may look like anything
     throw Error(
         ErrorKind::data, "safetensors",
         fmt::format("the header claims {} bytes; at most {} are possible in this file of {}: it was cut short or "
@@ -77,6 +93,13 @@ at::ScalarType scalar_type_of(std::string_view dtype) {
 
 SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
   std::error_code failed;
+  // A pipe would be waited for; a folder cannot be read.
+  if (const auto type = fs::status(path_, failed).type();
+      type != fs::file_type::regular && type != fs::file_type::none && type != fs::file_type::not_found) {
+    throw Error(ErrorKind::data, "safetensors",
+                type == fs::file_type::directory ? "this is a folder, not a file" : "this is no regular file",
+                {path_.string(), 0});
+  }
   const auto file_bytes = fs::file_size(path_, failed);
   if (failed) fail(ErrorKind::io, "safetensors", "cannot read {}: {}", path_.string(), failed.message());
   stream_.open(path_, std::ios::binary);

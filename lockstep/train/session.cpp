@@ -3,11 +3,11 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/train/changes.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
-#include <lockstep/train/safetensors.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
@@ -23,8 +23,8 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 
 }  // namespace
 
-Session::Session(const RunConfig& config, const Group& group, Console& console, std::optional<Fault>& fault,
-                 std::optional<ResumePoint> kept)
+Session::Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
+                 std::optional<Fault>& fault, std::optional<ResumePoint> kept)
     : config_(config),
       group_(group),
       console_(console),
@@ -36,6 +36,9 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
       options_(forward_options(config, choose_device(config.system, group.world()))),
       model_(make_model(config, options_.device)),
       owes_save_(kept.has_value()),
+      configuration_(recorded_configuration(asked, {.ranks = group.size(),
+                                                    .total_steps = plan_.total_steps,
+                                                    .has_batch_norm = !model_.module->buffers().empty()})),
       resumed_(kept ? std::move(kept) : find_resume_point(config, group)),
       recovers_(can_rejoin(group)),
       fault_(fault) {
@@ -43,6 +46,7 @@ Session::Session(const RunConfig& config, const Group& group, Console& console, 
     tell(console_, fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
                                plan_.schedule.warmup_steps, plan_.total_steps));
   }
+  tell_of_shares();
   restore_weights(owes_save_);
   parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
@@ -72,18 +76,80 @@ void Session::restore_weights(bool from_memory) {
   if (resumed_) {
     for (const auto& remark : resumed_->remarks) tell(console_, remark);
     const auto& checkpoint = resumed_->checkpoint;
-    require_same_run(checkpoint.state, settings_, "the checkpoint");
     state_ = checkpoint.state;
+    check_changes(from_memory);
     end_epoch_if_whole();  // a state in memory may be of the moment before that
     if (!from_memory) saved_step_ = state_.step;
-    tell(console_, fmt::format("{} of {} steps are done", state_.step, plan_.total_steps));
+    tell(console_, fmt::format("{} of {} steps are done{}", state_.step, plan_.total_steps,
+                               finished() ? ": nothing is left to train; raise train.epochs or train.steps to train "
+                                            "on, or give another system.work_dir to start anew"
+                                          : ""));
     load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
   } else if (config_.model.weights && group_.rank() == 0) {
     // The others get them when the run is made parallel.
-    load_weights(*model_.module, *config_.model.weights);
+    start_from_weights(model_, config_.model);
     tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
   }
   state_.settings = settings_;
+  state_.configuration = configuration_;
+}
+
+// Of what is left to do.
+void Session::check_length(bool changed) const {
+  const auto goal = fmt::format("{} steps ({})", plan_.total_steps,
+                                config_.train.steps == plan_.total_steps
+                                    ? fmt::format("train.steps={}", plan_.total_steps)
+                                    : fmt::format("train.epochs={} of {} steps", plan_.epochs, plan_.steps_per_epoch));
+  if (state_.step > plan_.total_steps) {
+    fail(ErrorKind::config, "checkpoint.resume",
+         "{} is of a run that has done {} steps, more than the {} of this one. Raise train.epochs or train.steps to go "
+         "on from it, or start anew in another system.work_dir",
+         resumed_->origin, state_.step, goal);
+  }
+  if (changed && finished()) {
+    fail(
+        ErrorKind::config, "checkpoint.resume",
+        "{} is of a finished run: all {} are done, and what has changed since would change nothing. Raise train.epochs "
+        "or train.steps to train on with the changes, or start anew in another system.work_dir",
+        resumed_->origin, goal);
+  }
+}
+
+void Session::check_changes(bool from_memory) {
+  const auto changes = find_changes(state_, settings_, configuration_);
+  require_allowed(changes, config_, resumed_->origin);
+  check_length(shapes_result(changes));
+  if (from_memory) return;  // processes of one job
+  if (state_.configuration.empty()) {
+    tell(console_,
+         "the checkpoint is of a program that did not note its configuration: only what it did note is compared");
+  }
+  for (const auto& change : changes) {
+    tell(console_, fmt::format("changed since the checkpoint: {}{}", describe(change),
+                               change.weight == Weight::shown ? "" : " (allowed by checkpoint.allow_changes)"));
+  }
+}
+
+// With a batch of all ranks, their number may come to be any.
+void Session::tell_of_shares() {
+  const auto batch = config_.data.global_batch_size;
+  if (!batch) return;
+  if (*batch >= share_.count) {
+    tell(console_, fmt::format("batches of {} pictures for {} rank(s): {}", *batch, share_.count,
+                               *batch % share_.count == 0 ? fmt::format("{} each", *batch / share_.count)
+                                                          : fmt::format("{} each, one more on the first {}",
+                                                                        *batch / share_.count, *batch % share_.count)));
+    return;
+  }
+  if (config_.parallel.buffers == "local" && !model_.module->buffers().empty()) {
+    fail(ErrorKind::config, "data.global_batch_size",
+         "is {}, so that {} of {} ranks have no pictures, and with parallel.buffers local their batch norm statistics "
+         "would count; start fewer ranks, raise it, or set parallel.buffers to broadcast",
+         *batch, share_.count - *batch, share_.count);
+  }
+  tell(console_, fmt::format("batches of {} pictures for {} ranks: the last {} have nothing to do; start fewer ranks, "
+                             "or raise data.global_batch_size",
+                             *batch, share_.count, share_.count - *batch));
 }
 
 bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {

@@ -24,10 +24,12 @@ namespace lockstep::train {
 class Session {
  public:
   /// Loads the data, builds the model, and goes on from `kept`, a state that was in memory, or else from a checkpoint
-  /// as configured. A collective, as `train` is.
+  /// as configured. A collective, as `train` is. `asked` is the configuration before it was planned: what the next run
+  /// is compared with. Error(config), on all ranks, when this run may not go on from that checkpoint (changes.h), or
+  /// nothing is left to do in the way that was asked for.
   /// `fault`, which outlives this, is reset when it has happened: a rank that goes on in another Session is spared.
-  Session(const RunConfig& config, const Group& group, Console& console, std::optional<Fault>& fault,
-          std::optional<ResumePoint> kept = std::nullopt);
+  Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
+          std::optional<Fault>& fault, std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
   /// Trains to the end of the plan, evaluating and saving on the way and at the end. False when it ended before: after
@@ -48,12 +50,17 @@ class Session {
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
+  /// Pictures of a full batch of all ranks.
+  std::int64_t global_batch_size() const { return global_batch_size_of(config_.data, share_.count); }
   /// Parameters and buffers of the whole model. A collective.
   NamedTensors model_state() const { return parallel_->model_state(); }
 
  private:
   NamedTensors model_before_step() const;
   void restore_weights(bool from_memory);
+  void check_changes(bool from_memory);
+  void check_length(bool changed) const;
+  void tell_of_shares();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
   void compare_with_claim();
@@ -78,6 +85,7 @@ class Session {
   ForwardOptions options_;
   models::Classifier model_;
   bool owes_save_;  ///< perhaps: the rank whose state in memory this goes on from may have been about to save
+  Settings configuration_;
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint

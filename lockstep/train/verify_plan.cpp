@@ -50,7 +50,7 @@ double measured_step(const RunConfig& config, const Group& group, int wanted) {
 
 RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
                                            std::vector<std::string>& remarks) {
-  const auto plain = as_data_parallel(asked);
+  const auto plain = as_data_parallel(asked, group.size());
   const auto measured = [&group](const RunConfig& config) {
     return [&config, &group](int steps) { return measured_step(config, group, steps); };
   };

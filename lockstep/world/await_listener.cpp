@@ -10,6 +10,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -20,38 +21,36 @@ using std::chrono::seconds;
 
 std::string words_for(int error) { return std::generic_category().message(error); }
 
-// 0, or why it failed.
-int try_connect(const addrinfo& address, milliseconds limit) {
-  const UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return errno;
-  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
+Connected try_connect(const addrinfo& address, milliseconds limit) {
+  UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return {{}, words_for(errno)};
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return {std::move(socket), ""};
+  if (errno != EINPROGRESS) return {{}, words_for(errno)};
   pollfd ready{socket.get(), POLLOUT, 0};
-  if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return ETIMEDOUT;
+  if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return {{}, words_for(ETIMEDOUT)};
   int error = 0;
   socklen_t length = sizeof error;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
-  return error;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) return {{}, words_for(error)};
+  return {std::move(socket), ""};
 }
 
-// One attempt at each address behind the name.
-std::optional<std::string> attempt(const std::string& host, std::uint16_t port, milliseconds limit) {
+}  // namespace
+
+Connected connect_once(const std::string& host, std::uint16_t port, milliseconds limit) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* raw = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw); error != 0) {
-    return std::string("the name does not resolve: ") + ::gai_strerror(error);
+    return {{}, std::string("the name does not resolve: ") + ::gai_strerror(error)};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
-  int error = 0;
-  for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
-    error = try_connect(*entry, limit);
-    if (error == 0) return std::nullopt;
+  Connected last{{}, words_for(0)};
+  for (const auto* entry = list.get(); entry != nullptr && !last.socket; entry = entry->ai_next) {
+    last = try_connect(*entry, limit);
   }
-  return words_for(error);
+  return last;
 }
-
-}  // namespace
 
 std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, milliseconds limit,
                                           const TellWaiting& tell, const std::function<void()>& give_up) {
@@ -62,12 +61,13 @@ std::optional<std::string> await_listener(const std::string& host, std::uint16_t
   auto next_word = begin + seconds(2);
   for (milliseconds pause(5);; pause = std::min(pause * 2, kLongestPause)) {
     const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
-    const auto reason = attempt(host, port, std::min(left, kLongestAttempt));
+    const auto attempt = connect_once(host, port, std::min(left, kLongestAttempt));
     const auto now = Clock::now();
-    if (!reason || now >= deadline) return reason;
+    if (attempt.socket) return std::nullopt;
+    if (now >= deadline) return attempt.reason;
     if (give_up) give_up();
     if (now >= next_word) {
-      tell(std::chrono::round<seconds>(now - begin), *reason);
+      tell(std::chrono::round<seconds>(now - begin), attempt.reason);
       next_word = now + seconds(10);
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));

@@ -1,6 +1,8 @@
 // Waiting for a program on another host to open its port.
 #pragma once
 
+#include <lockstep/base/unique_fd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,6 +10,15 @@
 #include <string>
 
 namespace lockstep {
+
+/// A connection, or why there is none.
+struct Connected {
+  UniqueFd socket;  ///< does not block
+  std::string reason;
+};
+
+/// One attempt at each address behind the name.
+Connected connect_once(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit);
 
 /// What the caller says while it waits: for how long it has, and why the last attempt failed.
 using TellWaiting = std::function<void(std::chrono::seconds waited, const std::string& reason)>;

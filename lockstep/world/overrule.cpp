@@ -50,6 +50,12 @@ std::optional<bool> is_around_run(const World& world, std::string_view launcher,
   return false;
 }
 
+std::string starter_of_pytorch(const Environment& environment) {
+  const bool has_job = find(environment, "TORCHELASTIC_RUN_ID").has_value();
+  if (find(environment, "LOCKSTEP_STARTED_INSIDE")) return has_job ? "lockstep run" : "lockstep::spawn";
+  return has_job ? "torchrun" : "pytorch";
+}
+
 void overrule(World& world, const World& outer, const Environment& environment) {
   check_against_outer(world, outer, outer.size);
   if (set_by_hand(world, environment)) check_by_hand(world, outer);

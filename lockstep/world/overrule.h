@@ -35,6 +35,10 @@ void note_victory(World& world, std::string_view over);
 /// else started them.
 std::optional<bool> is_around_run(const World& world, std::string_view launcher, const Environment& environment);
 
+/// Whoever set torchrun's variables, for people: "lockstep run", "lockstep::spawn", "torchrun"; "pytorch" when that
+/// cannot be told (other launchers, or variables set by hand).
+std::string starter_of_pytorch(const Environment& environment);
+
 /// This machine's name. Error(io) when the system does not tell.
 std::string host_name();
 

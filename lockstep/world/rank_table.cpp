@@ -241,7 +241,7 @@ RankTable parse_rank_table(std::string_view text, const std::string& file) {
 RankTable load_rank_table(const std::string& file) {
   const auto text = read_file(file);
   if (!text) {
-    fail(ErrorKind::io, "rank_table",
+    fail(ErrorKind::environment, "rank_table",
          "cannot read {}: {}; make one with 'lockstep rank-table', and mind that a path "
          "without '/' in front is looked for in the folder the program is started in",
          file, std::generic_category().message(errno));

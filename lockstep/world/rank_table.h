@@ -40,7 +40,7 @@ struct RankTable {
 /// line, the rule and the mend.
 RankTable parse_rank_table(std::string_view text, const std::string& file);
 
-/// The same for a file on disk; Error(io) when it cannot be read.
+/// The same for a file on disk; Error(environment) when it cannot be read.
 RankTable load_rank_table(const std::string& file);
 
 /// The rules for groups of devices: one server takes part with 1, 2, 4 or 8; 2 and 4 lie in one of its two networks

@@ -215,6 +215,7 @@ Start detect_start(const StartOptions& options) {
   Start start = detect_start(environment, options);
   start.world.host = detail::host_name();
   if (options.launcher == "auto" && start.world.rank == 0) warn_of(detail::overruled(start.world, environment), start);
+  if (start.world.launcher == "pytorch") start.world.launcher = detail::starter_of_pytorch(environment);
   return start;
 }
 

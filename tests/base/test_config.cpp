@@ -112,6 +112,33 @@ TEST(Config, NamesTheOverrideThatIsWrong) {
                [] { read("root: x\n", {"optimiser.lr=1"}); });
 }
 
+TEST(Config, TellsWhereAKeyOfAnotherSectionBelongs) {
+  expect_error(ErrorKind::config, {"no key 'nesterov'; did you mean 'optimizer.nesterov'?"},
+               [] { read("root: x\nnesterov: true\n"); });
+  expect_error(ErrorKind::config, {"no key 'optimizer.learning_rate'; here it is called 'optimizer.lr' (keys of"},
+               [] { read("root: x\noptimizer: {learning_rate: 1}\n"); });
+  // Of a key that this configuration does not have, nothing is said.
+  expect_error(ErrorKind::config, {"no key 'batchSize' (keys at the top"}, [] { read("root: x\nbatchSize: 1\n"); });
+}
+
+TEST(Config, ManyMistakesAreCountedAndTheFirstTenShown) {
+  std::string text = "root: x\n";
+  for (int i = 0; i < 30; ++i) text += fmt::format("optimizer{0}: 1\nkey{0}: 1\n", i);
+  const auto error = expect_error(ErrorKind::config, {"61 mistakes:", "run.yaml:2: ", "run.yaml:11: ", "and 51 more"},
+                                  [&] { read(text, {"another=1"}); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message().find("run.yaml:12"), std::string::npos) << error->message();
+  EXPECT_EQ(error->message().find("another"), std::string::npos) << error->message();
+  // All in one line, or all on the command line.
+  std::string line = "{root: x";
+  std::vector<std::string> overrides;
+  for (int i = 0; i < 30; ++i) line += fmt::format(", key{}: 1", i);
+  for (int i = 0; i < 30; ++i) overrides.push_back(fmt::format("key{}=1", i));
+  expect_error(ErrorKind::config, {"30 mistakes:", "'key0'", "'key9'", "and 20 more"}, [&] { read(line + "}\n"); });
+  expect_error(ErrorKind::config, {"30 mistakes:", "'key0'", "'key9'", "and 20 more"},
+               [&] { read("root: x\n", overrides); });
+}
+
 TEST(Config, ARequiredKeyMustBeGiven) {
   expect_error(ErrorKind::config, {"root is missing", "folder of the data", "(run.yaml)"}, [] { read("epochs: 3\n"); });
 }

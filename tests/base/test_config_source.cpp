@@ -78,12 +78,13 @@ TEST(ConfigSource, ReadsAFile) {
 
 TEST(ConfigSource, NamesAFileThatCannotBeRead) {
   const TemporaryFolder folder;
-  expect_error(ErrorKind::io, {"/no/such.yaml", "No such file"}, [] { load_config("/no/such.yaml"); });
-  expect_error(ErrorKind::io, {folder.path().c_str(), "folder"}, [&] { load_config(folder.path()); });
+  expect_error(ErrorKind::config, {"/no/such.yaml", "No such file"}, [] { load_config("/no/such.yaml"); });
+  expect_error(ErrorKind::config, {folder.path().c_str(), "folder"}, [&] { load_config(folder.path()); });
   const auto big = folder.path() / "big.yaml";
   std::ofstream(big) << "a: 1\n";
   std::filesystem::resize_file(big, 1u << 30);
-  expect_error(ErrorKind::io, {big.c_str(), "1073741824"}, [&] { load_config(big); });
+  expect_error(ErrorKind::config, {big.c_str(), "1073741824"}, [&] { load_config(big); });
+  expect_error(ErrorKind::config, {"/dev/zero", "more than 16777216 bytes"}, [] { load_config("/dev/zero"); });
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ TEST(Process, LooksItsProgramUpInItsOwnPath) {
   options.environment = Environment{{"PATH", "/no/such/folder:" + folder.path().string()}};
   EXPECT_EQ(run_and_capture(options, kLong).out, "found\n");
   options.environment = Environment{{"PATH", "/no/such/folder"}};
-  expect_error(ErrorKind::io, {"lockstep-test-program", "PATH=/no/such/folder"}, [&] { Child child(options); });
+  expect_error(ErrorKind::invalid_argument, {"lockstep-test-program", "PATH=/no/such/folder"},
+               [&] { Child child(options); });
 }
 
 TEST(Process, RunsInTheFolderItIsGiven) {
@@ -110,11 +111,13 @@ TEST(Process, SaysWhyAProgramCannotRun) {
   const TemporaryFolder folder;
   const auto plain = folder.path() / "plain";
   std::ofstream(plain) << "text";
-  expect_error(ErrorKind::io, {"/no/such/program", "No such file"},
+  expect_error(ErrorKind::invalid_argument, {"/no/such/program", "No such file"},
                [] { Child child({.arguments = {"/no/such/program"}}); });
-  expect_error(ErrorKind::io, {plain.c_str(), "Permission denied"}, [&] { Child child({.arguments = {plain}}); });
+  expect_error(ErrorKind::invalid_argument, {plain.c_str(), "Permission denied"},
+               [&] { Child child({.arguments = {plain}}); });
   std::filesystem::permissions(plain, std::filesystem::perms::owner_all);
-  expect_error(ErrorKind::io, {plain.c_str(), "Exec format"}, [&] { Child child({.arguments = {plain}}); });
+  expect_error(ErrorKind::invalid_argument, {plain.c_str(), "Exec format"},
+               [&] { Child child({.arguments = {plain}}); });
   expect_error(ErrorKind::invalid_argument, {"no program"}, [] { Child child(ChildOptions{}); });
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include "base/small_disk.h"
@@ -120,8 +121,12 @@ TEST_F(StatusPages, AFullDiskOnlyCostsThePage) {
   test::fork_ranks(1, {}, [&](int) {
     test::mount_small_disk(folder.path(), 64 << 10);
     std::ofstream(folder.path() / "full") << std::string(1 << 20, 'x');
-    auto page = StatusPage::open({{"LOCKSTEP_STATUS_FILE", (folder.path() / "page").string()}});
+    EXPECT_EQ(std::filesystem::space(folder.path()).available, 0U);
+    const auto file = folder.path() / "page";
+    auto page = StatusPage::open({{"LOCKSTEP_STATUS_FILE", file.string()}});
     page.complete_step(1);
+    EXPECT_FALSE(read_status_page(file, {})) << "nobody takes what could not be written for a page";
+    EXPECT_EQ(page.progress({}).step, 1) << "this process has one all the same";
   });
 }
 

@@ -96,6 +96,11 @@ TEST(YamlText, ExplainsWhatIsNoYaml) {
       {"a: &x [*x]\n", 1, {"nested", "anchor"}},
       {"[1, 2]: 3\n", 1, {"key must be plain text"}},
       {"a:\n  <<: 3\n", 2, {"'<<'", "'3'"}},
+      {"a: 1\nb: \x01\n", 2, {"byte 9", "0x01", "no text has"}},
+      {"\x7f"
+       "ELF...",
+       0,
+       {"an ELF program", "not the text of a YAML file"}},
   };
   for (const auto& bad : cases) {
     SCOPED_TRACE(bad.text);
@@ -129,6 +134,24 @@ TEST(YamlText, RefusesAnchorsThatExplode) {
         fmt::format("a{0}: &a{0} [*a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}, *a{1}]\n", i, i - 1);
   }
   expect_error(ErrorKind::config, {"100000", "anchors"}, [&] { parse_yaml(text, "f"); });
+}
+
+TEST(YamlText, RefusesWhatIsTooDeepOrTooLong) {
+  for (const std::size_t depth : {60U, 600U, 20000U}) {
+    const auto text = "a: " + std::string(depth, '[') + std::string(depth, ']');
+    expect_error(ErrorKind::config, {"nested more than 50 deep", "f:1"}, [&] { parse_yaml(text, "f"); });
+  }
+  EXPECT_EQ(parse_yaml("a: " + std::string(4096, 'x'), "f").find("a")->scalar.size(), 4096U);
+  expect_error(ErrorKind::config, {"4096 bytes", "'xxx", "... (5000 bytes)", "f:2"},
+               [] { parse_yaml("b: 1\na: " + std::string(5000, 'x'), "f"); });
+  expect_error(ErrorKind::config, {"4096 bytes", "'kkk", "... (5000 bytes)"},
+               [] { parse_yaml("? " + std::string(5000, 'k') + "\n: 1", "f"); });
+}
+
+// The order of merges, as of YAML's merge keys, does not depend on how keys are looked up.
+TEST(YamlText, MergesKeepTheirOrder) {
+  const ConfigNode root = parse_yaml("x: &x {a: 1, b: 2}\ny: &y {b: 3, c: 4}\nz:\n  <<: [*x, *y]\n  a: 5\n", "f");
+  EXPECT_EQ(print_yaml_flow(*root.find("z")), "{a: 5, b: 2, c: 4}");
 }
 
 TEST(YamlText, PrintsWhatItReads) {

@@ -24,4 +24,17 @@ inline std::vector<std::string> findings_in(const std::string& json) {
   return found;
 }
 
+/// The mend of the first finding of that check, on one line, in a report for people.
+inline std::string mend_of(const std::string& check, const std::string& report) {
+  const auto finding = report.find("ERROR  " + check + "  ");
+  const auto begin = report.find("mend: ", finding);
+  if (finding == std::string::npos || begin == std::string::npos) return "there is none: " + report;
+  std::string text;
+  for (const char one : report.substr(begin, report.find("\n\n", begin) - begin)) {
+    const bool blank = one == ' ' || one == '\n';
+    if (!blank || !text.ends_with(' ')) text += blank ? ' ' : one;
+  }
+  return text;
+}
+
 }  // namespace lockstep::test

@@ -3,12 +3,16 @@
 #include "cli/port.h"
 #include "cli/two_nodes.h"
 
+#include <lockstep/base/parse.h>
+
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <thread>
 #include <utility>
 
 namespace lockstep::test {
@@ -78,6 +82,29 @@ Agent Agent::on_host(int host, Words flags, const Words& actions) {
   return Agent(TwoHosts::on(host, command_of(std::move(flags), Words{LOCKSTEP_RANK_PROGRAM} + actions)));
 }
 Agent Agent::of_program(Words flags, const Words& program) { return Agent(command_of(std::move(flags), program)); }
+
+Agent Agent::of_command(Words command) {
+  Words whole = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
+  whole.insert(whole.end(), command.begin(), command.end());
+  return Agent(whole);
+}
+
+pid_t Agent::wait_for_stopped_rank() const {
+  const auto stopped = "T " + std::to_string(child_.pid()) + " ";  // after the name: state, parent
+  const auto deadline = Clock::now() + kElasticLimit / 2;
+  for (; Clock::now() < deadline; std::this_thread::sleep_for(milliseconds(20))) {
+    for (const auto& process : std::filesystem::directory_iterator("/proc")) {
+      const auto number = parse_integer(process.path().filename().string());
+      if (!number) continue;
+      const auto stat = read_file(process.path() / "stat");
+      const auto name_end = stat.rfind(") ");
+      if (name_end != std::string::npos && stat.compare(name_end + 2, stopped.size(), stopped) == 0) {
+        return static_cast<pid_t>(*number);
+      }
+    }
+  }
+  return 0;
+}
 
 bool Agent::read_some(milliseconds limit) {
   pollfd watched{child_.out().get(), POLLIN, 0};

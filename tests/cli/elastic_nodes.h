@@ -31,11 +31,16 @@ class Agent {
   /// On one of two hosts (TwoHosts).
   static Agent on_host(int host, Words flags, const Words& actions);
   static Agent of_program(Words flags, const Words& program);
+  /// Any command that becomes a launcher, e.g. a shell's.
+  static Agent of_command(Words command);
 
   /// Waits until it has said these words so often. False when it ends first, or says nothing for long.
   bool says(const std::string& words, int times = 1);
 
   void kill(int signal);
+
+  /// A rank of it that is stopped, as soon as one is; 0 when none is within a minute.
+  pid_t wait_for_stopped_rank() const;
 
   /// How it ended, after at most a minute; it is killed then.
   ExitStatus wait();

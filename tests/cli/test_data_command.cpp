@@ -44,7 +44,7 @@ TEST(DataCommand, NamesTheFileAndRecordThatIsBad) {
 
 TEST(DataCommand, SaysWhenThereIsNoSuchFolder) {
   const auto checked = lockstep({"data", "check", "/no/such/folder"});
-  EXPECT_EQ(checked.status, (ExitStatus{1, 0}));
+  EXPECT_EQ(checked.status, (ExitStatus{2, 0}));
   EXPECT_THAT(checked.err, HasSubstr("/no/such/folder"));
 }
 

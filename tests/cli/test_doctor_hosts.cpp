@@ -89,6 +89,34 @@ TEST_F(DoctorOnTwoHosts, AContainerCannotBeReached) {
   EXPECT_THAT(ran[0].out, HasSubstr("WARNING  containers"));
 }
 
+// "A firewall": what one host sends to the other is lost, on a network beside that where the ranks meet.
+TEST_F(DoctorOnTwoHosts, PacketsAreLostOneWay) {
+  add_interface(1, "eth0", "10.78.0.2");
+  lose_packets(0, "10.78.0.2");
+  auto container = Environment{{"NCCL_SOCKET_IFNAME", "eth"}};
+  container["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
+  const auto ran = on_both({}, {Environment{{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}}, container});
+  EXPECT_EQ(ran[0].status, kUnsound);
+  const auto mend = mend_of("links", ran[0].out);
+  EXPECT_THAT(mend, AllOf(HasSubstr("firewall on both hosts"), HasSubstr("open all TCP ports both ways")));
+  EXPECT_LT(mend.find("firewall"), mend.find("--net=host")) << mend;
+  EXPECT_THAT(ran[0].out, HasSubstr("NCCL_SOCKET_IFNAME=eth"));
+}
+
+TEST_F(DoctorOnTwoHosts, ThePlaceToMeetAnswersNobody) {
+  lose_packets(1, "10.77.0.1");
+  const auto ran = run_in(folder_.path(), TwoHosts::on(1, {"lockstep", "doctor", "--wait", "3"}),
+                          {{"RANK", "1"},
+                           {"WORLD_SIZE", "2"},
+                           {"LOCAL_RANK", "0"},
+                           {"LOCAL_WORLD_SIZE", "1"},
+                           {"MASTER_ADDR", "10.77.0.1"},
+                           {"MASTER_PORT", "6060"},
+                           {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}});
+  EXPECT_EQ(ran.status, kUnsound);
+  EXPECT_THAT(mend_of("meeting", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
+}
+
 TEST_F(DoctorOnTwoHosts, ANameMeansDifferentHosts) {
   const HostsFiles files({"10.77.0.1 boss\n", "10.77.0.1 boss\n10.77.0.7 boss\n"});
   auto second = std::async(std::launch::async, [&] { return rank(1, "boss"); });

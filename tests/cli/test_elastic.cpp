@@ -82,14 +82,18 @@ TEST(Elastic, AWrongEndpointIsAClearEnd) {
 
 TEST(Elastic, RestartsAreCountedOnceForTheJob) {
   const Meeting meeting;
+  const TemporaryFolder folder;
+  const auto sign = [&](const char* name) { return (folder.path() / name).string(); };
   const Words flags = {"--nnodes=2", "--max_restarts=2"};
-  // Rank 1 fails in the first attempt, rank 0 in the second, on another node.
+  // Rank 1 fails in the first attempt, rank 0 in the second, on another node, when the other is there.
   const Words ranks = {"env=TORCHELASTIC_RESTART_COUNT",
+                       "0@0:make=" + sign("rank 0"),
                        "0@0:sleep_ms=60000",
-                       "1@0:sleep_ms=100",
+                       "1@0:await=" + sign("rank 0"),
                        "1@0:exit=4",
+                       "1@1:make=" + sign("rank 1"),
                        "1@1:sleep_ms=60000",
-                       "0@1:sleep_ms=100",
+                       "0@1:await=" + sign("rank 1"),
                        "0@1:kill_self=9",
                        "print=third attempt"};
   Agent first(meeting, flags, ranks);
@@ -162,7 +166,8 @@ TEST(Elastic, TwoJobsAtOneEndpoint) {
   Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "await=" + sign("host")});
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("WORLD_SIZE=2")) << agent->said();
   write_file(sign("host"), "");
-  std::this_thread::sleep_for(1s);  // its own job is done, and the store is needed still
+  // Its own job is done, and the store is needed still.
+  EXPECT_TRUE(host.says("is still in use and stays until it is not")) << host.said();
   write_file(sign("guests"), "");
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
@@ -215,6 +220,97 @@ TEST(Elastic, TrainingThatABatchSystemEndsIsNotStartedAnew) {
   agent.kill(SIGUSR1);
   EXPECT_EQ(agent.wait(), (ExitStatus{75, 0})) << agent.said();
   EXPECT_THAT(agent.said(), AllOf(HasSubstr("SIGUSR1 ended the run early"), Not(HasSubstr("restart"))));
+}
+
+/// The first command of docs/elastic.md, as somebody would paste it, but for its host.
+std::string first_example(const std::string& endpoint) {
+  const auto page = read_file(LOCKSTEP_SOURCE_DIR "/docs/elastic.md");
+  const auto begin = page.find("lockstep run ", page.find("```\n"));
+  auto command = page.substr(begin, page.find("\n\n", begin) - begin);
+  const std::string host = "host0:29400";
+  const auto at = command.find(host);
+  if (at == std::string::npos) return "exit 99  # no " + host + " in: " + command;
+  return command.replace(at, host.size(), endpoint);
+}
+
+// A rank of the first node is held in the middle of a step until the second node has come: it obeys when it goes on.
+TEST(Elastic, TheFirstExampleTrainsOnWhenANodeJoins) {
+  const Workbench bench;
+  auto config = read_file(bench.config());
+  const std::string per_rank = "batch_size: 10";
+  config.replace(config.find(per_rank), per_rank.size(), "global_batch_size: 10");
+  write_file(bench.config(), config + "  clip_norm: 1\ncheckpoint: {every_epochs: 100}\ncallbacks: {loss_every: 0}\n");
+  const auto whole = bench.path() / "whole";
+  const Words epochs = {"train.epochs=20"};
+  const auto alone = run_program(bench.train({epochs[0], "system.work_dir=" + whole.string()}));
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+
+  const auto script = fmt::format("cd {}; PATH={}:$PATH; exec {} {}", bench.path().string(),
+                                  std::filesystem::path(LOCKSTEP_BINARY).parent_path().string(),
+                                  first_example("127.0.0.1:" + free_port()), epochs[0]);
+  const auto node = [&](const std::string& more) {
+    return Agent::of_command(
+        {"env", "PET_RDZV_CONF=last_call_timeout=0.2,keep_alive_max_attempt=60", more, "bash", "-c", script});
+  };
+  Agent first = node("LOCKSTEP_FAULT=rank=1,step=20,action=stop");
+  const pid_t held = first.wait_for_stopped_rank();
+  ASSERT_GT(held, 0) << first.said();
+  Agent second = node("LOCKSTEP_FAULT=");
+  const bool asked = first.says("to end, asked by SIGTERM 2 s ago");
+  ::kill(held, SIGCONT);
+  ASSERT_TRUE(asked) << first.said();
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), kWell) << agent->said();
+    EXPECT_THAT(agent->said(), Not(HasSubstr("restart")));
+  }
+  EXPECT_THAT(first.said(), AllOf(HasSubstr("5 each"), HasSubstr("ended by SIGTERM after 20 of 80 steps"),
+                                  HasSubstr("the ranks were stopped"), HasSubstr("20 of 80 steps are done"),
+                                  HasSubstr("changed since the checkpoint: ranks: 2 -> 4"),
+                                  HasSubstr("2 each, one more on the first 2")));
+  const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"));
+  const auto expected = nlohmann::json::parse(read_file(whole / "result.json"));
+  for (const auto* key : {"steps", "epochs", "eval_samples", "eval_accuracy", "global_batch_size"}) {
+    EXPECT_EQ(result[key], expected[key]) << key;
+  }
+  EXPECT_EQ(result["world_size"], 4);
+  EXPECT_NEAR(result["eval_loss"].get<double>(), expected["eval_loss"].get<double>(), 1e-4);
+  const auto lines = lines_of(read_file(bench.work_dir() / "metrics.jsonl"));
+  const auto expected_lines = lines_of(read_file(whole / "metrics.jsonl"));
+  ASSERT_EQ(lines.size(), 80U);
+  ASSERT_EQ(expected_lines.size(), 80U);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto line = nlohmann::json::parse(lines[i]);
+    const auto other = nlohmann::json::parse(expected_lines[i]);
+    EXPECT_EQ(line["lr"], other["lr"]);
+    EXPECT_NEAR(line["loss"].get<double>(), other["loss"].get<double>(), 1e-4) << i;
+  }
+}
+
+TEST(Elastic, AMistakeOfTheUserIsNotTriedAgain) {
+  const Workbench bench;
+  const auto alone = run_program(bench.train());
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  const Meeting meeting;
+  const Words flags = {"--nnodes=2", "--max_restarts=3"};
+  Agent first = Agent::of_program(meeting, flags, bench.train({"train.epochs=2"}));
+  Agent second = Agent::of_program(meeting, flags, bench.train({"train.epochs=2"}));
+  for (auto* agent : {&first, &second}) {
+    EXPECT_EQ(agent->wait(), (ExitStatus{2, 0})) << agent->said();
+    EXPECT_THAT(agent->said(), AllOf(HasSubstr("global batch (data.batch_size x ranks): 10 -> 20"),
+                                     HasSubstr("With data.global_batch_size=10 in place of data.batch_size"),
+                                     HasSubstr("0 of 3 restarts were used, because rank 0 says that its command line"),
+                                     Not(HasSubstr("started anew"))));
+  }
+}
+
+TEST(Elastic, ExitCodeTwoOfOtherProgramsIsTriedAgain) {
+  for (const Words& says : {Words{}, Words{"0@0:note=the disk was full"}}) {
+    Words ranks = says;
+    ranks.insert(ranks.end(), {"0@0:exit=2", "print=second attempt"});
+    Agent agent(Words{"--standalone", "--nproc_per_node=1", "--max_restarts=1"}, ranks);
+    EXPECT_EQ(agent.wait(), kWell) << agent.said();
+    EXPECT_THAT(agent.said(), AllOf(HasSubstr("restart 1 of 1"), HasSubstr("second attempt")));
+  }
 }
 
 TEST(Elastic, NodesWhoseRanksEndEarlyEndWithThem) {

@@ -107,6 +107,35 @@ void expect_goes_on_as_if_nothing_had_been(const Workbench& bench, const std::st
             result_in(bench.path() / "undisturbed")["params_sha256"]);
 }
 
+// ---- two runs in one folder
+
+TEST(Endings, ARunInAFolderThatAnotherOneUsesIsRefusedUntilThatHasEnded) {
+  const Workbench bench;
+  const Words endless = bench.train({"train.epochs=100000", "callbacks.loss_every=0", "checkpoint.every_epochs=0"});
+  const auto holds_lock = [&](const Child& run) {
+    const auto pid = fmt::format("\"pid\":\"{}\"", run.pid());
+    return wait_until([&] { return read_file(bench.work_dir() / "lock").find(pid) != std::string::npos; });
+  };
+  Child first = start(endless);
+  ASSERT_TRUE(holds_lock(first));
+  ASSERT_TRUE(wait_until([&] { return !read_file(bench.work_dir() / "metrics.jsonl").empty(); }));
+
+  // A collective's time limit is also that of waiting for the lock.
+  const auto second = under_lockstep_run(2, bench.train({"parallel.timeout_s=2"}));
+  EXPECT_EQ(second.status, (ExitStatus{2, 0})) << second.err;
+  EXPECT_THAT(second.err, AllOf(HasSubstr("another run uses the folder " + bench.work_dir().string()),
+                                HasSubstr(fmt::format("process {} on host ", first.pid())), HasSubstr("since 20"),
+                                HasSubstr("(system.work_dir=...)")));
+  EXPECT_EQ(second.err.find("exit code 1"), std::string::npos) << "of all ranks it is 2: " << second.err;
+  EXPECT_FALSE(std::filesystem::exists(bench.work_dir() / "result.json"));
+
+  // However it dies, the lock goes with it.
+  ::kill(first.pid(), SIGKILL);
+  ASSERT_TRUE(first.wait_for(60s));
+  Child third = start(endless);
+  EXPECT_TRUE(holds_lock(third));
+}
+
 // ---- asked to end
 
 TEST(Endings, ABatchSystemsSignalToTheLauncherSavesAndGoesOn) {

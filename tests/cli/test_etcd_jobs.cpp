@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fmt/format.h>
+#include <lockstep/base/base64.h>
+#include <lockstep/base/parse.h>
+
 #include <future>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/elastic_nodes.h"
@@ -50,6 +55,19 @@ class EtcdJobs : public testing::Test {
 
   void expect_other_goes_on(bool coordinator_is_killed) const;
 
+  /// What etcd has under the keys of this test's job, with the given beginning of what follows its name.
+  static nlohmann::json find_keys(const std::string& beginning);
+  /// Asks until `condition` holds of it, for a minute.
+  template <typename Condition>
+  static bool when_keys(const std::string& beginning, Condition condition) {
+    const auto limit = std::chrono::steady_clock::now() + 60s;
+    while (!condition(find_keys(beginning))) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(50ms);
+    }
+    return true;
+  }
+
   std::string finish_file() const { return (folder_.path() / "finish").string(); }
 
   const TemporaryFolder folder_;
@@ -57,6 +75,28 @@ class EtcdJobs : public testing::Test {
 };
 
 std::unique_ptr<EtcdServer> EtcdJobs::etcd_;
+
+nlohmann::json EtcdJobs::find_keys(const std::string& beginning) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const std::string key = fmt::format("lockstep/{}/{}", test->name(), beginning);
+  std::string end = key;
+  ++end.back();
+  const std::string body = nlohmann::json{{"key", to_base64(key)}, {"range_end", to_base64(end)}}.dump();
+  const auto connection = connect_to(etcd_->port());
+  write_all(connection.get(), fmt::format("POST /v3/kv/range HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n"
+                                          "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                                          body.size(), body));
+  std::string answer;
+  for (std::string piece = read_some(connection.get()); !piece.empty(); piece = read_some(connection.get())) {
+    answer += piece;
+  }
+  const auto object = answer.find('{');
+  const auto parsed =
+      object == std::string::npos
+          ? nlohmann::json()
+          : nlohmann::json::parse(answer.substr(object, answer.rfind('}') - object + 1), nullptr, false);
+  return parsed.is_object() ? parsed.value("kvs", nlohmann::json::array()) : nlohmann::json::array();
+}
 
 TEST_F(EtcdJobs, RanksOfTwoNodesTrain) {
   Agent first = Agent::of_program(flags("2"), {LOCKSTEP_EXAMPLES "/toy_ddp"});
@@ -68,8 +108,8 @@ TEST_F(EtcdJobs, RanksOfTwoNodesTrain) {
 
 void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
   Agent first = start_waiting(flags("1:2"));
-  // Whoever takes the first ticket coordinates; the other one comes once it has.
-  std::this_thread::sleep_for(1s);
+  // Whoever begins the job coordinates it; the other one comes once it has.
+  ASSERT_TRUE(when_keys("state", [](const nlohmann::json& keys) { return !keys.empty(); }));
   Agent second = start_waiting(flags("1:2"));
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
@@ -93,10 +133,22 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   ASSERT_TRUE(first.says("world 2\n")) << first.said();
   ASSERT_TRUE(second.says("world 2\n")) << second.said();
   etcd_->kill();
-  std::this_thread::sleep_for(5s);  // longer than a launcher may be silent, and until it says that it waits
+  for (Agent* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for etcd")) << agent->said();
+  std::this_thread::sleep_for(3s);  // no order, but what is tested: longer than a launcher may be silent, 2.5 s
   etcd_->start();
   etcd_->wait_until_ready();
-  std::this_thread::sleep_for(3500ms);  // time to find somebody lost
+  // Both have given six signs of life since, half a second apart: somebody lost would have been found.
+  const auto signs_of_life = [&](const nlohmann::json& keys) {
+    std::vector<std::int64_t> signs;
+    for (const auto& key : keys) signs.push_back(parse_integer(key.value("version", "0")).value_or(0));
+    return signs;
+  };
+  const auto before = signs_of_life(find_keys("beat/"));
+  ASSERT_EQ(before.size(), 2U);
+  ASSERT_TRUE(when_keys("beat/", [&](const nlohmann::json& keys) {
+    const auto now = signs_of_life(keys);
+    return now.size() == 2 && now[0] >= before[0] + 6 && now[1] >= before[1] + 6;
+  }));
   finish();
   for (Agent* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();

@@ -139,7 +139,7 @@ void expect_two_ranks(const std::string& name, const Environment& variables, con
   expect_result(bench, 2);
 }
 
-TEST(LaunchExamples, LockstepRun) { expect_two_ranks("run.sh", {}, "started by pytorch (RANK=0 WORLD_SIZE=2"); }
+TEST(LaunchExamples, LockstepRun) { expect_two_ranks("run.sh", {}, "started by lockstep run (RANK=0 WORLD_SIZE=2"); }
 
 TEST(LaunchExamples, Mpirun) {
   if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";

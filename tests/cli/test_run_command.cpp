@@ -1,5 +1,5 @@
 // `lockstep run` as users start it: the store, signals, and the ways to die. tests/cluster has the finer points.
-#include "cli/program.h"
+#include "cli/rank_program.h"
 #include "cluster/probe.h"
 
 #include <gmock/gmock.h>
@@ -17,11 +17,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
-
-Words rank_program(Words actions) {
-  actions.insert(actions.begin(), LOCKSTEP_RANK_PROGRAM);
-  return actions;
-}
 
 TEST(RunCommand, EverythingAfterTheProgramBelongsToIt) {
   // "--" before the program is the launcher's, after it the program's: which has no such action and dies of it.
@@ -47,7 +42,7 @@ TEST(RunCommand, FailsAsTheFirstRankThatFailed) {
 
 TEST(RunCommand, SaysWhenTheProgramCannotBeRun) {
   const auto ran = under_lockstep_run(2, {"no-such-program"});
-  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_EQ(ran.status, (ExitStatus{2, 0}));
   EXPECT_THAT(ran.err, AllOf(StartsWith("lockstep: error: "), HasSubstr("'no-such-program'")));
 }
 

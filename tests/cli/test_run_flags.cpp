@@ -195,9 +195,14 @@ TEST(ProgramFlags, SayHowTheProgramRuns) {
 }
 
 TEST(ProgramFlags, OnlyLaunchPassesTheLocalRank) {
-  EXPECT_EQ(program_of({}, LaunchStyle::run, {"p"}).local_rank_option, "");
-  EXPECT_EQ(program_of({}, LaunchStyle::launch, {"p"}).local_rank_option, "local-rank");
-  EXPECT_EQ(program_of({.use_env = true}, LaunchStyle::launch, {"p"}).local_rank_option, "");
+  EXPECT_EQ(program_of({}, LaunchStyle::run, {"p.py"}).local_rank_option, "");
+  EXPECT_EQ(program_of({}, LaunchStyle::launch, {"p.py"}).local_rank_option, "local-rank");
+  EXPECT_EQ(program_of({.module = true}, LaunchStyle::launch, {"p"}).local_rank_option, "local-rank");
+  EXPECT_EQ(program_of({.run_path = true}, LaunchStyle::launch, {"p"}).local_rank_option, "local-rank");
+  EXPECT_EQ(program_of({.use_env = true}, LaunchStyle::launch, {"p.py"}).local_rank_option, "");
+  for (const auto* other : {"p", "sh", "/bin/sh", "python3"}) {
+    EXPECT_EQ(program_of({}, LaunchStyle::launch, {other}).local_rank_option, "") << other;
+  }
   EXPECT_EQ(program_of({.local_rank_option = "local_rank"}, LaunchStyle::launch, {"p"}).local_rank_option,
             "local_rank");
   EXPECT_THAT(message_of([] { program_of({.no_python = true}, LaunchStyle::launch, {"p"}); }), HasSubstr("--use_env"));

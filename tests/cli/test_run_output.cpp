@@ -1,5 +1,7 @@
 // `lockstep run` and `lockstep launch` with the flags of torchrun about programs, logs and the console.
-#include "cli/program.h"
+#include "cli/port.h"
+#include "cli/rank_program.h"
+#include "cli/two_nodes.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -14,6 +16,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
@@ -22,11 +25,6 @@ Captured run_with(Words flags, const Words& program, const Environment& more = {
   flags.insert(flags.begin(), "run");
   flags.insert(flags.end(), program.begin(), program.end());
   return lockstep(std::move(flags), more);
-}
-
-Words rank_program(Words actions) {
-  actions.insert(actions.begin(), LOCKSTEP_RANK_PROGRAM);
-  return actions;
 }
 
 const Words kSpeak = rank_program({"0:print=out 0", "0:error=err 0", "1:print=out 1", "1:error=err 1"});
@@ -93,6 +91,30 @@ TEST(RunOutput, LogsWithoutAFolderGoToATemporaryOneThatStays) {
   const auto job = job_in(job_in(folder.path()));
   EXPECT_THAT(ran.err, HasSubstr("lockstep run: logs: " + job.string() + "\n"));
   EXPECT_EQ(read_file(job / "attempt_0" / "0" / "stdout.log"), "out 0\n");
+}
+
+TEST(RunOutput, LogsOfAJobWithoutANameLieWhereTheDocumentationSays) {
+  const TemporaryFolder folder;
+  const auto ran = run_with({"--log_dir", folder.path(), "-t", "3"}, kSpeak);
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  const auto job = job_in(folder.path());
+  EXPECT_THAT(job.filename().string(), MatchesRegex("none_[A-Za-z0-9]+"));
+  EXPECT_EQ(read_file(job / "attempt_0" / "0" / "stdout.log"), "out 0\n");
+}
+
+TEST(RunOutput, AJobThatFailsLeavesNothingInTheTemporaryFolder) {
+  for (const Words& flags : {Words{}, Words{"--start-method", "spawn"}, Words{"--max-restarts", "1"}}) {
+    const TemporaryFolder folder;
+    for (const Words& program : {rank_program({"1:note=disk full", "1:exit=5", "sleep_ms=60000"}),
+                                 rank_program({"0:kill_self=9", "sleep_ms=60000"}), Words{"no_such_program"},
+                                 Words{LOCKSTEP_BINARY, "train", "--config", "/no/such.yaml"}}) {
+      Words words = {"--nproc-per-node", "2"};
+      words.insert(words.end(), flags.begin(), flags.end());
+      const auto ran = run_with(words, program, {{"TMPDIR", folder.path().string()}});
+      EXPECT_FALSE(ran.status.ok());
+      EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << program.back() << ": " << ran.err;
+    }
+  }
 }
 
 TEST(RunOutput, TheNullDeviceMeansNoFiles) {
@@ -213,7 +235,7 @@ TEST(RunPython, RunsAScript) {
   EXPECT_EQ(run_with({}, {python.script(), "x"}, python.environment()).out, "[rank 0] None 0 x\n");
   EXPECT_EQ(run_with({"--run-path"}, {python.script()}, python.environment()).out, "[rank 0] None 0\n");
   const auto ran = run_with({"--no-python"}, {python.script()}, python.environment());
-  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_EQ(ran.status, (ExitStatus{2, 0}));
   EXPECT_THAT(ran.err, HasSubstr("Permission denied"));
 }
 
@@ -233,7 +255,114 @@ TEST(LaunchCommand, PassesTheLocalRankFirst) {
               UnorderedElementsAre("[rank 0] None 0 --epochs 3", "[rank 1] None 1 --epochs 3"));
 }
 
+TEST(LaunchCommand, GivesItToPythonAlone) {
+  const TemporaryFolder folder;
+  const auto script = folder.path() / "script";
+  write_file(script, "#!/usr/bin/env python3\nimport sys\nprint(sys.argv[1:])\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  EXPECT_EQ(lockstep({"launch", script, "x"}).out, "[rank 0] ['--local-rank=0', 'x']\n");
+
+  const Words speak = {"sh", "-c", "echo LOCAL_RANK=$LOCAL_RANK $0", "x"};
+  const auto launched = [&](Words words) {
+    words.insert(words.begin(), "launch");
+    words.insert(words.end(), speak.begin(), speak.end());
+    return lockstep(words);
+  };
+  const auto plain = launched({});
+  EXPECT_EQ(plain.out, "[rank 0] LOCAL_RANK=0 x\n");
+  EXPECT_THAT(plain.err, AllOf(HasSubstr("sh is not Python and gets no --local-rank=N"), HasSubstr("--use_env")));
+  EXPECT_EQ(launched({"--use_env"}).err, "");
+  // Asked for by its name, it is passed, for better or worse.
+  EXPECT_FALSE(launched({"--local_rank_name", "local_rank"}).status.ok());
+}
+
+TEST(LaunchCommand, StartsLockstepItself) {
+  const Workbench bench;
+  const auto ran = lockstep({"launch", "--nproc_per_node", "2", "lockstep", "train", "--config", bench.config()});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("started by lockstep run (RANK=0 WORLD_SIZE=2"));
+  EXPECT_THAT(ran.err, Not(HasSubstr("--local-rank")));
+  EXPECT_TRUE(std::filesystem::exists(bench.work_dir() / "result.json"));
+}
+
+// ---- under other launchers
+
+TEST(RunUnderOthers, IsRefusedWhereEachCopyWouldBeAJobOfItsOwn) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  Words words = {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2"};
+  for (const auto& word : rank_program({"print=a rank"})) words.push_back(word);
+  const auto refused = under_mpirun(2, words);
+  EXPECT_EQ(refused.status, (ExitStatus{2, 0})) << refused.err;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("is process 0 of 2 of "), HasSubstr("a job of its own"),
+                                 HasSubstr("--nnodes 2"), HasSubstr("--standalone")));
+  EXPECT_THAT(refused.out, Not(HasSubstr("a rank")));
+
+  words.insert(words.begin() + 2, "--standalone");
+  const auto meant = under_mpirun(2, words);
+  EXPECT_TRUE(meant.status.ok()) << meant.err;
+  EXPECT_THAT(lines_of(meant.out), testing::UnorderedElementsAre("[rank 0] a rank", "[rank 0] a rank",
+                                                                 "[rank 1] a rank", "[rank 1] a rank"));
+}
+
+TEST(RunUnderOthers, OneLauncherOnEachNodeIsOneJob) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const auto line = fmt::format(
+      "exec {} run --nnodes 2 --node-rank $OMPI_COMM_WORLD_RANK$PMI_RANK --master-addr 127.0.0.1 --master-port {} {} "
+      "env=WORLD_SIZE",
+      LOCKSTEP_BINARY, free_port(), LOCKSTEP_RANK_PROGRAM);
+  const auto ran = under_mpirun(2, {"sh", "-c", line});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("[rank 0] WORLD_SIZE=2"), HasSubstr("[rank 1] WORLD_SIZE=2")));
+}
+
+TEST(RunUnderOthers, IsSaidUnderSrunAndTorchrun) {
+  const Environment step = {{"SLURM_JOB_ID", "3"}, {"SLURM_STEP_ID", "0"},        {"SLURM_PROCID", "1"},
+                            {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_LOCALID", "1"},
+                            {"SLURM_NODEID", "0"}, {"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_TASKS_PER_NODE", "2"}};
+  const auto refused = run_with({}, rank_program({"print=a rank"}), step);
+  EXPECT_EQ(refused.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("process 1 of 2 of slurm"), HasSubstr("--standalone")));
+  auto one_task = step;
+  for (const auto* name : {"SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"}) one_task[name] = "1";
+  one_task["SLURM_PROCID"] = one_task["SLURM_LOCALID"] = "0";
+  EXPECT_TRUE(run_with({}, rank_program({"print=a rank"}), one_task).status.ok());
+
+  // A launcher that is a rank of another passes on its error file, so that it may be meant.
+  Words inner = {LOCKSTEP_BINARY, "run"};
+  for (const auto& word : rank_program({"print=a rank"})) inner.push_back(word);
+  const auto nested = run_with({"--nproc-per-node", "2"}, inner);
+  EXPECT_TRUE(nested.status.ok()) << nested.err;
+  EXPECT_THAT(nested.err, AllOf(HasSubstr("is process 0 of 2 of pytorch"), HasSubstr("--standalone")));
+}
+
 // ---- what is said about mistakes
+
+TEST(RunCommandLine, ABareCommandOfLockstepIsExplained) {
+  const auto ran = run_with({"--nproc-per-node", "2"}, {"train", "--config", "run.yaml"});
+  EXPECT_EQ(ran.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(ran.err, HasSubstr("did you mean 'lockstep run ... lockstep train ...'?"));
+}
+
+TEST(RunCommandLine, FilesThatAreMissingAreTheUsersMistake) {
+  const TemporaryFolder folder;
+  const auto expect_usage = [&](const Words& words, const std::string& name, const Environment& more = {}) {
+    const auto ran = run_program(words, more);
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << name << ": " << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr(name));
+  };
+  const std::string program = LOCKSTEP_BINARY;
+  expect_usage({program, "train", "--config", "/no/such.yaml"}, "/no/such.yaml");
+  expect_usage({program, "train", "--config", folder.path()}, "is a folder");
+  expect_usage({program, "run", "lockstep", "train", "--config", "/no/such.yaml"}, "/no/such.yaml");
+  expect_usage({program, "run", "no_such_program"}, "no_such_program");
+  expect_usage({program, "run", "./no_such_program"}, "./no_such_program");
+  expect_usage({program, "run", "no_such_script.py"}, "no_such_script.py");
+  expect_usage({program, "plan", "--config", "/no/such.yaml", "--cluster", "/no/such.yaml"}, "/no/such.yaml");
+  write_file(folder.path() / "here", "");
+  const auto here = run_in(folder.path(), {program, "run", "here"});
+  EXPECT_EQ(here.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(here.err, HasSubstr("the file of that name in this folder is ./here"));
+}
 
 TEST(RunFlags, MistakesAreUsageErrorsThatNameTheirSource) {
   const auto expect_error = [](const Words& flags, const Environment& environment, const std::string& words) {

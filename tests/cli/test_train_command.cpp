@@ -82,7 +82,7 @@ TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
   const auto run = under_lockstep_run(2, train("run"));
   ASSERT_TRUE(run.status.ok()) << run.err;
   EXPECT_THAT(run.out, StartsWith("[rank 0] rank 0 of 2 (local 0 of 2)"));
-  EXPECT_THAT(run.out, HasSubstr("started by pytorch (RANK=0 WORLD_SIZE=2"));
+  EXPECT_THAT(run.out, HasSubstr("started by lockstep run (RANK=0 WORLD_SIZE=2"));
   for (const auto& captured : two_by_hand(train("hand"))) ASSERT_TRUE(captured.status.ok()) << captured.err;
   EXPECT_EQ(result_of(work_dir("run"))["world_size"], 2);
   const std::string hash = result_of(work_dir("run"))["params_sha256"];
@@ -93,6 +93,40 @@ TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
   ASSERT_TRUE(mpirun.status.ok()) << mpirun.err;
   EXPECT_THAT(mpirun.out, HasSubstr("rank 0 of 2 (local 0 of 2)"));
   EXPECT_EQ(result_of(work_dir("mpirun"))["params_sha256"], hash);
+}
+
+// mpirun gives each rank a terminal of its own, wherever its output goes.
+TEST(TrainCommand, PrintsPlainLinesUnderMpirun) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const Workbench bench;
+  const auto ran = under_mpirun(2, bench.train(), {{"TERM", "xterm"}});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("epoch: 1 step: 1, loss is "));
+  EXPECT_EQ((ran.out + ran.err).find('\x1b'), std::string::npos) << ran.out;
+}
+
+TEST(TrainCommand, PrintsAboutTenLossesAnEpoch) {
+  const Workbench bench;
+  const auto ran = run_program(bench.train({"data.batch_size=1"}));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  std::vector<std::string> steps;
+  for (const auto& line : lines_of(ran.out)) {
+    if (line.starts_with("epoch: ")) steps.push_back(line.substr(0, line.find(',')));
+  }
+  ASSERT_EQ(steps.size(), 11U) << ran.out;
+  EXPECT_EQ(steps[0], "epoch: 1 step: 1");
+  EXPECT_EQ(steps[1], "epoch: 1 step: 4");
+  EXPECT_EQ(steps[10], "epoch: 1 step: 40");
+}
+
+TEST(TrainCommand, SaysWhichVariableChoseTheNetwork) {
+  const Workbench bench;
+  const auto ran = under_lockstep_run(2, bench.train({"parallel.backend=gloo"}), {{"NCCL_SOCKET_IFNAME", "=eth77,lo"}});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(lines_of(ran.out).at(0), HasSubstr("NCCL_SOCKET_IFNAME==eth77,lo: 127.0.0.1 of lo"));
+  const auto wrong = under_lockstep_run(2, bench.train(), {{"NCCL_SOCKET_IFNAME", "eth77"}});
+  EXPECT_EQ(wrong.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(wrong.err, HasSubstr("NCCL_SOCKET_IFNAME=\"eth77\" fits no network interface"));
 }
 
 TEST(TrainCommand, LockstepMeansThisBinaryUnderLockstepRun) {
@@ -116,7 +150,7 @@ TEST(TrainCommand, DryRunExplainsThePlanOnce) {
   const auto ran =
       under_lockstep_run(2, {"lockstep", "train", "--config", bench.config(), "parallel.mode=auto", "--dry-run"});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
-  for (const char* words : {"Plan for 2 devices", "A step takes", "data_parallel", "megatron", "next best way"})
+  for (const char* words : {"Plan for 2 devices", "A step takes", "data_parallel", "megatron", "second best placement"})
     EXPECT_THAT(ran.out, HasSubstr(words));
   EXPECT_EQ(ran.out.find("Plan for 2 devices"), ran.out.rfind("Plan for 2 devices"));
   EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));

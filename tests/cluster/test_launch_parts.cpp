@@ -401,9 +401,15 @@ TEST(ErrorFile, KeepsMessageKindAndTime) {
 }
 
 TEST(ErrorFile, NeverFailsTheFailing) {
-  report_failure(std::runtime_error("x"), {});
-  report_failure(std::runtime_error("x"), {{"TORCHELASTIC_ERROR_FILE", ""}});
-  report_failure(std::runtime_error("x"), {{"TORCHELASTIC_ERROR_FILE", "/no/such/folder/file"}});
+  const TemporaryFolder folder;
+  const auto reported = [&](const Environment& environment) {
+    report_failure(std::runtime_error("x"), environment);
+    return !std::filesystem::is_empty(folder.path());
+  };
+  EXPECT_FALSE(reported({}));
+  EXPECT_FALSE(reported({{"TORCHELASTIC_ERROR_FILE", ""}}));
+  EXPECT_FALSE(reported({{"TORCHELASTIC_ERROR_FILE", folder.path() / "no" / "file"}}));
+  EXPECT_TRUE(reported({{"TORCHELASTIC_ERROR_FILE", folder.path() / "file"}})) << "where it can, it does";
 }
 
 TEST(ErrorFile, ReadsTorchsFormatsAndRefusesOthers) {

@@ -14,7 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -189,6 +191,28 @@ TEST(LogFolder, IsTemporaryWhereNothingIsToBeKept) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// A launcher that was killed cannot remove its own.
+TEST(LogFolder, TheNextRemovesWhatADeadLauncherLeft) {
+  const TemporaryFolder folder;
+  const char* const before = ::getenv("TMPDIR");
+  const std::string restored = before == nullptr ? "" : before;
+  ASSERT_EQ(::setenv("TMPDIR", folder.path().c_str(), 1), 0);
+  const auto abandoned = TemporaryFolder("lockstep-run").release();
+  std::ofstream(abandoned / "error.json") << "x";
+  const auto young = TemporaryFolder("lockstep-run").release();
+  const auto other = TemporaryFolder("lockstep-logs").release();
+  std::optional<LogFolder> in_use(std::in_place, OutputOptions{}, "job");
+  const auto used = in_use->path();
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& path : {abandoned, other, used}) std::filesystem::last_write_time(path, long_ago);
+  const LogFolder next({}, "job");
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  for (const auto& path : {young, other, used}) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  in_use.reset();
+  EXPECT_FALSE(std::filesystem::exists(used));
+  EXPECT_EQ(before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", restored.c_str(), 1), 0);
+}
+
 TEST(LogFolder, StaysForStreamsThatGoToFiles) {
   OutputOptions options;
   options.tee = parse_stream_choice("-t", "3");
@@ -247,8 +271,15 @@ TEST(PassOnFailure, TheReportStandsInForARankThatLeftNothing) {
 }
 
 TEST(PassOnFailure, DoesNothingWithoutAnOuterLauncher) {
-  pass_on_failure("/no/such/file", {1, 0}, "x", {});
-  pass_on_failure("/no/such/file", {1, 0}, "x", {{"TORCHELASTIC_ERROR_FILE", "/no/such/folder/file"}});
+  const TemporaryFolder folder;
+  const auto passed_on = [&](const Environment& environment) {
+    pass_on_failure("/no/such/file", {1, 0}, "x", environment);
+    return !std::filesystem::is_empty(folder.path());
+  };
+  EXPECT_FALSE(passed_on({}));
+  EXPECT_FALSE(passed_on({{"TORCHELASTIC_ERROR_FILE", ""}}));
+  EXPECT_FALSE(passed_on({{"TORCHELASTIC_ERROR_FILE", folder.path() / "no" / "file"}}));
+  EXPECT_TRUE(passed_on({{"TORCHELASTIC_ERROR_FILE", folder.path() / "file"}})) << "and so with one";
 }
 
 TEST(LastWord, IsTheRootCauseWhereverItsRankRan) {

@@ -126,7 +126,8 @@ TEST(Supervise, SaysOnceThatItLimitsThreads) {
   LaunchOptions options = options_for(2, {"env=OMP_NUM_THREADS"});
   options.environment.erase("OMP_NUM_THREADS");
   const Ran ran = run(options);
-  EXPECT_THAT(lines_of(ran.err), ElementsAre(HasSubstr("OMP_NUM_THREADS is not set")));
+  EXPECT_THAT(lines_of(ran.err),
+              ElementsAre(AllOf(HasSubstr("OMP_NUM_THREADS is not set"), HasSubstr("system.threads"))));
   EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[rank 0] OMP_NUM_THREADS=1", "[rank 1] OMP_NUM_THREADS=1"));
 }
 

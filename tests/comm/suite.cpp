@@ -85,6 +85,14 @@ at::Tensor reduced_numbers(int size, at::IntArrayRef shape, at::ScalarType dtype
   return result.to(dtype);
 }
 
+at::Tensor in_tree_order(const std::vector<at::Tensor>& tensors) {
+  if (tensors.size() == 1) return tensors.front();
+  std::size_t left = 1;
+  while (left * 2 < tensors.size()) left *= 2;
+  const auto middle = tensors.begin() + static_cast<std::ptrdiff_t>(left);
+  return in_tree_order({tensors.begin(), middle}) + in_tree_order({middle, tensors.end()});
+}
+
 testing::AssertionResult same(const at::Tensor& actual, const at::Tensor& expected) {
   if (!actual.defined() || !expected.defined()) {
     return actual.defined() == expected.defined() ? testing::AssertionSuccess()

@@ -71,17 +71,22 @@ TEST(Check, OneFileIsEnoughToTellTheDataSet) {
 
 TEST(Check, FoldersThatCannotBeTold) {
   const TemporaryFolder folder;
-  expect_error(ErrorKind::data,
+  expect_error(ErrorKind::invalid_argument,
                {"no data set's files", "data_batch_1.bin", "(cifar10)", "train-images-idx3-ubyte", "(mnist)"},
                [&] { check_dataset("auto", folder.path()); });
   std::filesystem::create_directory(folder.path() / "mnist");
   test::write_mnist(folder.path() / "mnist");
-  expect_error(ErrorKind::data, {"did you mean", "/mnist?"}, [&] { check_dataset("auto", folder.path()); });
+  EXPECT_EQ(check_dataset("auto", folder.path()).root, folder.path() / "mnist");
+  std::filesystem::create_directory(folder.path() / "cifar");
+  test::write_cifar10(folder.path() / "cifar");
+  expect_error(ErrorKind::invalid_argument, {"did you mean", "/cifar (cifar10) or ", "/mnist (mnist)"},
+               [&] { check_dataset("auto", folder.path()); });
   test::write_mnist(folder.path());
   test::write_cifar10(folder.path());
   expect_error(ErrorKind::data, {"both cifar10 and mnist"}, [&] { check_dataset("auto", folder.path()); });
   EXPECT_TRUE(check_dataset("mnist", folder.path()).ok());
-  expect_error(ErrorKind::io, {"/gone", "not a folder"}, [&] { check_dataset("auto", folder.path() / "gone"); });
+  expect_error(ErrorKind::invalid_argument, {"/gone", "not a folder"},
+               [&] { check_dataset("auto", folder.path() / "gone"); });
   expect_error(ErrorKind::invalid_argument, {"'minst'", "did you mean 'mnist'"},
                [&] { check_dataset("minst", folder.path()); });
 }

@@ -68,19 +68,43 @@ TEST_F(Cifar10, LabelTenNamesFileAndRecord) {
 
 TEST_F(Cifar10, MissingFileSaysWhatAFolderHolds) {
   std::filesystem::remove(root() / "data_batch_5.bin");
-  expect_error(ErrorKind::io, {"data_batch_5.bin", "missing", "data_batch_1.bin to data_batch_5.bin", "test_batch.bin"},
+  expect_error(ErrorKind::invalid_argument,
+               {"data_batch_5.bin", "missing", "data_batch_1.bin to data_batch_5.bin", "test_batch.bin"},
                [&] { load(); });
 }
 
+// With one file left above, nobody can tell which folder is meant.
 TEST_F(Cifar10, FolderAboveTheRightOneIsRecognised) {
   std::filesystem::create_directory(root() / "cifar-10-batches-bin");
   for (int f = 1; f <= 5; ++f) {
     const std::string file = "data_batch_" + std::to_string(f) + ".bin";
     std::filesystem::rename(root() / file, root() / "cifar-10-batches-bin" / file);
   }
-  expect_error(ErrorKind::io,
+  expect_error(ErrorKind::invalid_argument,
                {"data_batch_1.bin", "did you mean", "cifar-10-batches-bin?", "4 more", "lockstep data check"},
                [&] { load(); });
+}
+
+TEST_F(Cifar10, TheOnlyFolderBelowIsTaken) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "a" / "b");
+  test::write_cifar10(folder.path() / "a" / "b");
+  EXPECT_EQ(load_dataset("cifar10", folder.path(), Split::train)->size(), 15);
+  EXPECT_EQ(load_dataset("cifar10", folder.path() / "a" / "b" / "test_batch.bin", Split::train)->size(), 15);
+}
+
+TEST_F(Cifar10, OtherFormsOfTheDataSetAreNamed) {
+  const TemporaryFolder folder;
+  const auto with = [&](const std::string& file, std::initializer_list<std::string_view> words) {
+    std::filesystem::create_directories((folder.path() / file).parent_path());
+    test::write_bytes(folder.path() / file, {1});
+    expect_error(ErrorKind::invalid_argument, words, [&] { load_dataset("cifar10", folder.path(), Split::train); });
+    std::filesystem::remove(folder.path() / file);
+  };
+  with("data_batch_1", {"Python version", "cifar-10-binary.tar.gz"});
+  with("cifar-10-batches-mat/data_batch_1.mat", {"Matlab version", "cifar-10-binary.tar.gz"});
+  with("cifar-10-python.tar.gz", {"Python version, packed"});
+  with("cifar-10-binary.tar.gz", {"is not unpacked yet: tar -xf "});
 }
 
 TEST_F(Cifar10, EmptyFileIsNoDataSet) {
@@ -104,7 +128,7 @@ TEST_F(Cifar10, FileWithoutReadPermissionGivesTheReason) {
 }
 
 TEST_F(Cifar10, FolderThatDoesNotExist) {
-  expect_error(ErrorKind::io, {"/nowhere", "not a folder", "lockstep data synthesize cifar10"},
+  expect_error(ErrorKind::invalid_argument, {"/nowhere", "not a folder", "lockstep data synthesize cifar10"},
                [&] { load_dataset("cifar10", root() / "nowhere", Split::train); });
 }
 

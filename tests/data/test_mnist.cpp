@@ -130,7 +130,22 @@ TEST_F(Mnist, LabelTenNamesFileAndRecord) {
 
 TEST_F(Mnist, MissingFileSaysWhatAFolderHolds) {
   std::filesystem::remove(root() / kLabels);
-  expect_error(ErrorKind::io, {kLabels, "missing", "t10k-images-idx3-ubyte", ".gz"}, [&] { load(); });
+  expect_error(ErrorKind::invalid_argument, {kLabels, "missing", "t10k-images-idx3-ubyte", ".gz"}, [&] { load(); });
+}
+
+TEST_F(Mnist, GzipIsUnpackedNoFurtherThanItsHeaderPromises) {
+  auto pictures = test::idx_pictures(0, 7);
+  const std::string gz = std::string(kPictures) + ".gz";
+  pictures.push_back(0);
+  replace(kPictures, test::gzip(pictures), gz);
+  expect_error(ErrorKind::data, {gz, "1 bytes are left over"}, [&] { load(); });
+  pictures.resize(std::size_t{16} << 20);
+  replace(kPictures, test::gzip(pictures), gz);
+  expect_error(ErrorKind::data, {gz, "unpacks to more than the 5504 bytes that its header promises"}, [&] { load(); });
+  // Nothing is unpacked for a header that is wrong.
+  pictures[3] = 1;
+  replace(kPictures, test::gzip(pictures), gz);
+  expect_error(ErrorKind::data, {gz, "0x00000801", "0x00000803"}, [&] { load(); });
 }
 
 TEST_F(Mnist, DamagedGzip) {

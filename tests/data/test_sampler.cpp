@@ -159,6 +159,33 @@ TEST(Sampler, RecordsOfAStepDoNotDependOnTheWorldSize) {
   }
 }
 
+// Also where ranks do not divide the batch, or outnumber it.
+TEST(Sampler, AGlobalBatchIsTheSameOnAnyNumberOfRanks) {
+  for (const Remainder remainder : {Remainder::exact, Remainder::drop, Remainder::pad}) {
+    SamplerOptions options{.dataset_size = 107, .seed = 3, .remainder = remainder, .global_batch_size = 10};
+    std::vector<Indices> alone;
+    for (const int shards : {1, 2, 3, 4, 7, 10, 13}) {
+      options.num_shards = shards;
+      const ShardedSampler sampler(options);
+      EXPECT_EQ(sampler.steps_per_epoch(), remainder == Remainder::drop ? 10 : 11);
+      for (std::int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
+        SCOPED_TRACE(testing::Message() << shards << " shards, step " << step);
+        const Indices records = sorted(records_of_step(options, 4, step));
+        if (shards == 1) alone.push_back(records);
+        EXPECT_EQ(records, alone[static_cast<std::size_t>(step)]);
+        const auto in_step = static_cast<std::int64_t>(records.size());
+        EXPECT_EQ(sampler.global_batch_size(step), in_step);
+        EXPECT_EQ(in_step, step == 10 && remainder == Remainder::exact ? 7 : 10);
+        for (options.shard_id = 0; options.shard_id < shards; ++options.shard_id) {
+          const auto own = ShardedSampler(options).epoch(4).batch(step).size();
+          EXPECT_EQ(static_cast<std::int64_t>(own), in_step / shards + (options.shard_id < in_step % shards ? 1 : 0));
+        }
+        options.shard_id = 0;
+      }
+    }
+  }
+}
+
 TEST(Sampler, LastBatchOfSomeRanksMayBeEmpty) {
   SamplerOptions options{
       .dataset_size = 9, .num_shards = 4, .shuffle = false, .remainder = Remainder::exact, .batch_size = 2};
@@ -183,6 +210,11 @@ TEST(Sampler, RefusesOptionsOutOfRange) {
   refuse({.dataset_size = 9, .batch_size = 0}, {"batch_size is 0"});
   refuse({.dataset_size = 9, .num_shards = 2, .batch_size = 5},
          {"9 records", "batch of 5", "2 ranks", "lower the batch size"});
+  refuse({.dataset_size = 9, .global_batch_size = -1}, {"global_batch_size is -1"});
+  for (const auto remainder : {Remainder::drop, Remainder::pad}) {
+    refuse({.dataset_size = 9, .num_shards = 2, .remainder = remainder, .global_batch_size = 10},
+           {"9 records", "batch of 10 on all ranks", "lower the global batch size"});
+  }
 }
 
 TEST(Sampler, RefusesStepsAndEpochsThatAreNot) {

@@ -14,7 +14,7 @@ using Lying = std::vector<Placements>;  // one for each input
 std::vector<Placement> ways_to_lie(const torch::Tensor& input) {
   std::vector<Placement> ways{Replicate()};
   for (std::int64_t dim = 0; dim < input.dim(); ++dim) ways.push_back(Shard(dim));
-  if (input.is_floating_point()) ways.push_back(Partial());
+  if (input.is_floating_point() || input.is_complex()) ways.push_back(Partial());
   return ways;
 }
 
@@ -41,6 +41,11 @@ std::vector<Lying> combinations(const OperatorCase& op, std::size_t axes, std::s
   return found;
 }
 
+torch::Tensor gradient_like(const torch::Tensor& result) {
+  const auto numbers = torch::arange(1, result.numel() + 1, torch::kDouble).view(result.sizes());
+  return (result.is_complex() ? torch::complex(numbers.sin(), numbers.cos()) : numbers.sin()).to(result.scalar_type());
+}
+
 /// Results, then gradients of the inputs that are differentiated (undefined where there is none).
 std::vector<torch::Tensor> results_of(const OperatorCase& op, const std::vector<torch::Tensor>& inputs,
                                       const std::function<torch::Tensor(const torch::Tensor&)>& place) {
@@ -52,8 +57,7 @@ std::vector<torch::Tensor> results_of(const OperatorCase& op, const std::vector<
     all.push_back(result.detach());
     if (!result.requires_grad()) continue;
     differentiable.push_back(result);
-    gradients.push_back(
-        place(torch::arange(1, result.numel() + 1).to(result.scalar_type()).view(result.sizes()).sin()));
+    gradients.push_back(place(gradient_like(result)));
   }
   if (!differentiable.empty()) torch::autograd::backward(differentiable, gradients);
   for (const auto& input : inputs) {
@@ -62,7 +66,9 @@ std::vector<torch::Tensor> results_of(const OperatorCase& op, const std::vector<
   return all;
 }
 
-bool is_differentiated(const CaseInput& input) { return input.differentiate && input.value.is_floating_point(); }
+bool is_differentiated(const CaseInput& input) {
+  return input.differentiate && (input.value.is_floating_point() || input.value.is_complex());
+}
 
 std::string show(const Lying& lying) {
   std::string text;
@@ -76,7 +82,7 @@ void expect_same(const torch::Tensor& got, const torch::Tensor& expected, double
   const auto whole = full(got);
   ASSERT_EQ(whole.sizes(), expected.sizes()) << where;
   ASSERT_EQ(whole.scalar_type(), expected.scalar_type()) << where;
-  ASSERT_TRUE(torch::allclose(whole, expected, tolerance, tolerance, /*equal_nan=*/true))
+  ASSERT_TRUE(torch::allclose(whole, expected, tolerance, tolerance, /*equal_nan=*/!expected.is_complex()))
       << where << "\n"
       << (whole - expected).abs().max() << "\n"
       << whole << expected;

@@ -11,4 +11,7 @@ namespace lockstep::test {
 /// same numbers each time. Tolerance 1e-5, relative and absolute, where a case does not say otherwise.
 std::vector<OperatorCase> network_cases();
 
+/// The same families on so few pictures, channels and places that some ranks have an empty part.
+std::vector<OperatorCase> small_cases();
+
 }  // namespace lockstep::test

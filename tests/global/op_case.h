@@ -51,5 +51,6 @@ std::vector<OpCase> view_cases();
 std::vector<OpCase> indexing_cases();
 std::vector<OpCase> in_place_cases();
 std::vector<OpCase> foreach_cases();
+std::vector<OpCase> view_write_cases();
 
 }  // namespace lockstep::test

@@ -222,6 +222,7 @@ TEST_P(LentMemory, GradientsThatAreHeldKeepTheirNumbers) {
       expect_local(held[i].gradient, wanted, "of an earlier step");
       expect_local(held[i].detached, wanted, "detached");
       EXPECT_TRUE(torch::equal(held[i].row, torch::full({6}, wanted))) << held[i].row;
+      EXPECT_EQ(held[i].gradient.data_ptr(), to_local(held[i].gradient).data_ptr()) << "where the numbers are now";
     }
     backward(1);
     expect(net->weight.grad(), 6 * 3 + 6, "added to");

@@ -110,5 +110,37 @@ TEST(GlobalFirstSteps, AModuleIsDistributedInPlace) {
   });
 }
 
+TEST(GlobalFirstSteps, APatternForALayerLeavesCountersReplicated) {
+  run_ranks(2, on_shm(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    const auto make = [] {
+      torch::manual_seed(3);
+      return torch::nn::Sequential(torch::nn::Linear(4, 6), torch::nn::BatchNorm1d(6), torch::nn::Linear(6, 2));
+    };
+    auto plain = make();
+    auto global = make();
+    global->ptr(2)->register_buffer("one", torch::ones({1, 4}, torch::kLong));
+    distribute_module(global, mesh, {{"1.*", {Shard(0)}}, {"2.*", {Shard(0)}}});
+    const auto buffers = global->named_buffers();
+    EXPECT_EQ(placements_of(buffers["1.num_batches_tracked"]), Placements{Replicate()});
+    EXPECT_EQ(placements_of(buffers["2.one"]), Placements{Replicate()}) << "one row on two ranks";
+    EXPECT_EQ(placements_of(buffers["1.running_mean"]), Placements{Shard(0)});
+    EXPECT_EQ(placements_of(global->named_parameters()["1.weight"]), Placements{Shard(0)});
+    for (int step = 0; step < 3; ++step) {
+      const auto x = torch::randn({6, 4});
+      plain->forward(x);
+      global->forward(distribute(x, mesh, {Shard(0)}, Source::same_everywhere));
+    }
+    for (const auto* name : {"1.num_batches_tracked", "1.running_mean", "1.running_var"}) {
+      EXPECT_TRUE(torch::allclose(full(buffers[name]).to(torch::kFloat), plain->named_buffers()[name].to(torch::kFloat),
+                                  1e-5, 1e-6))
+          << name;
+    }
+    torch::nn::ParameterList wrong;
+    wrong->append(torch::ones({}));
+    EXPECT_THROW(distribute_module(wrong, mesh, {{"*", {Shard(0)}}}), Error) << "a parameter is not left aside";
+  });
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -85,6 +86,42 @@ TEST(GradientReduction, TakesATensorWithTwoNamesOnce) {
       EXPECT_EQ(traffic_of(mesh).all_reduce.bytes, 6 * 4) << i;
     }
     EXPECT_TRUE(torch::equal(full(weight.grad()), input.sum(0).mul(3).unsqueeze(1).expand({2, 3})));
+  });
+}
+
+TEST(GradientReduction, HeldGradientsAreSentOnce) {
+  with_two_ranks([](Rank&, const Mesh& mesh) {
+    torch::manual_seed(2);
+    const auto batches = torch::randn({3, 4, 2});
+    const auto train = [&](const std::vector<at::Tensor>& p,
+                           const std::function<at::Tensor(const at::Tensor&)>& place) {
+      std::vector<std::int64_t> sent;
+      for (int i = 0; i < 3; ++i) {
+        std::optional<HoldGradients> hold;
+        if (i < 2) hold.emplace();
+        if (place) reset_traffic(mesh);
+        const auto x = place ? place(batches[i]) : batches[i];
+        // The bias has no gradient in the last batch, the divided weight in each.
+        auto y = x.mm(p[0]) + x.mm(p[2]);
+        if (i < 2) y = y + p[1];
+        y.pow(2).sum().backward();
+        if (place) sent.push_back(traffic_of(mesh).all_reduce.bytes);
+      }
+      return sent;
+    };
+    const std::vector<at::Tensor> values{torch::randn({2, 4}), torch::randn({4}), torch::randn({2, 4})};
+    std::vector<at::Tensor> ordinary;
+    for (const auto& each : values) ordinary.push_back(each.clone().requires_grad_());
+    train(ordinary, {});
+    const std::vector<at::Tensor> parameters{trained(values[0], mesh), trained(values[1], mesh),
+                                             placed(values[2], mesh, {Shard(0)}).requires_grad_()};
+    reduce_gradients_in_buckets(parameters);
+    const auto sent = train(parameters, [&](const at::Tensor& x) { return placed(x, mesh, {Shard(0)}); });
+    EXPECT_EQ(sent, (std::vector<std::int64_t>{0, 0, (8 + 4) * 4}));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(full(parameters[i].grad()), ordinary[i].grad(), 1e-4, 1e-5)) << i;
+      EXPECT_EQ(placements_of(parameters[i].grad()), placements_of(parameters[i])) << i;
+    }
   });
 }
 

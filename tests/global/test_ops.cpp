@@ -18,7 +18,7 @@ using test::RankOptions;
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> all;
   for (auto* family : {test::elementwise_cases, test::product_cases, test::reduction_cases, test::view_cases,
-                       test::indexing_cases, test::in_place_cases, test::foreach_cases}) {
+                       test::indexing_cases, test::in_place_cases, test::foreach_cases, test::view_write_cases}) {
     for (auto& each : family()) all.push_back(std::move(each));
   }
   return all;

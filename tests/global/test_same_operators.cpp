@@ -2,10 +2,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/gradient_reduction.h>
 
 #include "base/expect_error.h"
 #include "support/ranks.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -141,6 +143,148 @@ TEST_P(SameOperators, OneRankMayLookAtAReplicatedValue) {
       EXPECT_EQ(full(sum).item<float>(), 276);
     }
     EXPECT_EQ(full(x).sum().item<float>(), 276);
+  });
+}
+
+/// What a program sees that makes a step for each batch of indices, and goes on with the next where one fails: each
+/// loss, or the error. `dropout` draws random numbers before and after the step that may fail.
+std::vector<std::string> steps_of(const std::vector<at::Tensor>& batches, at::Tensor table,
+                                  const std::function<at::Tensor(const at::Tensor&)>& place) {
+  torch::manual_seed(4);
+  std::vector<std::string> seen;
+  for (const auto& batch : batches) {
+    try {
+      const auto noisy = torch::dropout(table, 0.5, true);
+      const auto rows = torch::embedding(noisy, place(batch));
+      const auto loss = torch::dropout(rows, 0.25, true).pow(2).sum();
+      table.mutable_grad() = at::Tensor();
+      loss.backward();
+      const at::NoGradGuard no_grad;
+      table.sub_(table.grad(), 0.125);
+      seen.push_back(fmt::format("{:.3f}", loss.item<double>()));
+    } catch (const std::exception& error) {
+      seen.emplace_back(error.what());
+    }
+  }
+  return seen;
+}
+
+constexpr std::int64_t kTooLarge = 100;
+
+at::Tensor indices_with_error_at(std::int64_t at) {
+  auto indices = torch::arange(8, torch::kLong).remainder(5);
+  if (at >= 0) indices[at] = kTooLarge;
+  return indices;
+}
+
+void expect_errors_of_one_rank_are_had_by_all(Rank& rank, const Mesh& mesh, const Placements& batch) {
+  // Of eight indices in a batch, the wrong ones are on the last rank, twice running, then on the first.
+  const std::vector<std::int64_t> wrong_at{-1, 7, 7, -1, 0, -1, -1};
+  std::vector<at::Tensor> batches;
+  for (const auto at : wrong_at) batches.push_back(indices_with_error_at(at));
+  const auto table = torch::arange(20, torch::kDouble).view({5, 4}).div(16);
+  const auto expected = steps_of(batches, table.clone().requires_grad_(), [](const at::Tensor& x) { return x; });
+  const auto got = steps_of(batches, distribute(table, mesh, Placements(mesh.axes())).requires_grad_(),
+                            [&](const at::Tensor& x) { return distribute(x, mesh, batch, Source::same_everywhere); });
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (wrong_at[i] < 0) {
+      EXPECT_EQ(got[i], expected[i]) << "step " << i << " on rank " << rank.rank();
+      continue;
+    }
+    const int failed = wrong_at[i] == 0 ? 0 : rank.size() - 1;
+    if (rank.rank() == failed) {
+      expect_words(got[i], {"index out of range"});
+    } else {
+      expect_words(got[i], {fmt::format("rank {} failed in global operator", failed), "aten::embedding",
+                            "index out of range", "This rank was in global operator"});
+    }
+  }
+}
+
+TEST_P(SameOperators, AnErrorOfOneRankIsHadByAllAndAllGoOn) {
+  run_ranks(2, options(),
+            [](Rank& rank) { expect_errors_of_one_rank_are_had_by_all(rank, Mesh(rank.group()), {Shard(0)}); });
+}
+
+TEST_P(SameOperators, AnErrorOfOneRankOfFourIsHadByAllAndAllGoOn) {
+  run_ranks(4, options(), [](Rank& rank) {
+    expect_errors_of_one_rank_are_had_by_all(rank, Mesh(rank.group()), {Shard(0)});
+    expect_errors_of_one_rank_are_had_by_all(rank, Mesh(rank.group(), {2, 2}), {Shard(0), Shard(0)});
+  });
+}
+
+TEST_P(SameOperators, AnErrorOfOneRankInBackwardLeavesBucketsThatAreUnderWay) {
+  run_ranks(2, options(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    torch::manual_seed(1);
+    std::vector<at::Tensor> values;
+    for (int i = 0; i < 12; ++i) values.push_back(torch::randn({4, 4}));
+    const auto input = torch::randn({6, 4});
+    const auto train = [&](const std::vector<at::Tensor>& parameters, const at::Tensor& x, const at::Tensor& table,
+                           const std::function<at::Tensor(int)>& indices) {
+      std::vector<std::string> seen;
+      for (int step = 0; step < 3; ++step) {
+        auto y = x;
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+          y = y.mm(parameters[i]).tanh();
+          if (i == 6) y.register_hook([&, step](const at::Tensor&) { torch::embedding(table, indices(step)); });
+          if (parameters[i].grad().defined()) parameters[i].mutable_grad() = at::Tensor();
+        }
+        try {
+          y.sum().backward();
+          const at::NoGradGuard no_grad;
+          for (auto each : parameters) each.sub_(each.grad(), 0.25);
+          seen.push_back(fmt::format("{:.3f}", parameters[0].sum().item<double>()));
+        } catch (const std::exception& error) {
+          seen.emplace_back(error.what());
+        }
+      }
+      return seen;
+    };
+    const auto indices_of = [](int step) { return indices_with_error_at(step == 1 ? 7 : -1); };
+    std::vector<at::Tensor> ordinary;
+    std::vector<at::Tensor> parameters;
+    for (const auto& each : values) {
+      ordinary.push_back(each.clone().requires_grad_());
+      parameters.push_back(distribute(each, mesh, {Replicate()}).requires_grad_());
+    }
+    reduce_gradients_in_buckets(parameters, {.bucket_bytes = 100, .first_bucket_bytes = 1});
+    const auto expected = train(ordinary, input, torch::ones({5, 2}), indices_of);
+    const auto got =
+        train(parameters, distribute(input, mesh, {Shard(0)}), distribute(torch::ones({5, 2}), mesh, {Replicate()}),
+              [&](int step) { return distribute(indices_of(step), mesh, {Shard(0)}, Source::same_everywhere); });
+    EXPECT_EQ(got[0], expected[0]);
+    expect_words(got[1], {"index out of range"});
+    EXPECT_EQ(got[2], expected[2]);
+  });
+}
+
+TEST_P(SameOperators, AWrongLengthOfASequenceIsAnErrorOnAllRanksAtOnce) {
+  run_ranks(2, options(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    const auto scores = distribute(torch::randn({6, 4, 5}).log_softmax(2), mesh, {Shard(1)});
+    const auto targets = distribute(torch::tensor({{1, 2, 3}, {3, 2, 1}, {2, 1, 2}, {4, 1, 4}}), mesh, {Shard(0)});
+    const auto loss_with = [&](std::vector<std::int64_t> steps, std::vector<std::int64_t> lengths) {
+      return torch::ctc_loss(scores, targets, steps, lengths, 0, at::Reduction::Sum);
+    };
+    const auto failing = [&](const std::function<void()>& code) -> std::string {
+      try {
+        code();
+      } catch (const c10::Error& error) {
+        return error.what_without_backtrace();
+      }
+      return "no error";
+    };
+    for (const std::size_t at : {0, 3}) {
+      std::vector<std::int64_t> steps{6, 6, 6, 6};
+      std::vector<std::int64_t> lengths{3, 3, 3, 3};
+      steps[at] = 7;
+      expect_words(failing([&] { loss_with(steps, {3, 3, 3, 3}); }), {"input_lengths", "7", "6 steps"});
+      lengths[at] = 4;
+      expect_words(failing([&] { loss_with({6, 6, 6, 6}, lengths); }), {"target_lengths", "4"});
+      const auto loss = full(loss_with({6, 6, 6, 6}, {3, 3, 3, 3}));
+      EXPECT_GT(loss.item<float>(), 0);
+    }
   });
 }
 

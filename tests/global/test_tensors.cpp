@@ -118,18 +118,50 @@ TEST(GlobalTensors, AViewOfAnEmptyTensorIsWrittenTo) {
   });
 }
 
-TEST(GlobalTensors, AViewOfRowsElsewhereIsNotWrittenTo) {
+TEST(GlobalTensors, AViewOfRowsElsewhereIsWrittenTo) {
   on_two([](Rank&, const Mesh& mesh) {
     auto x = placed(numbers(6, 4), mesh, {Shard(0)});
-    expect_words(message_of([&] { x.select(0, 1).add_(1); }), {"add_", "view", "clone()"});
-    expect_words(message_of([&] { x.select(0, 1).view({2, 2}).zero_(); }), {"zero_", "view"});
-    expect_words(message_of([&] { x.select(0, 1).copy_(torch::ones({4})); }), {"copy_", "view"});
-    expect_words(message_of([&] { x.index_put_({1}, torch::ones({4})); }), {"copy_", "view"});
-    auto row = x.select(0, 1);
-    const auto ones = placed(torch::ones({4}), mesh, {Replicate()});
-    expect_words(message_of([&] { torch::add_out(row, ones, ones); }), {"add", "view"});
+    auto expected = numbers(6, 4);
+    const auto first_rows = x.narrow(0, 0, 2);
+    x.select(0, 1).copy_(torch::ones({4}));  // an ordinary tensor that all ranks have
+    x.index_put_({4}, torch::full({4}, 2.0));
+    expected.select(0, 1).fill_(1);
+    expected.select(0, 4).fill_(2);
+    EXPECT_TRUE(torch::equal(full(x), expected)) << full(x);
+    EXPECT_TRUE(torch::equal(full(first_rows), expected.narrow(0, 0, 2))) << full(first_rows);
+    x.select(0, 1).clone().add_(1);
+    EXPECT_TRUE(torch::equal(full(x), expected)) << "a clone was written to";
+    EXPECT_EQ(placements_of(x), Placements{Shard(0)});
+  });
+}
+
+TEST(GlobalTensors, AViewOfRowsElsewhereIsWrittenToInInferenceMode) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const c10::InferenceMode inference;  // where libtorch counts no writes
+    auto x = distribute(numbers(6, 4), mesh, {Shard(0)}, Source::same_everywhere);
+    const auto row = x.select(0, 1);
+    const auto rows = x.narrow(0, 0, 2);
+    row.add_(1);
+    EXPECT_EQ(full(rows).sum().item<float>(), 32);
+    x.zero_();
+    EXPECT_EQ(full(row).sum().item<float>(), 0);
+  });
+}
+
+TEST(GlobalTensors, WritesToViewsThatCannotBeAreErrorsOfLibtorch) {
+  on_two([](Rank&, const Mesh& mesh) {
+    auto x = placed(numbers(6, 4), mesh, {Shard(0)});
+    const auto row = x.select(0, 1);
+    EXPECT_EQ(message_of([&] { row.unsqueeze(0).expand({3, 4}).add_(1); }).find("no error"), std::string::npos);
+    expect_words(message_of([&] { row.expand({3, 4}).zero_(); }), {"single memory location"});
+    expect_words(message_of([&] { row.resize_({2}); }), {"resize_", "view", "clone()"});
+    auto leaf = placed(numbers(6, 4), mesh, {Shard(0)}).requires_grad_();
+    expect_words(message_of([&] { leaf.select(0, 1).add_(1); }), {"leaf"});
+    const auto y = leaf * 2;
+    const auto used = y.exp();  // keeps its result for backward
+    used.select(0, 1).add_(1);
+    expect_words(message_of([&] { used.sum().backward(); }), {"modified by an inplace operation"});
     EXPECT_TRUE(torch::equal(full(x), numbers(6, 4)));
-    EXPECT_TRUE(torch::equal(full(x.select(0, 1).clone().add_(1)), numbers(6, 4).select(0, 1).add(1)));
   });
 }
 
@@ -159,7 +191,10 @@ TEST(GlobalTensors, AViewOfRowsElsewhereSeesWritesToItsBase) {
     const torch::NoGradGuard no_grad;
     for (auto* base : {&x, &expected}) torch::mul_out(*base, *base, *base);
     expect_same("mul.out");
-    expect_words(message_of([&] { views[0].add_(1); }), {"add_", "view", "clone()"});
+    for (const auto* of : {&views, &expected_views}) {
+      for (const auto& view : *of) view.add_(1);
+    }
+    expect_same("add_ to each view");
   });
 }
 
@@ -182,6 +217,14 @@ TEST(GlobalTensors, AViewOfRowsElsewhereIsFetchedAgainOnlyAfterAWrite) {
                 row + 1;
               }),
               0);
+    EXPECT_EQ(placements_of(row), Placements{Shard(0)});
+    EXPECT_EQ(sent_for([&] { row.add_(1); }), 1);  // each rank is told the whole row
+    EXPECT_EQ(sent_for([&] { row + 1; }), 0);
+    const auto line = placed(torch::arange(6, torch::kFloat), mesh, {Shard(0)});
+    const auto numbers_of_all = line.narrow(0, 2, 3);
+    EXPECT_EQ(placements_of(numbers_of_all), Placements{Replicate()});
+    EXPECT_EQ(sent_for([&] { numbers_of_all.add_(1); }), 0);
+    EXPECT_EQ(sent_for([&] { numbers_of_all + 1; }), 0);
   });
 }
 
@@ -401,6 +444,49 @@ TEST(GlobalTensors, GradientsAreClippedWhereTheyAre) {
       EXPECT_TRUE(torch::allclose(full(got[i].grad()), expected[i].grad())) << i;
       EXPECT_EQ(placements_of(got[i].grad()), placements_of(got[i]));
     }
+  });
+}
+
+TEST(GlobalTensors, TheirMemoryIsThatOfThePart) {
+  on_two([](Rank&, const Mesh& mesh) {
+    const auto expect_shown = [](const at::Tensor& x, const char* what) {
+      const auto part = to_local(x);
+      EXPECT_EQ(x.storage_offset() == 0, x.storage().data() == x.data_ptr()) << what;
+      if (part.numel() > 0) {
+        EXPECT_EQ(x.data_ptr(), part.data_ptr()) << what;
+        EXPECT_EQ(x.data_ptr<float>(), part.data_ptr<float>()) << what;
+      } else {
+        EXPECT_NO_THROW(x.data_ptr<float>()) << what << ": not on one rank alone";
+      }
+      EXPECT_THROW(x.data_ptr<double>(), c10::Error) << what;
+    };
+    for (const auto& placement :
+         {Placement(Replicate()), Placement(Shard(0)), Placement(Shard(1)), Placement(Partial())}) {
+      auto x = placed(numbers(6, 4), mesh, {placement});
+      expect_shown(x, "itself");
+      expect_shown(x + 1, "a result");
+      expect_shown(x.t(), "transposed");
+      expect_shown(x.select(1, 3), "a column");
+      expect_shown(x.narrow(0, 2, 3), "rows");
+      expect_shown(x.detach(), "detached");
+      const auto view = x.narrow(1, 1, 2);
+      x.add_(1);
+      expect_shown(view, "a view after a write");
+      x.relu();  // finishes a partial value for good
+      expect_shown(x, "finished");
+      x.t_();
+      expect_shown(x, "reshaped");
+      x.resize_({2, 3});
+      expect_shown(x, "resized");
+      auto out = at::empty({0}, x.options());
+      at::mul_out(out, x, x);
+      expect_shown(out, "a result given");
+    }
+    const auto one_row = distribute(numbers(1, 4), mesh, {Shard(0)});
+    expect_shown(one_row, "of one row");
+    auto written = distribute(numbers(6, 4), mesh, {Shard(0)});
+    std::fill_n(written.data_ptr<float>(), to_local(written).numel(), 3.0F);
+    EXPECT_EQ(written.sum().item<float>(), 72);
   });
 }
 

@@ -92,6 +92,51 @@ TrainedModel lstm_model() {
           .targets = torch::randint(4, {5}, torch::kLong)};
 }
 
+/// Words and targets, an encoder whose padding is masked, and a decoder that does not see the words to come.
+struct Translator : torch::nn::Module {
+  static constexpr std::int64_t kWidth = 8;
+
+  Translator()
+      : words(register_module("words", torch::nn::Embedding(11, kWidth))),
+        encoder(register_module(
+            "encoder", torch::nn::TransformerEncoder(
+                           torch::nn::TransformerEncoderLayer(
+                               torch::nn::TransformerEncoderLayerOptions(kWidth, 2).dim_feedforward(12).dropout(0.0)),
+                           2))),
+        decoder(register_module(
+            "decoder", torch::nn::TransformerDecoder(
+                           torch::nn::TransformerDecoderLayer(
+                               torch::nn::TransformerDecoderLayerOptions(kWidth, 2).dim_feedforward(12).dropout(0.0)),
+                           2))),
+        classes(register_module("classes", torch::nn::Linear(kWidth, 4))) {}
+
+  torch::Tensor forward(const torch::Tensor& in) {
+    const auto source = words(in).transpose(0, 1);
+    const auto wanted = words(in.flip(1)).transpose(0, 1);
+    const auto steps = in.size(1);
+    const auto later = torch::ones({steps, steps}, in.options().dtype(torch::kBool)).triu(1);
+    const auto masked = torch::zeros({steps, steps}, in.options().dtype(torch::kDouble)).masked_fill(later, -1e9);
+    const auto padding = in.eq(0).logical_and(torch::arange(steps, in.options()).ge(2));
+    const auto memory = encoder(source, masked, padding);
+    return classes(decoder(wanted, memory, masked, torch::Tensor(), torch::Tensor(), padding)).permute({1, 2, 0});
+  }
+
+  torch::nn::Embedding words;
+  torch::nn::TransformerEncoder encoder;
+  torch::nn::TransformerDecoder decoder;
+  torch::nn::Linear classes;
+};
+
+TrainedModel transformer_model() {
+  torch::manual_seed(9);
+  return {.name = "Transformer of libtorch",
+          .make = [] { return std::make_shared<Translator>(); },
+          .forward = [](torch::nn::Module& module,
+                        const torch::Tensor& in) { return dynamic_cast<Translator&>(module).forward(in); },
+          .inputs = torch::randint(11, {5, 6}, torch::kLong),
+          .targets = torch::randint(4, {5, 6}, torch::kLong)};
+}
+
 /// The pattern's placements on the model axis of a mesh {data, model}, or on a mesh of that axis alone.
 ModulePlan on_model_axis(const std::vector<std::pair<std::string, Placement>>& patterns, bool beside_data) {
   ModulePlan plan;
@@ -155,6 +200,23 @@ TEST(GlobalTrainedModels, ResNet20ChannelsLast) {
 TEST(GlobalTrainedModels, Gpt) { expect_all_plans(gpt_model(true), kGptByTensor); }
 TEST(GlobalTrainedModels, GptWithItsOwnHead) { expect_all_plans(gpt_model(false), kGptByTensor); }
 TEST(GlobalTrainedModels, LstmClassifier) { expect_all_plans(lstm_model(), kLstmByTensor); }
+
+TEST(GlobalTrainedModels, TransformerOfLibtorch) {
+  const auto model = transformer_model();
+  const Plan data{.name = "data", .parameters = {}, .batch = {Shard(0)}};
+  const Plan replicated{.name = "replicated", .parameters = {}, .batch = {Replicate()}};
+  const Plan sharded{.name = "sharded parameters",
+                     .parameters = for_model(on_model_axis(kSharded, false), *model.make()),
+                     .batch = {Shard(0)}};
+  const RankOptions options{.deadline = std::chrono::seconds(300), .group = RankOptions::test_group_options("shm")};
+  for (const int ranks : {1, 2, 4}) {
+    test::run_ranks(ranks, options, [&](Rank& rank) {
+      torch::set_num_threads(1);
+      const Mesh mesh(rank.group());
+      for (const auto& plan : {data, replicated, sharded}) test::expect_trained_as_on_one_device(model, mesh, plan);
+    });
+  }
+}
 
 }  // namespace
 }  // namespace lockstep

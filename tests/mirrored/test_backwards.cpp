@@ -90,7 +90,7 @@ struct Checkpointed : Toy {
 TEST_P(BackwardsTest, RunsABackwardInsideABackward) { expect_equals_one_process(scenario_of<Checkpointed>()); }
 
 TEST_P(BackwardsTest, RefusesASecondGradientAfterTheFirstWasSent) {
-  if (world_size() == 1) return;  // nothing is sent
+  if (world_size() == 1) GTEST_SKIP() << "one rank sends nothing, so no gradient comes too late";
   on_ranks([](Rank& rank) {
     const auto module = std::make_shared<Checkpointed>();
     const auto loss = [&] {
@@ -193,7 +193,7 @@ TEST_P(BackwardsTest, RecoversWhenAllRanksSkipTheSameSteps) {
 }
 
 TEST_P(BackwardsTest, TellsAllRanksWhenOneGoesOnAfterAnException) {
-  if (world_size() == 1) return;  // nobody to differ from
+  if (world_size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
   for (const std::int64_t bucket_bytes : {1, 1 << 20}) {
     for (const auto& [first, trap] : {std::pair(0, 1), std::pair(1, 1), std::pair(1, 0)}) {
       on_ranks([&](Rank& rank) {
@@ -237,7 +237,8 @@ TEST_P(BackwardsTest, NamesTheParameterWithASparseGradient) {
 }
 
 TEST_P(BackwardsTest, EndsOnAllRanksWhenOneIsKilledInTheMiddleOfAStep) {
-  if (world_size() == 1 || mpirun_size()) return;  // nobody is left; mpirun ends the whole job
+  if (world_size() == 1) GTEST_SKIP() << "one rank has no other that could see its end";
+  if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";
   const auto outcomes = rank_outcomes(world_size(), rank_options(), [](Rank& rank) {
     const auto module = std::make_shared<Trapped>();
     DataParallel parallel(module, rank.group(), {.bucket_bytes = 1, .first_bucket_bytes = 1});
@@ -256,7 +257,8 @@ TEST_P(BackwardsTest, EndsOnAllRanksWhenOneIsKilledInTheMiddleOfAStep) {
 }
 
 TEST_P(BackwardsTest, EndsOnAllRanksWhenOneThrowsAndLeaves) {
-  if (world_size() == 1 || mpirun_size()) return;  // nobody is left; mpirun ends the whole job
+  if (world_size() == 1) GTEST_SKIP() << "one rank has no other that could see its end";
+  if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";
   const auto outcomes = rank_outcomes(world_size(), rank_options(), [](Rank& rank) {
     const auto module = std::make_shared<Trapped>();
     DataParallel parallel(module, rank.group(), {.bucket_bytes = 1, .first_bucket_bytes = 1});

@@ -29,7 +29,8 @@ int draw(std::mt19937& random, int low, int high) {
 plan::Graph random_graph(std::mt19937& random) {
   test::StepBuilder step;
   const std::int64_t batch = 1 << draw(random, 2, 6);
-  const auto widths = [&] { return std::int64_t{1} << draw(random, 2, 8); };
+  const bool even = draw(random, 0, 1) == 0;
+  const auto widths = [&] { return even ? std::int64_t{1} << draw(random, 2, 8) : std::int64_t{draw(random, 3, 100)}; };
   auto x = step.input("input", {batch, widths()});
   const int layers = draw(random, 1, 3);
   for (int i = 0; i < layers; ++i) {

@@ -16,7 +16,7 @@ plan::Plan block_plan() {
 TEST(Explain, SaysWhatWasDecidedAndWhy) {
   const auto text = plan::explain(block_plan());
   for (const char* what : {"A step takes", "data_parallel", "zero3", "megatron", "auto", "blocks.*.fc1", "x4",
-                           "(without parameters)", "parameters", "next best way"}) {
+                           "(without parameters)", "parameters", "second best placement"}) {
     EXPECT_NE(text.find(what), std::string::npos) << what << "\n" << text;
   }
 }

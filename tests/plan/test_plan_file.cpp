@@ -41,6 +41,23 @@ TEST(PlanFile, DamageIsNoticed) {
   EXPECT_THROW(plan::read_plan("{}", "plan.json"), Error);
   EXPECT_THROW(plan::read_plan("no json", "plan.json"), Error);
   EXPECT_THROW(plan::read_plan(text.substr(0, text.size() / 2), "plan.json"), Error);
+  const auto refusal = [](const std::string& broken) -> std::string {
+    try {
+      plan::read_plan(broken, "plan.json");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "it was taken";
+  };
+  EXPECT_EQ(refusal("[]"),
+            "[plan] this is no plan as `lockstep plan --json` writes it: a list stands where an object {...} should be "
+            "(plan.json)");
+  EXPECT_NE(refusal("{}").find("it has no \"format\""), std::string::npos) << refusal("{}");
+  EXPECT_NE(refusal("{").find("it is not valid JSON at line 1"), std::string::npos) << refusal("{");
+  auto wrong = nlohmann::ordered_json::parse(text);
+  wrong["cluster"] = 3;
+  EXPECT_NE(refusal(wrong.dump()).find("\"cluster\": a number stands where a text should be"), std::string::npos)
+      << refusal(wrong.dump());
   auto json = nlohmann::ordered_json::parse(text);
   json["parameters"]["blocks.*.fc1.weight"] = "[Shard(1), Replicate()]";
   try {
@@ -68,11 +85,15 @@ TEST(PlanFile, OldPlansAreFittedToNewModels) {
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0], "blocks.4.fc1.weight is new; it is [Replicate(), Shard(0)]");
   EXPECT_NE(plan::plan_hash(plan), hash);
-  for (auto& each : now) {
-    if (each.name.ends_with("fc1.weight")) each.sizes = {3, 5};
-  }
-  plan::adapt(plan, now);
-  EXPECT_TRUE(plan.parameters.empty()) << "three rows cannot be divided in two";
+  const auto with_rows = [&](std::int64_t rows) {
+    for (auto& each : now) {
+      if (each.name.ends_with("fc1.weight")) each.sizes = {rows, 5};
+    }
+    plan::adapt(plan, now);
+    return plan.parameters.size();
+  };
+  EXPECT_EQ(with_rows(3), 1U) << "two rows and one";
+  EXPECT_EQ(with_rows(1), 0U) << "one row cannot be divided in two";
 }
 
 TEST(PlanFile, NamesBecomePatternsWhereAllLieAlike) {

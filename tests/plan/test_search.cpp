@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/plan/search.h>
 #include <lockstep/plan/search/patterns.h>
 
@@ -150,6 +151,72 @@ TEST(Search, MemoryIsALimit) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
     EXPECT_NE(std::string(error.what()).find("devices of this kind would do"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("0.0"), std::string::npos)
+        << error.what();  // small amounts have their unit
+  }
+}
+
+/// The number of devices that the refusal names; 0 where it fits.
+int devices_named(const plan::Graph& graph, const plan::Cluster& cluster) {
+  try {
+    plan::search(graph, cluster);
+    return 0;
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const auto end = text.find(" devices of this kind would do");
+    if (end == std::string::npos) return -1;
+    const auto begin = text.rfind(' ', end - 1);
+    return static_cast<int>(parse_integer(text.substr(begin + 1, end - begin - 1)).value_or(-1));
+  }
+}
+
+TEST(Search, TheDevicesThatARefusalNamesAreEnoughAndHalfOfThemAreNot) {
+  const std::vector<std::pair<plan::Graph, double>> cases{{test::mlp_step(16, {1024, 10, 2048}), 3e4},
+                                                          {test::mlp_step(16, {1000, 30, 2000}), 1e5},
+                                                          {test::mlp_step(16, {4096, 4096, 4096, 4096}), 3e7},
+                                                          {test::mlp_step(64, {100, 3000, 100}), 3e5},
+                                                          {test::vgg_step(8, 32, {32, 64}, {1000, 10}), 2e6}};
+  for (const auto& [graph, memory] : cases) {
+    auto cluster = gpus(1);
+    cluster.device.memory = {memory};
+    const int enough = devices_named(graph, cluster);
+    ASSERT_GT(enough, cluster.devices()) << memory;
+    cluster.nodes = enough / cluster.devices_per_node;
+    EXPECT_EQ(devices_named(graph, cluster), 0) << enough << " devices, " << memory;
+    if (cluster.nodes > 1) {
+      cluster.nodes /= 2;
+      EXPECT_NE(devices_named(graph, cluster), 0) << enough / 2 << " devices, " << memory;
+    }
+  }
+}
+
+/// Layouts that a user could write, of which none may be faster than a plan that is called optimal.
+void expect_optimal(const plan::Graph& graph, const Cluster& cluster, const std::string& what) {
+  const auto plan = plan::search(graph, cluster, {.mesh = std::vector<int>{cluster.devices()}});
+  if (!plan.optimal) return;
+  for (const auto& inputs : {Replicate(), Shard(0)}) {
+    for (const auto& weights : {Replicate(), Shard(0), Shard(1)}) {
+      for (const auto& biases : {Replicate(), Shard(0)}) {
+        const auto other =
+            plan::predict(graph, cluster, {cluster.devices()}, {inputs}, {{"*.weight", {weights}}, {"*", {biases}}});
+        EXPECT_GE(other.cost.value, plan.prediction.cost.value * (1 - 1e-9))
+            << what << ": inputs " << to_string(inputs) << ", weights " << to_string(weights) << ", biases "
+            << to_string(biases);
+      }
+    }
+  }
+}
+
+TEST(Search, AnOptimalPlanIsNotBeatenWhereSizesDoNotDivide) {
+  Cluster cluster{.nodes = 1, .devices_per_node = 4};
+  cluster.device = {.matmul = {1e10}, .memory_bandwidth = {1e10}, .operator_overhead = {5e-6}};
+  cluster.intra_node = {.bandwidth = {1e10}, .latency = {1e-7}};
+  cluster.overlap = 1;
+  for (const std::int64_t narrow : {5, 6, 7, 9, 10, 30, 31}) {
+    for (const std::int64_t batch : {3, 16, 50}) {
+      expect_optimal(test::mlp_step(batch, {1024, narrow, 2048}), cluster,
+                     "1024-" + std::to_string(narrow) + "-2048, batch " + std::to_string(batch));
+    }
   }
 }
 

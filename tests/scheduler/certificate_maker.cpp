@@ -24,11 +24,11 @@ scheduler::Identity Authority::issue(const std::string& name, std::vector<std::s
       {.name = name, .hosts = std::move(hosts), .valid_from = std::chrono::hours(-48), .valid_until = valid_until});
 }
 
-std::string Authority::revoke(const std::vector<const X509*>& certificates) const {
+std::string Authority::revoke(const std::vector<const X509*>& certificates, std::chrono::seconds until) const {
   const scheduler::RevocationList list(::X509_CRL_new());
   using Time = std::unique_ptr<ASN1_TIME, scheduler::FreeBy<::ASN1_TIME_free>>;
   const Time before(::X509_gmtime_adj(nullptr, -3600));
-  const Time after(::X509_gmtime_adj(nullptr, 3600));
+  const Time after(::X509_gmtime_adj(nullptr, until.count()));
   EXPECT_EQ(::X509_CRL_set_version(list.get(), 1), 1);
   ::X509_CRL_set_issuer_name(list.get(), ::X509_get_subject_name(identity_.certificate.get()));
   ::X509_CRL_set1_lastUpdate(list.get(), before.get());

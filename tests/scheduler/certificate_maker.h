@@ -22,8 +22,9 @@ class Authority {
   scheduler::Identity issue(const std::string& name, std::vector<std::string> hosts = {"127.0.0.1", "localhost"},
                             std::chrono::hours valid_until = std::chrono::hours(24 * 365)) const;
 
-  /// PEM of a list of revoked certificates.
-  std::string revoke(const std::vector<const X509*>& certificates) const;
+  /// PEM of a list of revoked certificates, in force from an hour ago until then, counted from now.
+  std::string revoke(const std::vector<const X509*>& certificates,
+                     std::chrono::seconds until = std::chrono::hours(1)) const;
 
  private:
   scheduler::Identity identity_;

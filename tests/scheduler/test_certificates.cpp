@@ -55,13 +55,13 @@ TEST(Certificates, FilesThatCannotBeUsedAreNamed) {
     change(changed);
     return changed;
   };
-  expect_error(ErrorKind::io, {"server_cert_path", "the password is wrong"},
+  expect_error(ErrorKind::config, {"server_cert_path", "the password is wrong"},
                [&] { with([](auto& n) { n.password = "x"; }).server(); });
-  expect_error(ErrorKind::io, {"cannot read client_cert_path '/nowhere.p12'"},
+  expect_error(ErrorKind::config, {"cannot read client_cert_path '/nowhere.p12'"},
                [&] { with([](auto& n) { n.files.client_cert = "/nowhere.p12"; }).client(); });
-  expect_error(ErrorKind::io, {"cannot use ca_cert_path", "no certificate in PEM"},
+  expect_error(ErrorKind::config, {"cannot use ca_cert_path", "no certificate in PEM"},
                [&] { with([](auto& n) { n.files.ca_cert = n.files.server_cert; }).server(); });
-  expect_error(ErrorKind::io, {"cannot use crl_path", "no revocation list in PEM"},
+  expect_error(ErrorKind::config, {"cannot use crl_path", "no revocation list in PEM"},
                [&] { with([](auto& n) { n.files.crl = n.files.ca_cert; }).server(); });
 }
 

@@ -117,8 +117,8 @@ Applicant challenged_at(Applicant one, Time when) {
   return one;
 }
 
-Roll finished_by_w0() {
-  Roll roll = running(2, true);
+Roll finished_by_w0(bool recovery = true) {
+  Roll roll = running(2, recovery);
   note_leave(roll, *find_member(roll, "w0"), Leave{}, kStart);
   note_closed(roll, 1, "it closed the connection", kStart);
   return roll;
@@ -173,6 +173,11 @@ std::vector<MembershipCase> cases() {
        "enough workers"},
       {"no spare for one that has finished", finished_by_w0(), applicant("new", 9), kSoon, Verdict::refuse,
        "enough workers"},
+      // The next program of the same workers.
+      {"by one whose program follows", finished_by_w0(false), again, kSoon, Verdict::put_off,
+       "the job before is ending"},
+      {"a new name, by one whose program follows", finished_by_w0(false), applicant("new", 9), kSoon, Verdict::put_off,
+       "worker 'w0' (rank 0, pid 1 on host) has finished its work"},
       // Partitions, and schedulers that come and go.
       {"one that was replaced while it was away", running(2, true), who_was_away("gone"), kSoon, Verdict::refuse,
        "its place was given to another worker"},

@@ -35,7 +35,7 @@ TEST(Security, TheSecretIsAFilesFirstLine) {
   ClusterSettings settings;
   EXPECT_EQ(read_secret(settings), "");
   settings.secret.file = file;
-  expect_error(ErrorKind::io, {"cannot read the secret from", "secret'"}, [&] { read_secret(settings); });
+  expect_error(ErrorKind::config, {"cannot read the secret from", "secret'"}, [&] { read_secret(settings); });
   std::ofstream(file) << "swordfish\n";
   EXPECT_EQ(read_secret(settings), "swordfish");
   settings.secret.text = "given";
@@ -53,12 +53,12 @@ TEST(Security, PasswordsComeFromTheSettingsOrTheFile) {
   EXPECT_NE(make_server_tls(settings).context, nullptr);
   EXPECT_NE(make_client_tls(settings).context, nullptr);
   settings.server_password.text = "wrong";
-  expect_error(ErrorKind::io, {"server.p12", "the password is wrong"}, [&] { make_server_tls(settings); });
+  expect_error(ErrorKind::config, {"server.p12", "the password is wrong"}, [&] { make_server_tls(settings); });
   EXPECT_NE(make_client_tls(settings).context, nullptr) << "the other side's password";
   settings.server_password = {.text = {}, .file = node / "password"};
   EXPECT_NE(make_server_tls(settings).context, nullptr);
   settings.client_password.file = "/nowhere";
-  expect_error(ErrorKind::io, {"cannot read the password from '/nowhere'"}, [&] { make_client_tls(settings); });
+  expect_error(ErrorKind::config, {"cannot read the password from '/nowhere'"}, [&] { make_client_tls(settings); });
 }
 
 TEST(Security, CertificatesAreLookedAtAsOftenAsTheFileSays) {

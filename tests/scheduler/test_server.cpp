@@ -1,6 +1,7 @@
 // A real scheduler, real workers and real sockets, in one process.
 #include "base/expect_error.h"
 #include "scheduler/running_server.h"
+#include "support/raw_server.h"
 #include "support/read_file.h"
 
 #include <lockstep/base/temporary_folder.h>
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <boost/asio/ssl/context.hpp>
 #include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 namespace lockstep::scheduler {
@@ -24,6 +26,7 @@ using test::expect_error;
 using test::get;
 using test::LogLines;
 using test::RawPeer;
+using test::RawServer;
 using test::RunningServer;
 using test::seat_workers;
 using test::server_of;
@@ -89,12 +92,16 @@ TEST(Scheduler, WorkersNeedNoNames) {
 }
 
 TEST(Scheduler, WorkersMayComeFirst) {
-  std::uint16_t port = 0;
-  { port = RunningServer(server_of(1)).port(); }
-  auto worker = std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(port, "early")); });
-  std::this_thread::sleep_for(300ms);
+  std::promise<void> tried;
+  std::once_flag once;
+  // It takes the worker's connection and closes it: nobody is there who knows the protocol.
+  auto nobody = std::make_unique<RawServer>([&](int) { std::call_once(once, [&] { tried.set_value(); }); });
   auto options = server_of(1);
-  options.port = port;
+  options.port = nobody->port();
+  auto worker =
+      std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(options.port, "early")); });
+  ASSERT_EQ(tried.get_future().wait_for(60s), std::future_status::ready);
+  nobody.reset();
   RunningServer server(options);
   worker.get().reset();
   EXPECT_TRUE(server.wait().ok);
@@ -111,6 +118,21 @@ TEST(Scheduler, AWorkerThatWaitsInVainSaysForWhat) {
   alone.port = nobody;
   expect_error(ErrorKind::timeout, {"the scheduler at 127.0.0.1:", "Connection refused"},
                [&] { const Seat seat(alone); });
+}
+
+TEST(Scheduler, AWorkerThatWaitsForTheStoreSaysHowLongItDid) {
+  RunningServer server(server_of(2));
+  auto first = worker_of(server.port(), "w0");
+  auto second = worker_of(server.port(), "w1");
+  second.start_timeout = 300s;
+  const auto seats = seat_workers({first, second});
+  try {
+    seats[1]->await_store(std::chrono::steady_clock::now() + 1s);
+    FAIL() << "nobody opened a store";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("waited "), HasSubstr("for rank 0 to open the store"),
+                                       testing::Not(HasSubstr("300.0 s"))));
+  }
 }
 
 TEST(Scheduler, RefusesANodeIdThatIsTaken) {
@@ -328,6 +350,23 @@ TEST(SchedulerPort, RefusesWhatIsNoRequest) {
   for (const auto* peer : {&silent, &slow, &garbage, &greedy}) EXPECT_EQ(peer->read(), "");
   EXPECT_THAT(log.with("nothing came in time"), AllOf(HasSubstr("nothing came in time"), HasSubstr("bad method"),
                                                       HasSubstr("a request above the limit")));
+}
+
+TEST(SchedulerPort, StrangersWithoutEndDoNotFillTheLog) {
+  const LogLines log;
+  {
+    RunningServer server(server_of(1));
+    for (int i = 0; i < 30; ++i) {
+      const RawPeer stranger(server.port());
+      stranger.send("no request\r\n\r\n");
+      stranger.read();
+    }
+  }
+  const auto said = log.with("refused 20 more within a minute; the last was 127.0.0.1:");
+  std::size_t lines = 0;
+  for (auto at = said.find("refused 127.0.0.1:"); at != std::string::npos; at = said.find("refused 127", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 10U) << said;
 }
 
 TEST(SchedulerPort, RefusesWorkersThatDoNotSpeakProperly) {

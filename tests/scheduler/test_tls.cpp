@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/x509v3.h>
 
 #include <boost/asio/ssl/context.hpp>
 #include <nlohmann/json.hpp>
@@ -113,7 +114,8 @@ TEST_F(SchedulerTls, RefusesWhatHasExpired) {
   const auto old = node(authority_.issue("old", {"127.0.0.1"}, std::chrono::hours(-24)));
   {
     RunningServer server(server_with(files.server()));
-    refuse(server.port(), old.client(), ErrorKind::environment, {"it says that our certificate has expired"});
+    refuse(server.port(), old.client(), ErrorKind::environment,
+           {"it says that our certificate has expired (it was valid until 20"});
     expect_refusal("its certificate has expired");
   }
   RunningServer server(server_with(old.server()));
@@ -139,6 +141,75 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
   refuse(server.port(), node(good_, list).client(), ErrorKind::environment,
          {"127.0.0.1:", "its certificate is revoked"});
   expect_refusal("it says that our certificate is revoked");
+}
+
+/// As other tools make them: `identity` without an extension, or with another one instead, and signed anew.
+Identity remade(Identity identity, const Authority& by, int extension, const char* value = nullptr) {
+  X509* const certificate = identity.certificate.get();
+  ::X509_EXTENSION_free(::X509_delete_ext(certificate, ::X509_get_ext_by_NID(certificate, extension, -1)));
+  if (value != nullptr) {
+    auto* const added = ::X509V3_EXT_conf_nid(nullptr, nullptr, extension, value);
+    EXPECT_EQ(::X509_add_ext(certificate, added, -1), 1);
+    ::X509_EXTENSION_free(added);
+  }
+  EXPECT_GT(::X509_sign(certificate, by.identity().key.get(), ::EVP_sha256()), 0);
+  return identity;
+}
+
+// Only the names of the two authorities are compared then, before the signature is.
+TEST_F(SchedulerTls, SaysThatAnotherAuthorityHasTheSameName) {
+  const Authority other;
+  const auto stranger = node(remade(other.issue("stranger"), other, NID_authority_key_identifier));
+  {
+    RunningServer server(server_with(node(good_).server()));
+    refuse(server.port(), stranger.client(), ErrorKind::environment,
+           {"127.0.0.1:", "by another authority, of the same name as the one in ca_cert_path there", "certs init"});
+    expect_refusal("its certificate is by another authority, of the same name as the one in ca_cert_path here");
+  }
+  RunningServer server(server_with(stranger.server()));
+  refuse(server.port(), node(good_).client(), ErrorKind::environment,
+         {"127.0.0.1:", "by another authority, of the same name as the one in ca_cert_path here", "certs init"});
+}
+
+TEST_F(SchedulerTls, SaysThatACertificateIsForAnotherUse) {
+  const auto for_servers = remade(authority_.issue("server"), authority_, NID_ext_key_usage, "serverAuth");
+  const auto files = node(for_servers);
+  const auto server_side = files.server();
+  // Known before anybody is asked.
+  expect_error(ErrorKind::config,
+               {"client_cert_path", files.files.client_cert, "/CN=server", "clientAuth", "certs init"},
+               [&] { files.client(); });
+  RunningServer server(server_with(server_side));
+  const auto careless = node(good_).client();
+  ASSERT_EQ(::SSL_CTX_use_certificate(careless->native_handle(), for_servers.certificate.get()), 1);
+  ASSERT_EQ(::SSL_CTX_use_PrivateKey(careless->native_handle(), for_servers.key.get()), 1);
+  refuse(server.port(), careless, ErrorKind::environment,
+         {"127.0.0.1:", "not for this use", "clientAuth for a worker"});
+  expect_refusal("its certificate is not for this use");
+}
+
+TEST_F(SchedulerTls, SaysFromWhenACertificateIsValid) {
+  const auto early = issue(authority_.identity(), {.name = "early", .hosts = {"127.0.0.1"}, .valid_from = 24h});
+  RunningServer server(server_with(node(good_).server()));
+  refuse(server.port(), node(early).client(), ErrorKind::environment,
+         {"127.0.0.1:", "it refused our certificate (it is valid from 20", " UTC on)"});
+  expect_refusal("its certificate is not valid yet (it is valid from 20");
+  EXPECT_THAT(log_.with("till then"), HasSubstr("the certificate /CN=early in "));
+}
+
+TEST_F(SchedulerTls, AnExpiredRevocationListIsSaidBeforeAnybodyIsRefusedForIt) {
+  const auto files = node(good_, authority_.revoke({}, -60s));
+  expect_error(ErrorKind::config, {"crl_path", files.files.crl, "expired on 20", "new one from its authority"},
+               [&] { files.server(); });
+}
+
+TEST_F(SchedulerTls, ARevocationListThatExpiresLaterIsNotTakenForTheWorkersCertificate) {
+  const auto later = node(good_, authority_.revoke({})).server();
+  ::X509_VERIFY_PARAM_set_time(::SSL_CTX_get0_param(later->native_handle()), std::time(nullptr) + 7200);
+  RunningServer server(server_with(later));
+  refuse(server.port(), node(good_).client(), ErrorKind::environment,
+         {"127.0.0.1:", "ours is valid", "revocation list (crl_path)"});
+  expect_refusal("the revocation list in crl_path here has expired");
 }
 
 TEST_F(SchedulerTls, RefusesASchedulerWithAnotherName) {

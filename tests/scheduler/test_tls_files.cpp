@@ -83,7 +83,7 @@ TEST(TlsFiles, PathsCountFromTheFilesFolder) {
   EXPECT_EQ(files.server_password_file, folder.path() / "password");
   EXPECT_EQ(files.ca_cert, "/etc/ca.crt");
   EXPECT_EQ(files.crl, "");
-  expect_error(ErrorKind::io, {"config_file_path", "nowhere.json"},
+  expect_error(ErrorKind::config, {"config_file_path", "nowhere.json"},
                [&] { read_tls_files(folder.path() / "nowhere.json"); });
 }
 

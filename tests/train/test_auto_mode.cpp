@@ -1,5 +1,6 @@
 // parallel.mode auto: whatever the planner finds, the numbers are those of one device.
 #include <lockstep/base/error.h>
+#include <lockstep/global/even_split.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/mesh_config.h>
 #include <lockstep/train/planned_step.h>
@@ -44,6 +45,16 @@ TEST(AutoMode, AnMlpTrainsAsOnOneDevice) {
   const auto* placements = find_placements(plan.parameters, "fc1.weight");
   ASSERT_NE(placements, nullptr);
   EXPECT_EQ(*placements, Placements{Shard(0)});
+}
+
+TEST(AutoMode, AccumulatesAndSumsAsOneDeviceDoes) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8", "train.accumulate=3", "optimizer.lr=0.02"}));
+  run.run(2, planned(run, "planned", {"train.accumulate=3", "optimizer.lr=0.01", "parallel.gradients_mean=false"}));
+  run.run(2, planned(run, "kept",
+                     {"train.accumulate=3", "optimizer.lr=0.01", "parallel.gradients_mean=false",
+                      "parallel.mesh={model: 2}", "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  for (const auto* each : {"planned", "kept"}) expect_losses_of_one_device(run, each);
 }
 
 /// The same keys with the whole batch on one rank, and planned on two.
@@ -212,7 +223,12 @@ TEST(AutoMode, APlanBecomesAConfigurationWithAsManyPicturesAStep) {
   for (int rank = 0; rank < 12; ++rank) {
     const auto share = train::global_data_share(config.parallel, rank, 12);
     EXPECT_EQ(share.count, 4);
-    EXPECT_EQ(share.index, rank / 6 * 2 + rank % 2) << rank;
+    EXPECT_EQ(share.index, rank / 6 + rank % 2 * 2) << rank;
+    for (std::int64_t pictures = 0; pictures < 13; ++pictures) {  // a part has what its rank loads, also unevenly
+      const auto part = global::local_sizes(std::vector{pictures}, plan.inputs, layout.sizes,
+                                            global::coordinate_of(rank, layout.sizes));
+      EXPECT_EQ(part[0], (pictures - share.index + 3) / 4) << rank << " of " << pictures;
+    }
   }
 }
 

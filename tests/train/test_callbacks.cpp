@@ -8,11 +8,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "base/expect_error.h"
 #include "support/forks.h"
@@ -51,6 +56,23 @@ TEST(LossLog, PrintsEachNthStepOfAnEpochOnStdout) {
   testing::internal::CaptureStdout();
   for (std::int64_t step = 1; step <= 12; ++step) log.on_step(step_report(step, 1.5));
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "epoch: 1 step: 5, loss is 1.5\nepoch: 1 step: 10, loss is 1.5\n");
+}
+
+TEST(LossLog, UnlessToldPrintsTheFirstStepOfTheRunAndATenthOfTheOthers) {
+  Console console(true, ProgressStyle::off);
+  LossLog log(console, std::nullopt);
+  testing::internal::CaptureStdout();
+  for (std::int64_t step = 1; step <= 120; ++step) {
+    auto report = step_report(step, 1.5);
+    report.epoch = 1 + (step - 1) / 60;
+    report.step_in_epoch = 1 + (step - 1) % 60;
+    report.steps_per_epoch = 60;
+    log.on_step(report);
+  }
+  const auto said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 21);
+  EXPECT_TRUE(said.starts_with("epoch: 1 step: 1, loss is 1.5\nepoch: 1 step: 6, loss is 1.5\n")) << said;
+  EXPECT_TRUE(said.ends_with("epoch: 2 step: 60, loss is 1.5\n")) << said;
 }
 
 TEST(LossLog, SaysNothingForAStepWithoutOwnPictures) {
@@ -102,7 +124,15 @@ TEST(Console, DrawsTheBarOnATerminalAsWideAsItIs) {
     size.ws_row = 5;
     ASSERT_EQ(::openpty(&terminal, &shell, nullptr, nullptr, &size), 0);
     ASSERT_GE(::dup2(shell, STDOUT_FILENO), 0);
+    ::setenv("TERM", "xterm", 1);
+    EXPECT_FALSE(stdout_is_terminal()) << "some program reads it, and perhaps no person";
+    ASSERT_EQ(::setpgid(0, ::getpgid(::getppid())), 0) << "the leader of a process group cannot begin a session";
+    ASSERT_GE(::setsid(), 0);
+    ASSERT_EQ(::ioctl(shell, TIOCSCTTY, 0), 0);
     ASSERT_TRUE(stdout_is_terminal());
+    ::setenv("TERM", "dumb", 1);
+    EXPECT_FALSE(stdout_is_terminal());
+    ::setenv("TERM", "xterm", 1);
     Console console(true, progress_style("auto", stdout_is_terminal()));
     console.progress(std::string(500, '='));
     std::array<char, 1000> bytes{};
@@ -233,6 +263,53 @@ TEST(LossCurve, HasAxesEpochsCurvesAndEvaluations) {
   EXPECT_EQ(count_of(svg, "<polyline"), 2u);
   EXPECT_EQ(count_of(svg, "<circle"), 2u);  // one evaluation and its sample in the legend
   EXPECT_EQ(count_of(svg, "nan"), 0u);
+}
+
+// The points of the line of this colour, in pixels.
+std::vector<std::pair<double, double>> line_in(const std::string& svg, const std::string& color) {
+  const auto line =
+      svg.find("stroke=\"" + color + "\" stroke-width=\"" + (color == "#1f5fa8" ? "2" : "1") + "\" stroke-linejoin");
+  EXPECT_NE(line, std::string::npos) << color;
+  const auto begin = svg.find("points=\"", line) + 8;
+  std::istringstream numbers(svg.substr(begin, svg.find('"', begin) - begin));
+  std::vector<std::pair<double, double>> points;
+  double x = 0, y = 0;
+  for (char comma = 0; numbers >> x >> comma >> y;) points.emplace_back(x, y);
+  return points;
+}
+
+constexpr const char* kEachStep = "#a9c4e6";
+constexpr const char* kSmoothed = "#1f5fa8";
+
+// A mean over what came before stays above a loss that falls, most of all at the start.
+TEST(LossCurve, TheSmoothedLineDoesNotLag) {
+  auto lines = some_lines(600);
+  for (auto& line : lines) line.loss = 7.0 - 0.01 * static_cast<double>(line.step);
+  const auto straight = draw_loss_curve(lines, {}, "straight");
+  const auto as_it_is = line_in(straight, kEachStep);
+  const auto mean = line_in(straight, kSmoothed);
+  ASSERT_EQ(as_it_is.size(), 600u);
+  ASSERT_EQ(mean.size(), 600u);
+  for (std::size_t i = 0; i < mean.size(); ++i) EXPECT_NEAR(mean[i].second, as_it_is[i].second, 0.11) << i;
+
+  // Falling as losses do, from 2.3 to 0.3 within the first fifth: never further off than 3 of 358 pixels.
+  for (auto& line : lines) line.loss = 0.3 + 2.0 * std::exp(-static_cast<double>(line.step) / 40);
+  const auto falling = draw_loss_curve(lines, {}, "falling");
+  const auto each = line_in(falling, kEachStep);
+  const auto smoothed = line_in(falling, kSmoothed);
+  ASSERT_EQ(each.size(), 600u);
+  ASSERT_EQ(smoothed.size(), 600u);
+  for (std::size_t i = 0; i < each.size(); ++i) EXPECT_NEAR(smoothed[i].second, each[i].second, 3) << i;
+}
+
+TEST(LossCurve, TheSmoothedLineIsTheMeanOfBothSides) {
+  auto lines = some_lines(600);
+  for (auto& line : lines) line.loss = line.step % 2 == 0 ? 3.0 : 2.0;
+  const auto points = line_in(draw_loss_curve(lines, {}, "zigzag"), kSmoothed);
+  ASSERT_EQ(points.size(), 600u);
+  const double middle = points[300].second;
+  // Means of 21 values between 2 and 3 are within 0.5 / 21 of their middle.
+  for (std::size_t i = 20; i < 580; ++i) EXPECT_NEAR(points[i].second, middle, 1.0 / 21 * 358) << i;
 }
 
 TEST(LossCurve, StaysSmallForLongRuns) { EXPECT_LT(draw_loss_curve(some_lines(100000), {}, "long").size(), 60000u); }

@@ -1,5 +1,6 @@
 // Checkpoints on disk: what comes back, what is found damaged, what survives.
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/train/changes.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/safetensors.h>
 
@@ -7,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "base/expect_error.h"
@@ -175,23 +177,128 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldOnesIntact) {
   });
 }
 
-TEST(RunStateTest, SettingsThatMustNotChangeAreNamedWithBothValues) {
+RunConfig small_config() {
   RunConfig config;
   config.model.name = "mlp";
   config.data.name = "mnist";
-  RunState saved;
-  saved.settings = run_settings(config, 2, 1000);
-  EXPECT_NO_THROW(require_same_run(saved, run_settings(config, 2, 1000), "it"));
-  config.optimizer.lr = 3;  // may change
-  config.train.epochs = 77;
-  EXPECT_NO_THROW(require_same_run(saved, run_settings(config, 2, 1000), "it"));
-  config.data.batch_size *= 2;  // the same global batch on half the ranks
-  EXPECT_NO_THROW(require_same_run(saved, run_settings(config, 1, 1000), "it"));
-  expect_error(ErrorKind::config, {"batch_size", "64", "128"},
-               [&] { require_same_run(saved, run_settings(config, 2, 1000), "it"); });
+  config.optimizer.lr = 0.1;
+  return config;
+}
+
+/// The state of a run of that configuration, and what another run finds when it goes on from there.
+RunState state_of(const RunConfig& config, const RunFacts& facts = {.ranks = 2, .total_steps = 10}) {
+  RunState state;
+  state.settings = run_settings(config, facts.ranks, 1000);
+  state.configuration = recorded_configuration(config, facts);
+  return parse_run_state(to_json(state));
+}
+
+std::vector<Change> changes_to(const RunState& saved, const RunConfig& config,
+                               const RunFacts& facts = {.ranks = 2, .total_steps = 10}) {
+  return find_changes(saved, run_settings(config, facts.ranks, 1000), recorded_configuration(config, facts));
+}
+
+void expect_weight(Weight weight, const std::string& key, const std::vector<Change>& changes) {
+  ASSERT_EQ(changes.size(), 1U) << key;
+  EXPECT_EQ(changes[0].key, key);
+  EXPECT_EQ(changes[0].weight, weight) << key;
+}
+
+TEST(ChangesTest, WhatMustStayTheSameIsNamedWithBothValues) {
+  RunConfig config = small_config();
+  const auto saved = state_of(config);
+  EXPECT_TRUE(changes_to(saved, config).empty());
+  config.data.batch_size = 64;  // the same global batch on half the ranks
+  EXPECT_NO_THROW(require_allowed(changes_to(saved, config, {.ranks = 1, .total_steps = 10}), config, "it"));
+  config.checkpoint.allow_changes = make_scalar("true");  // does not help
+  expect_error(ErrorKind::config,
+               {"cannot go on from it", "x ranks): 64 -> 128", "data.global_batch_size=64 in place", "another",
+                "data.batch_size: ~ -> 64"},
+               [&] { require_allowed(changes_to(saved, config), config, "it"); });
+  config = small_config();
   config.system.seed = 5;
-  expect_error(ErrorKind::config, {"data.shuffle_seed", "1", "5"},
-               [&] { require_same_run(saved, run_settings(config, 1, 1000), "it"); });
+  expect_error(ErrorKind::config, {"data.shuffle_seed: 1 -> 5", "system.seed: 1 -> 5"},
+               [&] { require_allowed(changes_to(saved, config), config, "it"); });
+  config = small_config();
+  config.model.hidden = {32};
+  expect_weight(Weight::fixed, "model.hidden", changes_to(saved, config));
+}
+
+TEST(ChangesTest, WhatShapesTheResultNeedsConsent) {
+  const auto saved = state_of(small_config());
+  RunConfig config = small_config();
+  config.optimizer.lr = 0.2;
+  config.callbacks.loss_every = 7;
+  const auto changes = changes_to(saved, config);
+  const auto go_on = [&](const ConfigNode& allowed) {
+    config.checkpoint.allow_changes = allowed;
+    require_allowed(changes, config, "it");
+  };
+  const auto list = [](const std::string& key) {
+    ConfigNode node;
+    node.kind = ConfigNode::Kind::list;
+    node.items = {make_scalar(key)};
+    return node;
+  };
+  for (const auto& refused : {make_null(), make_scalar("false"), list("scheduler"), list("optimizer.momentum")}) {
+    expect_error(ErrorKind::config,
+                 {"optimizer.lr: 0.1 -> 0.2", "optimizer.lr]", "callbacks.loss_every: ~ -> 7", "another"},
+                 [&] { go_on(refused); });
+  }
+  for (const auto& allowed :
+       {make_scalar("true"), make_scalar("optimizer.lr"), list("optimizer.lr"), list("optimizer")}) {
+    EXPECT_NO_THROW(go_on(allowed));
+  }
+  for (const auto& wrong : {list("optimizer.rl"), make_scalar("yes"), make_section()}) {
+    config.checkpoint.allow_changes = wrong;
+    expect_error(ErrorKind::config, {"checkpoint.allow_changes", "expected true"},
+                 [&] { check_allowed_changes(config.checkpoint); });
+  }
+}
+
+TEST(ChangesTest, WeighWhatTheyMean) {
+  const auto expect = [](Weight weight, const std::string& key, const std::function<void(RunConfig&)>& change,
+                         RunConfig base = small_config(), bool has_batch_norm = true) {
+    const RunFacts before{.ranks = 2, .total_steps = 10, .has_batch_norm = has_batch_norm};
+    const auto saved = state_of(base, before);
+    change(base);
+    const RunFacts now{.ranks = 2, .total_steps = base.train.epochs ? 20 : 10, .has_batch_norm = has_batch_norm};
+    expect_weight(weight, key, changes_to(saved, base, now));
+  };
+  expect(Weight::shapes_result, "loss.label_smoothing", [](auto& c) { c.loss.label_smoothing = 0.1; });
+  expect(Weight::shapes_result, "scheduler.name", [](auto& c) { c.scheduler.name = "step"; });
+  expect(Weight::shown, "scheduler.step_size", [](auto& c) { c.scheduler.step_size = 3; });  // of a constant one
+  expect(Weight::shown, "optimizer.eps", [](auto& c) { c.optimizer.eps = 1; });              // of momentum
+  expect(Weight::shown, "system.work_dir", [](auto& c) { c.system.work_dir = "./out"; });
+  expect(Weight::shown, "train.epochs", [](auto& c) { c.train.epochs = 7; });
+  RunConfig cosine = small_config();
+  cosine.scheduler.name = "cosine";
+  expect(
+      Weight::shapes_result, "train.epochs", [](auto& c) { c.train.epochs = 7; }, cosine);
+  expect(
+      Weight::shown, "train.steps", [](auto& c) { c.train.steps = 10; }, cosine);  // it ends there anyway
+  expect(Weight::shapes_result, "parallel.sync_batch_norm", [](auto& c) { c.parallel.sync_batch_norm = true; });
+  const auto saved = state_of(small_config());
+  RunConfig same = small_config();
+  same.optimizer.momentum = 0.9;         // what null stands for
+  same.parallel.sync_batch_norm = true;  // without batch norms
+  same.checkpoint.resume = "some/file";
+  same.cluster.worker_num = 8;
+  EXPECT_TRUE(changes_to(saved, same).empty());
+  RunConfig global = small_config();
+  global.parallel.mode = "semi_auto";
+  expect_weight(Weight::shown, "parallel.mode", changes_to(saved, global));
+}
+
+TEST(ChangesTest, OfOlderProgramsOnlyTheSettingsAreCompared) {
+  auto saved = state_of(small_config());
+  saved.configuration.clear();
+  EXPECT_EQ(to_json(parse_run_state(to_json(saved))), to_json(saved));
+  RunConfig config = small_config();
+  config.optimizer.lr = 3;
+  EXPECT_TRUE(changes_to(saved, config).empty());
+  config.train.accumulate = 2;
+  expect_weight(Weight::fixed, "train.accumulate", changes_to(saved, config));
 }
 
 TEST(RunStateTest, RefusesWhatIsNoState) {

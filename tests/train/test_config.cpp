@@ -33,7 +33,7 @@ TEST(RunConfig, NeedsOnlyWhatHasNoDefault) {
   EXPECT_EQ(config.parallel.backend, "auto");
   EXPECT_EQ(config.optimizer.name, "momentum");
   EXPECT_EQ(momentum_of(config.optimizer), 0.9);
-  EXPECT_EQ(eval_batch_size_of(config.data), 32);
+  EXPECT_EQ(global_batch_size_of(config.data, 2), 64);
   EXPECT_EQ(shuffle_seed_of(config), 1u);
   EXPECT_EQ(checkpoint_folder_of(config), "out/checkpoints");
 }
@@ -46,7 +46,8 @@ TEST(RunConfig, MissingKeysAreAllNamed) {
 TEST(RunConfig, DefaultsThatDependOnOtherKeys) {
   EXPECT_EQ(momentum_of(read({"optimizer.name=sgd"}).optimizer), 0.0);
   EXPECT_EQ(momentum_of(read({"optimizer.name=sgd", "optimizer.momentum=0.5"}).optimizer), 0.5);
-  EXPECT_EQ(eval_batch_size_of(read({"data.eval_batch_size=7"}).data), 7);
+  EXPECT_EQ(global_batch_size_of(read({"data.batch_size=5"}).data, 3), 15);
+  EXPECT_EQ(global_batch_size_of(read({"data.global_batch_size=7"}).data, 3), 7);
   EXPECT_EQ(shuffle_seed_of(read({"data.shuffle_seed=9"})), 9u);
   EXPECT_EQ(checkpoint_folder_of(read({"checkpoint.folder=elsewhere"})), "elsewhere");
 }
@@ -100,6 +101,8 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"scheduler.min_lr=0.5"}, {"scheduler.min_lr", "0.5", "0.1"});
   expect_refused({"system.work_dir="}, {"system.work_dir"});
   expect_refused({"model.weights=''"}, {"model.weights"});
+  expect_refused({"data.batch_size=8", "data.global_batch_size=16"}, {"data.batch_size is 8", "16 for all", "null"});
+  expect_refused({"data.global_batch_size=16", "parallel.gradients_mean=false"}, {"gradients_mean", "batch_size"});
 }
 
 TEST(RunConfig, PrintsWhatItReadsBack) {

@@ -113,11 +113,34 @@ TEST(Resume, WithAnotherNumberOfRanksButTheSameGlobalBatch) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i].second, parts[i].second, 1e-5) << i;
 }
 
+// Ranks that come and go: in the middle of an epoch, and where ranks do not divide the batch.
+TEST(Resume, OnANumberOfRanksThatChanges) {
+  const auto config = [](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"data.batch_size=null", "data.global_batch_size=10", "scheduler.name=step",
+                             "scheduler.unit=steps", "scheduler.step_size=4"});
+    return mnist().config(name, more);
+  };
+  mnist().run(1, config("elastic_whole", {}));
+  mnist().run(2, config("elastic", {"train.steps=3"}));
+  mnist().run(3, config("elastic", {"train.steps=9"}));
+  mnist().run(1, config("elastic", {"train.steps=12"}));
+  mnist().run(4, config("elastic", {}));
+  const auto whole = mnist().losses("elastic_whole");
+  const auto parts = mnist().losses("elastic");
+  ASSERT_EQ(whole.size(), 20U);
+  ASSERT_EQ(parts.size(), 20U);
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i].second, parts[i].second, 1e-5) << i;
+  for (const auto* key : {"steps", "epochs", "eval_samples", "eval_accuracy"}) {
+    EXPECT_EQ(mnist().result("elastic")[key], mnist().result("elastic_whole")[key]) << key;
+  }
+  EXPECT_EQ(mnist().result("elastic")["world_size"], 4);
+}
+
 TEST(Resume, WithAnotherGlobalBatchIsRefused) {
   mnist().run(1, mnist().config("batch", {"train.steps=2"}));
   for (const auto& outcome : mnist().outcomes(2, mnist().config("batch"))) {
     EXPECT_FALSE(outcome.ok());
-    expect_words(outcome.output, {"batch_size", "8", "16", "system.work_dir"});
+    expect_words(outcome.output, {"data.global_batch_size=8", "8 -> 16", "system.work_dir"});
   }
 }
 

@@ -144,6 +144,83 @@ TEST(Run, UnevenLastBatchesWeighAsMuchAsTheirPictures) {
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i].loss, three[i].loss, 1e-5);
 }
 
+/// `data.global_batch_size` in place of the small run's batch for each rank.
+std::vector<std::string> global_batch(int size, std::vector<std::string> more) {
+  more.insert(more.begin(), {"data.batch_size=null", fmt::format("data.global_batch_size={}", size)});
+  return more;
+}
+
+void expect_close_losses(const SmallRun& run, const std::string& got, const std::string& expected, double tolerance) {
+  const auto losses = run.losses(got);
+  const auto others = run.losses(expected);
+  ASSERT_EQ(losses.size(), others.size()) << got;
+  ASSERT_FALSE(losses.empty());
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i].second, others[i].second, tolerance) << got << ", step " << losses[i].first;
+  }
+  for (const auto* key : {"steps", "epochs", "eval_samples", "eval_accuracy", "global_batch_size"}) {
+    EXPECT_EQ(run.result(got)[key], run.result(expected)[key]) << got << ", " << key;
+  }
+  EXPECT_NEAR(run.result(got)["eval_loss"].get<double>(), run.result(expected)["eval_loss"].get<double>(), tolerance);
+}
+
+// 100 pictures in batches of 11: the tenth has one. Two batches a step, and gradients that are clipped.
+TEST(Run, AGlobalBatchTrainsAlikeOnAnyNumberOfRanks) {
+  const auto config = [](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"data.remainder=exact", "train.accumulate=2", "train.clip_norm=0.5"});
+    return mnist().config(name, global_batch(11, std::move(more)));
+  };
+  mnist().run(1, config("global_1", {}));
+  mnist().run(2, config("global_2", {}));
+  mnist().run(3, config("global_3", {"parallel.shard_optimizer=true"}));
+  mnist().run(4, config("global_4", {}));
+  mnist().run(4, config("global_semi_auto", {"parallel.mode=semi_auto"}));
+  mnist().run(4, config("global_mesh", {"parallel.mode=semi_auto", "parallel.mesh={data: -1, model: 2}",
+                                        "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  mnist().run(3, config("global_auto", {"parallel.mode=auto"}));
+  EXPECT_EQ(mnist().result("global_1")["steps"], 10);
+  for (const auto* name : {"global_2", "global_3", "global_4", "global_semi_auto", "global_mesh", "global_auto"}) {
+    expect_close_losses(mnist(), name, "global_1", 1e-5);
+    expect_close_weights(mnist(), name, "global_1", 1e-5);
+  }
+}
+
+TEST(Run, AGlobalBatchMayHaveFewerPicturesThanRanks) {
+  const auto config = [](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"train.steps=8", "data.remainder=pad"});
+    return mnist().config(name, global_batch(3, std::move(more)));
+  };
+  mnist().run(1, config("few_1", {}));
+  mnist().run(4, config("few_4", {"parallel.shard_optimizer=true"}));
+  mnist().run(4, config("few_semi_auto", {"parallel.mode=semi_auto"}));
+  expect_close_losses(mnist(), "few_4", "few_1", 1e-5);
+  expect_close_losses(mnist(), "few_semi_auto", "few_1", 1e-5);
+  expect_words(read_file(mnist().work_dir("few_4") / "log/rank.0"),
+               {"batches of 3 pictures for 4 ranks: the last 1 have nothing to do"});
+  const auto local = cifar10().config(
+      "few_local", global_batch(3, {"model.name=resnet20", "train.steps=1", "parallel.buffers=local"}));
+  for (const auto& outcome : cifar10().outcomes(4, local)) {
+    EXPECT_FALSE(outcome.ok());
+    expect_words(outcome.output, {"data.global_batch_size", "1 of 4 ranks have no pictures", "broadcast"});
+  }
+}
+
+TEST(Run, BatchNormsSeeAllOfAGlobalBatch) {
+  const auto config = [](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"model.name=resnet20", "train.steps=3", "train.epochs=1", "optimizer.lr=0.01"});
+    return cifar10().config(name, global_batch(10, std::move(more)));
+  };
+  cifar10().run(1, config("norms_1", {}));
+  cifar10().run(3, config("norms_3", {"parallel.sync_batch_norm=true"}));
+  cifar10().run(3, config("norms_semi_auto", {"parallel.mode=semi_auto"}));
+  const auto whole = cifar10().losses("norms_1");
+  for (const auto* name : {"norms_3", "norms_semi_auto"}) {
+    const auto divided = cifar10().losses(name);
+    ASSERT_EQ(divided.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(divided[i].second, whole[i].second, 1e-3 * whole[i].second) << name;
+  }
+}
+
 TEST(Run, AccumulatedBatchesEqualALargeOne) {
   mnist().run(2, mnist().config("large", {"data.remainder=exact", "data.batch_size=24"}));
   mnist().run(2, mnist().config("small", {"data.remainder=exact", "data.batch_size=8", "train.accumulate=3"}));
@@ -253,7 +330,7 @@ TEST(Run, BadInputIsAnsweredBeforeTraining) {
   };
   expect_words(message({"data.root=" + mnist().folder().string() + "/nowhere"}), {"nowhere"});
   expect_words(message({"model.num_classes=7"}), {"model.num_classes", "7", "10 classes"});
-  expect_words(message({"data.batch_size=1000"}), {"1000", "100 records"});
+  expect_words(message({"data.batch_size=1000"}), {"data.batch_size", "1000", "100 pictures", "data.remainder=exact"});
   expect_words(message({"data.eval_transforms=[resize: {size: 14}, rescale: {scale: 1}, hwc2chw]"}),
                {"data.train_transforms", "1x28x28", "1x14x14"});
   expect_words(message({"model.weights=nowhere.safetensors"}), {"nowhere.safetensors"});

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/mesh_config.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,6 +44,41 @@ TEST(SemiAuto, TrainsAsOneDeviceDoes) {
     EXPECT_EQ(run.result(each)["eval_accuracy"], run.result("alone")["eval_accuracy"]) << each;
     EXPECT_EQ(run.result(each)["world_size"], 2);
   }
+}
+
+// Twelve batches in an epoch make two steps of five and one of two.
+TEST(SemiAuto, AccumulatesAsOneDeviceDoes) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8", "train.accumulate=5"}));
+  const auto accumulated = [&](const std::string& name, int data_ranks, std::vector<std::string> overrides) {
+    overrides.emplace_back("train.accumulate=5");
+    return semi_auto(run, name, data_ranks, std::move(overrides));
+  };
+  run.run(1, accumulated("one", 1, {}));
+  run.run(2, accumulated("data", 2, {}));
+  run.run(2, accumulated("zero", 2, {"parallel.shard={\"*\": {data: 0}}"}));
+  run.run(4, accumulated("both", 2, {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  for (const auto* each : {"one", "data", "zero", "both"}) expect_same_losses(run, each, "alone");
+}
+
+TEST(SemiAuto, GradientsAreSummedOverTheRanks) {
+  const SmallRun run;
+  const auto summed = [&](const std::string& name, int data_ranks, std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"optimizer.lr=0.01", "parallel.gradients_mean=false", "train.accumulate=2"});
+    return semi_auto(run, name, data_ranks, std::move(overrides));
+  };
+  for (const int ranks : {1, 2, 4}) {
+    run.run(1, run.config(fmt::format("alone{}", ranks),
+                          {"data.batch_size=8", "train.accumulate=2", fmt::format("optimizer.lr={}", 0.01 * ranks)}));
+  }
+  run.run(1, summed("one", 1, {}));
+  run.run(2, summed("two", 2, {}));
+  run.run(4, summed("four", 4, {"parallel.shard={\"*\": {data: 0}}"}));
+  run.run(4, summed("both", 2, {"parallel.mesh={data: 2, model: 2}", "parallel.shard={\"fc1.*\": {model: 0}}"}));
+  expect_same_losses(run, "one", "alone1");
+  expect_same_losses(run, "two", "alone2");
+  expect_same_losses(run, "four", "alone4");
+  expect_same_losses(run, "both", "alone4");
 }
 
 TEST(SemiAuto, ATwoDimensionalMesh) {

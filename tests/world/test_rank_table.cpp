@@ -190,7 +190,7 @@ TEST(RankTable, NamesFileLineRuleAndMend) {
   expect_error(ErrorKind::config, {"instance_count is 3", "has 2"},
                [] { parse_rank_table(replaced(kOld, R"("instance_count": "2")", R"("instance_count": "3")"), "o"); });
   expect_error(ErrorKind::config, {"a JSON object", "t.json"}, [] { parse_rank_table("[]", "t.json"); });
-  expect_error(ErrorKind::io, {"/no/such/table.json", "No such file", "lockstep rank-table"},
+  expect_error(ErrorKind::environment, {"/no/such/table.json", "No such file", "lockstep rank-table"},
                [] { load_rank_table("/no/such/table.json"); });
 }
 
@@ -258,7 +258,7 @@ TEST(WorldRankTable, IsOneOfTheLaunchers) {
                          {variables + " RANK=2 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5",
                           {"pytorch (RANK=2", "contradicts rank_table (RANK_ID=1", "rank 1 of 4"}}});
   test::expect_refusals({{"", {"rank_table", "RANK_TABLE_FILE and RANK_ID", "--launcher auto"}}}, "rank_table");
-  expect_error(ErrorKind::io, {"/no/such.json"},
+  expect_error(ErrorKind::environment, {"/no/such.json"},
                [] { detect_world(environment_of("RANK_ID=0 RANK_TABLE_FILE=/no/such.json")); });
 }
 

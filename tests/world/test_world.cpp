@@ -150,6 +150,14 @@ TEST(World, TellsWhichLaunchersAreThereAndDoNotCount) {
   EXPECT_EQ(launchers_here(environment_of("RANK=0 OMPI_COMM_WORLD_SIZE=3")), Texts{});
 }
 
+TEST(World, WhoSetTorchrunsVariablesHasAName) {
+  const auto starter = [](const std::string& text) { return detail::starter_of_pytorch(environment_of(text)); };
+  EXPECT_EQ(starter(std::string(kTorch) + " TORCHELASTIC_RUN_ID=a LOCKSTEP_STARTED_INSIDE="), "lockstep run");
+  EXPECT_EQ(starter(std::string(kTorch) + " TORCHELASTIC_RUN_ID=none"), "torchrun");
+  EXPECT_EQ(starter(std::string(kTorch) + " LOCKSTEP_STARTED_INSIDE="), "lockstep::spawn");
+  EXPECT_EQ(starter(std::string(kTorch)), "pytorch");
+}
+
 TEST(World, DescribesItselfInOneLine) {
   World world = detect_world(environment_of(kTorch));
   world.host = "box";

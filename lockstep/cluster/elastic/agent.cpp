@@ -211,7 +211,7 @@ void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& plac
 void Agent::tell_of_end(int round, const NodeEnds& ends) {
   const auto ok = [](const RankEnd& end) { return end.status.ok(); };
   NodeReport report{.round = round};
-  report.fatal = !ends.error.empty();
+  report.fatal = !ends.error.empty() || std::any_of(ends.ends.begin(), ends.ends.end(), is_users_mistake);
   report.failed = report.fatal || std::any_of(ends.ends.begin(), ends.ends.end(), failed_by_itself);
   const bool all_well = !report.fatal && std::all_of(ends.ends.begin(), ends.ends.end(), ok);
   if (all_well && !last_.stopped) report.stage = Stage::ended;

@@ -1,6 +1,5 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/coordinator.h>
-#include <lockstep/cluster/elastic/rank_ends.h>
 
 #include <fmt/format.h>
 
@@ -86,8 +85,9 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   ++next.round;
   if (decision.uses_restart) {
     ++next.restarts;
-    report(state, fmt::format("lockstep run: all ranks are started anew: restart {} of {}\n", next.restarts,
-                              policy_.max_restarts));
+    report(state, ends_of(state),
+           fmt::format("lockstep run: all ranks are started anew: restart {} of {}\n", next.restarts,
+                       policy_.max_restarts));
   }
   std::map<Ticket, int> ranks_of;
   for (const NodeView& node : nodes) ranks_of[node.ticket] = node.description.ranks;
@@ -108,21 +108,27 @@ JobState Coordinator::close(const JobState& state, const Decision& decision) {
   next.why = decision.why;
   next.failed = decision.failed;
   if (!decision.failed) return next;
+  const auto nodes = ends_of(state);
   std::string after;
   if (policy_.max_restarts > 0) {
-    after = fmt::format("lockstep run: {} of {} restarts were used\n", state.restarts, policy_.max_restarts);
+    after = fmt::format("lockstep run: {} of {} restarts were used{}\n", state.restarts, policy_.max_restarts,
+                        state.restarts < policy_.max_restarts ? why_no_restart(nodes) : "");
   }
-  const auto outcome = report(state, after);
+  const auto outcome = report(state, nodes, after);
   next.exit_code = std::max(1, outcome.exit_code);
   next.first_failed = outcome.first_failed;
   return next;
 }
 
-Outcome Coordinator::report(const JobState& state, const std::string& after) {
+std::vector<NodeEnds> Coordinator::ends_of(const JobState& state) {
   std::vector<NodeEnds> nodes;
   for (const Ticket member : members_) {
     if (const auto text = store_.get(keys_.ends(state.round, member))) nodes.push_back(parse_ends(*text));
   }
+  return nodes;
+}
+
+Outcome Coordinator::report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after) {
   auto outcome = judge_all(nodes);
   if (!outcome.report.empty()) store_.set(keys_.report(state.round), outcome.report + after);
   return outcome;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
+#include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/roll_call.h>
 #include <lockstep/cluster/report.h>
 
@@ -30,8 +31,11 @@ class Coordinator {
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
 
-  /// Reads how the ranks of the last round ended, and publishes what is to be said of it.
-  Outcome report(const JobState& state, const std::string& after);
+  /// How the ranks of the last round ended, as far as their nodes have told.
+  std::vector<NodeEnds> ends_of(const JobState& state);
+
+  /// Publishes what is to be said of that.
+  Outcome report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after);
 
   KeyValueStore& store_;
   const Keys keys_;

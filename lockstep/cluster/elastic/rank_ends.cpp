@@ -136,6 +136,18 @@ bool any_ended_early(std::span<const RankEnd> ends) {
   return std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) { return end.note && end.note->is_early_end(); });
 }
 
+std::string why_no_restart(std::span<const NodeEnds> nodes) {
+  for (const NodeEnds& node : nodes) {
+    const auto mistaken = std::find_if(node.ends.begin(), node.ends.end(), is_users_mistake);
+    if (mistaken == node.ends.end()) continue;
+    return fmt::format(
+        ", because rank {} says that its command line, configuration or environment is wrong (exit code 2), which "
+        "another start would not change",
+        mistaken->rank);
+  }
+  return "";
+}
+
 Outcome judge_all(std::span<const NodeEnds> nodes) {
   std::vector<RankEnd> ends;
   std::string errors;

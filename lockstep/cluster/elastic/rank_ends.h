@@ -36,6 +36,9 @@ std::optional<int> word_obeyed(std::span<const RankEnd> ends);
 /// One of them says that it ended early, and in good order.
 bool any_ended_early(std::span<const RankEnd> ends);
 
+/// Goes after "restarts were used": why the others were not; empty where that is no matter of the ranks.
+std::string why_no_restart(std::span<const NodeEnds> nodes);
+
 /// The ends of one round on all nodes, and what follows from them. Clocks that differ by more than a second are put
 /// right first: which rank failed first is told by its time. Code 0 and no report when no rank failed by itself:
 /// those that were told to end may be all that there is.

@@ -51,6 +51,7 @@ Job collect_facts(Notes& notes, const Request& request, const Gathering& gatheri
       job.missing.push_back(rank);
     }
   }
+  gathering.closed();
   auto hosts = nlohmann::json::array();
   for (const Facts* host : hosts_of(job)) hosts.push_back(nlohmann::json(*host));
   notes.put("hosts", 0, hosts);

@@ -102,13 +102,16 @@ Consultation consult(const Request& request) {
     const auto opened = detail::open_store(world, request.wait);
     offer_route_to_store(mine, world, opened.host, opened.port);
     Notes notes(opened.store, "doctor");
-    auto done = among_ranks(notes, mine, request, {});
+    Gathering gathering;
+    // Who comes now comes for the next meeting, of a program that follows this one.
+    gathering.closed = [&opened] { detail::close_meeting(*opened.store); };
+    auto done = among_ranks(notes, mine, request, gathering);
     if (done.job.missing.empty()) file.leave_to_store();
     return done;
   });
 }
 
-Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port) {
+Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found) {
   Facts mine = own_facts(request, OpensPort::no);
   offer_route_to_store(mine, request.world, host, port);
   if (request.world.meeting != Meeting::file && host.empty()) {
@@ -116,7 +119,7 @@ Consultation consult_beside_start(const Request& request, const std::string& hos
   }
   return alone_unless(mine, request, [&] {
     const auto limit = std::min<std::chrono::milliseconds>(request.wait, kVisit);
-    return among_those_here(mine, request, detail::visit_store(request.world, host, port, limit));
+    return among_those_here(mine, request, detail::visit_store(request.world, host, port, found, limit));
   });
 }
 

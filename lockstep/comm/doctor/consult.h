@@ -30,7 +30,8 @@ Consultation consult(const Request& request);
 
 /// The same beside a start-up of this rank that goes on meanwhile and may succeed: visits its store at host:port, or in
 /// the file of `world`. One rank of each host takes part, rank 0 among them; ranks that have not announced themselves
-/// in the store are absent, others that say nothing are left out. An empty host: the store is not known yet.
-Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port);
+/// in the store are absent, others that say nothing are left out. An empty host: the store is not known yet. `found`:
+/// the start-up has come to its meeting there.
+Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found);
 
 }  // namespace lockstep::doctor

@@ -13,13 +13,7 @@ namespace {
 
 // As connect() does it: what a variable names, else where the route to the master begins, else what the engines take.
 void choose_address(Facts& facts, const World& world, const Environment& environment) {
-  if (const auto named = detail::named_interface_address(environment)) {
-    const bool ours = !find(environment, "LOCKSTEP_SOCKET_IFNAME").value_or("").empty();
-    const auto* variable = ours ? "LOCKSTEP_SOCKET_IFNAME" : "GLOO_SOCKET_IFNAME";
-    facts.address = *named;
-    facts.address_named = true;
-    facts.address_why = fmt::format("{}={}", variable, find(environment, variable).value_or(""));
-  } else if (world.meeting == Meeting::tcp) {
+  if (world.meeting == Meeting::tcp) {
     facts.address = detail::address_towards(world.master_addr, world.master_port);
     facts.address_why = fmt::format("the route to the master, {}", world.master_addr);
   } else if (world.meeting == Meeting::mpi || world.meeting == Meeting::alone) {
@@ -28,6 +22,11 @@ void choose_address(Facts& facts, const World& world, const Environment& environ
   } else {
     facts.address = address_of_host_name();
     facts.address_why = "what the host's name stands for";
+  }
+  if (const auto named = detail::named_interface(environment, facts.address)) {
+    facts.address = named->address;
+    facts.address_named = true;
+    facts.address_why = fmt::format("{}={}", named->variable, named->value);
   }
 }
 

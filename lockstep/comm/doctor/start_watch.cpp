@@ -44,6 +44,7 @@ void StartWatch::found_store(const std::string& host, std::uint16_t port) {
   const std::lock_guard lock(mutex_);
   store_host_ = host;
   store_port_ = port;
+  found_ = true;
 }
 
 void StartWatch::watch(const std::stop_token& stop) {
@@ -68,12 +69,14 @@ void StartWatch::consult(const std::stop_token& stop) {
   request.stop = stop;
   std::string host;
   std::uint16_t port = 0;
+  bool found = false;
   {
     const std::lock_guard lock(mutex_);
     host = store_host_;
     port = store_port_;
+    found = found_;
   }
-  const auto done = consult_beside_start(request, host, port);
+  const auto done = consult_beside_start(request, host, port, found);
   if (!done.speaks || stop.stop_requested()) return;
   log_warning("the ranks have not met after {:.3g} s. What the doctor finds (docs/doctor.md):\n{}",
               static_cast<double>(after_.count()) / 1000, print_findings(done));

@@ -25,7 +25,7 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Where the store is, for worlds that do not say it (Meeting::mpi).
+  /// Where the store is, for worlds that do not say it (Meeting::mpi); the start-up has come to its meeting there.
   void found_store(const std::string& host, std::uint16_t port);
 
  private:
@@ -39,6 +39,7 @@ class StartWatch {
   std::condition_variable_any ended_;
   std::string store_host_;
   std::uint16_t store_port_ = 0;
+  bool found_ = false;
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -3,7 +3,9 @@
 #include <lockstep/comm/gloo/without_sigpipe.h>
 
 #include <gloo/allgather.h>
+#include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <gloo/types.h>
 
 #include <cstddef>
 
@@ -38,6 +40,12 @@ std::vector<std::string> ClosableGloo::exchange(const std::string& text) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < all.size(); at += text.size()) texts.push_back(all.substr(at, text.size()));
   return texts;
+}
+
+ClosableGloo::Line ClosableGloo::line() {
+  constexpr std::uint8_t kOurs = 0x40;  // Gloo's own collectives have the numbers from 1 on
+  const auto tag = nextTag();
+  return {getContext(tag), ::gloo::Slot::build(kOurs, tag)};
 }
 
 void ClosableGloo::close() noexcept {

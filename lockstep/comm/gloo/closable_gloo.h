@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,14 @@ class ClosableGloo : public c10d::ProcessGroupGloo {
 
   /// Every rank's `text`, in rank order, on the calling thread: a thread's wake-up cheaper than an allgather of c10d.
   std::vector<std::string> exchange(const std::string& text);
+
+  /// For what is sent without c10d: the connections to all ranks, and a slot on them for messages of one operation that
+  /// no other uses. Ranks call it in one order.
+  struct Line {
+    std::shared_ptr<::gloo::Context> context;
+    std::uint64_t slot = 0;
+  };
+  Line line();
 
   /// Closes all connections: what is under way fails at once, here and on the ranks that wait for this one. May be
   /// called from any thread.

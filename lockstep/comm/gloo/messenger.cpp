@@ -36,25 +36,6 @@ void finish(c10d::Work& work, std::chrono::milliseconds timeout) {
   }
 }
 
-class MessageState : public WorkState {
- public:
-  explicit MessageState(std::shared_future<void> done) : done_(std::move(done)) {}
-
-  void wait(std::chrono::milliseconds timeout) override {
-    if (done_.wait_for(timeout) != std::future_status::ready) throw Error(ErrorKind::timeout, "gloo", "not complete");
-    done_.get();
-  }
-
-  bool test() override { return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-
- private:
-  std::shared_future<void> done_;
-};
-
-bool is_ready(const std::shared_future<void>& done) {
-  return done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-}
-
 }  // namespace
 
 Messenger::~Messenger() {
@@ -87,7 +68,7 @@ Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int t
   const WithoutSigpipe guard;  // the thread inherits it
   auto length_work = send_part(group_, length, destination, length_tag(tag));
   auto content_work = send_part(group_, bytes, destination, content_tag(tag));
-  return std::make_shared<MessageState>(run(std::packaged_task<void()>([=, timeout = timeout_] {
+  return pending(run(std::packaged_task<void()>([=, timeout = timeout_] {
     finish(*length_work, timeout);
     finish(*content_work, timeout);
   })));
@@ -110,7 +91,7 @@ Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag
     }
     finish(*receive_part(group, bytes, source, content_tag(tag)), timeout);
   }));
-  return std::make_shared<MessageState>(last);
+  return pending(last);
 }
 
 }  // namespace lockstep::detail::gloo

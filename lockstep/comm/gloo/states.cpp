@@ -28,6 +28,21 @@ class CollectiveState : public WorkState {
   c10::intrusive_ptr<c10d::Work> work_;
 };
 
+class ThreadState : public WorkState {
+ public:
+  explicit ThreadState(std::shared_future<void> done) : done_(std::move(done)) {}
+
+  void wait(milliseconds timeout) override {
+    if (done_.wait_for(timeout) != std::future_status::ready) throw Error(ErrorKind::timeout, "gloo", "not complete");
+    done_.get();
+  }
+
+  bool test() override { return is_ready(done_); }
+
+ private:
+  std::shared_future<void> done_;
+};
+
 }  // namespace
 
 Error as_error(const std::exception& error) {
@@ -42,5 +57,11 @@ Error as_error(const std::exception& error) {
 Backend::Pending pending(c10::intrusive_ptr<c10d::Work> work) {
   return std::make_shared<CollectiveState>(std::move(work));
 }
+
+bool is_ready(const std::shared_future<void>& done) {
+  return done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+Backend::Pending pending(std::shared_future<void> done) { return std::make_shared<ThreadState>(std::move(done)); }
 
 }  // namespace lockstep::detail::gloo

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <exception>
+#include <future>
 
 namespace lockstep::detail::gloo {
 
@@ -15,5 +16,11 @@ Error as_error(const std::exception& error);
 
 /// A collective of c10d.
 Backend::Pending pending(c10::intrusive_ptr<c10d::Work> work);
+
+/// Whether a thread of ours is through with it.
+bool is_ready(const std::shared_future<void>& done);
+
+/// What a thread of ours carries out.
+Backend::Pending pending(std::shared_future<void> done);
 
 }  // namespace lockstep::detail::gloo

@@ -1,6 +1,9 @@
 // Which ranks of a group share a host.
 #pragma once
 
+#include <lockstep/comm/sum_tree.h>
+
+#include <cstddef>
 #include <vector>
 
 namespace lockstep::detail::hierarchy {
@@ -17,11 +20,15 @@ struct Hosts {
   std::vector<std::vector<int>> members;  ///< group ranks by host, ascending
   std::vector<Place> places;              ///< by group rank
   Place self;
+  /// By host: the subtrees that its ranks make up. One each where the ranks of a host follow one another and are a
+  /// power of two, the same on all hosts (or fewer on the last).
+  std::vector<std::vector<RankRange>> subtrees;
 
   int count() const { return static_cast<int>(members.size()); }
   int size() const { return static_cast<int>(places.size()); }
   const std::vector<int>& neighbours() const { return members[static_cast<std::size_t>(self.host)]; }
   const Place& place_of(int rank) const { return places[static_cast<std::size_t>(rank)]; }
+  const std::vector<RankRange>& own_subtrees() const { return subtrees[static_cast<std::size_t>(self.host)]; }
   bool leads() const { return self.local == 0; }
 
   int width() const;  ///< ranks on the host that has most

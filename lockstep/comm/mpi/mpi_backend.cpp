@@ -3,12 +3,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/carrier.h>
-#include <lockstep/comm/counts.h>
+#include <lockstep/comm/mpi/block.h>
 #include <lockstep/comm/mpi/communicator.h>
-#include <lockstep/comm/mpi/datatypes.h>
 #include <lockstep/comm/mpi/progress.h>
+#include <lockstep/comm/mpi/reducer.h>
 #include <lockstep/comm/mpi/states.h>
-#include <lockstep/comm/work_states.h>
+#include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>
 
@@ -22,17 +22,11 @@ using mpi::Block;
 using mpi::check;
 using mpi::Requests;
 
-// Elements that one reduction may have: MPI counts in int.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
-
-std::byte* at_element(const at::Tensor& tensor, std::int64_t element) {
-  return static_cast<std::byte*>(tensor.data_ptr()) + element * static_cast<std::int64_t>(tensor.element_size());
-}
-
 class MpiBackend : public Backend {
  public:
   explicit MpiBackend(const BackendContext& context)
       : comm_(std::make_shared<mpi::Communicator>(context)),
+        reducer_(context),
         rank_(context.rank),
         size_(context.size),
         timeout_(context.timeout),
@@ -44,28 +38,22 @@ class MpiBackend : public Backend {
 
   std::string_view name() const override { return "mpi"; }
 
-  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call&) override {
-    const Reduction run(tensor, op);
-    const auto requests = requests_with({run.carried});
-    for (const auto& part : split(run.carried.numel(), kMostElements)) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, at_element(run.carried, part.begin), static_cast<int>(part.count), run.type,
-                           run.op, comm_->get(), requests->add()),
-            "MPI_Iallreduce");
-    }
-    return delivered(collective(requests), tensor, run.carried, op);
+  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::all_reduce, tensor, tensor, one_each(size_), 0, op, call);
   }
 
-  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call&) override {
-    const Reduction run(tensor, op);
-    const auto requests = requests_with({run.carried});
-    for (const auto& part : split(run.carried.numel(), kMostElements)) {
-      void* data = at_element(run.carried, part.begin);
-      check(MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : data, data, static_cast<int>(part.count), run.type, run.op, root,
-                        comm_->get(), requests->add()),
-            "MPI_Ireduce");
-    }
-    auto pending = collective(requests);
-    return rank_ == root ? delivered(std::move(pending), tensor, run.carried, op) : pending;
+  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::reduce, rank_ == root ? tensor : at::Tensor(), tensor, one_each(size_), root, op, call);
+  }
+
+  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::reduce_scatter, output, input, one_each(size_), 0, op, call);
+  }
+
+  Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
+                  const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call&) override {
+    return reducer_.start(network_call(kind, rank_, root, brought, input, output, op), {output, input},
+                          look_for(others_));
   }
 
   Pending broadcast(at::Tensor& tensor, int root, const Call&) override {
@@ -85,20 +73,6 @@ class MpiBackend : public Backend {
                          block.count(), block.type(), comm_->get(), requests->add()),
           "MPI_Iallgather");
     return collective(requests);
-  }
-
-  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call&) override {
-    const Reduction run(input, op);
-    auto carried = output.to(run.carried.scalar_type());
-    const auto requests = requests_with({run.carried, carried});
-    if (carried.numel() <= kMostElements) {
-      check(MPI_Ireduce_scatter_block(run.carried.data_ptr(), carried.data_ptr(), static_cast<int>(carried.numel()),
-                                      run.type, run.op, comm_->get(), requests->add()),
-            "MPI_Ireduce_scatter_block");
-    } else {
-      reduce_slices(run, carried, *requests);
-    }
-    return delivered(collective(requests), output, carried, op);
   }
 
   Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call&) override {
@@ -173,17 +147,6 @@ class MpiBackend : public Backend {
   void abort() noexcept override { mpi::never_finalize(); }
 
  private:
-  // A tensor in a dtype that MPI reduces, and MPI's words for the rest.
-  struct Reduction {
-    Reduction(const at::Tensor& tensor, ReduceOp wanted)
-        : carried(tensor.to(carrier_dtype(tensor.scalar_type(), mpi::native))),
-          type(mpi::datatype(carried.scalar_type())),
-          op(mpi::operation(carrier_op(tensor.scalar_type(), wanted))) {}
-    at::Tensor carried;
-    MPI_Datatype type;
-    MPI_Op op;
-  };
-
   static std::int64_t bytes_of(const at::Tensor& tensor) {
     return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
   }
@@ -200,27 +163,13 @@ class MpiBackend : public Backend {
     return mpi::pending(std::move(requests), look_for(others_));
   }
 
-  Pending delivered(Pending pending, at::Tensor result, at::Tensor carried, ReduceOp op) const {
-    return then(std::move(pending), [=, size = size_]() mutable { deliver(result, carried, op, size); });
-  }
-
-  // A reduce_scatter of more elements a rank than MPI can count: one reduction for each rank and part.
-  void reduce_slices(const Reduction& run, const at::Tensor& mine, Requests& requests) const {
-    for (int root = 0; root < size_; ++root) {
-      for (const auto& part : split(mine.numel(), kMostElements)) {
-        check(MPI_Ireduce(at_element(run.carried, root * mine.numel() + part.begin), at_element(mine, part.begin),
-                          static_cast<int>(part.count), run.type, run.op, root, comm_->get(), requests.add()),
-              "MPI_Ireduce");
-      }
-    }
-  }
-
   void check_tag(int tag) const {
     if (tag <= comm_->tag_limit()) return;
     fail(ErrorKind::unsupported, "mpi", "this MPI has no tag {}; its largest is {}", tag, comm_->tag_limit());
   }
 
   std::shared_ptr<const mpi::Communicator> comm_;
+  mpi::Reducer reducer_;
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;

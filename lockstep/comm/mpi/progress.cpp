@@ -1,4 +1,5 @@
 #include <lockstep/comm/mpi/progress.h>
+#include <lockstep/comm/mpi/reducer.h>
 
 #include <lockstep/base/error.h>
 
@@ -20,6 +21,7 @@ bool completes_without_it(const std::function<bool()>& step) {
   constexpr auto kOnItsWay = std::chrono::seconds(1);
   const auto deadline = Clock::now() + kOnItsWay;
   while (Clock::now() < deadline) {
+    advance_reductions();
     if (step()) return true;
     std::this_thread::sleep_for(microseconds(200));
   }
@@ -36,7 +38,9 @@ bool poll(const std::function<bool()>& step, std::int64_t bytes, milliseconds ti
   const auto start = Clock::now();
   auto next_look = start + kLookAround;
   auto pause = microseconds(5);
-  while (!step()) {
+  for (;;) {
+    advance_reductions();
+    if (step()) return true;
     const auto now = Clock::now();
     if (now - start >= timeout) return false;
     if (look_around && now >= next_look) {
@@ -55,7 +59,6 @@ bool poll(const std::function<bool()>& step, std::int64_t bytes, milliseconds ti
       pause = std::min(pause * 2, microseconds(200));
     }
   }
-  return true;
 }
 
 Requests::~Requests() {
@@ -70,6 +73,7 @@ Requests::~Requests() {
 MPI_Request* Requests::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
 bool Requests::complete() {
+  if (requests_.empty()) return true;
   int flag = 0;
   check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, MPI_STATUSES_IGNORE), "MPI_Testall");
   return flag != 0;

@@ -16,7 +16,7 @@ namespace lockstep::detail::mpi {
 
 /// Calls `step` until it returns true: without pauses for as long as moving `bytes` may well take, then with pauses
 /// that grow to 0.2 ms. (MPI moves data only while it is called, so pauses would stretch a transfer.) `look_around` is
-/// called about every 50 ms and may throw. False when `timeout` passed.
+/// called about every 50 ms and may throw. False when `timeout` passed. Reductions go on meanwhile (reducer.h).
 bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::milliseconds timeout,
           const std::function<void()>& look_around = nullptr);
 
@@ -25,9 +25,11 @@ bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::mi
 /// by the standard, but Open MPI's collectives go on using it.)
 class Requests {
  public:
-  /// Without a communicator for operations on MPI's own, which is never freed.
-  explicit Requests(std::vector<at::Tensor> tensors, std::shared_ptr<const Communicator> communicator = nullptr)
-      : used_(std::make_unique<Used>(Used{std::move(tensors), std::move(communicator)})) {}
+  /// Without a communicator for operations on MPI's own, which is never freed. `memory`: whatever owns what else is
+  /// read and written.
+  explicit Requests(std::vector<at::Tensor> tensors, std::shared_ptr<const Communicator> communicator = nullptr,
+                    std::shared_ptr<const void> memory = nullptr)
+      : used_(std::make_unique<Used>(Used{std::move(tensors), std::move(communicator), std::move(memory)})) {}
   ~Requests();
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
@@ -45,6 +47,7 @@ class Requests {
   struct Used {
     std::vector<at::Tensor> tensors;
     std::shared_ptr<const Communicator> communicator;
+    std::shared_ptr<const void> memory;
   };
   std::vector<MPI_Request> requests_;
   std::unique_ptr<Used> used_;

@@ -1,11 +1,17 @@
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/unique_fd.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace lockstep::detail::mpi {
 namespace {
@@ -23,6 +29,45 @@ bool flag_of(int (*question)(int*)) noexcept {
   return flag != 0;
 }
 
+constexpr std::string_view kEndedByMpi =
+    "[connect] MPI_Init_thread ended this process (above, MPI says why). Where another MPI program ran before under "
+    "the "
+    "same mpirun: Open MPI starts one for each process of mpirun, and no second one after it. Start each program with "
+    "an "
+    "mpirun of its own, or pass MASTER_ADDR and MASTER_PORT to both (-x), where ranks meet without MPI\n";
+
+// While it lives, a child process waits to say what MPI's messages do not: an MPI_Init that fails ends its process, and
+// leaves no time for more. The child makes system calls only, as this process may have threads.
+class LastWords {
+ public:
+  explicit LastWords(std::string_view words) {
+    Pipe pipe = make_pipe();
+    well_ = std::move(pipe.write_end);
+    child_ = ::fork();
+    if (child_ != 0) return;
+    well_.reset();
+    char said = 0;
+    ssize_t count = 0;
+    while ((count = ::read(pipe.read_end.get(), &said, 1)) < 0 && errno == EINTR) {
+    }
+    if (count == 0) count = ::write(STDERR_FILENO, words.data(), words.size());
+    ::_exit(0);
+  }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+  ~LastWords() {
+    if (child_ <= 0) return;
+    const char well = 1;
+    if (::write(well_.get(), &well, 1) != 1) well_.reset();
+    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  UniqueFd well_;
+  pid_t child_ = -1;
+};
+
 void finalize_at_exit() {
   if (may_finalize() && running()) MPI_Finalize();
 }
@@ -36,6 +81,7 @@ void start() {
   }
   if (flag_of(MPI_Initialized)) return;
   int provided = MPI_THREAD_SINGLE;
+  const LastWords words(kEndedByMpi);
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   // An error is told as an Error instead of ending the process.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");

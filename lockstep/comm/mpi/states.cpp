@@ -1,7 +1,8 @@
 #include <lockstep/comm/mpi/states.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/mpi/datatypes.h>
+#include <lockstep/comm/mpi/block.h>
+#include <lockstep/comm/mpi/reducer.h>
 
 #include <exception>
 
@@ -21,6 +22,7 @@ class RequestsState : public WorkState {
   }
 
   bool test() override {
+    advance_reductions();
     try {
       return requests_->complete();
     } catch (const Error&) {
@@ -58,6 +60,7 @@ class Inbox::Receive : public WorkState {
   }
 
   bool test() override {
+    advance_reductions();
     try {
       return advance();
     } catch (const Error&) {

@@ -1,6 +1,6 @@
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/shm/arena.h>
-#include <lockstep/comm/shm/available_memory.h>
 
 #include <cerrno>
 

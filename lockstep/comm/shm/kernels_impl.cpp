@@ -180,41 +180,11 @@ struct Max {
 
 // --- the loops -------------------------------------------------------------------------------------------------------
 
-// Elements of one round: the accumulator and a piece of every buffer stay in the first-level cache.
+// Elements of one round: the accumulators and a piece of every buffer stay in the first-level cache.
 constexpr std::size_t kBlock = 1024;
 
-// Two sources, no accumulator in memory: the case of two ranks, and the hot one. `ivdep`: buffers are equal or apart.
-template <typename T, typename Op>
-void reduce_two(const T* a, const T* b, T* target, std::size_t count) {
-  using W = Widen<T>;
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) {
-    target[i] = W::store(Op::finish(Op::combine(W::load(a[i]), W::load(b[i])), 2));
-  }
-}
-
-template <typename T, typename Op>
-void reduce_two(const T* a, const T* b, T* first, T* second, std::size_t count) {
-  using W = Widen<T>;
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = W::store(Op::finish(Op::combine(W::load(a[i]), W::load(b[i])), 2));
-    first[i] = value;
-    second[i] = value;
-  }
-}
-
-template <typename T, typename Op, typename Acc>
-void add_source(Acc* acc, const T* source, std::size_t count) {
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) acc[i] = Op::combine(acc[i], Widen<T>::load(source[i]));
-}
-
-template <typename T, typename Op, typename Acc>
-void store_result(const Acc* acc, T* target, std::size_t count, int n) {
-#pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) target[i] = Widen<T>::store(Op::finish(acc[i], n));
-}
+// Sources that one pass over a block combines in registers.
+constexpr int kMost = 4;
 
 template <typename T>
 const T* source_at(const std::byte* const* sources, int s, std::size_t first) {
@@ -226,29 +196,121 @@ T* target_at(std::byte* const* targets, int t, std::size_t first) {
   return reinterpret_cast<T*>(targets[t]) + first;
 }
 
-template <typename T, typename Op>
-void reduce_block(const std::byte* const* sources, int n_sources, std::byte* const* targets, int n_targets,
-                  std::size_t first, std::size_t count) {
-  using Acc = typename Widen<T>::Acc;
-  alignas(64) Acc acc[kBlock];
-  const T* const start = source_at<T>(sources, 0, first);
-  for (std::size_t i = 0; i < count; ++i) acc[i] = Widen<T>::load(start[i]);
-  for (int s = 1; s < n_sources; ++s) add_source<T, Op>(acc, source_at<T>(sources, s, first), count);
-  for (int t = 0; t < n_targets; ++t) store_result<T, Op>(acc, target_at<T>(targets, t, first), count, n_sources);
+// Element i of the tree over N sources.
+template <int N, typename T, typename Op>
+typename Widen<T>::Acc tree_of(const T* const (&from)[kMost], std::size_t i) {
+  using W = Widen<T>;
+  if constexpr (N == 1) {
+    return W::load(from[0][i]);
+  } else {
+    const auto first = Op::combine(W::load(from[0][i]), W::load(from[1][i]));
+    if constexpr (N == 2) return first;
+    if constexpr (N == 3) return Op::combine(first, W::load(from[2][i]));
+    if constexpr (N == 4) return Op::combine(first, Op::combine(W::load(from[2][i]), W::load(from[3][i])));
+  }
+}
+
+template <int N, typename T>
+void pointers_of(const std::byte* const* sources, std::size_t first, const T* (&from)[kMost]) {
+  for (int s = 0; s < N; ++s) from[s] = source_at<T>(sources, s, first);
+  for (int s = N; s < kMost; ++s) from[s] = nullptr;
+}
+
+// A few sources, no accumulator in memory: the hot case. `ivdep`: buffers are equal or apart.
+template <int N, typename T, typename Op>
+void few_to_one(const T* const (&from)[kMost], T* to, std::size_t first, std::size_t end) {
+  using W = Widen<T>;
+#pragma GCC ivdep
+  for (std::size_t i = first; i < end; ++i) to[i] = W::store(Op::finish(tree_of<N, T, Op>(from, i), N));
+}
+
+template <int N, typename T, typename Op>
+void few_to_two(const T* const (&from)[kMost], T* to, T* second, std::size_t count) {
+  using W = Widen<T>;
+  if constexpr (sizeof(T) < sizeof(typename W::Acc)) {
+    // The compiler finds no vector code for two stores of a narrow float.
+    for (std::size_t first = 0; first < count; first += kBlock) {
+      const std::size_t end = count - first < kBlock ? count : first + kBlock;
+      few_to_one<N, T, Op>(from, to, first, end);
+      __builtin_memmove(second + first, to + first, (end - first) * sizeof(T));
+    }
+    return;
+  }
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const T value = W::store(Op::finish(tree_of<N, T, Op>(from, i), N));
+    to[i] = value;
+    second[i] = value;
+  }
+}
+
+template <int N, typename T, typename Op>
+void reduce_few(const std::byte* const* sources, std::byte* const* targets, int n_targets, std::size_t count) {
+  const T* from[kMost];
+  pointers_of<N>(sources, 0, from);
+  if (n_targets == 1) return few_to_one<N, T, Op>(from, target_at<T>(targets, 0, 0), 0, count);
+  few_to_two<N, T, Op>(from, target_at<T>(targets, 0, 0), target_at<T>(targets, 1, 0), count);
+}
+
+// acc = the tree over N sources, or acc combined with that.
+template <int N, bool kOnto, typename T, typename Op, typename Acc>
+void few_into(const std::byte* const* sources, Acc* acc, std::size_t first, std::size_t count) {
+  const T* from[kMost];
+  pointers_of<N>(sources, first, from);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const Acc value = tree_of<N, T, Op>(from, i);
+    acc[i] = kOnto ? Op::combine(acc[i], value) : value;
+  }
+}
+
+template <bool kOnto, typename T, typename Op, typename Acc>
+void few_into(const std::byte* const* sources, int n, Acc* acc, std::size_t first, std::size_t count) {
+  if (n == 1) return few_into<1, kOnto, T, Op>(sources, acc, first, count);
+  if (n == 2) return few_into<2, kOnto, T, Op>(sources, acc, first, count);
+  if (n == 3) return few_into<3, kOnto, T, Op>(sources, acc, first, count);
+  few_into<4, kOnto, T, Op>(sources, acc, first, count);
+}
+
+template <typename Op, typename Acc>
+void combine_blocks(Acc* acc, const Acc* other, std::size_t count) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) acc[i] = Op::combine(acc[i], other[i]);
+}
+
+// acc = the tree over n sources. Goes log2(n) deep.
+template <typename T, typename Op, typename Acc>
+void tree_into(const std::byte* const* sources, int n, Acc* acc, std::size_t first, std::size_t count) {
+  if (n <= kMost) return few_into<false, T, Op>(sources, n, acc, first, count);
+  int left = kMost;
+  while (left * 2 < n) left *= 2;
+  tree_into<T, Op>(sources, left, acc, first, count);
+  if (n - left <= kMost) return few_into<true, T, Op>(sources + left, n - left, acc, first, count);
+  alignas(64) Acc right[kBlock];
+  tree_into<T, Op>(sources + left, n - left, right, first, count);
+  combine_blocks<Op>(acc, right, count);
+}
+
+template <typename T, typename Op, typename Acc>
+void store_result(const Acc* acc, T* target, std::size_t count, int n) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) target[i] = Widen<T>::store(Op::finish(acc[i], n));
 }
 
 template <typename T, typename Op>
 void reduce(const std::byte* const* sources, int n_sources, std::byte* const* targets, int n_targets,
             std::size_t count) {
-  if (n_sources == 2 && n_targets <= 2) {
-    const T* const a = source_at<T>(sources, 0, 0);
-    const T* const b = source_at<T>(sources, 1, 0);
-    if (n_targets == 1) return reduce_two<T, Op>(a, b, target_at<T>(targets, 0, 0), count);
-    return reduce_two<T, Op>(a, b, target_at<T>(targets, 0, 0), target_at<T>(targets, 1, 0), count);
+  if (n_targets <= 2) {
+    if (n_sources == 2) return reduce_few<2, T, Op>(sources, targets, n_targets, count);
+    if (n_sources == 3) return reduce_few<3, T, Op>(sources, targets, n_targets, count);
+    if (n_sources == 4) return reduce_few<4, T, Op>(sources, targets, n_targets, count);
   }
   for (std::size_t first = 0; first < count; first += kBlock) {
     const std::size_t left = count - first;
-    reduce_block<T, Op>(sources, n_sources, targets, n_targets, first, left < kBlock ? left : kBlock);
+    const std::size_t block = left < kBlock ? left : kBlock;
+    alignas(64) typename Widen<T>::Acc acc[kBlock];
+    tree_into<T, Op>(sources, n_sources, acc, first, block);
+    for (int t = 0; t < n_targets; ++t) store_result<T, Op>(acc, target_at<T>(targets, t, first), block, n_sources);
   }
 }
 

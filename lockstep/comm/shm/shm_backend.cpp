@@ -1,13 +1,14 @@
 // The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/shm/all_reduce.h>
 #include <lockstep/comm/shm/arena.h>
-#include <lockstep/comm/shm/available_memory.h>
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/meeting.h>
 #include <lockstep/comm/shm/transfer.h>
 #include <lockstep/comm/stores.h>
+#include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -30,24 +31,6 @@ using shm::Kind;
 using shm::Signature;
 
 constexpr auto kInvitationKey = "shm_invitation";
-
-DType dtype_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat: return DType::float32;
-    case at::kDouble: return DType::float64;
-    case at::kBFloat16: return DType::bfloat16;
-    case at::kHalf: return DType::float16;
-    case at::kChar: return DType::int8;
-    case at::kByte: return DType::uint8;
-    case at::kShort: return DType::int16;
-    case at::kInt: return DType::int32;
-    case at::kLong: return DType::int64;
-    case at::kBool: return DType::boolean;
-    case at::kComplexFloat: return DType::complex64;
-    case at::kComplexDouble: return DType::complex128;
-    default: return DType::other;
-  }
-}
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
@@ -123,6 +106,10 @@ class ShmBackend : public Backend {
   }
   Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
     return transfer(describe(call, Kind::reduce, tensor, op, root), tensor, tensor, tensor.nbytes());
+  }
+  Pending reduce_parts(const at::Tensor& parts, const at::Tensor& input, int root, const std::vector<int>& ranks,
+                       ReduceOp op, const Call& call) override {
+    return transfer(describe(call, Kind::reduce, input, op, root), input, parts, input.nbytes(), ranks);
   }
   Pending broadcast(at::Tensor& tensor, int root, const Call& call) override {
     return transfer(describe(call, Kind::broadcast, tensor, {}, root), tensor, tensor, tensor.nbytes());
@@ -253,13 +240,15 @@ class ShmBackend : public Backend {
   }
 
   // `input` or `output` may be undefined on ranks that have none.
-  Pending transfer(const Signature& signature, const at::Tensor& input, const at::Tensor& output, std::size_t block) {
+  Pending transfer(const Signature& signature, const at::Tensor& input, const at::Tensor& output, std::size_t block,
+                   std::vector<int> parts = {}) {
     const shm::Pattern pattern = shm::pattern_of(signature.kind);
     Buffers buffers;
     buffers.block_bytes = block;
     if (input.defined()) buffers.input = bytes_of(input);
     if (output.defined()) buffers.output = bytes_of(output);
     if (input.defined()) buffers.item_bytes = item_bytes(input);
+    buffers.parts = std::move(parts);
     return start(std::make_shared<Holding<shm::Transfer>>(input, output, signature,
                                                           place(signature.kind, input, output), buffers,
                                                           pattern.reduces ? kernel(signature) : nullptr));
@@ -305,7 +294,7 @@ class ShmBackend : public Backend {
          "{:.2f} "
          "GiB left",
          failed - errors.begin(), shm::describe(signature), std::generic_category().message(*failed),
-         static_cast<double>(bytes) / kGiB, size(), static_cast<double>(shm::available_memory()) / kGiB);
+         static_cast<double>(bytes) / kGiB, size(), static_cast<double>(available_memory()) / kGiB);
   }
 
   UniqueFd held_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 namespace lockstep::shm {
 
@@ -70,8 +71,16 @@ void Transfer::take(const Endpoint& endpoint, Range range, const Source& source)
   if (pattern_.reduces) {
     std::array<const std::byte*, kMaxRanks> sources;
     for (int rank = 0; rank < endpoint.size(); ++rank) sources[static_cast<std::size_t>(rank)] = address(rank);
-    std::byte* const target = buffers_.output + range.first;
-    kernel_(sources.data(), endpoint.size(), &target, 1, range.count / buffers_.item_bytes);
+    std::byte* target = buffers_.output + range.first;
+    const std::byte* const* from = sources.data();
+    const std::array all = {endpoint.size()};
+    const std::span<const int> parts =
+        buffers_.parts.empty() ? std::span<const int>(all) : std::span<const int>(buffers_.parts);
+    for (const int givers : parts) {
+      kernel_(from, givers, &target, 1, range.count / buffers_.item_bytes);
+      from += givers;
+      target += buffers_.block_bytes;
+    }
     return;
   }
   for (int rank = 0; rank < endpoint.size(); ++rank) {

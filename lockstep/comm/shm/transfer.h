@@ -6,6 +6,7 @@
 #include <lockstep/comm/shm/kernels.h>
 
 #include <cstddef>
+#include <vector>
 
 namespace lockstep::shm {
 
@@ -28,6 +29,9 @@ struct Buffers {
   std::byte* output = nullptr;
   std::size_t block_bytes = 0;  ///< of one rank's block; 0 makes it a barrier
   std::size_t item_bytes = 1;
+  /// Of a reduce: how many of the givers, in their order, each block of the output is the reduction of. Empty: all are
+  /// reduced to one.
+  std::vector<int> parts = {};
 };
 
 class Transfer : public Collective {

@@ -21,7 +21,7 @@ at::Tensor sum_over_leading(const at::Tensor& a, const at::Tensor& b);
 /// keeps one that does and copies one that does not.
 at::Tensor gradient_of_matrix(const at::Tensor& a, const at::Tensor& matrix, const at::Tensor& gradient) {
   const bool turned = matrix.stride(0) == 1 && matrix.stride(1) == matrix.size(0);
-  return turned ? sum_over_leading(gradient, a).t() : sum_over_leading(a, gradient);
+  return turned ? sum_over_leading(gradient, a.conj()).t() : sum_over_leading(a.conj(), gradient);
 }
 
 /// [.., m, k] x [.., k, n].
@@ -37,10 +37,10 @@ struct Product : torch::autograd::Function<Product> {
     if (!gradient.defined()) return {{}, {}};
     at::Tensor of_a;
     at::Tensor of_b;
-    if (context->needs_input_grad(0)) of_a = gradient.matmul(b.transpose(-2, -1)).sum_to_size(a.sizes());
+    if (context->needs_input_grad(0)) of_a = gradient.matmul(b.conj().transpose(-2, -1)).sum_to_size(a.sizes());
     if (context->needs_input_grad(1)) {
       of_b = b.dim() == 2 ? gradient_of_matrix(a, b, gradient)
-                          : a.transpose(-2, -1).matmul(gradient).sum_to_size(b.sizes());
+                          : a.conj().transpose(-2, -1).matmul(gradient).sum_to_size(b.sizes());
     }
     return {of_a, of_b};
   }
@@ -61,8 +61,8 @@ struct SumOverLeading : torch::autograd::Function<SumOverLeading> {
     if (!gradient.defined()) return {{}, {}};
     at::Tensor of_a;
     at::Tensor of_b;
-    if (context->needs_input_grad(0)) of_a = b.matmul(gradient.t());
-    if (context->needs_input_grad(1)) of_b = a.matmul(gradient);
+    if (context->needs_input_grad(0)) of_a = b.conj().matmul(gradient.t());
+    if (context->needs_input_grad(1)) of_b = a.conj().matmul(gradient);
     return {of_a, of_b};
   }
 };

@@ -23,11 +23,13 @@ bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch
   const at::Tensor source = arguments[1].toTensor();
   if (is_global(self) == is_global(source)) return false;
   if (is_global(self)) {
-    refuse_write_to_fetched(info, self);
+    current_part(self);
+    check_written(info, self);
     auto& state = state_of(self);
     const OperatorScope on_course("copy into", *state.mesh, self, state.sharding->placements);
     const auto whole = source.expand(self.sizes()).to(self.scalar_type());
     assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self), state.sharding);
+    note_written(self);
   } else {
     self.copy_(whole_of(source));
   }

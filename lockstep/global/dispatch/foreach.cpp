@@ -57,6 +57,12 @@ void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto places = places_in(schema, one.schema());
   c10::List<at::Tensor> results;
   const std::size_t count = arguments[0].toListRef().size();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!is_list_of_one_each(arguments[i]) || arguments[i].toListRef().size() == count) continue;
+    fail(ErrorKind::invalid_argument, "global view",
+         "{}: \"{}\" has {} elements, and \"{}\" has {}; one for each is needed", schema.name(),
+         schema.arguments()[0].name(), count, schema.arguments()[i].name(), arguments[i].toListRef().size());
+  }
   for (std::size_t i = 0; i < count; ++i) {
     torch::jit::Stack call;
     for (std::size_t k = 0; k < places.size(); ++k) {

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/dispatch/inputs.h>
 #include <lockstep/global/redistribute.h>
 
@@ -30,9 +31,9 @@ const Sharding* finish_partials(const at::Tensor& tensor, const Placements& need
   for (std::size_t axis = 0; axis < finished.size(); ++axis) {
     if (finished[axis].is_partial() && needed[axis].is_replicate()) finished[axis] = Replicate();
   }
-  if (finished == state.sharding->placements || state.local.storage().use_count() > 1) return state.sharding;
-  state.local = redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
-                                   state.sharding->placements, finished);
+  if (finished == state.sharding->placements || !alone(state)) return state.sharding;
+  set_part(tensor, redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                                      state.sharding->placements, finished));
   state.sharding = state.mesh->intern(finished);
   return state.sharding;
 }

@@ -23,13 +23,35 @@ namespace {
 at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& own, const at::Tensor& input,
                         MeshState& mesh) {
   const auto& state = state_of(own);
-  refuse_write_to_fetched(info, own);
+  check_written(info, own);
   if (info.reshapes_self) return input.alias();
   const auto* result = plan.outputs.empty() ? state.sharding : plan.outputs[0].sharding;
   if (input.is_same(state.local) && result == state.sharding) return input;
   if (!plan.overwrites) return input.clone();
   return at::empty(local_sizes(own.sizes(), result->placements, mesh.sizes(), mesh.coordinate()),
                    state.local.options());
+}
+
+/// Local tensors for arguments that are read and written and no results: the parts themselves where they are used as
+/// they are, else copies.
+void copy_written_beside(const OpInfo& info, const std::vector<TensorArgument>& inputs, const Plan& plan,
+                         std::vector<at::Tensor>& locals) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!info.writes_beside(inputs[i].position) || !is_global(inputs[i].tensor)) continue;
+    check_written(info, inputs[i].tensor);
+    const auto& state = state_of(inputs[i].tensor);
+    if (locals[i].is_same(state.local) && plan.inputs[i] != state.sharding) locals[i] = locals[i].clone();
+  }
+}
+
+/// What was written to such copies goes into the caller's tensors.
+void hand_back(const OpInfo& info, const std::vector<TensorArgument>& inputs, const Plan& plan,
+               const std::vector<at::Tensor>& locals) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!info.writes_beside(inputs[i].position) || !is_global(inputs[i].tensor)) continue;
+    assign(inputs[i].tensor, locals[i], shape_of(inputs[i].tensor), plan.inputs[i]);
+    note_written(inputs[i].tensor);
+  }
 }
 
 const at::Tensor* first_global(const torch::jit::Stack& arguments) {
@@ -39,11 +61,17 @@ const at::Tensor* first_global(const torch::jit::Stack& arguments) {
   return nullptr;
 }
 
+void carry_out(const c10::OperatorHandle& op, const Plan& plan, MeshState& mesh, torch::jit::Stack& stack) {
+  if (!plan.form) return op.callBoxed(stack);
+  LocalCall call{.op = op, .stack = stack, .plan = plan, .mesh = mesh};
+  plan.form(call);
+}
+
 /// Nothing to bring, nothing to look up: parts in, operator, results out, all on the caller's stack.
 void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
   c10::IValue own = stack[plan.tensor_positions.front()];
   auto& own_state = state_of(own.toTensor());
-  if (info.written_self) refuse_write_to_fetched(info, own.toTensor());
+  if (info.written_self) check_written(info, own.toTensor());
   torch::jit::Stack called_with;
   if (info.is_view) called_with = stack;
   const auto& mesh = own_state.mesh;  // `own` keeps it alive
@@ -54,15 +82,16 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
     stack[position] = std::move(local);
   }
   for (const std::size_t position : plan.device_positions) stack[position] = c10::Device(c10::kCPU);
-  if (plan.form) {
-    LocalCall call{.op = op, .stack = stack, .plan = plan, .mesh = *mesh};
-    plan.form(call);
-  } else {
-    op.callBoxed(stack);
+  try {
+    carry_out(op, plan, *mesh, stack);
+  } catch (...) {
+    on_course.failed(*mesh);
+    throw;
   }
   if (info.written_self) own_state.unwritten = false;
   const bool one_tensor = stack.size() == 1 && stack[0].isTensor() && stack[0].toTensor().defined();
   if (one_tensor && info.returned_argument[0]) {
+    note_written(own.toTensor());
     stack[0] = std::move(own);
   } else if (one_tensor && plan.outputs.size() == 1) {
     stack[0] = make_global({.mesh = mesh,
@@ -75,11 +104,20 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
     if (info.written_self) arguments[*info.written_self] = own;
     stack = global_results(info, plan, mesh, std::move(stack), arguments);
   }
-  if (info.is_view) note_views(op, called_with, called_with[plan.tensor_positions.front()].toTensor(), stack);
+  if (info.is_view) {
+    note_views(op, called_with, plan, /*brought=*/false, called_with[plan.tensor_positions.front()].toTensor(), stack);
+  }
 }
 
 void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
   const torch::jit::Stack arguments = torch::jit::pop(stack, info.arguments);
+  if (info.loses_writes) {
+    fail(ErrorKind::unsupported, "global view",
+         "{} writes its results into \"out\" arguments that it does not return, which cannot be done for global "
+         "tensors; "
+         "use the variant that returns new tensors, or ordinary tensors, which full() and to_local() give",
+         info.shown);
+  }
   const auto inputs = input_tensors(info, arguments);
   if (Recorder* recorder = recorder_of(inputs)) return recorder->record(op, info, key, arguments, stack);
   if (info.may_cross && copy_between_worlds(info, arguments, stack)) return;
@@ -89,18 +127,28 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   const OperatorScope on_course(*mesh, *plan);
 
   auto locals = local_inputs(*plan, inputs, *mesh);
+  // A partial value may have been finished for good, in its own memory.
+  const bool brought = !inputs.empty() && plan->inputs[0] && plan->inputs[0] != state_of(inputs[0].tensor).sharding;
   torch::jit::Stack work = arguments;
   if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {
     locals[0] = written_part(info, *plan, inputs[0].tensor, locals[0], *mesh);
   }
+  copy_written_beside(info, inputs, *plan, locals);
   replace_inputs(info, work, locals);
   const auto& called = without_out(op, info, work, at::kCPU);
   replace_device(work, at::kCPU);
-  LocalCall call{.op = called, .stack = work, .plan = *plan, .mesh = *mesh};
-  (plan->form ? plan->form : run_operator)(call);
+  try {
+    carry_out(called, *plan, *mesh, work);
+  } catch (...) {
+    on_course.failed(*mesh);
+    throw;
+  }
 
+  hand_back(info, inputs, *plan, locals);
+  const at::Tensor before = info.reshapes_self ? without_graph(arguments[0].toTensor()) : at::Tensor();
   auto results = global_results(info, *plan, mesh, std::move(work), arguments);
-  if (info.is_view && !inputs.empty()) note_views(op, arguments, inputs[0].tensor, results);
+  if (info.is_view && !inputs.empty()) note_views(op, arguments, *plan, brought, inputs[0].tensor, results);
+  if (info.reshapes_self) note_reshaped(op, arguments, *plan, brought, before, arguments[0].toTensor());
   for (auto& result : results) stack.push_back(std::move(result));
 }
 

@@ -29,6 +29,8 @@ TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype) {
   return {.sizes = std::move(sizes),
           .element_bytes = static_cast<int>(c10::elementSize(dtype)),
           .floating = c10::isFloatingType(dtype),
+          .complex = c10::isComplexType(dtype),
+          .truth = dtype == c10::ScalarType::Bool,
           .defined = true};
 }
 

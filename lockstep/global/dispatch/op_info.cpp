@@ -19,6 +19,18 @@ std::string base_name(const std::string& full, bool in_place) {
 
 bool writes(const c10::AliasInfo* alias) { return alias && alias->isWrite(); }
 
+/// What an operator writes to without its schema saying so. (Batch norms, which write to their running statistics, have
+/// a local form for that.)
+bool writes_unsaid(std::string_view op, const std::string& argument) {
+  return op == "rrelu_with_noise" && argument == "noise";
+}
+
+bool comes_back(const c10::FunctionSchema& schema, const c10::AliasInfo& written) {
+  return std::any_of(schema.returns().begin(), schema.returns().end(), [&](const c10::Argument& result) {
+    return writes(result.alias_info()) && result.alias_info()->beforeSets() == written.beforeSets();
+  });
+}
+
 OpInfo read(const c10::FunctionSchema& schema) {
   OpInfo info;
   info.shown = schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
@@ -27,15 +39,23 @@ OpInfo read(const c10::FunctionSchema& schema) {
   info.arguments = arguments.size();
   info.is_out.resize(arguments.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!writes(arguments[i].alias_info())) continue;
-    if (arguments[i].kwarg_only() || i > 0) {
+    const auto* alias = arguments[i].alias_info();
+    if (!writes(alias)) continue;
+    if (arguments[i].kwarg_only()) {
       info.is_out[i] = true;
       info.has_out = true;
-    } else {
+      if (!comes_back(schema, *alias) || arguments[i].type()->kind() != c10::TypeKind::TensorType)
+        info.loses_writes = true;
+    } else if (i == 0 && comes_back(schema, *alias) && arguments[i].type()->kind() == c10::TypeKind::TensorType) {
       info.written_self = i;
+    } else {
+      info.written_beside.push_back(i);
     }
   }
-  info.name = base_name(schema.name(), info.written_self.has_value());
+  info.name = base_name(schema.name(), !arguments.empty() && writes(arguments[0].alias_info()));
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (writes_unsaid(info.name, arguments[i].name())) info.written_beside.push_back(i);
+  }
   if (const Rule* rule = find_rule(info.name); rule != nullptr && rule->has_lengths) {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].name().ends_with("_lengths")) info.lengths.push_back(i);

@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,11 +17,14 @@ struct OpInfo {
 
   std::optional<std::size_t> written_self;                    ///< the argument that an in-place variant writes to
   std::vector<bool> is_out;                                   ///< by argument: result memory that is not read
+  std::vector<std::size_t> written_beside;                    ///< arguments that are read and written, and no result
   std::vector<std::optional<std::size_t>> returned_argument;  ///< by return: the written argument that comes back
   bool reshapes_self = false;                                 ///< in place, but of the shape alone: t_, squeeze_
   bool is_view = false;                                       ///< a result shares memory with an argument
   bool makes_unwritten = false;                               ///< empty() and its like
   bool has_out = false;                                       ///< some argument is result memory
+  bool loses_writes =
+      false;               ///< an `out` that no result stands for, or a list of such: nobody would see what is written
   bool may_cross = false;  ///< copy_, _to_copy: may be between a global and an ordinary tensor
   std::size_t arguments = 0;
   std::vector<std::size_t> lengths;  ///< arguments that are lengths of sequences, new ones in every batch
@@ -29,6 +33,10 @@ struct OpInfo {
   /// libtorch 1.13 returns dangling references when an operator with several `out` tensors is called with its arguments
   /// on a stack.
   std::optional<c10::OperatorHandle> functional;
+
+  bool writes_beside(std::size_t argument) const {
+    return std::find(written_beside.begin(), written_beside.end(), argument) != written_beside.end();
+  }
 };
 
 /// Thread-safe; the reference stays valid.

@@ -1,3 +1,4 @@
+#include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/operator_course.h>
 
@@ -56,7 +57,7 @@ bool brings_inputs(const Plan& plan, const std::vector<TensorArgument>& inputs) 
   return false;
 }
 
-const Course* take_redistribution(const at::Tensor& tensor, const Placements& to) {
+Course* take_redistribution(const at::Tensor& tensor, const Placements& to) {
   auto& state = state_of(tensor);
   Course* course = state.mesh->course();
   const auto& from = state.sharding->placements;
@@ -72,8 +73,7 @@ const Course* take_redistribution(const at::Tensor& tensor, const Placements& to
   return course;
 }
 
-const Course* take_other(std::string_view what, MeshState& mesh, const at::Tensor& tensor,
-                         const Placements& placements) {
+Course* take_other(std::string_view what, MeshState& mesh, const at::Tensor& tensor, const Placements& placements) {
   Course* course = mesh.course();
   if (!course) return nullptr;
   StableHash hash;
@@ -92,7 +92,8 @@ const Course* take_other(std::string_view what, MeshState& mesh, const at::Tenso
 
 void put_on_course(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info,
                    const std::vector<TensorArgument>& inputs) {
-  if (!brings_inputs(plan, inputs) && !info.written_self && (info.is_view || !gives_a_tensor(op))) return;
+  const bool writes = info.written_self || !info.written_beside.empty();
+  if (!brings_inputs(plan, inputs) && !writes && (info.is_view || !gives_a_tensor(op))) return;
   std::vector<std::string> texts;
   for (const auto& each : inputs) texts.push_back(text_of(each.tensor));
   plan.course_text = fmt::format("{}{}{}", info.shown, texts.empty() ? "" : " of ", fmt::join(texts, ", "));
@@ -105,10 +106,28 @@ void put_on_course(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info
 }
 
 OperatorScope::OperatorScope(const at::Tensor& tensor, const Placements& to)
-    : scope_(take_redistribution(tensor, to)) {}
+    : OperatorScope(take_redistribution(tensor, to)) {}
 
 OperatorScope::OperatorScope(std::string_view what, MeshState& mesh, const at::Tensor& tensor,
                              const Placements& placements)
-    : scope_(take_other(what, mesh, tensor, placements)) {}
+    : OperatorScope(take_other(what, mesh, tensor, placements)) {}
+
+void OperatorScope::failed(const MeshState& mesh) const noexcept {
+  if (!course_ || course_->failures() != failures_before_) return;
+  const int rank = mesh.group().rank();
+  try {
+    throw;
+  } catch (const Error& error) {
+    const auto kind = error.kind();
+    const bool of_all = kind == ErrorKind::mismatch || kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
+    if (!of_all) course_->fail(rank, kind, error.message());
+  } catch (const c10::Error& error) {
+    course_->fail(rank, ErrorKind::invalid_argument, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    course_->fail(rank, ErrorKind::invalid_argument, error.what());
+  } catch (...) {
+    course_->fail(rank, ErrorKind::invalid_argument, "an unknown exception");
+  }
+}
 
 }  // namespace lockstep::global

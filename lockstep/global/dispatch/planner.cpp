@@ -15,6 +15,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 
 namespace lockstep::global {
 namespace {
@@ -84,7 +85,7 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
 void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::Stack& arguments,
                              const std::vector<TensorArgument>& inputs) {
   // A form that overwrites may give a tensor of its own.
-  if (info.has_out || info.reshapes_self || (plan.overwrites && plan.form)) return;
+  if (info.has_out || info.reshapes_self || !info.written_beside.empty() || (plan.overwrites && plan.form)) return;
   if (info.written_self && plan.outputs.at(0).sharding != plan.inputs.at(0)) return;
   for (const auto& each : inputs) {
     if (!arguments[each.position].isTensor()) return;
@@ -94,6 +95,31 @@ void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::S
     if (arguments[i].isDevice() && arguments[i].toDevice().type() == kDeviceType) plan.device_positions.push_back(i);
   }
   plan.direct = !plan.tensor_positions.empty();
+}
+
+struct Decision {
+  std::optional<std::vector<LogicalShape>> shapes;
+  Choice choice;
+};
+
+/// Also writes down the outputs in `call`.
+Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
+                const std::vector<TensorArgument>& inputs, const MeshState& mesh, OpCall& call) {
+  const Rule* rule = find_rule(info.name);
+  const auto now = placements_of(inputs, mesh);
+  try {
+    auto shapes = result_shapes(op, info, arguments, call, rule);
+    if (shapes.known) {
+      for (const auto& shape : *shapes.known) call.outputs.push_back(tensor_info(shape));
+    }
+    if (!shapes.refused && (!rule || (!shapes.known && !rule->needs_all))) tell_of_missing_rule(info, inputs);
+    auto choice = choose(shapes.known ? rule : nullptr, call, now, wanted_outputs(info, arguments, call.outputs.size()),
+                         mesh.sizes());
+    return {.shapes = std::move(shapes.known), .choice = std::move(choice)};
+  } catch (const std::out_of_range&) {  // a rule that does not know such arguments
+    call.outputs.clear();
+    return {.shapes = std::nullopt, .choice = choose(nullptr, call, now, {}, mesh.sizes())};
+  }
 }
 
 }  // namespace
@@ -110,15 +136,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
                const std::vector<TensorArgument>& inputs, MeshState& mesh) {
   Plan plan;
   plan.call = read_call(op, info, arguments);
-  const Rule* rule = find_rule(info.name);
-  const auto shapes = result_shapes(op, info, arguments, plan.call, rule);
-  if (shapes) {
-    for (const auto& shape : *shapes) plan.call.outputs.push_back(tensor_info(shape));
-  }
-  if (!rule || (!shapes && !rule->needs_all)) tell_of_missing_rule(info, inputs);
-  const auto now = placements_of(inputs, mesh);
-  const auto choice = choose(shapes ? rule : nullptr, plan.call, now,
-                             wanted_outputs(info, arguments, plan.call.outputs.size()), mesh.sizes());
+  const auto [shapes, choice] = decide(op, info, arguments, inputs, mesh, plan.call);
   bool plain = shapes.has_value();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     plan.inputs.push_back(is_global(inputs[i].tensor) ? mesh.intern(choice.inputs[i]) : nullptr);
@@ -128,7 +146,8 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   for (std::size_t i = 0; shapes && i < shapes->size(); ++i) {
     plan.outputs.push_back({.shape = (*shapes)[i], .sharding = mesh.intern(choice.outputs[i])});
   }
-  plan.form = find_local_form(info.name);
+  // The forms work with the shapes. Without them it is libtorch that says what is wrong with the arguments.
+  if (shapes || info.name == "set") plan.form = find_local_form(info.name);
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);
   if (mesh.course()) put_on_course(plan, op, info, inputs);
   return plan;

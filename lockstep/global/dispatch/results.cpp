@@ -18,18 +18,16 @@ bool has_partial(const Placements& placements) {
 }
 
 void take_over(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
-  auto& state = state_of(own);
-  state.local = local;
-  state.sharding = sharding;
   if (own.sizes() != c10::IntArrayRef(shape.sizes))
     own.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes, shape.strides);
+  set_part(own, local);
+  state_of(own).sharding = sharding;
 }
 
-/// t_ and the like: the same numbers, seen otherwise.
+/// t_ and the like: the same numbers, seen otherwise. Other handles to the tensor keep its shape.
 void reshape(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
-  take_over(own, local, shape, sharding);
-  own.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes, shape.strides);
-  own.unsafeGetTensorImpl()->set_storage_offset(shape.offset);
+  const auto& state = state_of(own);
+  exchange_state(own, {.mesh = state.mesh, .sharding = sharding, .local = local, .unwritten = state.unwritten}, shape);
 }
 
 void check_own(const OpInfo& info, const at::Tensor& own) {
@@ -83,11 +81,10 @@ c10::IValue wrap_value(Wrapper& wrapper, const c10::IValue& value) {
 
 void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
   auto& state = state_of(own);
-  const bool alone = state.local.storage().use_count() <= 1;
   const bool resized = own.sizes() != c10::IntArrayRef(shape.sizes);
   if (local.is_same(state.local)) {
     state.sharding = sharding;
-  } else if (state.unwritten || resized || (alone && has_partial(state.sharding->placements))) {
+  } else if (state.unwritten || resized || (has_partial(state.sharding->placements) && alone(state))) {
     take_over(own, local.scalar_type() == own.scalar_type() ? local : local.to(own.scalar_type()), shape, sharding);
   } else {
     state.local.copy_(redistribute_local(local, own.sizes(), own.suggest_memory_format(), *state.mesh,
@@ -105,8 +102,9 @@ torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std
     const auto back = i < info.returned_argument.size() ? info.returned_argument[i] : std::nullopt;
     if (back && own[*back].isTensor()) {
       check_own(info, own[*back].toTensor());
-      refuse_write_to_fetched(info, own[*back].toTensor());
+      check_written(info, own[*back].toTensor());
       wrapper.assign_to(own[*back].toTensor(), results[i].toTensor(), info.reshapes_self);
+      if (!info.reshapes_self) note_written(own[*back].toTensor());
       wrapped.push_back(own[*back]);
     } else {
       wrapped.push_back(wrap_value(wrapper, results[i]));

@@ -53,9 +53,8 @@ WithoutMetaKernel& without_meta_kernel() {
   return operators;
 }
 
-std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info,
-                                                        torch::jit::Stack arguments) {
-  if (without_meta_kernel().has(info)) return std::nullopt;
+ResultShapes by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack arguments) {
+  if (without_meta_kernel().has(info)) return {};
   std::vector<at::Tensor> metas;
   for (const auto& each : input_tensors(info, arguments)) metas.push_back(as_meta(each.tensor));
   replace_inputs(info, arguments, metas);
@@ -65,13 +64,14 @@ std::optional<std::vector<LogicalShape>> by_meta_kernel(const c10::OperatorHandl
     called.callBoxed(arguments);
   } catch (const c10::NotImplementedError&) {
     without_meta_kernel().add(info);
-    return std::nullopt;
+    return {};
   } catch (const c10::Error&) {
-    return std::nullopt;  // wrong arguments are found by the real kernel
+    if (info.is_view) throw;  // parts that were gathered lie in memory in another order, which some views allow
+    return {.known = std::nullopt, .refused = true};
   }
   std::vector<LogicalShape> shapes;
   for (const auto& value : arguments) collect(value, shapes);
-  return shapes;
+  return {.known = std::move(shapes)};
 }
 
 /// A result that has the first input's sizes lies in memory as that does; others have their channels last where any
@@ -88,16 +88,15 @@ std::vector<std::int64_t> likely_strides(const std::vector<std::int64_t>& sizes,
   return row_major_strides(sizes);
 }
 
-std::optional<std::vector<LogicalShape>> by_rule(const OpCall& call, const Rule* rule,
-                                                 const std::vector<at::Tensor>& inputs) {
-  if (!rule || !rule->shapes) return std::nullopt;
+ResultShapes by_rule(const OpCall& call, const Rule* rule, const std::vector<at::Tensor>& inputs) {
+  if (!rule || !rule->shapes) return {};
   const auto dtype = inputs.empty() ? c10::ScalarType::Float : inputs.front().scalar_type();
   std::vector<LogicalShape> shapes;
   for (auto& sizes : rule->shapes(call)) {
     auto strides = likely_strides(sizes, inputs);
     shapes.push_back({.sizes = std::move(sizes), .strides = std::move(strides), .dtype = dtype});
   }
-  return shapes;
+  return {.known = std::move(shapes)};
 }
 
 std::vector<at::Tensor> given(const OpInfo& info, const torch::jit::Stack& arguments) {
@@ -124,11 +123,10 @@ void replace_device(torch::jit::Stack& arguments, c10::Device device) {
   }
 }
 
-std::optional<std::vector<LogicalShape>> result_shapes(const c10::OperatorHandle& op, const OpInfo& info,
-                                                       const torch::jit::Stack& arguments, const OpCall& call,
-                                                       const Rule* rule) {
-  if (auto shapes = by_meta_kernel(op, info, arguments)) return shapes;
-  return by_rule(call, rule, given(info, arguments));
+ResultShapes result_shapes(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
+                           const OpCall& call, const Rule* rule) {
+  auto shapes = by_meta_kernel(op, info, arguments);
+  return shapes.known || shapes.refused ? shapes : by_rule(call, rule, given(info, arguments));
 }
 
 }  // namespace lockstep::global

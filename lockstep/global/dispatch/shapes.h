@@ -12,11 +12,16 @@
 
 namespace lockstep::global {
 
-/// Of tensors that come back, lists laid flat; an undefined one has no sizes. By libtorch's kernels for meta tensors
-/// or, where there is none, by the rule. nullopt where neither knows, or where results depend on the numbers.
-std::optional<std::vector<LogicalShape>> result_shapes(const c10::OperatorHandle& op, const OpInfo& info,
-                                                       const torch::jit::Stack& arguments, const OpCall& call,
-                                                       const Rule* rule);
+struct ResultShapes {
+  /// Of tensors that come back, lists laid flat; an undefined one has no sizes. nullopt where nobody knows, or where
+  /// results depend on the numbers.
+  std::optional<std::vector<LogicalShape>> known;
+  bool refused = false;  ///< libtorch does not take these arguments, or the rule does not know them: nothing is known
+};
+
+/// By libtorch's kernels for meta tensors or, where there is none, by the rule.
+ResultShapes result_shapes(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
+                           const OpCall& call, const Rule* rule);
 
 /// The shape of a tensor as it is.
 LogicalShape shape_of(const at::Tensor& tensor);

@@ -25,8 +25,11 @@ void form_of_norm(LocalCall& call) {
   if (axes.empty()) return run_operator(call);
   const double order = order_of(call);
   const auto dims = dims_or_all(call);
-  const auto self = call.stack[0].toTensor().to(call.plan.outputs[0].shape.dtype);
-  auto norm = self.numel() == 0 ? at::full(call.local_output_sizes(), empty_norm(order), self.options())
+  const auto part = call.stack[0].toTensor();
+  const auto dtype = call.plan.outputs[0].shape.dtype;
+  const auto self = part.to(part.is_complex() ? c10::toComplexType(dtype) : dtype);
+  auto norm = self.numel() == 0 ? at::full(call.local_output_sizes(), empty_norm(order),
+                                           self.options().dtype(c10::toRealValueType(dtype)))
                                 : at::linalg_vector_norm(self, order, dims, call.plan.call.flag("keepdim"));
   auto joined = norm.to(at::kDouble);
   const bool adds = !std::isinf(order);

@@ -22,11 +22,33 @@ void keep_part(LocalCall& call, std::string_view lengths, const Part& part) {
   call.argument(lengths) = std::vector<std::int64_t>(first, first + part.size);
 }
 
+/// Every rank knows the lengths of all sequences: a wrong one is an error on all of them.
+void check_lengths(const LocalCall& call, const at::Tensor& targets) {
+  const auto steps = call.plan.call.info("log_probs").sizes[0];
+  const auto inputs = call.argument("input_lengths").toIntVector();
+  const auto lengths = call.argument("target_lengths").toIntVector();
+  const auto batch = static_cast<std::size_t>(call.plan.call.info("log_probs").sizes[kBatch]);
+  TORCH_CHECK(inputs.size() == batch, "ctc_loss: ", inputs.size(), " input_lengths for a batch of ", batch);
+  TORCH_CHECK(lengths.size() == batch, "ctc_loss: ", lengths.size(), " target_lengths for a batch of ", batch);
+  for (std::size_t i = 0; i < batch; ++i) {
+    TORCH_CHECK(inputs[i] >= 0 && inputs[i] <= steps, "ctc_loss: input_lengths[", i, "] is ", inputs[i],
+                ", and log_probs have ", steps, " steps");
+    TORCH_CHECK(lengths[i] >= 0 && (targets.dim() == 1 || lengths[i] <= targets.size(1)), "ctc_loss: target_lengths[",
+                i, "] is ", lengths[i], ", and the rows of targets are not that long");
+  }
+  if (targets.dim() == 1) {
+    const auto all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+    TORCH_CHECK(all <= targets.size(0), "ctc_loss: target_lengths add up to ", all, ", and there are ", targets.size(0),
+                " targets");
+  }
+}
+
 /// Returns whether there is any.
 bool keep_own_sequences(LocalCall& call) {
   if (axes_that_divide(call, placements_of_input(call, "log_probs"), kBatch).empty()) return true;
   const auto part = part_of_input(call, "log_probs", kBatch);
   const auto targets = call.argument("targets").toTensor();
+  check_lengths(call, targets);
   if (targets.dim() == 1) {  // one after the other
     const auto lengths = call.argument("target_lengths").toIntVector();
     call.argument("targets") =

@@ -1,4 +1,5 @@
 // Softmax along a dimension of which each rank has a part.
+#include <lockstep/base/error.h>
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
@@ -14,6 +15,10 @@ struct Along {
 };
 
 Along normalized_dim(const LocalCall& call) {
+  if (const auto& self = call.plan.call.tensors[0]; !self.floating) {
+    fail(ErrorKind::invalid_argument, "global view", "{} is of floating-point numbers only; convert with to() first",
+         call.plan.call.name);
+  }
   const auto dim = wrapped_dim(call.plan.call.integer("dim"), call.plan.call.tensors[0].dim());
   return {.dim = dim, .axes = axes_that_divide(call, call.input(0), dim)};
 }

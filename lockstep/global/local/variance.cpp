@@ -20,8 +20,13 @@ at::Tensor joined_sum(const LocalCall& call, const at::Tensor& values, const Axe
   return sum;
 }
 
-at::Tensor in_result_shape(const LocalCall& call, const at::Tensor& value) {
-  return value.reshape(call.local_output_sizes()).to(call.plan.outputs[0].shape.dtype);
+at::Tensor in_result_shape(const LocalCall& call, const at::Tensor& value, at::ScalarType dtype) {
+  return value.reshape(call.local_output_sizes()).to(dtype);
+}
+
+/// The dtype in which numbers of `dtype` are summed up.
+at::ScalarType wide(at::ScalarType dtype) {
+  return dtype == at::kDouble || at::isComplexType(dtype) ? dtype : at::kFloat;
 }
 
 }  // namespace
@@ -30,16 +35,17 @@ void form_of_variance(LocalCall& call) {
   const auto axes = axes_to_join(call);
   if (axes.empty()) return run_operator(call);
   const auto part = call.stack[0].toTensor();
-  const auto self = part.scalar_type() == at::kDouble ? part : part.to(at::kFloat);
+  const auto dtype = part.scalar_type();
+  const auto self = part.to(wide(dtype));
   const double rows = rows_reduced(call);
   const auto mean = joined_sum(call, self, axes).div(rows);
-  const auto squares = joined_sum(call, self.sub(mean).square(), axes);
+  const auto squares = joined_sum(call, self.sub(mean).abs().square(), axes);
   const auto& correction = call.argument("correction");
   auto spread = squares.div(std::max(0.0, rows - (correction.isNone() ? 1.0 : correction.toScalar().toDouble())));
   const auto& name = call.plan.call.name;
   if (name.starts_with("std")) spread = spread.sqrt();
-  call.give(in_result_shape(call, spread));
-  if (name.ends_with("_mean")) call.stack.emplace_back(in_result_shape(call, mean));
+  call.give(in_result_shape(call, spread, c10::toRealValueType(dtype)));
+  if (name.ends_with("_mean")) call.stack.emplace_back(in_result_shape(call, mean, dtype));
 }
 
 }  // namespace lockstep::global

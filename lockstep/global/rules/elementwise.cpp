@@ -61,12 +61,14 @@ std::vector<Signature> copying(const OpCall& call) {
   return signatures;
 }
 
-/// A change of dtype rounds; the parts of a sum may be rounded one by one only where nothing is lost.
+/// Whether a change of dtype loses nothing: where it rounds, the parts of a sum must not be rounded one by one.
+bool is_exact(const TensorInfo& from, const TensorInfo& to) {
+  const bool alike = from.floating == to.floating && from.complex == to.complex && from.truth == to.truth;
+  return alike && to.element_bytes >= from.element_bytes;
+}
+
 std::vector<Signature> casting(const OpCall& call) {
-  const auto& from = call.tensors.front();
-  const auto& to = call.outputs.front();
-  const bool exact = from.floating == to.floating && to.element_bytes >= from.element_bytes;
-  return exact ? copying(call) : shards_of_elementwise(call);
+  return is_exact(call.tensors.front(), call.outputs.front()) ? copying(call) : shards_of_elementwise(call);
 }
 
 bool same_shape(const OpCall& call, std::size_t input) {
@@ -79,6 +81,27 @@ std::vector<Signature> adding(const OpCall& call) {
   if (call.tensors.size() == 2 && same_shape(call, 0) && same_shape(call, 1)) {
     for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 2>{0, 1}, op));
   }
+  return signatures;
+}
+
+/// complex(a, b) = a + ib.
+std::vector<Signature> joining(const OpCall& call) {
+  auto signatures = shards_of_elementwise(call);
+  if (same_shape(call, 0) && same_shape(call, 1)) {
+    for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 2>{0, 1}, op));
+  }
+  return signatures;
+}
+
+/// view_as_real and back: the real and imaginary part lie along a last dimension that is not divided.
+std::vector<Signature> real_and_imaginary(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto dims = std::min(call.tensors[0].dim(), call.outputs[0].dim());
+  for (std::int64_t dim = 0; dim < dims; ++dim) {
+    if (call.outputs[0].sizes[static_cast<std::size_t>(dim)] == 1) continue;
+    signatures.push_back({.inputs = {Shard(dim)}, .outputs = {Shard(dim)}});
+  }
+  for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
   return signatures;
 }
 
@@ -102,9 +125,7 @@ std::vector<Signature> dividing(const OpCall& call) {
 std::vector<Signature> copy_in(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
-  const bool converts_parts = call.tensors[0].floating != call.tensors[1].floating ||
-                              call.tensors[0].element_bytes < call.tensors[1].element_bytes;
-  if (!same_shape(call, 1) || converts_parts) return signatures;
+  if (!same_shape(call, 1) || !is_exact(call.tensors[1], call.tensors[0])) return signatures;
   for (const ReduceOp op : kPartialOps) {
     Signature signature{.inputs = {std::nullopt, Partial(op)}, .outputs = {Partial(op)}};
     signatures.push_back(std::move(signature));
@@ -124,8 +145,9 @@ constexpr std::string_view kNonlinear =
     "hardswish hardswish_backward hardtanh hardtanh_backward heaviside hypot i0 igamma igammac isfinite isinf "
     "isnan isneginf isposinf lcm le leaky_relu leaky_relu_backward lerp lgamma log log10 log1p log2 "
     "log_sigmoid_backward logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit "
-    "logit_backward lt masked_fill maximum minimum mish mish_backward nan_to_num ne nextafter polygamma pow "
-    "rad2deg reciprocal relu remainder round rsqrt selu sgn sigmoid sigmoid_backward sign signbit silu "
+    "logit_backward lt masked_fill maximum minimum mish mish_backward nan_to_num ne nextafter polar polygamma pow "
+    "rad2deg reciprocal relu remainder round rrelu_with_noise_backward rsqrt selu sgn sigmoid sigmoid_backward sign "
+    "signbit silu "
     "silu_backward sin sinc sinh softplus softplus_backward softshrink softshrink_backward special_entr "
     "special_erfcx special_i0e special_i1 special_i1e special_log_ndtr special_ndtri special_xlog1py "
     "special_zeta sqrt square tan tanh tanh_backward threshold threshold_backward trunc where xlogy";
@@ -137,6 +159,13 @@ constexpr std::array kLinearRules = std::to_array<Rule>({
     {.op = "mul", .signatures = multiplying, .supports = kAnyDimAndSums},
     {.op = "div", .signatures = dividing, .supports = kAnyDimAndSums},
     {.op = "neg", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "_neg_view", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "_conj", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "_conj_physical", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "conj_physical", .signatures = scaling, .supports = kAnyDimAndSums},
+    {.op = "complex", .signatures = joining, .supports = kAnyDimAndSums},
+    {.op = "view_as_real", .signatures = real_and_imaginary, .supports = kAnyDimAndSums},
+    {.op = "view_as_complex", .signatures = real_and_imaginary, .supports = kAnyDimAndSums},
     {.op = "clone", .signatures = copying, .supports = kAnyDimAndSums},
     {.op = "contiguous", .signatures = copying, .supports = kAnyDimAndSums},
     {.op = "alias", .signatures = copying, .supports = kAnyDimAndSums},

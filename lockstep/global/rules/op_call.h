@@ -11,7 +11,18 @@
 
 namespace lockstep::global {
 
-using Sizes = std::vector<std::int64_t>;
+/// A list that a rule reads. Calls come as the user wrote them: an index that the arguments do not have (a dimension of
+/// a tensor with fewer) is std::out_of_range, which callers of rules take for "not a call that the rule knows".
+template <typename T>
+class Checked : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  Checked(std::vector<T> values) : std::vector<T>(std::move(values)) {}  // NOLINT(google-explicit-constructor)
+  T& operator[](std::size_t index) { return this->at(index); }
+  const T& operator[](std::size_t index) const { return this->at(index); }
+};
+
+using Sizes = Checked<std::int64_t>;
 
 /// What a rule may know of a tensor: its logical shape.
 struct TensorInfo {
@@ -19,7 +30,9 @@ struct TensorInfo {
   Sizes strides = {};       ///< as on one device; empty where nobody asked
   std::int64_t offset = 0;  ///< of the first element in the memory of the tensor that this is a view of
   int element_bytes = 4;
-  bool floating = true;
+  bool floating = true;  ///< real numbers
+  bool complex = false;
+  bool truth = false;     ///< bool
   bool defined = true;    ///< false for an optional argument that was not given
   bool ordinary = false;  ///< a number in an ordinary tensor without dimensions: every rank has it, and nothing else
 
@@ -46,8 +59,8 @@ struct OpCall {
   std::string name;      ///< without namespace, overload and the underscore of in-place variants: "add", "_softmax"
   std::string overload;  ///< "Tensor", "dim_IntList", ""
   std::vector<std::pair<std::string, Argument>> arguments;  ///< by the schema's names, in its order, without `out`
-  std::vector<TensorInfo> tensors;                          ///< inputs, lists laid flat
-  std::vector<TensorInfo> outputs;                          ///< results, lists laid flat
+  Checked<TensorInfo> tensors;                              ///< inputs, lists laid flat
+  Checked<TensorInfo> outputs;                              ///< results, lists laid flat
   bool in_place = false;                                    ///< tensor 0 is overwritten: add_, not add
   int ranks = 1;                                            ///< along the mesh axis that the rule is asked about
   int all_ranks = 1;                                        ///< of the whole mesh

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <stdexcept>
+
 namespace lockstep::global {
 
 Signature placing(const OpCall& call, std::initializer_list<PlacedInput> inputs, std::vector<Placement> outputs) {
@@ -29,7 +31,10 @@ TensorInfo broadcast(const OpCall& call, std::size_t first) {
       shape.sizes.insert(shape.sizes.begin(), other.size() - shape.sizes.size(), 1);
     const std::size_t added = shape.sizes.size() - other.size();
     for (std::size_t dim = 0; dim < other.size(); ++dim) {
-      if (other[dim] != 1) shape.sizes[added + dim] = other[dim];
+      if (other[dim] == 1) continue;
+      auto& size = shape.sizes[added + dim];
+      if (size != 1 && size != other[dim]) throw std::out_of_range("sizes that cannot be broadcast");
+      size = other[dim];
     }
   }
   return shape;

@@ -24,7 +24,8 @@ Signature replicated(const OpCall& call);
 /// The sharding rule of an operator, in all its overloads, in-place and out variants.
 struct Rule {
   std::string_view op;
-  /// The signatures besides `replicated`, those to be preferred first. Only called with known output shapes.
+  /// The signatures besides `replicated`, those to be preferred first. Only called with known output shapes. Both may
+  /// throw std::out_of_range for arguments that libtorch refuses.
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
   /// Shapes of the results, for operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;

@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/json_integer.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/plan/file/plan_format.h>
 #include <lockstep/plan/plan.h>
 
@@ -13,12 +14,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A value with its key in the words for what is wrong with it.
+template <typename T>
+T member(const Json& json, const char* key) {
+  try {
+    return json.at(key).get<T>();
+  } catch (const Json::type_error& error) {
+    fail(ErrorKind::data, "plan", "\"{}\": {}", key, json_mistake(error));
+  }
+}
+
 Memory read_memory(const Json& json) {
-  return {.parameters = {json.at("parameters").get<double>()},
-          .gradients = {json.at("gradients").get<double>()},
-          .optimizer_state = {json.at("optimizer_state").get<double>()},
-          .activations = {json.at("activations").get<double>()},
-          .communication = {json.at("communication").get<double>()}};
+  return {.parameters = {member<double>(json, "parameters")},
+          .gradients = {member<double>(json, "gradients")},
+          .optimizer_state = {member<double>(json, "optimizer_state")},
+          .activations = {member<double>(json, "activations")},
+          .communication = {member<double>(json, "communication")}};
 }
 
 Traffic read_traffic(const Json& json) {
@@ -26,16 +37,16 @@ Traffic read_traffic(const Json& json) {
   for (std::size_t kind = 0; kind < kCollectives; ++kind) {
     const auto found = json.find(std::string(name(static_cast<Collective>(kind))));
     if (found == json.end()) continue;
-    traffic.count[kind] = found->at("count").get<double>();
-    traffic.bytes[kind] = {found->at("bytes").get<double>()};
+    traffic.count[kind] = member<double>(*found, "count");
+    traffic.bytes[kind] = {member<double>(*found, "bytes")};
   }
   return traffic;
 }
 
 Prediction read_prediction(const Json& json) {
   const auto& time = json.at("time");
-  const auto seconds = [&](const char* key) { return Seconds{time.at(key).get<double>()}; };
-  return {.cost = {json.at("cost_s").get<double>()},
+  const auto seconds = [&](const char* key) { return Seconds{member<double>(time, key)}; };
+  return {.cost = {member<double>(json, "cost_s")},
           .compute = seconds("compute_s"),
           .communication = seconds("communication_s"),
           .redistribution = seconds("redistribution_s"),
@@ -47,46 +58,46 @@ Prediction read_prediction(const Json& json) {
 }
 
 ModuleRow read_module(const Json& json) {
-  ModuleRow row{.module = json.at("module").get<std::string>(),
+  ModuleRow row{.module = member<std::string>(json, "module"),
                 .parameters = {},
-                .compute = {json.at("compute_s").get<double>()},
-                .communication = {json.at("communication_s").get<double>()},
-                .moved = {json.at("bytes").get<double>()},
+                .compute = {member<double>(json, "compute_s")},
+                .communication = {member<double>(json, "communication_s")},
+                .moved = {member<double>(json, "bytes")},
                 .runner_up = {},
                 .runner_up_cost = {}};
   for (const auto& [name, placements] : json.at("parameters").items()) {
     row.parameters.emplace_back(name, parse_placements(placements.get<std::string>()));
   }
   if (json.contains("runner_up")) {
-    row.runner_up = json.at("runner_up").get<std::string>();
-    row.runner_up_cost = Seconds{json.at("runner_up_cost_s").get<double>()};
+    row.runner_up = member<std::string>(json, "runner_up");
+    row.runner_up_cost = Seconds{member<double>(json, "runner_up_cost_s")};
   }
   return row;
 }
 
 Plan plan_of(const Json& json) {
   Plan plan;
-  plan.mesh_sizes = json.at("mesh").get<std::vector<int>>();
-  plan.mesh_names = json.at("mesh_names").get<std::vector<std::string>>();
-  plan.inputs = parse_placements(json.at("inputs").get<std::string>());
+  plan.mesh_sizes = member<std::vector<int>>(json, "mesh");
+  plan.mesh_names = member<std::vector<std::string>>(json, "mesh_names");
+  plan.inputs = parse_placements(member<std::string>(json, "inputs"));
   for (const auto& [pattern, placements] : json.at("parameters").items()) {
     plan.parameters.emplace_back(pattern, parse_placements(placements.get<std::string>()));
   }
-  plan.cluster = json.at("cluster").get<std::string>();
+  plan.cluster = member<std::string>(json, "cluster");
   plan.devices = integer_of<int>(json.at("devices"));
-  plan.device_memory = {json.at("device_memory_bytes").get<double>()};
+  plan.device_memory = {member<double>(json, "device_memory_bytes")};
   plan.prediction = read_prediction(json);
-  plan.lower_bound = {json.at("lower_bound_s").get<double>()};
+  plan.lower_bound = {member<double>(json, "lower_bound_s")};
   plan.bound_is_work_alone = json.value("lower_bound_is_work_alone", false);
-  plan.optimal = json.at("optimal").get<bool>();
-  plan.search_time = {json.at("search_s").get<double>()};
-  plan.trace_time = {json.at("trace_s").get<double>()};
+  plan.optimal = member<bool>(json, "optimal");
+  plan.search_time = {member<double>(json, "search_s")};
+  plan.trace_time = {member<double>(json, "trace_s")};
   for (const auto& each : json.at("alternatives")) {
-    plan.alternatives.push_back({.name = each.at("name").get<std::string>(),
-                                 .mesh_sizes = each.at("mesh").get<std::vector<int>>(),
-                                 .cost = {each.at("cost_s").get<double>()},
-                                 .memory = {each.at("memory_bytes").get<double>()},
-                                 .fits = each.at("fits").get<bool>()});
+    plan.alternatives.push_back({.name = member<std::string>(each, "name"),
+                                 .mesh_sizes = member<std::vector<int>>(each, "mesh"),
+                                 .cost = {member<double>(each, "cost_s")},
+                                 .memory = {member<double>(each, "memory_bytes")},
+                                 .fits = member<bool>(each, "fits")});
   }
   for (const auto& each : json.at("modules")) plan.modules.push_back(read_module(each));
   for (const auto& [name, sizes] : json.at("model").items()) {
@@ -129,7 +140,7 @@ Plan read_plan(std::string_view json, const std::string& file) {
     }
     auto plan = plan_of(parsed);
     check(plan, file);
-    const auto hash = parsed.at("plan_hash").get<std::string>();
+    const auto hash = member<std::string>(parsed, "plan_hash");
     if (!hash.empty() && hash != plan_hash(plan)) {
       throw Error(
           ErrorKind::config, "plan",
@@ -140,7 +151,8 @@ Plan read_plan(std::string_view json, const std::string& file) {
     return plan;
   } catch (const Json::exception& error) {
     throw Error(ErrorKind::config, "plan",
-                fmt::format("this is no plan as `lockstep plan --json` writes it: {}", error.what()), {.file = file});
+                fmt::format("this is no plan as `lockstep plan --json` writes it: {}", json_mistake(error)),
+                {.file = file});
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) throw;
     throw Error(ErrorKind::config, "plan", error.message(), {.file = file});
@@ -150,7 +162,7 @@ Plan read_plan(std::string_view json, const std::string& file) {
 Plan load_plan(const std::filesystem::path& path) {
   const auto text = read_file(path);
   if (!text) {
-    fail(ErrorKind::io, "plan", "cannot read {}; give a file that `lockstep plan --json` wrote", path.string());
+    fail(ErrorKind::config, "plan", "cannot read {}; give a file that `lockstep plan --json` wrote", path.string());
   }
   return read_plan(*text, path.string());
 }

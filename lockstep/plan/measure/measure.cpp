@@ -1,4 +1,5 @@
 #include <lockstep/comm/collectives.h>
+#include <lockstep/kernels/threads.h>
 #include <lockstep/plan/measure/device_rates.h>
 #include <lockstep/plan/measure/link_rates.h>
 #include <lockstep/plan/measure/measure.h>
@@ -32,7 +33,7 @@ Group ranks_on_this_host(const Group& group) {
 }  // namespace
 
 Cluster measure_cluster(const Group& group, const MeasureOptions& options) {
-  at::set_num_threads(options.threads);
+  set_num_threads(options.threads);
   Cluster cluster;
   cluster.devices_per_node = std::max(group.local_size(), 1);
   cluster.nodes = std::max(1, group.size() / cluster.devices_per_node);

@@ -38,7 +38,7 @@ std::string collectives_text(const Traffic& traffic) {
 
 std::string modules_text(const Plan& plan) {
   std::vector<std::vector<std::string>> rows{
-      {"module", "times", "lies as", "compute", "communication", "next best way", "the step then"}};
+      {"module", "times", "placement", "compute", "communication", "second best placement", "step with it"}};
   for (const auto& each : grouped_rows(plan.modules)) {
     rows.push_back({each.name, each.times > 1 ? fmt::format("x{}", each.times) : "", each.placement,
                     shown(each.row.compute), shown(each.row.communication), each.row.runner_up,

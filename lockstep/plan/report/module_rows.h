@@ -1,4 +1,4 @@
-// Per module: how it lies, what that costs, and the next best way. Pure.
+// Rows of the report, one per module: its placement, the cost, and the second best placement. Pure.
 #pragma once
 
 #include <lockstep/plan/plan.h>

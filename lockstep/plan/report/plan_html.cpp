@@ -25,7 +25,8 @@ h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .6r
 .number b { display: block; font-size: 1.4rem; }
 .bar { display: flex; height: 1.1rem; background: var(--line); border-radius: 3px; overflow: hidden; min-width: 8rem; }
 .bar span { display: block; height: 100%; }
-.key span { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .3em 0 1em; }
+.key span { display: inline-block; white-space: nowrap; margin-right: 1em; }
+.key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .3em; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
 th { text-align: left; color: var(--dim); font-weight: 500; } th, td { padding: .25rem .7rem .25rem 0; vertical-align: top;
   border-bottom: 1px solid var(--line); } td.right { text-align: right; white-space: nowrap; }
@@ -53,7 +54,8 @@ std::string bar(const std::vector<Piece>& pieces) {
 std::string key(const std::vector<Piece>& pieces) {
   std::string text = "<p class=\"key dim\">";
   for (const auto& each : pieces)
-    text += fmt::format("<span style=\"background:var(--{})\"></span>{}", each.colour, escaped_markup(each.name));
+    text +=
+        fmt::format("<span><i style=\"background:var(--{})\"></i>{}</span>", each.colour, escaped_markup(each.name));
   return text + "</p>";
 }
 
@@ -82,7 +84,7 @@ std::string mesh_part(const Plan& plan) {
     text += fmt::format("<i style=\"background:var(--{})\" title=\"rank {}: part {} of the batch\">{}</i>",
                         kColours[static_cast<std::size_t>(part) % kColours.size()], rank, part, rank);
   }
-  return text + "</div></div><p class=\"dim\">Ranks of one colour work on the same part of the batch.</p>";
+  return text + "</div></div><p class=\"dim\">Ranks with the same colour work on the same part of the batch.</p>";
 }
 
 std::string memory_part(const Plan& plan) {
@@ -105,8 +107,8 @@ std::string modules_part(const Plan& plan) {
   for (const auto& each : rows) longest = std::max(longest, (each.row.compute + each.row.communication).value);
   std::string text = key({{"compute", 0, "a"}, {"communication", 0, "b"}});
   text +=
-      "<div class=\"scroll\"><table><tr><th>module</th><th>lies as</th><th>time</th><th></th><th>next best "
-      "way</th><th>the step then</th></tr>";
+      "<div class=\"scroll\"><table><tr><th>module</th><th>placement</th><th>time</th><th></th><th>second "
+      "best placement</th><th>step with it</th></tr>";
   for (const auto& each : rows) {
     const auto name = each.times > 1
                           ? fmt::format("{} <span class=\"dim\">x{}</span>", escaped_markup(each.name), each.times)
@@ -125,7 +127,8 @@ std::string modules_part(const Plan& plan) {
 std::string alternatives_part(const Plan& plan) {
   double longest = 1e-30;
   for (const auto& each : plan.alternatives) longest = std::max(longest, each.cost.value);
-  std::string text = "<table><tr><th></th><th>mesh</th><th>step</th><th></th><th>memory</th></tr>";
+  std::string text =
+      "<div class=\"scroll\"><table><tr><th></th><th>mesh</th><th>step</th><th></th><th>memory</th></tr>";
   for (const auto& each : plan.alternatives) {
     text += fmt::format("<tr{}><td>{}</td><td>{}</td><td class=\"right\">{}</td><td>{}</td><td>{}{}</td></tr>",
                         each.name == "auto" ? " class=\"best\"" : "", escaped_markup(each.name),
@@ -133,7 +136,7 @@ std::string alternatives_part(const Plan& plan) {
                         bar({{each.name, each.cost.value / longest, each.fits ? "a" : "e"}}), shown(each.memory),
                         each.fits ? "" : " (does not fit)");
   }
-  return text + "</table>";
+  return text + "</table></div>";
 }
 
 }  // namespace
@@ -142,18 +145,18 @@ std::string plan_html(const Plan& plan, const std::string& title) {
   const auto& time = plan.prediction;
   std::string text =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\">";
+      "content=\"width=device-width, initial-scale=1\">";
   text += fmt::format("<title>{}</title><style>{}</style></head><body>\n<h1>{}</h1>", escaped_markup(title), kStyle,
                       escaped_markup(title));
   text += fmt::format("<p class=\"dim\">{} of \"{}\" as a mesh of {} &middot; plan <code>{}</code></p>",
                       shown_devices(plan.devices), escaped_markup(plan.cluster),
                       escaped_markup(shown_mesh(plan.mesh_sizes, plan.mesh_names)), plan_hash(plan).substr(0, 12));
   text += "<div class=\"numbers\">" + number(shown(time.cost), "a step") + number(shown(time.compute), "compute") +
-          number(shown(time.communication + time.redistribution), "collectives that are waited for") +
+          number(shown(time.communication + time.redistribution), "waiting for collectives") +
           number(shown(time.exposed),
-                 fmt::format("waiting for gradients, of {} that their reduction takes", shown(time.reduction))) +
+                 fmt::format("waiting for gradients (reducing them takes {})", shown(time.reduction))) +
           "</div>\n<p>" + escaped_markup(shown_proof(plan)) + "</p>\n";
-  text += "<h2>Beside other ways</h2>" + alternatives_part(plan) + "\n<h2>Memory</h2>" + memory_part(plan) +
+  text += "<h2>Alternatives</h2>" + alternatives_part(plan) + "\n<h2>Memory</h2>" + memory_part(plan) +
           "\n<h2>The mesh</h2>" + mesh_part(plan) + "\n<h2>Modules</h2>" + modules_part(plan);
   text +=
       "<p class=\"dim\">R: whole on every rank of the axis. S0: divided in dimension 0 (outputs of a layer). S1: in "

@@ -76,16 +76,18 @@ std::string shown_parameters(const std::vector<std::pair<std::string, Placements
 }
 
 std::string shown_proof(const Plan& plan) {
-  if (plan.optimal) return "Proven: no layout on this mesh, with repeated layers alike, is faster by this cost model.";
+  if (plan.optimal)
+    return "Optimal: this cost model has no faster layout on this mesh (repeated layers are laid out alike).";
   const double above = 100 * (plan.prediction.cost / plan.lower_bound - 1);
   if (plan.bound_is_work_alone) {
     return fmt::format(
-        "Not proven: the mesh and the model are too large for an exact search. The work alone ({}: evenly divided,\n"
-        "  nothing sent, which no plan reaches) would take {:.3g}% less; what the best plan takes lies between.",
+        "Not proven optimal: the mesh and the model are too large for an exact search. A lower bound is {}, which is "
+        "the\n"
+        "  computation alone, evenly divided and without communication: {:.3g}% less than this plan.",
         shown(plan.lower_bound), 100 * (1 - plan.lower_bound / plan.prediction.cost));
   }
-  return fmt::format("Proven gap: at most {:.3g}% above what is possible on this mesh ({} is a lower bound).", above,
-                     shown(plan.lower_bound));
+  return fmt::format("At most {:.3g}% slower than the best possible layout on this mesh ({} is a proven lower bound).",
+                     above, shown(plan.lower_bound));
 }
 
 std::vector<RowGroup> grouped_rows(const std::vector<ModuleRow>& rows) {

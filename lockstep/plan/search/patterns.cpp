@@ -61,7 +61,7 @@ class FollowActivations {
 
   bool may(std::size_t parameter, std::int64_t dim) const {
     const auto& info = program_.values[parameter].info;
-    return dim < info.dim() && may_lie(info, {Shard(dim)}, std::array{ranks_});
+    return dim < info.dim() && divides_well(info, {Shard(dim)}, std::array{ranks_});
   }
 
   Placement best_for(std::size_t parameter, std::size_t at) {
@@ -141,7 +141,7 @@ std::optional<Placement> largest_dim(const TensorInfo& info, const Placements& n
     Placements tried = now;
     tried[axis] = Shard(dim);
     const auto size = info.sizes[static_cast<std::size_t>(dim)];
-    if (may_lie(info, tried, mesh_sizes) && (!best || size > info.sizes[static_cast<std::size_t>(best->dim)]))
+    if (divides_well(info, tried, mesh_sizes) && (!best || size > info.sizes[static_cast<std::size_t>(best->dim)]))
       best = Shard(dim);
   }
   return best;
@@ -197,7 +197,7 @@ Assignment laid_out(const Program& program, const Space& space, Decisions& decis
     const auto try_on = [&](std::size_t axis, const Placement& placement) {
       Placements tried = lies;
       tried[axis] = placement;
-      if (may_lie(info, tried, space.mesh_sizes)) lies = std::move(tried);
+      if (divides_well(info, tried, space.mesh_sizes)) lies = std::move(tried);
     };
     // What follows the model first; what only saves memory divides what is left.
     for (std::size_t axis = 0; axis < axes; ++axis) {

@@ -1,11 +1,12 @@
-// Nothing fits into memory: how far from it, and what would do. Pure.
+// The error where nothing fits into memory: how much is missing, and how many devices would do. Pure.
 #pragma once
 
 #include <lockstep/plan/search/candidate.h>
 
 namespace lockstep::plan {
 
-/// Throws Error(unsupported). `smallest` is what comes nearest to fitting.
-[[noreturn]] void refuse(const Task& task, const Candidate& smallest);
+/// Throws Error(unsupported). `smallest` is what comes nearest to fitting; `enough` devices would do, if any number
+/// does.
+[[noreturn]] void refuse(const Task& task, const Candidate& smallest, std::optional<int> enough);
 
 }  // namespace lockstep::plan

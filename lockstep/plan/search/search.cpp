@@ -73,7 +73,41 @@ class Planner {
     return plan;
   }
 
+  /// Whether the layout asked for fits into memory; without a proof of which one is fastest.
+  bool finds_one_that_fits() {
+    if (task_.options.choose == kBest) {
+      for (auto& sizes : shapes_of(task_.cluster, task_.options)) {
+        look_at(meshes_.emplace_back(program_, task_.cluster, sizes, task_.options.constraints));
+      }
+      improve_best();
+    } else {
+      for (auto& each : named_alternatives(task_, meshes_)) {
+        if (each.name == task_.options.choose) found_.push_back(std::move(each));
+      }
+    }
+    best_first(found_);
+    found_.resize(std::min(found_.size(), kDecidedOnTheWhole));
+    return std::any_of(found_.begin(), found_.end(), [&](Candidate& each) {
+      predict_whole(task_, each);
+      return each.score.missing == Bytes{};
+    });
+  }
+
  private:
+  /// Twice as many devices, and again, until a layout fits.
+  static std::optional<int> devices_that_fit(const Task& task) {
+    constexpr std::size_t kBudget = 200'000;  // memory is made to fit with far fewer trials than the best is found with
+    auto options = task.options;
+    options.mesh.reset();
+    options.budget = kBudget;
+    for (int devices = task.cluster.devices() * 2; devices <= kMostDevices; devices *= 2) {
+      const auto larger = resized(task.cluster, devices);
+      const Task again{.whole = task.whole, .folded = task.folded, .cluster = larger, .options = options};
+      if (Planner(again).finds_one_that_fits()) return devices;
+    }
+    return std::nullopt;
+  }
+
   /// Every use of every axis.
   void look_at(OnMesh& mesh) {
     const std::size_t axes = mesh.space.mesh_sizes.size();
@@ -138,7 +172,7 @@ class Planner {
     for (auto& each : last) predict_whole(task_, each);
     auto& best = *std::min_element(last.begin(), last.end(),
                                    [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
-    if (best.score.missing > Bytes{}) refuse(task_, best);
+    if (best.score.missing > Bytes{}) refuse(task_, best, devices_that_fit(task_));
     Seconds others{std::numeric_limits<double>::infinity()};
     for (const auto& each : last) {
       if (&each != &best && each.score.missing == Bytes{}) others = std::min(others, each.score.cost);
@@ -165,7 +199,7 @@ class Planner {
       return pays || plain.score.missing > Bytes{} ? best : plain;
     }
     const auto found = called(name);
-    if (found->score.missing > Bytes{}) refuse(task_, *found);
+    if (found->score.missing > Bytes{}) refuse(task_, *found, devices_that_fit(task_));
     return *found;
   }
 

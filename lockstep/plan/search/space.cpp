@@ -1,12 +1,13 @@
 #include <lockstep/plan/search/space.h>
 
 #include <algorithm>
+#include <map>
 
 namespace lockstep::plan {
 namespace {
 
 constexpr std::int64_t kDividedDims = 2;  ///< outputs and inputs of a layer
-constexpr std::int64_t kRowsForUneven = 8;
+constexpr std::int64_t kRowsForBalance = 8;
 
 void add_shapes(int devices, std::size_t axes, std::vector<int>& begun, std::vector<std::vector<int>>& shapes) {
   if (axes == 1) {
@@ -23,18 +24,30 @@ void add_shapes(int devices, std::size_t axes, std::vector<int>& begun, std::vec
   }
 }
 
-}  // namespace
-
-bool may_lie(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
+/// Whether `holds(rows, parts)` for each dimension, which has `rows` and is divided into `parts`.
+bool all_dims(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes,
+              const auto& holds) {
   for (std::int64_t dim = 0; dim < info.dim(); ++dim) {
     std::int64_t parts = 1;
     for (std::size_t axis = 0; axis < placements.size(); ++axis) {
       if (placements[axis].is_shard(dim)) parts *= mesh_sizes[axis];
     }
-    const auto rows = info.sizes[static_cast<std::size_t>(dim)];
-    if (parts > 1 && rows % parts != 0 && rows < kRowsForUneven * parts) return false;
+    if (!holds(info.sizes[static_cast<std::size_t>(dim)], parts)) return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool may_lie(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
+  return all_dims(info, placements, mesh_sizes,
+                  [](std::int64_t rows, std::int64_t parts) { return parts == 1 || rows >= parts; });
+}
+
+bool divides_well(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
+  return all_dims(info, placements, mesh_sizes, [](std::int64_t rows, std::int64_t parts) {
+    return rows % parts == 0 || rows >= kRowsForBalance * parts;
+  });
 }
 
 Space make_space(const Program& program, std::vector<int> mesh_sizes, const Constraints& constraints) {
@@ -95,12 +108,12 @@ std::vector<std::vector<int>> mesh_shapes(int devices, std::size_t most_axes) {
 
 std::vector<std::string> axis_names(const Placements& inputs) {
   std::vector<std::string> names;
-  int data = 0;
-  int model = 0;
-  for (const auto& each : inputs) {
-    int& count = each.is_shard() ? data : model;
-    names.push_back(each.is_shard() ? "data" : "model");
-    if (++count > 1) names.back() += std::to_string(count);
+  for (const auto& each : inputs) names.emplace_back(each.is_shard() ? "data" : "model");
+  const auto plain = names;
+  std::map<std::string, int> count;
+  for (std::size_t axis = 0; axis < plain.size(); ++axis) {
+    const int number = ++count[plain[axis]];
+    if (std::count(plain.begin(), plain.end(), plain[axis]) > 1) names[axis] += std::to_string(number);
   }
   return names;
 }

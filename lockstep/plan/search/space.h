@@ -25,8 +25,11 @@ struct Space {
 
 Space make_space(const Program& program, std::vector<int> mesh_sizes, const Constraints& constraints);
 
-/// Whether that many axes may divide these dimensions: no part would be empty, and parts are nearly equal.
+/// Whether that many axes may divide these dimensions: no part would be empty.
 bool may_lie(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes);
+
+/// Whether their parts are nearly equal, too, as those of well-known layouts are.
+bool divides_well(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes);
 
 /// All values replicated, but those that the user has placed.
 Assignment start_of(const Program& program, const Space& space, Decisions& decisions);
@@ -43,7 +46,8 @@ bool place_parameter(const Program& program, const Space& space, std::size_t par
 /// The sizes of meshes that have `devices` ranks on up to `most_axes` axes, each of more than one rank.
 std::vector<std::vector<int>> mesh_shapes(int devices, std::size_t most_axes);
 
-/// "data" for axes along which the inputs are divided, "model" for the others; numbered from the second on.
+/// "data" for axes along which the inputs are divided, "model" for the others; where several axes have one name, they
+/// are numbered: "model1", "model2".
 std::vector<std::string> axis_names(const Placements& inputs);
 
 }  // namespace lockstep::plan

@@ -73,7 +73,7 @@ const global::Plan& StepRecorder::plan_of(const c10::OperatorHandle& op, const g
   if (!std::all_of(returns.begin(), returns.end(), gives_tensors)) refuse_to_tell_numbers(info);
   global::Plan plan;
   plan.call = global::read_call(op, info, arguments);
-  auto shapes = global::result_shapes(op, info, arguments, plan.call, global::find_rule(info.name));
+  auto shapes = global::result_shapes(op, info, arguments, plan.call, global::find_rule(info.name)).known;
   if (!shapes) refuse_unknown_shape(info);
   for (auto& shape : *shapes) {
     plan.call.outputs.push_back(global::tensor_info(shape));

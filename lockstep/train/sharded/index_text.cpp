@@ -1,5 +1,6 @@
 // The index as JSON, and back.
 #include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/train/safetensors_header.h>
 #include <lockstep/train/sharded/index.h>
@@ -126,7 +127,7 @@ ShardedIndex parse_index(std::string_view text, const std::filesystem::path& fil
     }
     return from_json(value, file);
   } catch (const json::exception& error) {
-    index_is_wrong(file, fmt::format("this is no index of a sharded checkpoint: {}", error.what()));
+    index_is_wrong(file, fmt::format("this is no index of a sharded checkpoint: {}", json_mistake(error)));
   }
 }
 

@@ -1,6 +1,7 @@
 // load_sharded: what fits where, then each rank for itself.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/global/dispatch/fetched_view.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/train/optimizer.h>
@@ -76,6 +77,7 @@ void fill(ShardReader& reader, const std::string& name, const at::Tensor& tensor
   reader.read(name, box_of(sizes, placements, state.mesh->sizes(), coordinate), part);
   if (adds_nothing(placements, coordinate)) part.zero_();
   state.unwritten = false;
+  global::note_written(tensor);
   tensor.unsafeGetTensorImpl()->bump_version();
 }
 

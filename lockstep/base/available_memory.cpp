@@ -1,0 +1,70 @@
+#include <lockstep/base/available_memory.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+
+// The number after `name` on a line of its own, as in "MemAvailable:   123 kB" or "active_file 456".
+std::optional<std::uint64_t> field(const std::filesystem::path& file, std::string_view name) {
+  std::ifstream lines(file);
+  std::string word;
+  std::uint64_t value = 0;
+  while (lines >> word) {
+    if (word == name && lines >> value) return value;
+    lines.clear();
+    lines.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+// "max" is no number and means no limit.
+std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::uint64_t value = 0;
+  return stream >> value ? std::optional(value) : std::nullopt;
+}
+
+// The group's path in a line such as "0::/user.slice/job".
+std::string own_group(const std::filesystem::path& proc) {
+  std::ifstream lines(proc / "self" / "cgroup");
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("0::/")) return line.substr(4);
+  }
+  return "";
+}
+
+// What one control group leaves. Files in its cache count as used, but can be dropped.
+std::uint64_t left_in_group(const std::filesystem::path& folder) {
+  const auto limit = number_in(folder / "memory.max");
+  const auto used = number_in(folder / "memory.current");
+  if (!limit || !used) return kNoLimit;
+  const std::uint64_t cached = field(folder / "memory.stat", "inactive_file").value_or(0) +
+                               field(folder / "memory.stat", "active_file").value_or(0);
+  const std::uint64_t held = *used - std::min(cached, *used);
+  return *limit - std::min(held, *limit);
+}
+
+}  // namespace
+
+std::uint64_t available_memory(const std::filesystem::path& proc, const std::filesystem::path& cgroup) {
+  std::uint64_t available = kNoLimit;
+  if (const auto kib = field(proc / "meminfo", "MemAvailable:")) available = *kib * 1024;
+  // Limits of the groups around it count too.
+  std::filesystem::path folder = cgroup;
+  available = std::min(available, left_in_group(folder));
+  for (const auto& part : std::filesystem::path(own_group(proc))) {
+    folder /= part;
+    available = std::min(available, left_in_group(folder));
+  }
+  return available;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// How much memory a job may still take on this machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace lockstep {
+
+/// Bytes that can be had without swapping: the machine's estimate (MemAvailable), or less where this process's control
+/// group (version 2) has a limit that leaves less. The largest value when neither can be read. The folders are those of
+/// the kernel; tests pass others.
+std::uint64_t available_memory(const std::filesystem::path& proc = "/proc",
+                               const std::filesystem::path& cgroup = "/sys/fs/cgroup");
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+#include <lockstep/base/foreign_keys.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep {
+namespace {
+
+struct ForeignKey {
+  std::string_view name;  ///< in lower case, without '_'
+  std::string_view ours;
+};
+
+// From the trainers, recipes and argument parsers that people come from. A name stands here only if nobody can mean
+// anything else by it.
+constexpr auto kForeignKeys = std::to_array<ForeignKey>({
+    {"learningrate", "optimizer.lr"},
+    {"baselr", "optimizer.lr"},
+    {"initlr", "optimizer.lr"},
+    {"initiallr", "optimizer.lr"},
+    {"optim", "optimizer.name"},
+    {"optimizername", "optimizer.name"},
+    {"optimizertype", "optimizer.name"},
+    {"optimizer.type", "optimizer.name"},
+    {"wd", "optimizer.weight_decay"},
+    {"l2", "optimizer.weight_decay"},
+    {"beta1", "optimizer.betas"},
+    {"beta2", "optimizer.betas"},
+    {"adambeta1", "optimizer.betas"},
+    {"adambeta2", "optimizer.betas"},
+    {"epsilon", "optimizer.eps"},
+    {"adamepsilon", "optimizer.eps"},
+    {"lrscheduler", "scheduler.name"},
+    {"lrschedulertype", "scheduler.name"},
+    {"scheduler.type", "scheduler.name"},
+    {"numwarmupsteps", "scheduler.warmup_steps"},
+    {"warmupiters", "scheduler.warmup_steps"},
+    {"numwarmupepochs", "scheduler.warmup_epochs"},
+    {"etamin", "scheduler.min_lr"},
+    {"batch", "data.batch_size"},
+    {"bs", "data.batch_size"},
+    {"batchsize", "data.batch_size"},
+    {"minibatchsize", "data.batch_size"},
+    {"trainbatchsize", "data.batch_size"},
+    {"perdevicetrainbatchsize", "data.batch_size"},
+    {"valbatchsize", "data.eval_batch_size"},
+    {"testbatchsize", "data.eval_batch_size"},
+    {"perdeviceevalbatchsize", "data.eval_batch_size"},
+    {"numworkers", "data.workers"},
+    {"dataloadernumworkers", "data.workers"},
+    {"prefetchfactor", "data.prefetch"},
+    {"dataset", "data.name"},
+    {"datasetname", "data.name"},
+    {"data.type", "data.name"},
+    {"datapath", "data.root"},
+    {"dataroot", "data.root"},
+    {"datadir", "data.root"},
+    {"datafolder", "data.root"},
+    {"datasetpath", "data.root"},
+    {"data.path", "data.root"},
+    {"data.dir", "data.root"},
+    {"data.folder", "data.root"},
+    {"droplast", "data.remainder"},
+    {"transform", "data.train_transforms"},
+    {"transforms", "data.train_transforms"},
+    {"augmentation", "data.train_transforms"},
+    {"maxepoch", "train.epochs"},
+    {"maxepochs", "train.epochs"},
+    {"numepochs", "train.epochs"},
+    {"nepochs", "train.epochs"},
+    {"numtrainepochs", "train.epochs"},
+    {"maxsteps", "train.steps"},
+    {"numsteps", "train.steps"},
+    {"totalsteps", "train.steps"},
+    {"maxiters", "train.steps"},
+    {"iterations", "train.steps"},
+    {"numiterations", "train.steps"},
+    {"accumulation", "train.accumulate"},
+    {"gradaccum", "train.accumulate"},
+    {"accumulationsteps", "train.accumulate"},
+    {"accumulategradbatches", "train.accumulate"},
+    {"gradientaccumulation", "train.accumulate"},
+    {"gradientaccumulationsteps", "train.accumulate"},
+    {"gradclip", "train.clip_norm"},
+    {"clipgradnorm", "train.clip_norm"},
+    {"maxgradnorm", "train.clip_norm"},
+    {"gradientclipval", "train.clip_norm"},
+    {"evalinterval", "train.eval_every"},
+    {"valinterval", "train.eval_every"},
+    {"checkvaleverynepoch", "train.eval_every"},
+    {"criterion", "loss.name"},
+    {"lossfn", "loss.name"},
+    {"lossfunction", "loss.name"},
+    {"loss.type", "loss.name"},
+    {"smoothing", "loss.label_smoothing"},
+    {"labelsmoothingfactor", "loss.label_smoothing"},
+    {"arch", "model.name"},
+    {"architecture", "model.name"},
+    {"backbone", "model.name"},
+    {"network", "model.name"},
+    {"modelname", "model.name"},
+    {"model.type", "model.name"},
+    {"classes", "model.num_classes"},
+    {"nclasses", "model.num_classes"},
+    {"numlabels", "model.num_classes"},
+    {"pretrained", "model.weights"},
+    {"pretrainedweights", "model.weights"},
+    {"hiddendim", "model.hidden"},
+    {"hiddensize", "model.hidden"},
+    {"hiddensizes", "model.hidden"},
+    {"amp", "model.autocast"},
+    {"fp16", "model.autocast"},
+    {"bf16", "model.autocast"},
+    {"precision", "model.autocast"},
+    {"mixedprecision", "model.autocast"},
+    {"randomseed", "system.seed"},
+    {"manualseed", "system.seed"},
+    {"outdir", "system.work_dir"},
+    {"outputdir", "system.work_dir"},
+    {"savedir", "system.work_dir"},
+    {"logdir", "system.work_dir"},
+    {"defaultrootdir", "system.work_dir"},
+    {"nthreads", "system.threads"},
+    {"numthreads", "system.threads"},
+    {"accelerator", "system.device"},
+    {"syncbn", "parallel.sync_batch_norm"},
+    {"syncbatchnorm", "parallel.sync_batch_norm"},
+    {"distbackend", "parallel.backend"},
+    {"resumefrom", "checkpoint.resume"},
+    {"resumefromcheckpoint", "checkpoint.resume"},
+    {"ckptpath", "checkpoint.resume"},
+    {"savetopk", "checkpoint.keep"},
+    {"savetotallimit", "checkpoint.keep"},
+    {"savesteps", "checkpoint.every_steps"},
+    {"loginterval", "callbacks.loss_every"},
+    {"logeverynsteps", "callbacks.loss_every"},
+    {"loggingsteps", "callbacks.loss_every"},
+    {"printfreq", "callbacks.loss_every"},
+});
+
+std::string fold(std::string_view key) {
+  std::string folded;
+  for (const char c : key) {
+    if (c == '_' || c == '-') continue;
+    folded += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return folded;
+}
+
+}  // namespace
+
+std::optional<std::string> known_elsewhere_as(std::string_view key, std::span<const std::string> known) {
+  const std::string folded = fold(key);
+  const auto* found = std::ranges::find(kForeignKeys, std::string_view(folded), &ForeignKey::name);
+  if (found == kForeignKeys.end() || std::ranges::find(known, found->ours) == known.end()) return std::nullopt;
+  return std::string(found->ours);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#include <lockstep/base/json_words.h>
+#include <lockstep/base/shown_text.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+std::string_view after(std::string_view text, std::string_view mark) {
+  const auto found = text.find(mark);
+  return found == std::string_view::npos ? text : text.substr(found + mark.size());
+}
+
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  const auto rest = after(text, begin);
+  return rest.substr(0, rest.find(end));
+}
+
+// JSON's names of types.
+std::string_view in_words(std::string_view type) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTypes = {{{"array", "a list"},
+                                                                                    {"object", "an object {...}"},
+                                                                                    {"string", "a text"},
+                                                                                    {"number", "a number"},
+                                                                                    {"boolean", "true or false"},
+                                                                                    {"null", "null"}}};
+  for (const auto& [name, words] : kTypes) {
+    if (type == name) return words;
+  }
+  return type;
+}
+
+}  // namespace
+
+std::string json_mistake(const nlohmann::json::exception& error) {
+  constexpr std::size_t kMost = 300;
+  const std::string_view text = after(error.what(), "] ");
+  switch (error.id) {
+    case 101: return fmt::format("it is not valid JSON at {}", cut_text(after(text, "parse error at "), kMost));
+    case 302:
+    case 303:
+      if (text.find("but is ") == std::string_view::npos)
+        return fmt::format("a value must be {}", after(text, "must be "));
+      return fmt::format("{} stands where {} should be", in_words(after(text, "but is ")),
+                         in_words(between(text, "type must be ", ", but")));
+    case 304:
+    case 305:
+    case 306: return fmt::format("{} stands where an object {{...}} should be", in_words(after(text, " with ")));
+    case 403: return fmt::format("it has no \"{}\"", cut_text(between(text, "key '", "' not found")));
+    default: return cut_text(text, kMost);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// What is wrong with somebody else's JSON, in words. nlohmann's begin with "[json.exception.type_error.304]" and tell a
+// programmer which call failed.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace lockstep {
+
+/// "it has no "mesh"", "it is not valid JSON (line 3, column 7)", "a value is a list where an object should be".
+std::string json_mistake(const nlohmann::json::exception& error);
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+#include <lockstep/base/terminal.h>
+
+#include <termios.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+bool is_terminal_of_session(int fd, const Environment& environment) {
+  const auto kind = find(environment, "TERM").value_or("");
+  if (kind.empty() || kind == "dumb" || ::isatty(fd) != 1) return false;
+  return ::tcgetsid(fd) == ::getsid(0);  // fails for one that does not control this process
+}
+
+}  // namespace lockstep

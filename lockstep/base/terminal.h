@@ -1,0 +1,13 @@
+// The terminal that a person looks at.
+#pragma once
+
+#include <lockstep/base/environment.h>
+
+namespace lockstep {
+
+/// Whether what is written to `fd` appears on the terminal of this session, and lines can be redrawn there: TERM is set
+/// and not "dumb". A pseudo terminal that another program reads is none: mpirun gives each rank one, wherever its own
+/// output goes.
+bool is_terminal_of_session(int fd, const Environment& environment);
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// Reductions over Gloo's connections. Gloo's own add up in an order that depends on their algorithm.
+#pragma once
+
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/gloo/closable_gloo.h>
+#include <lockstep/comm/network_reduction.h>
+
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace lockstep::detail::gloo {
+
+/// Has two threads, from the first reduction on: as many as c10d has for the other collectives.
+class Reducer {
+ public:
+  explicit Reducer(ClosableGloo& group) : group_(group) {}
+  /// The group must be closed before, unless all reductions are through.
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  /// Whether some reduction is still under way.
+  bool busy();
+
+  /// `kept` is alive until it is done: the memory of `call`, and where results are to be copied. Ranks call it in one
+  /// order.
+  Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept);
+
+ private:
+  void start_threads();
+  void work();
+
+  ClosableGloo& group_;
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<std::packaged_task<void()>> waiting_;
+  std::vector<std::shared_future<void>> under_way_;
+  bool ended_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace lockstep::detail::gloo

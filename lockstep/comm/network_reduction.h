@@ -1,0 +1,103 @@
+// A reduction over an engine that only moves bytes: what each rank sends, receives and adds up, in the order of the sum
+// tree. Engines carry the messages (gloo/reducer.h, mpi/reducer.h); this knows nothing of them, of libtorch or of time.
+//
+// Each rank adds up one slice of the result: it gets that slice from all others, and sends it to whoever wants the
+// result. That is as many bytes for each rank as a ring moves, in two steps instead of 2 (n - 1). Small tensors go to
+// all whole, in one step. Large ones go in pieces, of which two are under way at a time.
+#pragma once
+
+#include <lockstep/comm/shm/kernel_table.h>
+#include <lockstep/comm/sum_tree.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace lockstep::detail {
+
+/// Where the result goes: to all ranks, to one, or slice i of equal slices to rank i.
+enum class ResultOf { all_reduce, reduce, reduce_scatter };
+
+/// One rank's part in a reduction. The memory belongs to the caller.
+struct NetworkCall {
+  ResultOf kind = ResultOf::all_reduce;
+  int rank = 0;
+  int root = 0;  ///< for reduce
+
+  /// Which numbers each rank brings: subtrees of the tree over all that is summed up, ascending. Together they make the
+  /// whole tree. A rank that brings its own numbers only has {rank, 1}.
+  std::vector<std::vector<RankRange>> brought;
+  const std::byte* input = nullptr;  ///< what this rank brings, one after the other
+  std::size_t bytes = 0;             ///< of each of them
+  std::size_t item_bytes = 1;
+
+  /// all_reduce: `bytes`, may be `input`. reduce: the same, on root only. reduce_scatter: this rank's slice.
+  std::byte* output = nullptr;
+
+  /// Where all bring one rank's numbers, this may compute a mean and any dtype; otherwise it reduces two or more
+  /// sources to a target of the same dtype, none of it rounded.
+  shm::ReduceKernel kernel = nullptr;
+};
+
+/// Every rank has its own numbers: {{0, 1}}, {{1, 1}}, ...
+std::vector<std::vector<RankRange>> one_each(int size);
+
+class NetworkReduction {
+ public:
+  explicit NetworkReduction(NetworkCall call);
+
+  struct Message {
+    std::byte* data;
+    std::size_t bytes;
+    int peer;
+  };
+  /// Messages between two ranks are sent and received in the order they are in here, exchange after exchange.
+  struct Exchange {
+    std::vector<Message> receives;
+    std::vector<Message> sends;
+  };
+
+  /// Exchanges count from 0. The driver starts exchange k, then waits until exchange k - 1 is complete (also what this
+  /// rank sends in it) and calls `finished(k - 1)`, so that two are under way.
+  int exchanges() const;
+  Exchange exchange(int k);
+  void finished(int k);
+
+ private:
+  struct Slice {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::size_t bytes() const { return end - begin; }
+  };
+
+  int size() const { return static_cast<int>(call_.brought.size()); }
+  const std::vector<RankRange>& brought_by(int rank) const { return call_.brought[static_cast<std::size_t>(rank)]; }
+  Slice piece_of(int rank, int piece) const;
+  bool gets_results(int rank) const;
+  const std::byte* source(int rank, std::size_t nth, int piece) const;
+  std::byte* result(int piece);
+  void add_up(int piece);
+  const std::byte* add_up(RankRange tree, std::size_t at, std::size_t count, std::byte* into, std::byte* scratch);
+
+  /// One of the summands of the piece that is added up.
+  struct Summand {
+    RankRange tree;
+    const std::byte* data;
+  };
+
+  NetworkCall call_;
+  bool whole_ = false;         ///< small: whoever wants the result adds it all up
+  bool plain_ = false;         ///< each rank brings its own numbers only, so that the kernel knows the tree
+  std::vector<Slice> slices_;  ///< by the rank that adds it up
+  std::size_t piece_bytes_ = 0;
+  int pieces_ = 0;
+
+  // Of the piece that is under way and the one after it.
+  std::size_t received_bytes_ = 0;
+  std::unique_ptr<std::byte[]> received_;
+  std::unique_ptr<std::byte[]> results_;  ///< where `output` has no place for this rank's slice
+  std::vector<Summand> summands_;
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,32 @@
+#include <lockstep/comm/sum_tree.h>
+
+#include <algorithm>
+
+namespace lockstep::detail {
+namespace {
+
+void collect(const std::vector<int>& ranks, RankRange tree, std::vector<RankRange>& found) {
+  const auto begin = std::lower_bound(ranks.begin(), ranks.end(), tree.first);
+  const auto end = std::lower_bound(begin, ranks.end(), tree.first + tree.count);
+  if (begin == end) return;
+  if (end - begin == tree.count) return found.push_back(tree);
+  const int left = left_of(tree.count);
+  collect(ranks, {tree.first, left}, found);
+  collect(ranks, {tree.first + left, tree.count - left}, found);
+}
+
+}  // namespace
+
+int left_of(int count) {
+  int left = 1;
+  while (left * 2 < count) left *= 2;
+  return left;
+}
+
+std::vector<RankRange> subtrees_of(const std::vector<int>& ranks, int size) {
+  std::vector<RankRange> found;
+  collect(ranks, {0, size}, found);
+  return found;
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,46 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/arguments.h>
+#include <lockstep/comm/tensor_reduction.h>
+
+#include <utility>
+
+namespace lockstep::detail {
+
+shm::DType dtype_of(const at::Tensor& tensor) {
+  using shm::DType;
+  switch (tensor.scalar_type()) {
+    case at::kFloat: return DType::float32;
+    case at::kDouble: return DType::float64;
+    case at::kBFloat16: return DType::bfloat16;
+    case at::kHalf: return DType::float16;
+    case at::kChar: return DType::int8;
+    case at::kByte: return DType::uint8;
+    case at::kShort: return DType::int16;
+    case at::kInt: return DType::int32;
+    case at::kLong: return DType::int64;
+    case at::kBool: return DType::boolean;
+    case at::kComplexFloat: return DType::complex64;
+    case at::kComplexDouble: return DType::complex128;
+    default: return DType::other;
+  }
+}
+
+NetworkCall network_call(ResultOf kind, int rank, int root, std::vector<std::vector<RankRange>> brought,
+                         const at::Tensor& input, const at::Tensor& output, ReduceOp op) {
+  NetworkCall call;
+  call.kind = kind;
+  call.rank = rank;
+  call.root = root;
+  call.kernel = shm::reduce_kernel(dtype_of(input), op);
+  if (call.kernel == nullptr) {
+    fail(ErrorKind::unsupported, "reduce", "{} of {} is not possible", name(op), dtype_name(input.scalar_type()));
+  }
+  call.input = static_cast<const std::byte*>(input.data_ptr());
+  call.bytes = input.nbytes() / brought[static_cast<std::size_t>(rank)].size();
+  call.item_bytes = input.element_size();
+  if (output.defined()) call.output = static_cast<std::byte*>(output.data_ptr());
+  call.brought = std::move(brought);
+  return call;
+}
+
+}  // namespace lockstep::detail

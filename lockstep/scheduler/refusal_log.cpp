@@ -1,0 +1,36 @@
+#include <lockstep/base/log.h>
+#include <lockstep/scheduler/refusal_log.h>
+
+namespace lockstep::scheduler {
+namespace {
+
+constexpr std::size_t kLines = 10;
+constexpr auto kPeriod = std::chrono::minutes(1);
+
+}  // namespace
+
+void RefusalLog::note(const std::string& who, const std::string& reason, Time now) {
+  tick(now);
+  if (said_ == 0) since_ = now;
+  if (said_ < kLines) {
+    ++said_;
+    log_warning("refused {}: {}", who, reason);
+    if (said_ == kLines) log_warning("of more refusals within a minute only the number will be said");
+    return;
+  }
+  ++unsaid_;
+  last_ = fmt::format("{}: {}", who, reason);
+}
+
+void RefusalLog::tick(Time now) {
+  if (said_ == 0 || now - since_ < kPeriod) return;
+  finish();
+  said_ = 0;
+}
+
+void RefusalLog::finish() {
+  if (unsaid_ > 0) log_warning("refused {} more within a minute; the last was {}", unsaid_, last_);
+  unsaid_ = 0;
+}
+
+}  // namespace lockstep::scheduler

@@ -1,0 +1,225 @@
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/yaml_text.h>
+#include <lockstep/train/auto_mode.h>
+#include <lockstep/train/changes.h>
+#include <lockstep/train/mesh_config.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole run";
+
+bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
+
+/// How the processes of a job meet, with addresses and files that may differ from process to process; and the keys that
+/// are about going on.
+bool is_recorded(std::string_view key) {
+  constexpr std::array<std::string_view, 5> kApart{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node",
+                                                   "checkpoint.resume", "checkpoint.allow_changes"};
+  return !key.starts_with("cluster.") && !is_one_of(key, kApart);
+}
+
+/// The keys that run_settings() covers, perhaps together with others.
+bool is_in_settings(std::string_view key) {
+  constexpr std::array<std::string_view, 8> kKeys{"system.seed",      "model.name",     "data.name",
+                                                  "data.shuffle",     "data.remainder", "data.shuffle_seed",
+                                                  "train.accumulate", "optimizer.name"};
+  return is_one_of(key, kKeys);
+}
+
+std::string_view value_of(const Settings& settings, std::string_view key) {
+  const auto found = settings.find(key);
+  return found == settings.end() ? std::string_view() : found->second;
+}
+
+/// Whether a run with these settings looks at the key.
+bool is_used(std::string_view key, const Settings& run) {
+  const auto optimizer = value_of(run, "optimizer.name");
+  const auto schedule = value_of(run, "scheduler.name");
+  const auto model = value_of(run, "model.name");
+  const bool is_adam = optimizer.starts_with("adam");
+  const bool counts_decays = schedule == "step" || schedule == "multi_step";
+  if (key == "model.hidden") return model == "mlp" || model == "vgg11";
+  if (key == "optimizer.betas" || key == "optimizer.eps") return is_adam;
+  if (key == "optimizer.momentum" || key == "optimizer.nesterov" || key == "optimizer.dampening") return !is_adam;
+  if (key == "scheduler.step_size") return schedule == "step";
+  if (key == "scheduler.milestones") return schedule == "multi_step";
+  if (key == "scheduler.unit" || key == "scheduler.gamma") return counts_decays;
+  if (key == "scheduler.min_lr") return schedule != "constant";
+  return true;
+}
+
+Weight weight_of(std::string_view key, const Settings& before, const Settings& now) {
+  constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
+  constexpr std::array<std::string_view, 10> kShaping{
+      "model.weights_prefix",     "model.weights_except",    "model.weights",         "model.autocast",
+      "train.clip_norm",          "parallel.gradients_mean", "data.train_transforms", "data.eval_transforms",
+      "parallel.sync_batch_norm", "parallel.buffers"};
+  if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
+  if (is_one_of(key, kFixed)) return Weight::fixed;
+  if (is_one_of(key, kShaping)) return Weight::shapes_result;
+  // Only this schedule looks at the end of the run.
+  if (key == "train.epochs" || key == "train.steps") {
+    const bool looks_ahead =
+        value_of(before, "scheduler.name") == "cosine" || value_of(now, "scheduler.name") == "cosine";
+    const bool same_end = value_of(before, kTotalSteps) == value_of(now, kTotalSteps);
+    return looks_ahead && !same_end ? Weight::shapes_result : Weight::shown;
+  }
+  const auto shaping_section = [key](std::string_view section) { return key.starts_with(section); };
+  const bool shapes = shaping_section("loss.") || shaping_section("optimizer.") || shaping_section("scheduler.");
+  return shapes ? Weight::shapes_result : Weight::shown;
+}
+
+/// checkpoint.allow_changes as it is meant.
+struct Allowed {
+  bool all = false;
+  std::vector<std::string> keys;
+
+  bool covers(std::string_view key) const {
+    const auto is_it = [key](const std::string& each) { return key == each || key.starts_with(each + "."); };
+    return all || std::any_of(keys.begin(), keys.end(), is_it);
+  }
+};
+
+Allowed allowed_changes(const ConfigNode& node) {
+  const auto wrong = [&node](const std::string& found) {
+    throw Error(ErrorKind::config, "config",
+                fmt::format("checkpoint.allow_changes: expected true, or the keys that may change, e.g. "
+                            "[optimizer.lr, scheduler], found {}",
+                            found),
+                node.position);
+  };
+  Allowed allowed;
+  const auto take = [&](const ConfigNode& item) {
+    if (item.kind != ConfigNode::Kind::scalar) wrong(describe_found(item));
+    std::vector<std::string> paths;
+    for (const auto& key : list_keys<RunConfig>()) paths.push_back(key.path);
+    if (!is_one_of(item.scalar, paths)) {
+      wrong(fmt::format("'{}', which is no key{}", item.scalar, did_you_mean(item.scalar, paths)));
+    }
+    allowed.keys.push_back(item.scalar);
+  };
+  switch (node.kind) {
+    case ConfigNode::Kind::null: break;
+    case ConfigNode::Kind::list:
+      for (const auto& item : node.items) take(item);
+      break;
+    case ConfigNode::Kind::scalar:
+      allowed.all = node.scalar == "true";
+      if (!allowed.all && node.scalar != "false") take(node);
+      break;
+    case ConfigNode::Kind::map: wrong(describe_found(node));
+  }
+  return allowed;
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+std::string lines_of(const std::vector<Change>& changes, const auto& condition) {
+  std::string text;
+  for (const auto& change : changes) {
+    if (condition(change)) text += fmt::format("\n  {}", describe(change));
+  }
+  return text;
+}
+
+/// How the batch stays the same on another number of ranks; empty where that is not what has changed.
+std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfig& config) {
+  const auto batch = std::ranges::find_if(changes, [](const Change& change) { return change.key == kGlobalBatch; });
+  if (batch == changes.end() || config.data.global_batch_size) return "";
+  return fmt::format(
+      " data.batch_size counts the pictures of each rank, so all ranks together have more or fewer of them when their "
+      "number changes. With data.global_batch_size={} in place of data.batch_size (null on the command line) the run "
+      "goes on with any number of ranks (docs/elastic.md).",
+      batch->before);
+}
+
+}  // namespace
+
+Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) {
+  RunConfig counted = config;
+  const auto& mode = config.parallel.mode;
+  if (!config.optimizer.name.starts_with("adam")) counted.optimizer.momentum = momentum_of(config.optimizer);
+  if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
+  Settings recorded;
+  for (const auto& section : parse_config(print_config(counted), "configuration").root.entries) {
+    for (const auto& [name, value] : section.value.entries) {
+      const auto key = fmt::format("{}.{}", section.key, name);
+      if (is_recorded(key)) recorded.emplace(key, print_yaml_flow(value));
+    }
+  }
+  if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
+  if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
+  if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");
+  recorded.emplace(kRanks, std::to_string(facts.ranks));
+  recorded.emplace(kTotalSteps, std::to_string(facts.total_steps));
+  return recorded;
+}
+
+std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration) {
+  std::vector<Change> changes;
+  for (const auto& [key, now] : settings) {
+    const auto before = saved.settings.find(key);
+    if (before != saved.settings.end() && before->second == now) continue;
+    changes.push_back({key, before == saved.settings.end() ? "(not recorded)" : before->second, now, Weight::fixed});
+  }
+  for (const auto& [key, now] : configuration) {
+    const auto before = saved.configuration.find(key);
+    if (before == saved.configuration.end() || before->second == now) continue;
+    if (is_in_settings(key) || key == kTotalSteps) continue;
+    changes.push_back({key, before->second, now, weight_of(key, saved.configuration, configuration)});
+  }
+  std::ranges::stable_sort(changes, std::ranges::greater(), &Change::weight);
+  return changes;
+}
+
+std::string describe(const Change& change) {
+  return fmt::format("{}: {} -> {}", change.key, shortened(change.before), shortened(change.now));
+}
+
+bool shapes_result(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes, [](const Change& change) { return change.weight != Weight::shown; });
+}
+
+void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin) {
+  const auto allowed = allowed_changes(config.checkpoint.allow_changes);
+  const auto is_fixed = [](const Change& change) { return change.weight == Weight::fixed; };
+  const auto is_refused = [&](const Change& change) {
+    return change.weight == Weight::shapes_result && !allowed.covers(change.key);
+  };
+  const auto others = [&](const auto& told) {
+    const auto text = lines_of(changes, [&](const Change& change) { return !told(change); });
+    return text.empty() ? "" : "\nDifferent besides:" + text;
+  };
+  constexpr std::string_view kWasIs = "(before -> now)";
+  if (std::ranges::any_of(changes, is_fixed)) {
+    fail(ErrorKind::config, "checkpoint.resume",
+         "this run cannot go on from {}, because they differ in what must stay the same {}:{}{}\nGo on with the old "
+         "values, or start anew in another system.work_dir.{}",
+         origin, kWasIs, lines_of(changes, is_fixed), others(is_fixed), how_to_be_elastic(changes, config));
+  }
+  if (!std::ranges::any_of(changes, is_refused)) return;
+  std::vector<std::string> keys = allowed.keys;
+  for (const auto& change : changes) {
+    if (is_refused(change)) keys.push_back(change.key);
+  }
+  fail(ErrorKind::config, "checkpoint.resume",
+       "this run would go on from {}, and differs from it in what shapes the result {}:{}{}\nGive the old values back, "
+       "or go on with the new ones by checkpoint.allow_changes=[{}], or start anew in another system.work_dir.",
+       origin, kWasIs, lines_of(changes, is_refused), others(is_refused), fmt::join(keys, ","));
+}
+
+void check_allowed_changes(const CheckpointConfig& config) { allowed_changes(config.allow_changes); }
+
+}  // namespace lockstep::train

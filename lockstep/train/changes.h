@@ -1,0 +1,55 @@
+// What differs between a run and the run that it goes on from, and what of that may differ.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/train/run_state.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// How much a difference weighs.
+enum class Weight {
+  shown,          ///< the result stays the same, but for rounding
+  shapes_result,  ///< needs the user's consent (checkpoint.allow_changes)
+  fixed,          ///< a position in the data, or a tensor, would lose its meaning
+};
+
+struct Change {
+  std::string key;
+  std::string before;
+  std::string now;
+  Weight weight = Weight::shown;
+};
+
+/// What a run is besides its configuration.
+struct RunFacts {
+  int ranks = 1;
+  std::int64_t total_steps = 0;
+  bool has_batch_norm = false;
+};
+
+/// The keys of a configuration that a checkpoint keeps, as they count: defaults that follow from other keys are
+/// resolved, what a run does not have (BatchNorm's keys without BatchNorm) and how its processes meet are left out.
+Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
+
+/// By weight, the heaviest first. `settings` and `configuration` are those of this run; a checkpoint of a program that
+/// did not record its configuration is compared by its settings alone.
+std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration);
+
+/// Error(config) naming all differences with both values when one is fixed, or shapes the result and is not listed in
+/// checkpoint.allow_changes. `origin` says from where the run goes on.
+void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin);
+
+/// checkpoint.allow_changes: Error(config) unless it is true, false, null, a key or section, or a list of those.
+void check_allowed_changes(const CheckpointConfig& config);
+
+/// "optimizer.lr: 0.1 -> 0.2"
+std::string describe(const Change& change);
+
+bool shapes_result(const std::vector<Change>& changes);
+
+}  // namespace lockstep::train

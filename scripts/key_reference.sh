@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# key_reference.sh PROGRAM [--write]: fails unless the tables in docs/configuration.md are what PROGRAM (build/release/lockstep)
+# says about its configuration's keys in `train --help-keys`; with --write, makes them so.
+set -euo pipefail
+program=$(realpath "$1")
+cd "$(dirname "$0")/.."
+document=docs/configuration.md
+
+made=$(mktemp)
+keys=$(mktemp)
+trap 'rm -f "$made" "$keys"' EXIT
+"$program" train --help-keys >"$keys"
+awk '
+  function cell(text) { gsub(/\|/, "\\|", text); return text }
+  FNR == NR {
+    if (match($0, /^[a-z_]+: /)) { section = substr($0, 1, RLENGTH - 2); next }
+    if (match($0, /^  [a-z_.]+ \(/)) {   # "  system.seed (integer, at least 0, default 1)", then its meaning
+      key = substr($0, 3, RLENGTH - 4)
+      facts = substr($0, RLENGTH + 1, length($0) - RLENGTH - 1)
+      if (sub(/, required$/, "", facts)) {
+        value = "required"
+      } else {
+        match(facts, /.*, default /)
+        value = "`" substr(facts, RLENGTH + 1) "`"
+        facts = substr(facts, 1, RLENGTH - length(", default "))
+      }
+      next
+    }
+    if (sub(/^      /, "")) tables[section] = tables[section] "| `" key "` | " cell(facts) " | " cell(value) " | " cell($0) " |\n"
+    next
+  }
+  skipping && $0 == "" && !in_table { next }
+  skipping && /^\|/ { in_table = 1; next }
+  { skipping = 0; print }
+  /^<!-- keys of [a-z_]+ -->$/ {
+    if (!($4 in tables)) { print "there is no section " $4 > "/dev/stderr"; exit 1 }
+    printf "\n| key | type | default | meaning |\n|---|---|---|---|\n%s", tables[$4]
+    delete tables[$4]
+    skipping = 1; in_table = 0
+  }
+  END { for (section in tables) { print "the section " section " has no table (<!-- keys of " section " -->)" > "/dev/stderr"; exit 1 } }
+' "$keys" "$document" >"$made"
+
+if [[ "${2:-}" == --write ]]; then
+  cat "$made" >"$document"
+elif ! diff -u "$document" "$made"; then
+  echo "$document is not what the program says; scripts/key_reference.sh build/release/lockstep --write makes it so" >&2
+  exit 1
+fi

@@ -1,0 +1,270 @@
+// What users give `lockstep train` by mistake: other programs' files and keys, numbers without sense, and damaged or
+// endless files. Each is answered with one error that says what to do.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::size_t kLongestError = 4000;
+
+/// The run ends with `code`, and with an error that has all `words` and is not a page long.
+void expect_refused(const Captured& ran, int code, const std::vector<std::string>& words) {
+  EXPECT_EQ(ran.status, (ExitStatus{code, 0})) << ran.err.substr(0, kLongestError);
+  EXPECT_THAT(ran.err, StartsWith("lockstep: error: "));
+  EXPECT_LT(ran.err.size(), kLongestError);
+  for (const auto& word : words) EXPECT_THAT(ran.err.substr(0, kLongestError), HasSubstr(word));
+}
+
+// A file of tensors whose names have `prefix` in front.
+void put_before_names(const fs::path& file, const std::string& prefix) {
+  const std::string bytes = read_file(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const auto before = nlohmann::json::parse(bytes.substr(8, length));
+  nlohmann::json header;
+  for (const auto& [name, entry] : before.items()) {
+    header[name == "__metadata__" ? name : prefix + name] = entry;
+  }
+  const std::string text = header.dump();
+  const std::string data = bytes.substr(8 + length);
+  length = text.size();
+  std::string out(sizeof(length), '\0');
+  std::memcpy(out.data(), &length, sizeof(length));
+  write_file(file, out + text + data);
+}
+
+// ---- data
+
+TEST(UserMistakes, PythonsCifar10IsNotTheBinaryOne) {
+  const Workbench bench;
+  const auto folder = bench.path() / "cifar-10-batches-py";
+  fs::create_directory(folder);
+  for (const auto* name : {"data_batch_1", "data_batch_2", "test_batch"}) write_file(folder / name, "\x80\x02}q\x01(U");
+  for (const auto& root : {folder, bench.path() / "cifar-10-batches-py" / ".."}) {
+    fs::remove_all(bench.data());
+    expect_refused(run_program(bench.train({"data.root=" + root.string()})), 2,
+                   {"[data.root]", "data_batch_1 is of CIFAR-10's Python version", "cifar-10-binary.tar.gz"});
+  }
+  // Renamed, it is still a pickle.
+  fs::create_directory(bench.data());
+  for (int i = 1; i <= 5; ++i) {
+    write_file(bench.data() / ("data_batch_" + std::to_string(i) + ".bin"), "\x80\x02}q\x01(U");
+  }
+  expect_refused(run_program(bench.train()), 1, {"data_batch_1.bin", "a Python pickle", "cifar-10-binary.tar.gz"});
+}
+
+TEST(UserMistakes, TheDataMayBeOneFolderDown) {
+  const Workbench bench;
+  fs::rename(bench.data(), bench.path() / "files");
+  fs::create_directory(bench.data());
+  fs::rename(bench.path() / "files", bench.data() / "cifar-10-batches-bin");
+  const auto ran = run_program(bench.train());
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(read_file(bench.work_dir() / "log" / "rank.0"), HasSubstr("data/cifar-10-batches-bin"));
+
+  fs::copy(bench.data() / "cifar-10-batches-bin", bench.data() / "copy");
+  expect_refused(run_program(bench.train()), 2,
+                 {"[data.root]", "did you mean", "data/cifar-10-batches-bin or ", "data/copy?"});
+}
+
+TEST(UserMistakes, TheDataMayBeOneFolderUp) {
+  const Workbench bench;
+  const auto below = bench.data() / "cifar-10-batches-bin";
+  expect_refused(run_program(bench.train({"data.root=" + below.string()})), 2,
+                 {"[data.root]", "does not exist", "did you mean " + bench.data().string() + "?"});
+  fs::create_directory(below);
+  expect_refused(run_program(bench.train({"data.root=" + below.string()})), 2,
+                 {"[data.root]", "did you mean " + bench.data().string() + "?"});
+  const auto file = run_program(bench.train({"data.root=" + (bench.data() / "data_batch_1.bin").string()}));
+  EXPECT_TRUE(file.status.ok()) << file.err;
+}
+
+TEST(UserMistakes, ABatchLargerThanTheDataNamesTheKeys) {
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"data.batch_size=1000"})), 2,
+                 {"data.batch_size", "1000", "40", "data.remainder"});
+}
+
+TEST(UserMistakes, AFileThatNoMemoryHoldsIsNotRead) {
+  const Workbench bench;
+  fs::resize_file(bench.data() / "data_batch_1.bin", std::uintmax_t{3073} * 1000000000);
+  expect_refused(run_program(bench.train()), 1, {"data_batch_1.bin", "3073000000000 bytes", "memory", "available"});
+}
+
+TEST(UserMistakes, AGzipThatUnpacksToMoreThanItPromises) {
+  const Workbench bench;
+  ASSERT_TRUE(
+      lockstep({"data", "synthesize", "mnist", "--out", bench.path() / "mnist", "--train", "40", "--test", "10"})
+          .status.ok());
+  const auto pictures = bench.path() / "mnist" / "train-images-idx3-ubyte";
+  ASSERT_TRUE(fs::exists(pictures));
+  fs::resize_file(pictures, 64 << 20);
+  ASSERT_TRUE(run_program({"gzip", "-1", pictures}).status.ok());
+  expect_refused(run_program(bench.train({"data.name=mnist", "data.root=" + (bench.path() / "mnist").string()})), 1,
+                 {"train-images-idx3-ubyte.gz", "unpacks to more than the 31376 bytes that its header promises"});
+}
+
+// ---- weights
+
+TEST(UserMistakes, WeightsOfTorchSaveAreNotSafetensors) {
+  const Workbench bench;
+  const auto weights = bench.path() / "model.pth";
+  write_file(weights, "PK\x03\x04" + std::string(1000, 'x'));
+  expect_refused(run_program(bench.train({"model.weights=" + weights.string()})), 2,
+                 {"[model.weights]", "a zip archive", "torch.save()", "safetensors.torch.save_file", "model.pth"});
+  expect_refused(run_program(bench.train({"model.weights=/no/such/file"})), 2, {"[model.weights]", "/no/such/file"});
+}
+
+TEST(UserMistakes, WeightsWithAPrefixAndAnotherHead) {
+  const Workbench bench;
+  ASSERT_TRUE(run_program(bench.train()).status.ok());
+  const auto weights = bench.path() / "w.safetensors";
+  fs::copy_file(bench.work_dir() / "model.safetensors", weights);
+  const auto train = [&](Words more) {
+    fs::remove_all(bench.work_dir());
+    more.push_back("model.weights=" + weights.string());
+    return run_program(bench.train(more));
+  };
+  expect_refused(train({"model.num_classes=12"}), 2,
+                 {"fc2.weight is Float [10, 16] in the file, Float [12, 16] in the module",
+                  "model.weights_except=[fc2.bias, fc2.weight]", "model.num_classes=10"});
+  const auto new_head = train({"model.num_classes=12", "model.weights_except=[fc2.bias, fc2.weight]"});
+  EXPECT_TRUE(new_head.status.ok()) << new_head.err;
+  EXPECT_THAT(new_head.out, HasSubstr("starting from the weights in"));
+  expect_refused(train({"model.weights_except=[fc3.*]"}), 2, {"no tensor of the model is called 'fc3.*'"});
+
+  put_before_names(weights, "module.");
+  expect_refused(
+      train({}), 2,
+      {"all names in the file begin with 'module.'", "DistributedDataParallel", "model.weights_prefix=module."});
+  const auto stripped = train({"model.weights_prefix=module."});
+  EXPECT_TRUE(stripped.status.ok()) << stripped.err;
+}
+
+// ---- keys and values
+
+TEST(UserMistakes, KeysOfOtherProgramsAreTranslated) {
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"optimizer.learning_rate=1", "system.epochs=3", "data.batchsize=8",
+                                          "train.lr=1", "train.num_workers=2", "dataset=mnist", "train.max_epochs=3",
+                                          "data.path=x", "optimizer.momentun=0.5"})),
+                 2,
+                 {"9 mistakes", "'optimizer.learning_rate'; here it is called 'optimizer.lr'",
+                  "'system.epochs'; did you mean 'train.epochs'?", "here it is called 'data.batch_size'",
+                  "'train.lr'; did you mean 'optimizer.lr'?", "here it is called 'data.workers'",
+                  "'dataset'; here it is called 'data.name'", "here it is called 'train.epochs'",
+                  "here it is called 'data.root'", "did you mean 'momentum'?"});
+}
+
+TEST(UserMistakes, AFileWithoutItsFlag) {
+  const Workbench bench;
+  expect_refused(lockstep({"train", bench.config()}), 2,
+                 {"is given without --config", "write lockstep train --config " + bench.config()});
+  expect_refused(run_program(bench.train({"other.yaml"})), 2, {"other.yaml is given without --config", bench.config()});
+  expect_refused(lockstep({"train", "--config", "/no/such/run.yaml"}), 2, {"/no/such/run.yaml"});
+}
+
+TEST(UserMistakes, NumbersWithoutSenseAreOutOfRange) {
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"train.epochs=9223372036854775807"})), 2,
+                 {"train.epochs: 9223372036854775807 is out of range", "from 1 to 1000000000"});
+  const Words large = {"optimizer.lr=1e308",
+                       "train.steps=9223372036854775807",
+                       "scheduler.warmup_epochs=1e300",
+                       "scheduler.warmup_steps=9223372036854775807",
+                       "scheduler.step_size=9223372036854775807",
+                       "scheduler.milestones=[9223372036854775807]",
+                       "data.batch_size=9223372036854775807",
+                       "parallel.bucket_mb=1e300",
+                       "checkpoint.keep=9223372036854775807",
+                       "train.accumulate=9223372036854775807"};
+  const auto ran = run_program(bench.train(large));
+  expect_refused(ran, 2, {"10 mistakes"});
+  for (const auto& key : large) EXPECT_THAT(ran.err, HasSubstr(key.substr(0, key.find('=')))) << ran.err;
+}
+
+TEST(UserMistakes, ModelsThatNoMemoryHolds) {
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"model.hidden=[1000000000, 1000000000]"})), 2,
+                 {"4000012336.0 GB", "GB of memory are available", "model.hidden"});
+  expect_refused(run_program(bench.train({"model.name=resnet50", "model.num_classes=1000000000"})), 2,
+                 {"resnet50", "8196.0 GB", "model.num_classes"});
+}
+
+// ---- configurations
+
+// With a quadratic search this takes more than half a minute of a processor, which the shell does not give.
+TEST(UserMistakes, SixtyThousandUnknownKeys) {
+  const Workbench bench;
+  std::string text = read_file(bench.config());
+  for (int i = 0; i < 60000; ++i) text += "key_number_" + std::to_string(i) + ": 1\n";
+  write_file(bench.config(), text);
+  expect_refused(run_program({"bash", "-c", R"(ulimit -t 15; exec "$@")", "bash", LOCKSTEP_BINARY, "train", "--config",
+                              bench.config()}),
+                 2, {"60000 mistakes", "there is no key 'key_number_0'", "'key_number_9'", "and 59990 more"});
+}
+
+TEST(UserMistakes, FilesThatAreNoConfiguration) {
+  const Workbench bench;
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& words) {
+    write_file(bench.config(), text);
+    expect_refused(run_program(bench.train()), 2, words);
+  };
+  refused("PK\x03\x04 and so on", {"a zip archive, not the text of a YAML file", "run.yaml"});
+  refused("%PDF-1.7\n", {"a PDF document"});
+  refused(std::string("model: {}\nname: a\0b\n", 20), {"byte 18", "0x00 (NUL)", "run.yaml:2"});
+  refused("a: " + std::string(10000, '['), {"nested more than 50 deep", "run.yaml:1"});
+  refused("optimizer: {name: " + std::string(10 << 20, 'a') + "}\n",
+          {"a text may have 4096 bytes", "... (10485760 bytes)", "run.yaml:1"});
+  refused("optimizer: {lr: 1, name: " + std::string(4000, 'a') + "}\n", {"optimizer.name", "... (4000 bytes)"});
+  refused("model:\n  ? " + std::string(4000, 'k') + "\n  : 1\n", {"there is no key 'model.kkk", "... (4006 bytes)"});
+  expect_refused(lockstep({"train", "--config", "/bin/true"}), 2, {"an ELF program", "/bin/true"});
+}
+
+// One rank needs no plan.
+TEST(UserMistakes, APlanThatIsOtherJson) {
+  const Workbench bench;
+  const auto plan = bench.path() / "plan.json";
+  write_file(plan, "[]");
+  const auto ran = under_lockstep_run(2, bench.train({"parallel.mode=auto", "parallel.plan=" + plan.string()}));
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("a list stands where an object {...} should be"), HasSubstr("plan.json"),
+                             Not(HasSubstr("json.exception"))));
+}
+
+// ---- checkpoints
+
+TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {
+  const Workbench bench;
+  ASSERT_TRUE(run_program(bench.train()).status.ok());
+  const auto checkpoints = bench.work_dir() / "checkpoints";
+  fs::create_directory(checkpoints / "step_00000101.safetensors");
+  write_file(checkpoints / "step_00000101.safetensors" / "file", "x");
+  fs::create_symlink("/nowhere", checkpoints / "step_00000102.safetensors");
+  ASSERT_EQ(::mkfifo((checkpoints / "step_00000103.safetensors").c_str(), 0600), 0);
+  const auto ran = run_program(bench.train());
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("step_00000101.safetensors.damaged): it is a folder"),
+                             HasSubstr("step_00000102.safetensors.damaged): it is a link to nothing"),
+                             HasSubstr("step_00000103.safetensors.damaged): it is no regular file")));
+  EXPECT_TRUE(fs::exists(checkpoints / "step_00000101.safetensors.damaged" / "file"));
+}
+
+}  // namespace
+}  // namespace lockstep::test

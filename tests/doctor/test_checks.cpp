@@ -1,0 +1,372 @@
+// The checks, each on a job in good health that one thing was done to.
+#include "doctor/sample_job.h"
+
+#include <lockstep/doctor/checks.h>
+#include <lockstep/doctor/links.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace lockstep::test {
+namespace {
+
+using namespace doctor;
+using testing::HasSubstr;
+
+struct Case {
+  std::string what;  // is spoilt
+  std::function<void(Job&)> spoil;
+  std::string finding;               // "severity check where"; empty: none at all
+  std::vector<std::string> words{};  // in what it says or in the mend
+};
+
+void expect_cases(const Job& sound, const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.what);
+    Job job = sound;
+    one.spoil(job);
+    const auto findings = examine(job);
+    ASSERT_EQ(findings.size(), one.finding.empty() ? 0u : 1u) << (findings.empty() ? "" : findings.back().what);
+    if (findings.empty()) continue;
+    const Finding& found = findings.front();
+    EXPECT_EQ(std::string(name(found.severity)) + " " + found.check + " " + found.where, one.finding);
+    for (const auto& word : one.words) EXPECT_THAT(found.what + " | " + found.mend, HasSubstr(word));
+    EXPECT_NE(found.mend, "");
+  }
+}
+
+TEST(DoctorChecks, GoodHealth) {
+  expect_cases(sound_job(), {{"nothing", [](Job&) {}, ""}});
+  expect_cases(sound_process(), {{"nothing", [](Job&) {}, ""}});
+}
+
+// "The program waits for ever": in a cluster, in a container, and with virtual interfaces.
+
+TEST(DoctorChecks, Meeting) {
+  const auto where = "error meeting host node-a (rank 1) -> rank 0";
+  const auto say = [](const std::string& why) {
+    return [why](Job& job) {
+      job.size = 2;
+      job.master = "node-b";
+      job.ranks[0].rank = 1;
+      job.unmet = "cannot connect to node-b:9988, where the ranks meet: " + why;
+    };
+  };
+  expect_cases(
+      sound_process(),
+      {{"no program", say("Connection refused"), where, {"node-b:9988", "start rank 0", "--net=host", "-p"}},
+       {"a firewall", say("Connection timed out"), where, {"drops the packets", "firewalls", "node-b is an address"}},
+       {"no route", say("No route to host"), where, {"ip route get node-b"}},
+       {"no name", say("the name does not resolve: Name or service not known"), where, {"/etc/hosts", "MASTER_ADDR"}},
+       {"who knows", say("Broken pipe"), where, {"rank 0 was started and still runs"}},
+       {"the port says it",
+        [&](Job& job) {
+          say("Address already in use")(job);
+          job.ranks[0].rank = 0;
+          job.ranks[0].port = Port{9988, "taken by python3 (pid 12)"};
+        },
+        "error port host node-a (rank 0)"}});
+}
+
+TEST(DoctorChecks, PortsAndPresence) {
+  expect_cases(sound_job(), {{"the port is taken",
+                              [](Job& job) {
+                                job.ranks[0].port = Port{9988, "taken by python3 (pid 12)"};
+                              },
+                              "error port host node-a (rank 0)",
+                              {"port 9988", "taken by python3 (pid 12)", "MASTER_PORT", "ctrl_port"}},
+                             {"the port is free", [](Job& job) { job.ranks[0].port = Port{9988}; }, ""},
+                             {"a rank is absent",
+                              [](Job& job) {
+                                job.ranks.pop_back();
+                                job.links.clear();
+                                job.names.clear();
+                                job.missing = {1};
+                              },
+                              "error presence rank 1",
+                              {"1 of 2 ranks did not come", "at node-a", "it was not started"}},
+                             {"two ranks are absent",
+                              [](Job& job) {
+                                job.missing = {2, 3};
+                              },
+                              "error presence ranks 2, 3",
+                              {"they"}}});
+}
+
+TEST(DoctorChecks, Versions) {
+  const auto where = "error versions host node-a (rank 0) -> host node-b (rank 1)";
+  expect_cases(sound_job(),
+               {{"Lockstep",
+                 [](Job& job) { job.ranks[1].lockstep = "0.2.0"; },
+                 where,
+                 {"Lockstep is 0.1.0 on host node-a and 0.2.0 on host node-b", "same build"}},
+                {"libtorch", [](Job& job) { job.ranks[1].libtorch = "2.1.0"; }, where, {"libtorch is 1.13.1", "2.1.0"}},
+                {"a file",
+                 [](Job& job) { job.ranks[1].files["run.yaml"] = std::string(64, 'b'); },
+                 where,
+                 {"run.yaml is not the same", "aaaaaaaaaaaa...", "bbbbbbbbbbbb...", "copy it"}},
+                {"the program",
+                 [](Job& job) { job.ranks[1].named_files["this program"] = std::string(64, 'b'); },
+                 "warning versions host node-a (rank 0) -> host node-b (rank 1)",
+                 {"this program is not the same on hosts node-a (SHA-256 cccccccccccc...)"}},
+                {"no file",
+                 [](Job& job) { job.ranks[1].files["run.yaml"] = ""; },
+                 "error versions host node-b (rank 1)",
+                 {"run.yaml cannot be read on host node-b"}}});
+}
+
+TEST(DoctorChecks, ContainersInOneNetworkReachEachOtherAtAnyAddress) {
+  Job job = sound_job();
+  for (Facts& rank : job.ranks) rank.address = "127.0.0.1";
+  EXPECT_EQ(check_addresses(job).size(), 2u);
+  for (Facts& rank : job.ranks) rank.network = "one";
+  EXPECT_TRUE(check_addresses(job).empty());
+}
+
+TEST(DoctorChecks, VersionsOfEachRank) {
+  Job job = sound_job();
+  for (int rank = 2; rank < 4; ++rank) {  // on the second host
+    job.ranks.push_back(job.ranks[1]);
+    job.ranks.back().rank = rank;
+    job.ranks.back().lockstep = "0.2.0";
+  }
+  const auto findings = check_versions(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].where, "host node-a (rank 0) -> host node-b (rank 2)");
+}
+
+TEST(DoctorChecks, Proxies) {
+  const auto spoil = [](Job& job) {
+    job.ranks[1].proxies = {{"http_proxy", "http://proxy:3128"}};
+    job.ranks[1].no_proxy = "localhost";
+  };
+  expect_cases(sound_job(), {{"a proxy",
+                              spoil,
+                              "warning proxies host node-b (rank 1)",
+                              {"http_proxy=http://proxy:3128", "no_proxy=localhost", "etcd", "unset"}}});
+}
+
+TEST(DoctorChecks, Containers) {
+  const auto enter = [](const std::string& address) {
+    return [address](Job& job) {
+      Facts& host = job.ranks[0];
+      host.in_container = true;
+      host.address = address;
+      host.interfaces[1].address = address;
+    };
+  };
+  expect_cases(
+      sound_process(),
+      {{"its own network", enter("172.17.0.2"), "warning containers host node-a", {"172.17.0.2", "--net=host", "-p"}},
+       {"the hosts' network", enter("10.0.0.1"), "note containers host node-a", {"with the address 10.0.0.1"}}});
+}
+
+TEST(DoctorChecks, AContainerThatCannotBeReached) {
+  Job job = sound_job();
+  job.ranks[1].in_container = true;
+  job.links[0].problem = "Connection refused";
+  auto findings = check_links(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].mend, testing::AllOf(HasSubstr("firewall"), HasSubstr("--net=host")));
+  // In a network that Docker made.
+  job.ranks[1].interfaces = {{"eth0", "172.17.0.2"}};
+  job.ranks[1].address = "172.17.0.2";
+  findings = check_links(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].mend,
+              testing::AllOf(HasSubstr("host node-b (rank 1) runs in a container"), HasSubstr("--net=host")));
+}
+
+TEST(DoctorChecks, VirtualInterfaces) {
+  const auto choose_docker = [](Job& job) {
+    job.ranks[1].interfaces.push_back({"docker0", "172.17.0.1"});
+    job.ranks[1].address = "172.17.0.1";
+    job.ranks[1].address_why = "being the first interface that is up";
+  };
+  expect_cases(sound_job(),
+               {{"one is there",
+                 [](Job& job) {
+                   job.ranks[1].interfaces.push_back({"virbr0", "192.168.122.1"});
+                 },
+                 "note interfaces host node-b (rank 1)",
+                 {"(virbr0), but not used", "NCCL_SOCKET_IFNAME"}},
+                {"one is taken",
+                 choose_docker,
+                 "warning interfaces host node-b (rank 1)",
+                 {"172.17.0.1 of docker0", "first interface", "LOCKSTEP_SOCKET_IFNAME", "there: eth0 (10.0.0.2)"}}});
+  for (const auto* name : {"docker0", "veth12ab", "virbr0", "br-1234", "cni0", "flannel.1", "cali99", "vboxnet0"}) {
+    EXPECT_TRUE(is_virtual_interface(name)) << name;
+  }
+  for (const auto* name : {"eth0", "eno1", "enp3s0", "ib0", "bond0", "wlan0", "lo", "br0"}) {
+    EXPECT_FALSE(is_virtual_interface(name)) << name;
+  }
+}
+
+TEST(DoctorChecks, Links) {
+  const auto where = "error links host node-a (rank 0) -> host node-b (rank 1)";
+  const auto refuse = [](Job& job) { job.links[0].problem = "Connection refused"; };
+  const auto refuse_named = [](Job& job) {
+    job.links[0].problem = "no answer";
+    job.ranks[1].address_named = true;
+    job.ranks[1].address_why = "LOCKSTEP_SOCKET_IFNAME=eth0";
+    job.ranks[1].interfaces.push_back({"eth1", "10.1.0.2"});
+  };
+  expect_cases(
+      sound_job(),
+      {{"one way",
+        refuse,
+        where,
+        {"host node-a cannot connect to host node-b at 10.0.0.2 (eth0): Connection refused", "The other way works",
+         "firewall", "ip route get 10.0.0.2"}},
+       {"an interface that was named",
+        refuse_named,
+        where,
+        {"that of LOCKSTEP_SOCKET_IFNAME=eth0; set LOCKSTEP_SOCKET_IFNAME on host node-b", "eth1 (10.1.0.2)"}}});
+}
+
+// Containers are everywhere, and mostly not to blame: --net=host is for those that nobody can reach.
+TEST(DoctorChecks, LinksThatLosePackets) {
+  const auto where = "error links host node-a (rank 0) -> host node-b (rank 1)";
+  const auto lose = [](Job& job) {
+    job.links[0].problem = std::string(kNoAnswer) + ": something on the way drops the packets";
+  };
+  const std::vector<std::string> firewall = {"from host node-a to host node-b",
+                                             "nft list ruleset",
+                                             "security group",
+                                             "open all TCP ports both ways",
+                                             "ip route get 10.0.0.2` on host node-a",
+                                             "ip route get 10.0.0.1` on host node-b"};
+  expect_cases(sound_job(), {{"one way", lose, where, firewall}});
+  Job contained = sound_job();
+  for (Facts& rank : contained.ranks) rank.in_container = true;
+  lose(contained);
+  const auto found = check_links(contained);
+  ASSERT_EQ(found.size(), 1U);
+  for (const auto& words : firewall) EXPECT_THAT(found[0].mend, HasSubstr(words));
+  EXPECT_LT(found[0].mend.find("firewall"), found[0].mend.find("--net=host"));
+}
+
+TEST(DoctorChecks, Addresses) {
+  const auto give = [](const std::string& address) { return [address](Job& job) { job.ranks[0].address = address; }; };
+  expect_cases(sound_job(), {{"Debian's own line in /etc/hosts",
+                              give("127.0.1.1"),
+                              "error addresses host node-a (rank 0)",
+                              {"offers 127.0.1.1", "reach themselves", "/etc/hosts", "there: eth0 (10.0.0.1)"}},
+                             {"none", give(""), "error addresses host node-a (rank 0)", {"no address to offer"}},
+                             {"another's",
+                              give("10.0.0.2"),
+                              "error addresses host node-a (rank 0) -> host node-b (rank 1)",
+                              {"both offer 10.0.0.2", "--net=host"}}});
+  // Where all share one host that is as it should be.
+  Job job = sound_job();
+  for (Facts& rank : job.ranks) {
+    rank.identity = "one machine";
+    rank.address = "127.0.0.1";
+  }
+  job.links.clear();
+  EXPECT_EQ(examine(job), std::vector<Finding>{});
+}
+
+TEST(DoctorChecks, Names) {
+  expect_cases(sound_job(), {{"the master is unknown",
+                              [](Job& job) { job.ranks[1].names.push_back({"node-a"}); },
+                              "error names host node-b (rank 1)",
+                              {"the master's name node-a does not resolve on host node-b", "MASTER_ADDR"}},
+                             {"unknown to itself",
+                              [](Job& job) { job.ranks[1].names[0].addresses.clear(); },
+                              "warning names host node-b (rank 1)",
+                              {"its own name node-b does not resolve"}},
+                             {"itself",
+                              [](Job& job) { job.ranks[1].names[0].addresses = {"127.0.1.1"}; },
+                              "warning names host node-b (rank 1)",
+                              {"node-b stands for 127.0.1.1", "/etc/hosts"}},
+                             {"slow",
+                              [](Job& job) { job.ranks[1].names[0].milliseconds = 5010; },
+                              "warning names host node-b (rank 1)",
+                              {"looking up node-b took 5.0 s", "/etc/resolv.conf"}},
+                             {"the master means two hosts",
+                              [](Job& job) { job.names[1].name.addresses = {"10.9.0.1"}; },
+                              "error names host node-a (rank 0) -> host node-b (rank 1)",
+                              {"node-a stands for 10.0.0.1 on host node-a and for 10.9.0.1 on host node-b"}},
+                             {"another name means two hosts",
+                              [](Job& job) {
+                                job.master = "10.0.0.1";
+                                job.names[1].name.addresses = {"10.9.0.1"};
+                              },
+                              "warning names host node-a (rank 0) -> host node-b (rank 1)",
+                              {"numeric addresses"}},
+                             {"another order",
+                              [](Job& job) {
+                                job.names[0].name.addresses = {"10.0.0.1", "::5"};
+                                job.names[1].name.addresses = {"::5", "10.0.0.1"};
+                              },
+                              ""}});
+}
+
+TEST(DoctorChecks, Clocks) {
+  const auto shift = [](double ahead, double uncertainty) {
+    return [=](Job& job) {
+      job.links[0].clock_ahead = ahead;
+      job.links[0].clock_uncertainty = uncertainty;
+    };
+  };
+  const auto where = "warning clocks host node-a (rank 0) -> host node-b (rank 1)";
+  expect_cases(sound_job(),
+               {{"ahead", shift(61.2, 0.01), where, {"host node-b is 61.2 s ahead of that of host node-a"}},
+                {"behind", shift(-2, 0.01), where, {"2.0 s behind", "NTP"}},
+                {"a little", shift(0.9, 0.01), ""},
+                {"who knows", shift(2, 1.5), ""}});
+}
+
+TEST(DoctorChecks, Limits) {
+  expect_cases(sound_job(), {{"few files",
+                              [](Job& job) { job.ranks[0].open_files = 64; },
+                              "error open_files host node-a (rank 0)",
+                              {"may open 64 files; 2 ranks need about 196", "ulimit -n 65536"}},
+                             {"few files for good",
+                              [](Job& job) {
+                                job.ranks[0].open_files = 64;
+                                job.ranks[0].open_files_hard = 64;
+                              },
+                              "error open_files host node-a (rank 0)",
+                              {"LimitNOFILE"}},
+                             {"Docker's /dev/shm",
+                              [](Job& job) { job.ranks[0].shm_bytes = 64 << 20; },
+                              "warning shared_memory host node-a (rank 0)",
+                              {"/dev/shm has 64 MiB", "--shm-size"}},
+                             {"no memfd",
+                              [](Job& job) { job.ranks[0].memfd_problem = "Operation not permitted"; },
+                              "error shared_memory host node-a (rank 0)",
+                              {"Operation not permitted", "LOCKSTEP_BACKEND=gloo"}},
+                             {"many threads",
+                              [](Job& job) { job.ranks[0].omp_threads = 9; },
+                              "warning cpus host node-a (rank 0)",
+                              {"1 rank of 9 threads share 8 CPUs", "OMP_NUM_THREADS"}}});
+}
+
+TEST(DoctorChecks, RanksOfAHostShareItsCpus) {
+  Job job = sound_job();
+  for (Facts& rank : job.ranks) {
+    rank.identity = "one machine";
+    rank.cpus = 1;
+  }
+  job.links.clear();
+  const auto findings = check_cpus(job);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].what, "2 ranks of 1 thread share 1 CPU");
+}
+
+TEST(DoctorChecks, TheWorstComesFirst) {
+  Job job = sound_job();
+  job.ranks[0].shm_bytes = 0;
+  job.links[1].problem = "Connection refused";
+  job.ranks[0].open_files = 1;
+  std::vector<std::string> order;
+  for (const auto& finding : examine(job)) order.push_back(finding.check);
+  EXPECT_EQ(order, (std::vector<std::string>{"links", "open_files", "shared_memory"}));
+}
+
+}  // namespace
+}  // namespace lockstep::test
