@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 #include <string_view>
 #include <tuple>
 
@@ -14,9 +15,17 @@ namespace {
 /// Besides the first that failed, so many are told of: a screen is small.
 constexpr std::size_t kMostOthers = 64;
 
+/// What programs that leave no note, such as Python's, say last when another rank has ended.
+bool says_it_lost_a_peer(const RankEnd& end) {
+  constexpr std::string_view kWords[] = {"Connection closed by peer", "Connection reset by peer", "Broken pipe"};
+  if (end.last_lines.empty()) return false;
+  const auto found = [&](std::string_view words) { return end.last_lines.back().find(words) != std::string::npos; };
+  return std::any_of(std::begin(kWords), std::end(kWords), found);
+}
+
 auto order_of_blame(const RankEnd& end) {
   const bool obeyed = end.asked != 0 && (!end.note || end.note->is_early_end());
-  const bool consequence = end.note && end.note->is_consequence();
+  const bool consequence = end.note ? end.note->is_consequence() : says_it_lost_a_peer(end);
   const auto when = end.note && end.note->when ? *end.note->when : end.when;
   return std::tuple(obeyed, consequence, when);
 }
@@ -89,11 +98,15 @@ int code_of_interrupted(std::span<const RankEnd> ends, int signal) {
   return own != ends.end() ? own->status.code : 128 + signal;
 }
 
+// One that had left its reason and was told to end before it could exit has failed all the same.
+bool is_cut_short(const RankEnd& end) { return end.asked != 0 && end.status.signal == end.asked; }
+
+constexpr int kUsage = 2;  // the exit code of who was started wrongly
+
 }  // namespace
 
 bool is_users_mistake(const RankEnd& end) {
-  constexpr int kUsage = 2;
-  return end.status.code == kUsage && end.note && end.note->is_users_mistake();
+  return (end.status.code == kUsage || is_cut_short(end)) && end.note && end.note->is_users_mistake();
 }
 
 int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? 128 + status.signal : status.code; }
@@ -114,9 +127,8 @@ Outcome judge(std::span<const RankEnd> ends, std::optional<int> interrupted_by) 
   const auto first = first_failure(ends);
   if (!first) return {};
   const RankEnd& end = ends[*first];
-  // One that had left its reason and was told to end before it could exit has failed all the same.
-  const bool cut_short = end.asked != 0 && end.status.signal == end.asked;
-  return {cut_short ? 1 : exit_code_of(end.status), end.rank, describe_failed_job(ends, *first)};
+  const int code = is_users_mistake(end) ? kUsage : is_cut_short(end) ? 1 : exit_code_of(end.status);
+  return {code, end.rank, describe_failed_job(ends, *first)};
 }
 
 }  // namespace lockstep::cluster

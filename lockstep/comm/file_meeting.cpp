@@ -8,8 +8,10 @@
 #include <lockstep/comm/file_meeting.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/store_file.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
@@ -47,11 +49,16 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-/// Which file lies there; nullopt: none.
-std::optional<std::pair<dev_t, ino_t>> identity_of(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  return std::pair(info.st_dev, info.st_ino);
+/// The file that lies there now; none: no descriptor. While it is held, no other file can have its inode's number,
+/// which file systems give to the next file as soon as nobody holds the old one.
+UniqueFd hold_file(const std::string& path) { return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
+
+/// Whether two that are held are the same file.
+bool are_same(const UniqueFd& a, const UniqueFd& b) {
+  struct stat of_a {};
+  struct stat of_b {};
+  if (!a || !b || ::fstat(a.get(), &of_a) != 0 || ::fstat(b.get(), &of_b) != 0) return false;
+  return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
 }
 
 class FileMeeting {
@@ -77,10 +84,10 @@ class FileMeeting {
   /// A FileStore goes on where it has read to, also when the last rank of another job has removed the file and rank 0
   /// has made a new one. False: there is none.
   bool is_there() {
-    const auto found = identity_of(path_);
-    if (found && found != opened_) open();
-    opened_ = found;
-    return found.has_value();
+    UniqueFd found = hold_file(path_);
+    if (found && !are_same(found, held_)) open();
+    held_ = std::move(found);
+    return static_cast<bool>(held_);
   }
 
   std::string hold() {
@@ -103,8 +110,8 @@ class FileMeeting {
     do {
       open();
       store_->set(kCurrent, to_bytes(name));
-      opened_ = identity_of(path_);
-    } while (!opened_ || find(*store_, kCurrent) != name);
+      held_ = hold_file(path_);
+    } while (!held_ || find(*store_, kCurrent) != name);
   }
 
   std::string find_it() {
@@ -125,7 +132,7 @@ class FileMeeting {
       } catch (const Error&) {
         throw;
       } catch (const std::exception&) {
-        opened_.reset();  // the file was replaced in the middle of that
+        held_.reset();  // the file was replaced in the middle of that
       }
     }
     if (left_over || greeted.empty()) fail_without_rank_0(left_over);
@@ -192,7 +199,7 @@ class FileMeeting {
   }
 
   StorePtr store_;
-  std::optional<std::pair<dev_t, ino_t>> opened_;
+  UniqueFd held_;  ///< the file that store_ reads
   std::string path_;
   int rank_;
   std::size_t size_;

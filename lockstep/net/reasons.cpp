@@ -34,8 +34,9 @@ std::string about_certificate(SSL* tls) {
   const long result = ::SSL_get_verify_result(tls);
   if (result == X509_V_OK) return "its certificate was refused";
   const std::string text = ::X509_verify_cert_error_string(result);
-  const std::unique_ptr<X509, decltype(&::X509_free)> shown(::SSL_get_peer_certificate(tls), &::X509_free);
-  const std::string when = about_time(shown.get());
+  // SSL_get_peer_certificate() has one only if it passed; this chain begins with the one that was shown.
+  const auto* chain = ::SSL_get0_verified_chain(tls);
+  const std::string when = about_time(chain != nullptr ? sk_X509_value(chain, 0) : nullptr);
   switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return when.empty() ? "the certificate of an authority in its chain, or in ca_cert_path here, has expired"

@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -233,7 +234,8 @@ std::string first_example(const std::string& endpoint) {
   return command.replace(at, host.size(), endpoint);
 }
 
-// A rank of the first node is held in the middle of a step until the second node has come: it obeys when it goes on.
+// A rank of the first node is held in the middle of a step. When the second node comes, the launcher wakes it to end
+// it.
 TEST(Elastic, TheFirstExampleTrainsOnWhenANodeJoins) {
   const Workbench bench;
   auto config = read_file(bench.config());
@@ -253,12 +255,8 @@ TEST(Elastic, TheFirstExampleTrainsOnWhenANodeJoins) {
         {"env", "PET_RDZV_CONF=last_call_timeout=0.2,keep_alive_max_attempt=60", more, "bash", "-c", script});
   };
   Agent first = node("LOCKSTEP_FAULT=rank=1,step=20,action=stop");
-  const pid_t held = first.wait_for_stopped_rank();
-  ASSERT_GT(held, 0) << first.said();
+  ASSERT_GT(first.wait_for_stopped_rank(), 0) << first.said();
   Agent second = node("LOCKSTEP_FAULT=");
-  const bool asked = first.says("to end, asked by SIGTERM 2 s ago");
-  ::kill(held, SIGCONT);
-  ASSERT_TRUE(asked) << first.said();
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), kWell) << agent->said();
     EXPECT_THAT(agent->said(), Not(HasSubstr("restart")));
@@ -296,10 +294,11 @@ TEST(Elastic, AMistakeOfTheUserIsNotTriedAgain) {
   Agent second = Agent::of_program(meeting, flags, bench.train({"train.epochs=2"}));
   for (auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->wait(), (ExitStatus{2, 0})) << agent->said();
-    EXPECT_THAT(agent->said(), AllOf(HasSubstr("global batch (data.batch_size x ranks): 10 -> 20"),
-                                     HasSubstr("With data.global_batch_size=10 in place of data.batch_size"),
-                                     HasSubstr("0 of 3 restarts were used, because rank 0 says that its command line"),
-                                     Not(HasSubstr("started anew"))));
+    EXPECT_THAT(agent->said(),
+                AllOf(HasSubstr("global batch (data.batch_size x ranks): 10 -> 20"),
+                      HasSubstr("With data.global_batch_size=10 in place of data.batch_size"),
+                      ContainsRegex("0 of 3 restarts were used, because rank [01] says that its command"),
+                      Not(HasSubstr("started anew"))));
   }
 }
 

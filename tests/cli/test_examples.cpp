@@ -26,7 +26,7 @@ TEST(Examples, TheReadmesConfigurationTrains) {
                   .status.ok());
   const auto ran = run_in(folder.path(), {"lockstep", "train", "--config", "mlp.yaml", "train.epochs=1"});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/mlp/result.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "out/one/result.json"));
 }
 
 TEST(Examples, AllgatherPrintsEverybodysNumber) {

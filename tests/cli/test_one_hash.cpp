@@ -131,9 +131,8 @@ TEST(OneHash, WhateverVariablesSayOfThreads) {
   EXPECT_EQ(hash_of(bench, {{Words{"taskset", "-c", "0"} + train}}), hash);
   const auto with_variables = Words{"env", "OMP_NUM_THREADS=16", "OPENBLAS_NUM_THREADS=16"} + train;
   EXPECT_EQ(hash_of(bench, {{with_variables}}), hash);
-  // Not because threads do not matter.
+  // Whether these bits are others than those of one thread depends on the processor.
   const std::string of_three = hash_of(bench, {{train + Words{"system.threads=3"}}});
-  EXPECT_NE(of_three, hash);
   EXPECT_EQ(hash_of(bench, {{Words{"taskset", "-c", "0"} + train + Words{"system.threads=3"}}}), of_three);
   EXPECT_EQ(hash_of(bench, {{started_by_run(1) + train + Words{"system.threads=3"}}}), of_three);
 }

@@ -259,6 +259,21 @@ TEST(Judge, ARankThatLeftItsReasonAndWasCutShortIsStillTheFirst) {
   EXPECT_EQ(outcome.exit_code, 1);
 }
 
+TEST(Judge, AUsersMistakeThatWasCutShortIsOneAllTheSame) {
+  const std::vector<RankEnd> ends = {with_note(end_of(0, {0, SIGTERM}, 900, SIGTERM), "lr is -1", "config", 480)};
+  EXPECT_TRUE(is_users_mistake(ends[0]));
+  EXPECT_EQ(judge(ends, std::nullopt).exit_code, 2);
+}
+
+// Python's processes take their time to end: one that only noticed may be gone before the one that failed.
+TEST(Judge, ARankWhoseLastLineIsOfALostPeerComesAfterOthers) {
+  std::vector<RankEnd> ends = {end_of(0, {1, 0}, 500), end_of(1, {1, 0}, 510)};
+  ends[0].last_lines = {"Traceback",
+                        "RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [::1]:7"};
+  ends[1].last_lines = {"Traceback", "ValueError: rank 1 was told to fail"};
+  EXPECT_EQ(judge(ends, std::nullopt).first_failed, 1);
+}
+
 TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
   const std::vector<RankEnd> obeyed = {end_of(0, {0, SIGINT}, 500, SIGINT), end_of(1, {}, 500, SIGINT)};
   const Outcome outcome = judge(obeyed, SIGINT);

@@ -23,7 +23,7 @@ constexpr int kMeetings = 4;
 
 // How often each test repeats itself, with other pauses each time; more when the meeting itself is worked on.
 int repetitions() {
-  return static_cast<int>(parse_integer(find(current_environment(), "LOCKSTEP_TEST_REPEAT").value_or("")).value_or(3));
+  return static_cast<int>(parse_integer(find(current_environment(), "LOCKSTEP_TEST_REPEAT").value_or("")).value_or(2));
 }
 
 std::string program(int number, int seed, const std::string& more = "") {
