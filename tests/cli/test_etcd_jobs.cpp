@@ -78,7 +78,7 @@ std::unique_ptr<EtcdServer> EtcdJobs::etcd_;
 
 nlohmann::json EtcdJobs::find_keys(const std::string& beginning) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string key = fmt::format("/lockstep/{0}/lockstep/{0}/{1}", test->name(), beginning);
+  const std::string key = fmt::format("/lockstep/{}/{}", test->name(), beginning);
   std::string end = key;
   ++end.back();
   const std::string body = nlohmann::json{{"key", to_base64(key)}, {"range_end", to_base64(end)}}.dump();
