@@ -25,6 +25,8 @@ RawServer::RawServer(std::function<void(int)> serve)
   sockaddr_in address = loopback(0);
   socklen_t length = sizeof address;
   auto* raw = reinterpret_cast<sockaddr*>(&address);
+  const int yes = 1;  // another server may take the port as soon as this one is gone, whatever its connections still do
+  EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
   EXPECT_EQ(::bind(socket_.get(), raw, length), 0);
   EXPECT_EQ(::listen(socket_.get(), 16), 0);
   EXPECT_EQ(::getsockname(socket_.get(), raw, &length), 0);
