@@ -89,6 +89,15 @@ Awaitable<void> Channel::connect(std::vector<asio::ip::tcp::endpoint> endpoints)
   ErrorCode error;
   state_->begin_step();
   co_await state_->tcp().async_connect(endpoints, asio::redirect_error(asio::use_awaitable, error));
+  auto& socket = state_->tcp().socket();
+  ErrorCode gone;
+  if (!error && socket.local_endpoint(gone) == socket.remote_endpoint(gone)) {
+    // Nobody listens on this port of this host, and the kernel chose it for this side: TCP connects it to itself. It
+    // must not stay, or whoever is to listen there cannot.
+    socket.set_option(asio::socket_base::linger(true, 0), gone);
+    socket.close(gone);
+    error = asio::error::connection_refused;
+  }
   state_->check(error);
   state_->note_peer();
 }

@@ -122,6 +122,24 @@ TEST(SchedulerJobs, TheConfigurationSaysIt) {
   expect_result(bench, 1);
 }
 
+// A worker that comes first tries to connect again and again. From the port that it wants to reach, TCP would connect
+// it to itself, and the scheduler could not listen there. A range of one port makes that happen each time.
+TEST(SchedulerJobs, AWorkerThatComesFirstDoesNotTakeThePort) {
+  if (!run_program({"unshare", "-n", "true"}).status.ok()) GTEST_SKIP() << TwoHosts::kObstacle;
+  const Workbench bench;
+  const std::string script =
+      "ports() { echo \"$1\" >/proc/sys/net/ipv4/ip_local_port_range; }; ip link set lo up && ports '40000 40000' || "
+      "exit 99;"
+      "export MS_WORKER_NUM=1 MS_SCHED_HOST=127.0.0.1 MS_SCHED_PORT=40000;"
+      "MS_ROLE=MS_WORKER \"$@\" & worker=$!; sleep 1; ports '40000 40100';"
+      "MS_ROLE=MS_SCHED \"$@\" && wait $worker";
+  Words words = {"unshare", "-n", "bash", "-c", script, "job"};
+  for (auto& word : bench.train()) words.push_back(word);
+  const auto ran = run_in(bench.path(), words);
+  EXPECT_TRUE(ran.status.ok()) << ran.out << ran.err;
+  expect_result(bench, 1);
+}
+
 TEST(SchedulerJobs, AWorkersDeathEndsTheJobWithItsName) {
   const Workbench bench;
   const Environment job = with(job_of(2), {{"LOCKSTEP_FAULT", "rank=1,step=2,action=kill"}});
