@@ -35,6 +35,21 @@ double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t a
   return bytes;
 }
 
+/// Whether the rows that a rank has of one input are those that it has of the others. Where sizes do not fit each other
+/// parts may, on some of the ranks or by being broadcast, and nobody would see the error.
+bool parts_correspond(const Signature& signature, const OpCall& call) {
+  if (signature.in_groups) return true;
+  std::optional<std::int64_t> rows;
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const auto& placement = signature.inputs[i];
+    if (!call.tensors[i].defined || !placement || !placement->is_shard()) continue;
+    const auto of_input = call.tensors[i].sizes[static_cast<std::size_t>(placement->dim)];
+    if (rows.value_or(of_input) != of_input) return false;
+    rows = of_input;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, int all_ranks) {
@@ -42,7 +57,9 @@ std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, i
   call.all_ranks = all_ranks;
   std::vector<Signature> candidates{replicated(call)};
   if (rule) {
-    for (auto& each : rule->signatures(call)) candidates.push_back(std::move(each));
+    for (auto& each : rule->signatures(call)) {
+      if (parts_correspond(each, call)) candidates.push_back(std::move(each));
+    }
   }
   return candidates;
 }

@@ -1,7 +1,9 @@
 // Convolutions: the batch is divided, the channels that come out, those that go in (a partial sum), or groups of both.
 #include <lockstep/global/rules/placing.h>
 
+#include <algorithm>
 #include <array>
+#include <stdexcept>
 
 namespace lockstep::global {
 namespace {
@@ -31,6 +33,7 @@ std::vector<Sizes> convolution_shapes(const OpCall& call) {
   const auto padding = call.integers("padding");
   const auto dilation = call.integers("dilation");
   const auto more = call.integers("output_padding");
+  if (std::find(stride.begin(), stride.end(), 0) != stride.end()) throw std::out_of_range("a step of 0");
   Sizes output{input[0], channels_out(call)};
   for (std::size_t i = 0; i + 2 < input.size(); ++i) {
     const auto reach = at(dilation, i) * (weight[i + 2] - 1) + 1;
@@ -49,6 +52,7 @@ std::vector<Signature> convolution(const OpCall& call) {
     signatures.push_back(placing(call, {{"input", Shard(1)}, {"weight", Shard(weight.in)}}, {Partial()}));
   } else if (call.divides_evenly(groups_of(call))) {
     signatures.push_back(placing(call, {{"input", Shard(1)}, {"weight", Shard(0)}, {"bias", Shard(0)}}, {Shard(1)}));
+    signatures.back().in_groups = true;
   }
   return signatures;
 }
@@ -70,6 +74,7 @@ std::vector<Signature> backward(const OpCall& call) {
   } else if (call.divides_evenly(groups_of(call))) {
     signatures.push_back(placing(call, {{"grad_output", Shard(1)}, {"input", Shard(1)}, {"weight", Shard(0)}},
                                  {Shard(1), Shard(0), Shard(0)}));
+    signatures.back().in_groups = true;
   }
   return signatures;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 namespace lockstep::global {
 
@@ -123,6 +124,7 @@ std::vector<Signature> dividing(const OpCall& call) {
 /// copy_(self, src): the result is src in self's shape. A part of a sum that is rounded is not a part of the rounded
 /// sum.
 std::vector<Signature> copy_in(const OpCall& call) {
+  if (broadcast(call).sizes != call.tensors[0].sizes) throw std::out_of_range("a source that does not fit");
   auto signatures = shards_of_elementwise(call);
   for (auto& signature : signatures) signature.inputs[0] = std::nullopt;
   if (!same_shape(call, 1) || !is_exact(call.tensors[1], call.tensors[0])) return signatures;

@@ -3,6 +3,7 @@
 #include <lockstep/global/rules/signature.h>
 
 #include <array>
+#include <stdexcept>
 
 namespace lockstep::global {
 namespace {
@@ -115,6 +116,26 @@ std::vector<Signature> dot(const OpCall& call) {
   return signatures;
 }
 
+/// beta * self + alpha * (vec1 x vec2). libtorch's kernel for tensors without data takes a larger `self`, too.
+std::vector<Signature> addr(const OpCall& call) {
+  const std::size_t self = call.tensor("self");
+  const std::array operands{call.tensor("vec1"), call.tensor("vec2")};
+  const auto& output = call.outputs[0];
+  const Sizes sizes{call.tensors[operands[0]].elements(), call.tensors[operands[1]].elements()};
+  if (output.sizes != sizes) throw std::out_of_range("an addend of another shape");
+  std::vector<Signature> signatures;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (sizes[i] < 2) continue;
+    const auto dim = static_cast<std::int64_t>(i);
+    Signature signature = replicated(call);
+    signature.inputs[self] = shard_like_output(call.tensors[self], output, dim);
+    signature.inputs[operands[i]] = Shard(0);
+    signature.outputs[0] = Shard(dim);
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
 std::vector<Sizes> a_number(const OpCall&) { return {Sizes{}}; }
 
 constexpr std::string_view kProducts = "batch, rows, columns, the common dimension (partial sum)";
@@ -126,6 +147,7 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "baddbmm", .signatures = baddbmm, .supports = kProducts},
     {.op = "mv", .signatures = mv, .supports = "rows, the common dimension (partial sum)"},
     {.op = "addmv", .signatures = addmv, .supports = "rows, the common dimension (partial sum)"},
+    {.op = "addr", .signatures = addr, .supports = "rows, columns"},
     {.op = "dot", .signatures = dot, .shapes = a_number, .supports = "the common dimension (partial sum)"},
     {.op = "vdot", .signatures = dot, .shapes = a_number, .supports = "the common dimension (partial sum)"},
 });

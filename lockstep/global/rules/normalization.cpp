@@ -139,6 +139,7 @@ std::vector<Signature> group_norm_backward(const OpCall& call) {
   std::vector<Signature> signatures{place(Shard(0), Replicate(), {Shard(0), Partial(), Partial()})};
   if (call.divides_evenly(call.integer("group"))) {
     signatures.push_back(place(Shard(1), Shard(0), {Shard(1), Shard(0), Shard(0)}));
+    signatures.back().in_groups = true;
   }
   return signatures;
 }

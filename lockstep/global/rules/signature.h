@@ -16,6 +16,9 @@ namespace lockstep::global {
 struct Signature {
   std::vector<std::optional<Placement>> inputs;  ///< one for each of OpCall::tensors
   std::vector<Placement> outputs;                ///< one for each of OpCall::outputs
+  /// What is divided counts as many groups, and divides evenly; else the divided dimensions of the inputs are of one
+  /// size, or the call is wrong.
+  bool in_groups = false;
 };
 
 /// All inputs and outputs replicated: right for every operator, and the first choice where nothing else is cheaper.

@@ -43,6 +43,14 @@ TEST(Choose, TheSmallerTensorMoves) {
   EXPECT_EQ(choice.inputs[1], Placements{Replicate()});
 }
 
+TEST(Choose, PartsThatDoNotBelongTogetherStandForAWrongCall) {
+  // Of 3 ranks, the first has two rows of either: libtorch would see nothing wrong there.
+  const auto call = call_of("atan2", {{"self", {4}}, {"other", {5}}}, {{4}});
+  const auto choice = chosen(call, {{Shard(0)}, {Shard(0)}}, {3});
+  EXPECT_EQ(choice.inputs[0], Placements{Replicate()});
+  EXPECT_EQ(choice.inputs[1], Placements{Replicate()});
+}
+
 TEST(Choose, NoRuleGathersEverything) {
   const auto call = call_of("nobody_knows", {{"self", {8}}}, {{8}});
   const auto choice = choose(nullptr, call, {{Shard(0)}}, {}, kFour);
