@@ -8,6 +8,7 @@
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/local/local_call.h>
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -97,6 +98,19 @@ void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::S
   plan.direct = !plan.tensor_positions.empty();
 }
 
+/// The operator itself on little tensors, of the same dtypes and empty where those are: throws what libtorch has to say
+/// of them. On all ranks, because it depends on nothing else.
+void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack arguments) {
+  std::vector<at::Tensor> little;
+  for (const auto& each : input_tensors(info, arguments)) {
+    auto sizes = each.tensor.defined() ? each.tensor.sizes().vec() : std::vector<std::int64_t>{};
+    for (auto& size : sizes) size = std::min<std::int64_t>(size, 2);
+    little.push_back(each.tensor.defined() ? at::zeros(sizes, each.tensor.options().device(at::kCPU)) : at::Tensor());
+  }
+  replace_inputs(info, arguments, little);
+  without_out(op, info, arguments, at::kCPU).callBoxed(arguments);
+}
+
 struct Decision {
   std::optional<std::vector<LogicalShape>> shapes;
   Choice choice;
@@ -148,6 +162,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   }
   // The forms work with the shapes. Without them it is libtorch that says what is wrong with the arguments.
   if (shapes || info.name == "set") plan.form = find_local_form(info.name);
+  if (plan.form && replaces_operator(plan.form)) try_on_little(op, info, arguments);
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);
   if (mesh.course()) put_on_course(plan, op, info, inputs);
   return plan;

@@ -3,12 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <tuple>
+#include <vector>
 
 namespace lockstep::global {
 namespace {
 
 at::Tensor plus(const at::Tensor& gates, const c10::optional<at::Tensor>& bias) {
   return bias && bias->defined() ? gates + *bias : gates;
+}
+
+std::vector<at::Tensor> parts_for(const at::Tensor& gates, const at::Tensor& state, std::int64_t count) {
+  TORCH_CHECK(gates.dim() == 2 && state.dim() == 2 && gates.size(1) == count * state.size(1), "expected gates [batch, ",
+              count, " * hidden] of a state [batch, hidden], not ", gates.sizes(), " of ", state.sizes());
+  return gates.unsafe_chunk(count, 1);
 }
 
 /// The hidden state, that of the cell, and what libtorch's own derivative would need: ours is that of the operators
@@ -18,7 +25,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& of_in
                                                          const c10::optional<at::Tensor>& input_bias,
                                                          const c10::optional<at::Tensor>& hidden_bias) {
   const auto gates = plus(of_input, input_bias) + plus(of_hidden, hidden_bias);
-  const auto parts = gates.unsafe_chunk(4, 1);
+  const auto parts = parts_for(gates, cell, 4);
   const auto next = parts[1].sigmoid() * cell + parts[0].sigmoid() * parts[2].tanh();
   return {parts[3].sigmoid() * next.tanh(), next, gates};
 }
@@ -26,8 +33,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& of_in
 std::tuple<at::Tensor, at::Tensor> gru_cell(const at::Tensor& of_input, const at::Tensor& of_hidden,
                                             const at::Tensor& hidden, const c10::optional<at::Tensor>& input_bias,
                                             const c10::optional<at::Tensor>& hidden_bias) {
-  const auto from_input = plus(of_input, input_bias).unsafe_chunk(3, 1);
-  const auto from_hidden = plus(of_hidden, hidden_bias).unsafe_chunk(3, 1);
+  const auto from_input = parts_for(plus(of_input, input_bias), hidden, 3);
+  const auto from_hidden = parts_for(plus(of_hidden, hidden_bias), hidden, 3);
   const auto reset = (from_input[0] + from_hidden[0]).sigmoid();
   const auto keep = (from_input[1] + from_hidden[1]).sigmoid();
   const auto fresh = (from_input[2] + reset * from_hidden[2]).tanh();

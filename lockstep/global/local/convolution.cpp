@@ -24,7 +24,8 @@ void form_of_convolution(LocalCall& call) {
   const auto input = call.argument("input").toTensor();
   const auto weight = call.argument("weight").toTensor();
   if (!adds_once(call, call.output())) call.argument("bias") = c10::IValue();
-  if (input.numel() == 0 || weight.numel() == 0) {  // no channels here, which libtorch refuses
+  const bool no_channels = call.plan.outputs[0].shape.sizes[1] == 0;
+  if (!no_channels && (input.numel() == 0 || weight.numel() == 0)) {  // none here, which libtorch refuses
     auto result = like(call, 0, input);
     const auto& bias = call.argument("bias");
     if (bias.isTensor() && bias.toTensor().defined()) {

@@ -1,6 +1,8 @@
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
 
+#include <algorithm>
+#include <array>
 #include <unordered_map>
 
 namespace lockstep::global {
@@ -112,6 +114,18 @@ LocalForm find_local_form(std::string_view op) {
   };
   const auto found = forms.find(op);
   return found == forms.end() ? nullptr : found->second;
+}
+
+bool replaces_operator(LocalForm form) {
+  static constexpr std::array kReplacing{form_of_variance,
+                                         form_of_softmax,
+                                         form_of_softmax_backward,
+                                         form_of_batch_norm,
+                                         form_of_batch_norm_backward,
+                                         form_of_class_loss,
+                                         form_of_class_loss_backward,
+                                         form_of_embedding};
+  return std::find(kReplacing.begin(), kReplacing.end(), form) != kReplacing.end();
 }
 
 }  // namespace lockstep::global

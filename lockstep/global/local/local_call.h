@@ -37,6 +37,10 @@ void run_operator(LocalCall& call);
 /// The local form of an operator that has one, else nullptr. By base name, as rules are.
 LocalForm find_local_form(std::string_view op);
 
+/// Whether it does the operator's work by itself where inputs are divided, so that the operator sees neither their
+/// dtypes nor that there is nothing in them.
+bool replaces_operator(LocalForm form);
+
 // The forms, one file for each family.
 void form_with_local_sizes(LocalCall& call);   ///< views and the like, whose `size` argument names the result's sizes
 void form_of_mean(LocalCall& call);            ///< divides by the logical number of elements

@@ -5,14 +5,14 @@
 
 namespace lockstep::global {
 
-/// libtorch refuses pictures without channels; a rank that has no planes has nothing to do.
+/// libtorch refuses pictures without channels; a rank that has no planes has nothing to do where others have some.
 void form_of_planes(LocalCall& call) {
   const auto& arguments = call.op.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].name() == "input_size") call.stack[i] = call.local_output_sizes();
   }
   const auto first = call.stack[0].toTensor();
-  if (first.numel() > 0) return run_operator(call);
+  if (first.numel() > 0 || call.plan.call.tensors[0].elements() == 0) return run_operator(call);
   call.stack.clear();
   for (std::size_t i = 0; i < call.plan.outputs.size(); ++i) {
     call.stack.emplace_back(

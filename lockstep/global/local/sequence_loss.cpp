@@ -38,7 +38,7 @@ void check_lengths(const LocalCall& call, const at::Tensor& targets) {
   }
   if (targets.dim() == 1) {
     const auto all = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-    TORCH_CHECK(all <= targets.size(0), "ctc_loss: target_lengths add up to ", all, ", and there are ", targets.size(0),
+    TORCH_CHECK(all == targets.size(0), "ctc_loss: target_lengths add up to ", all, ", and there are ", targets.size(0),
                 " targets");
   }
 }
