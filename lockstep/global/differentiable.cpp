@@ -45,8 +45,10 @@ at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
   current_part(tensor);
   const auto& state = state_of(tensor);
   const OperatorScope on_course(tensor, placements);
-  return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
-                            state.sharding->placements, placements);
+  return on_course.run(*state.mesh, [&] {
+    return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                              state.sharding->placements, placements);
+  });
 }
 
 /// A gradient that came as an ordinary tensor is this rank's part of a global one, and the other way round.

@@ -213,6 +213,24 @@ TEST_P(SameOperators, AnErrorOfOneRankOfFourIsHadByAllAndAllGoOn) {
   });
 }
 
+TEST_P(SameOperators, AnErrorOfOneRankInAViewIsHadByAll) {
+  run_ranks(2, options(), [](Rank& rank) {
+    const Mesh mesh(rank.group());
+    // In memory, one of the parts has its columns first.
+    const auto part = torch::arange(4, torch::kFloat).view({2, 2});
+    const auto x = to_global(rank.rank() == 1 ? part.t() : part, mesh, {Shard(0)});
+    std::string seen;
+    try {
+      full(torch::view_as_complex(x));
+    } catch (const std::exception& error) {
+      seen = error.what();
+    }
+    expect_words(seen, {"last dimension with stride 1"});
+    if (rank.rank() == 0) expect_words(seen, {"rank 1 failed", "aten::view_as_complex of float32[4, 2] [Shard(0)]"});
+    EXPECT_EQ(full(x.sum()).item<float>(), 12);
+  });
+}
+
 TEST_P(SameOperators, AnErrorOfOneRankInBackwardLeavesBucketsThatAreUnderWay) {
   run_ranks(2, options(), [](Rank& rank) {
     const Mesh mesh(rank.group());

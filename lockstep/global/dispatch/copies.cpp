@@ -14,8 +14,10 @@ at::Tensor whole_of(const at::Tensor& tensor) {
   auto& state = state_of(tensor);
   current_part(tensor);
   const OperatorScope on_course(tensor, state.mesh->replicated()->placements);
-  return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
-                            state.sharding->placements, state.mesh->replicated()->placements);
+  return on_course.run(*state.mesh, [&] {
+    return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                              state.sharding->placements, state.mesh->replicated()->placements);
+  });
 }
 
 bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
@@ -27,9 +29,12 @@ bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch
     check_written(info, self);
     auto& state = state_of(self);
     const OperatorScope on_course("copy into", *state.mesh, self, state.sharding->placements);
-    const auto whole = source.expand(self.sizes()).to(self.scalar_type());
-    assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self), state.sharding);
-    note_written(self);
+    on_course.run(*state.mesh, [&] {
+      const auto whole = source.expand(self.sizes()).to(self.scalar_type());
+      assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self),
+             state.sharding);
+      note_written(self);
+    });
   } else {
     self.copy_(whole_of(source));
   }

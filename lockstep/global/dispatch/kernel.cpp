@@ -68,26 +68,19 @@ void carry_out(const c10::OperatorHandle& op, const Plan& plan, MeshState& mesh,
 }
 
 /// Nothing to bring, nothing to look up: parts in, operator, results out, all on the caller's stack.
-void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
+void run_on_parts(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
   c10::IValue own = stack[plan.tensor_positions.front()];
   auto& own_state = state_of(own.toTensor());
   if (info.written_self) check_written(info, own.toTensor());
   torch::jit::Stack called_with;
   if (info.is_view) called_with = stack;
   const auto& mesh = own_state.mesh;  // `own` keeps it alive
-  work_with(mesh);
-  const OperatorScope on_course(*mesh, plan);
   for (const std::size_t position : plan.tensor_positions) {
     at::Tensor local = state_of(stack[position].toTensor()).local;
     stack[position] = std::move(local);
   }
   for (const std::size_t position : plan.device_positions) stack[position] = c10::Device(c10::kCPU);
-  try {
-    carry_out(op, plan, *mesh, stack);
-  } catch (...) {
-    on_course.failed(*mesh);
-    throw;
-  }
+  carry_out(op, plan, *mesh, stack);
   if (info.written_self) own_state.unwritten = false;
   const bool one_tensor = stack.size() == 1 && stack[0].isTensor() && stack[0].toTensor().defined();
   if (one_tensor && info.returned_argument[0]) {
@@ -109,6 +102,38 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
   }
 }
 
+void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
+  const auto mesh = state_of(stack[plan.tensor_positions.front()].toTensor()).mesh;
+  work_with(mesh);
+  const OperatorScope on_course(*mesh, plan);
+  on_course.run(*mesh, [&] { run_on_parts(op, info, plan, stack); });
+}
+
+/// Inputs are brought to where the plan wants them. The results come behind what is on the stack.
+void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan,
+                   const std::shared_ptr<MeshState>& mesh, const torch::jit::Stack& arguments,
+                   const std::vector<TensorArgument>& inputs, torch::jit::Stack& stack) {
+  auto locals = local_inputs(plan, inputs, *mesh);
+  // A partial value may have been finished for good, in its own memory.
+  const bool brought = !inputs.empty() && plan.inputs[0] && plan.inputs[0] != state_of(inputs[0].tensor).sharding;
+  torch::jit::Stack work = arguments;
+  if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {
+    locals[0] = written_part(info, plan, inputs[0].tensor, locals[0], *mesh);
+  }
+  copy_written_beside(info, inputs, plan, locals);
+  replace_inputs(info, work, locals);
+  const auto& called = without_out(op, info, work, at::kCPU);
+  replace_device(work, at::kCPU);
+  carry_out(called, plan, *mesh, work);
+
+  hand_back(info, inputs, plan, locals);
+  const at::Tensor before = info.reshapes_self ? without_graph(arguments[0].toTensor()) : at::Tensor();
+  auto results = global_results(info, plan, mesh, std::move(work), arguments);
+  if (info.is_view && !inputs.empty()) note_views(op, arguments, plan, brought, inputs[0].tensor, results);
+  if (info.reshapes_self) note_reshaped(op, arguments, plan, brought, before, arguments[0].toTensor());
+  for (auto& result : results) stack.push_back(std::move(result));
+}
+
 void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
   const torch::jit::Stack arguments = torch::jit::pop(stack, info.arguments);
   if (info.loses_writes) {
@@ -125,31 +150,7 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   const Plan* plan = mesh->plans().find(key);
   if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));
   const OperatorScope on_course(*mesh, *plan);
-
-  auto locals = local_inputs(*plan, inputs, *mesh);
-  // A partial value may have been finished for good, in its own memory.
-  const bool brought = !inputs.empty() && plan->inputs[0] && plan->inputs[0] != state_of(inputs[0].tensor).sharding;
-  torch::jit::Stack work = arguments;
-  if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {
-    locals[0] = written_part(info, *plan, inputs[0].tensor, locals[0], *mesh);
-  }
-  copy_written_beside(info, inputs, *plan, locals);
-  replace_inputs(info, work, locals);
-  const auto& called = without_out(op, info, work, at::kCPU);
-  replace_device(work, at::kCPU);
-  try {
-    carry_out(called, *plan, *mesh, work);
-  } catch (...) {
-    on_course.failed(*mesh);
-    throw;
-  }
-
-  hand_back(info, inputs, *plan, locals);
-  const at::Tensor before = info.reshapes_self ? without_graph(arguments[0].toTensor()) : at::Tensor();
-  auto results = global_results(info, *plan, mesh, std::move(work), arguments);
-  if (info.is_view && !inputs.empty()) note_views(op, arguments, *plan, brought, inputs[0].tensor, results);
-  if (info.reshapes_self) note_reshaped(op, arguments, *plan, brought, before, arguments[0].toTensor());
-  for (auto& result : results) stack.push_back(std::move(result));
+  on_course.run(*mesh, [&] { bring_and_run(op, info, *plan, mesh, arguments, inputs, stack); });
 }
 
 }  // namespace

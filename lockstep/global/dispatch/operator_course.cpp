@@ -92,13 +92,18 @@ Course* take_other(std::string_view what, MeshState& mesh, const at::Tensor& ten
 
 void put_on_course(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info,
                    const std::vector<TensorArgument>& inputs) {
-  const bool writes = info.written_self || !info.written_beside.empty();
-  if (!brings_inputs(plan, inputs) && !writes && (info.is_view || !gives_a_tensor(op))) return;
   std::vector<std::string> texts;
   for (const auto& each : inputs) texts.push_back(text_of(each.tensor));
   plan.course_text = fmt::format("{}{}{}", info.shown, texts.empty() ? "" : " of ", fmt::join(texts, ", "));
   if (!plan.outputs.empty()) {
     plan.course_text += fmt::format(" giving [{}]", fmt::join(plan.outputs[0].shape.sizes, ", "));
+  }
+  const bool writes = info.written_self || !info.written_beside.empty();
+  if (!brings_inputs(plan, inputs) && !writes && (info.is_view || !gives_a_tensor(op))) {
+    plan.for_one_rank = std::all_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
+      return !is_global(each.tensor) || state_of(each.tensor).sharding->replicated;
+    });
+    return;
   }
   StableHash hash;
   hash.add(std::string_view(plan.course_text));
@@ -113,20 +118,24 @@ OperatorScope::OperatorScope(std::string_view what, MeshState& mesh, const at::T
     : OperatorScope(take_other(what, mesh, tensor, placements)) {}
 
 void OperatorScope::failed(const MeshState& mesh) const noexcept {
-  if (!course_ || course_->failures() != failures_before_) return;
+  if (!fails_on_ || fails_on_->failures() != failures_before_) return;
   const int rank = mesh.group().rank();
+  const auto fail = [&](ErrorKind kind, std::string_view error) {
+    if (unsaid_) fails_on_->take(1, *unsaid_);
+    fails_on_->fail(rank, kind, error);
+  };
   try {
     throw;
   } catch (const Error& error) {
     const auto kind = error.kind();
     const bool of_all = kind == ErrorKind::mismatch || kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
-    if (!of_all) course_->fail(rank, kind, error.message());
+    if (!of_all) fail(kind, error.message());
   } catch (const c10::Error& error) {
-    course_->fail(rank, ErrorKind::invalid_argument, error.what_without_backtrace());
+    fail(ErrorKind::invalid_argument, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    course_->fail(rank, ErrorKind::invalid_argument, error.what());
+    fail(ErrorKind::invalid_argument, error.what());
   } catch (...) {
-    course_->fail(rank, ErrorKind::invalid_argument, "an unknown exception");
+    fail(ErrorKind::invalid_argument, "an unknown exception");
   }
 }
 

@@ -20,28 +20,42 @@ void put_on_course(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info
 class OperatorScope {
  public:
   OperatorScope(MeshState& mesh, const Plan& plan)
-      : OperatorScope(plan.course_hash != 0 ? take(mesh, plan) : nullptr) {}
+      : OperatorScope(take(mesh, plan), plan.for_one_rank ? nullptr : mesh.course(),
+                      plan.course_hash == 0 ? &plan.course_text : nullptr) {}
   /// A global tensor is brought to other placements; no step where they are what it has.
   OperatorScope(const at::Tensor& tensor, const Placements& to);
   /// `what` is done with a tensor whose parts, the same or not, the ranks bring to `placements`.
   OperatorScope(std::string_view what, MeshState& mesh, const at::Tensor& tensor, const Placements& placements);
 
-  /// While an exception is handled that the operator has thrown: notes that it failed on this rank, for the others, who
-  /// get the error in their next collective (Course::fail). Not where the others have it already, because a collective
-  /// has thrown it.
-  void failed(const MeshState& mesh) const noexcept;
+  /// All that the step is. What is thrown there is noted as a failure of this rank, for the others, who get the error
+  /// in their next collective (Course::fail). Not where the others have it already, because a collective has thrown it.
+  template <typename Work>
+  auto run(const MeshState& mesh, const Work& work) const -> decltype(work()) {
+    try {
+      return work();
+    } catch (...) {
+      failed(mesh);
+      throw;
+    }
+  }
 
  private:
-  explicit OperatorScope(Course* course)
-      : scope_(course), course_(course), failures_before_(course ? course->failures() : 0) {}
+  OperatorScope(Course* course, Course* fails_on, const std::string* unsaid)
+      : scope_(course), fails_on_(fails_on), unsaid_(unsaid), failures_before_(fails_on ? fails_on->failures() : 0) {}
+  explicit OperatorScope(Course* course) : OperatorScope(course, course, nullptr) {}
 
   static Course* take(MeshState& mesh, const Plan& plan) {
+    if (plan.course_hash == 0) return nullptr;
     if (Course* course = mesh.course()) course->take(plan.course_hash, plan.course_text);
     return mesh.course();
   }
 
+  /// While an exception is handled.
+  void failed(const MeshState& mesh) const noexcept;
+
   CourseScope scope_;
-  Course* course_;
+  Course* fails_on_;
+  const std::string* unsaid_;  ///< what is no step unless it fails
   std::uint64_t failures_before_;
 };
 

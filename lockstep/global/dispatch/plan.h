@@ -33,6 +33,7 @@ struct Plan {
   std::vector<std::size_t> device_positions;  ///< and which name their device
   std::string course_text;                    ///< the call on the mesh's course: what it is, with shapes and placements
   std::uint64_t course_hash = 0;              ///< of that; 0: not on the course
+  bool for_one_rank = false;                  ///< one rank alone may make the call, and have its error for itself
 };
 
 }  // namespace lockstep::global
