@@ -192,15 +192,43 @@ std::string GroupImpl::here(const Call& call) const {
   return course ? " in " + course->here() : "";
 }
 
+std::vector<std::shared_ptr<Course>> GroupImpl::courses() const {
+  std::vector<std::shared_ptr<Course>> alive;
+  for (const auto& each : courses_) {
+    if (auto course = each.lock()) alive.push_back(std::move(course));
+  }
+  return alive;
+}
+
 std::string GroupImpl::compare_courses(const Call& call) {
-  Course* course = call.course != 0 ? current_course() : nullptr;
-  if (!course) return {};
-  const auto notes = job_->share_notes(fmt::format("{}/{}/{}", course->name(), members_.name, call.sequence),
-                                       course->notes(), members_.world_ranks);
-  const auto failures = failures_in(notes, course->failures());
+  Course* const current = call.course != 0 ? current_course() : nullptr;
+  if (call.course != 0 && (!current || call.step != 0)) return current ? compare_on(*current, call) : "";
+  // On no course, or meeting again on one: another rank may meet on any.
+  std::optional<OthersBehind> behind;
+  std::string difference;
+  const auto compare = [&](Course& course) {
+    try {
+      const auto text = compare_on(course, call);
+      if (&course == current) difference = text;
+    } catch (const OthersBehind& error) {
+      if (&course == current) behind = error;
+    }
+  };
+  if (current) compare(*current);
+  for (const auto& course : courses()) {
+    if (course.get() != current) compare(*course);
+  }
+  if (behind) throw OthersBehind(*behind);
+  return difference;
+}
+
+std::string GroupImpl::compare_on(Course& course, const Call& call) {
+  const auto notes = job_->share_notes(fmt::format("{}/{}/{}", course.name(), members_.name, call.sequence),
+                                       course.notes(), members_.world_ranks);
+  const auto failures = failures_in(notes, course.failures());
   if (failures.next) {
-    const auto here = course->here();
-    course->follow(*failures.next);
+    const auto here = course.here();
+    course.follow(*failures.next);
     throw Error(
         failures.next->kind, call.op,
         fmt::format("{}. This rank was in {}. All ranks have this error now, and can go on together from the same "
@@ -213,6 +241,13 @@ std::string GroupImpl::compare_courses(const Call& call) {
   }
   const auto difference = first_difference(notes);
   return difference ? ". " + *difference : "";
+}
+
+void GroupImpl::meet_on_all() {
+  for (const auto& course : courses()) {
+    const CourseScope on_course(course.get());
+    meet_on(*course);
+  }
 }
 
 void GroupImpl::meet_anew(Course& course) {

@@ -70,6 +70,15 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   void meet_on(Course& course) {
     if (course.failures() != 0) meet_anew(course);
   }
+  /// Before a collective that is on no course: the same for those that others are on.
+  void meet_on_courses() {
+    if (!courses_.empty()) meet_on_all();
+  }
+  /// Collectives of this group are made on this course. All members say so, in the same order.
+  void add_course(const std::shared_ptr<Course>& course) {
+    std::erase_if(courses_, [](const auto& each) { return each.expired(); });
+    courses_.push_back(course);
+  }
   /// Waits for what a backend has under way, and counts that as time in which this rank did nothing itself.
   void wait_for(WorkState& work, std::chrono::milliseconds timeout);
   /// Its result is here.
@@ -95,11 +104,14 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
 
   /// After a mismatch: throws the error that another rank had alone, and that this one is to have, too; else
   /// ". The first difference is global operator 15: ...", as far as the other ranks tell within 2 s;
-  /// empty for calls that are not on a course.
+  /// empty for calls that are not on a course, before which another rank may have failed on one all the same.
   std::string compare_courses(const Call& call);
 
  private:
   void meet_anew(Course& course);
+  void meet_on_all();
+  std::vector<std::shared_ptr<Course>> courses() const;
+  std::string compare_on(Course& course, const Call& call);
   BackendContext backend_context();
   Call begun(const Call& call);
   void throw_if_failed(const Call& call);
@@ -117,6 +129,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::unique_ptr<Backend> backend_;
   std::uint64_t sequence_ = 0;
   std::map<std::string, std::uint64_t> met_;  ///< by course, which of its beginnings all members are known to have made
+  std::vector<std::weak_ptr<Course>> courses_;
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;
   std::mutex failing_;  ///< held while one thread finds out why the group failed

@@ -61,7 +61,7 @@ class MeshState {
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
   TrafficCount traffic_;
-  std::unique_ptr<Course> course_;
+  std::shared_ptr<Course> course_;
   std::shared_ptr<Recorder> recorder_;
 };
 

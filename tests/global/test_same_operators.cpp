@@ -231,6 +231,37 @@ TEST_P(SameOperators, AnErrorOfOneRankInAViewIsHadByAll) {
   });
 }
 
+TEST_P(SameOperators, AnErrorOfOneRankMayBeFollowedByOtherCollectivesOfTheGroup) {
+  run_ranks(2, options(), [](Rank& rank) {
+    const Mesh another(rank.group());
+    const Mesh mesh(rank.group());
+    const auto table = distribute(torch::ones({5, 2}), mesh, {Replicate()});
+    const auto x = distribute(torch::ones({4, 2}), another, {Shard(0)});
+    for (const bool comes_to_others_in_try : {true, false, true}) {
+      const auto indices = distribute(indices_with_error_at(7), mesh, {Shard(0)}, Source::same_everywhere);
+      std::string seen;
+      const auto attempt = [&](const std::function<void()>& code) {
+        try {
+          code();
+        } catch (const std::exception& error) {
+          seen = error.what();
+        }
+      };
+      attempt([&] {
+        const auto rows = torch::embedding(table, indices);
+        if (comes_to_others_in_try) full(rows.sum());
+      });
+      // Without a collective in between, the others have the error in this one.
+      if (!comes_to_others_in_try && rank.rank() == 0) attempt([&] { barrier(rank.group()); });
+      expect_words(seen, {"index out of range"});
+      if (rank.rank() == 0) expect_words(seen, {"rank 1 failed in global operator", "aten::embedding"});
+      EXPECT_TRUE(all_gather(at::tensor({rank.rank()}), rank.group()).equal(at::tensor({0, 1})));
+      EXPECT_EQ(full(table.sum()).item<float>(), 10);
+      EXPECT_EQ(full(x.sum()).item<float>(), 8);
+    }
+  });
+}
+
 TEST_P(SameOperators, AnErrorOfOneRankInBackwardLeavesBucketsThatAreUnderWay) {
   run_ranks(2, options(), [](Rank& rank) {
     const Mesh mesh(rank.group());
