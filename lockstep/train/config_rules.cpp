@@ -1,4 +1,5 @@
 // The rules between keys.
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/changes.h>
 #include <lockstep/train/config.h>
@@ -99,6 +100,22 @@ void check_folders(const RunConfig& config) {
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }
 
+// Shells replace ~ at the beginning of a word only, which `system.work_dir=~/out` is not.
+void expand_home(std::string& path) {
+  if (!path.starts_with("~/")) return;
+  const auto home = find(current_environment(), "HOME");
+  if (!home) contradiction("{} begins with ~, and the variable HOME is not set; write the whole path", path);
+  path.replace(0, 1, *home);
+}
+
+void expand_home(RunConfig& config) {
+  for (auto* path : {&config.system.work_dir, &config.data.root, &config.checkpoint.resume}) expand_home(*path);
+  for (auto* path :
+       {&config.model.weights, &config.checkpoint.folder, &config.parallel.plan, &config.parallel.cluster}) {
+    if (*path) expand_home(**path);
+  }
+}
+
 }  // namespace
 
 void check_run_config(const RunConfig& config) {
@@ -116,6 +133,7 @@ RunConfig read_run_config(const ConfigSource& source) {
   auto config = read_config<RunConfig>(source);
   auto& data = config.data;
   if (!data.batch_size && !data.global_batch_size) data.batch_size = kBatchSize;  // so that it is shown
+  expand_home(config);
   check_run_config(config);
   return config;
 }

@@ -16,12 +16,12 @@ bool use_cuda(std::string_view device, const World& world, const CudaDevices& de
   if (device == "cpu") return false;
   if (device == "auto") return devices.count > 0 && world.size == 1;
   if (devices.count == 0) {
-    fail(ErrorKind::unsupported, kWhere,
+    fail(ErrorKind::config, kWhere,
          "cuda was asked for, but this libtorch finds no CUDA device{}; use system.device=cpu", by_variable(devices));
   }
   if (world.local_size > devices.count) {
     fail(
-        ErrorKind::unsupported, kWhere,
+        ErrorKind::config, kWhere,
         "cuda was asked for on {} ranks of this host, which has {} CUDA device{}{}: a rank needs one of its own; start "
         "fewer ranks, or use system.device=cpu",
         world.local_size, devices.count, devices.count == 1 ? "" : "s", by_variable(devices));

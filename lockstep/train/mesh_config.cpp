@@ -184,6 +184,16 @@ ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, cons
   return plan;
 }
 
+std::vector<std::string> idle_axes(const MeshLayout& mesh, const ModulePlan& plan) {
+  std::vector<std::string> idle;
+  for (std::size_t axis = 0; axis < mesh.names.size(); ++axis) {
+    const auto divided = [&](const auto& rule) { return rule.second[axis].is_shard(); };
+    const bool used = is_data_axis(mesh.names[axis]) || std::any_of(plan.begin(), plan.end(), divided);
+    if (!used && mesh.sizes[axis] > 1) idle.push_back(mesh.names[axis]);
+  }
+  return idle;
+}
+
 void check_parallel(const RunConfig& config) {
   const auto& parallel = config.parallel;
   const auto refuse = [](const std::string& message) { throw Error(ErrorKind::config, "config", message); };

@@ -32,6 +32,9 @@ ModulePlan module_plan(const ParallelConfig& config, const MeshLayout& mesh);
 /// parameters have these names. Error(config) when both place the same parameter, and differently.
 ModulePlan whole_plan(const ParallelConfig& config, const MeshLayout& mesh, const std::vector<std::string>& names);
 
+/// Axes of more than one rank along which nothing is divided, so that their ranks all do the same.
+std::vector<std::string> idle_axes(const MeshLayout& mesh, const ModulePlan& plan);
+
 /// Error(config) for settings that do not go with parallel.mode.
 void check_parallel(const RunConfig& config);
 

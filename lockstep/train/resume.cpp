@@ -27,6 +27,17 @@ void require_none_after(const std::filesystem::path& folder, std::int64_t step, 
 }
 
 ResumePoint from_file(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    fail(ErrorKind::config, "checkpoint.resume", "there is no file {}; give a checkpoint, or auto or none",
+         file.string());
+  }
+  if (std::filesystem::is_directory(file, ignored)) {
+    fail(ErrorKind::config, "checkpoint.resume",
+         "{} is a folder; give one of the files step_*.safetensors in it, or set checkpoint.folder to it and "
+         "checkpoint.resume to auto",
+         file.string());
+  }
   ResumePoint point{load_checkpoint(file), {}, {}, {}};
   require_none_after(folder, point.checkpoint.state.step, fmt::format("checkpoint.resume={}", file.string()));
   point.remarks.push_back(fmt::format("going on from {}", file.string()));

@@ -14,6 +14,7 @@
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
+#include <lockstep/train/same_settings.h>
 #include <lockstep/train/session.h>
 #include <lockstep/train/work_dir.h>
 
@@ -127,7 +128,7 @@ void prepare_folders(const RunConfig& config, bool goes_on) {
     remove_abandoned_temporaries(checkpoints);
     require_writable_folder(checkpoints, "checkpoint.folder");
   } catch (const Error& error) {
-    if (!goes_on || error.kind() != ErrorKind::io) throw;
+    if (!goes_on) throw;
     log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
   }
 }
@@ -214,6 +215,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   for (const auto& variable : overruled_variables(config.system, current_environment())) {
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
+  require_same_settings(common_settings(config), group);
   lock.hold(group);
   const bool recovers = can_rejoin(group);
   const RunConfig followed = planned(config, group, console);

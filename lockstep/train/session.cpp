@@ -5,9 +5,11 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/changes.h>
 #include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/mesh_config.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/same_settings.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
@@ -32,7 +34,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Group& g
       train_data_(load_train_data(config, share_.index, share_.count)),
       eval_data_(load_eval_data(config, share_.index, share_.count)),
       plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
-      settings_(run_settings(config, share_.count, train_data_.dataset->size())),
+      settings_(require_same_settings(run_settings(config, share_.count, train_data_.dataset->size()), group)),
       options_(forward_options(config, choose_device(config.system, group.world()))),
       model_(make_model(config, options_.device)),
       owes_save_(kept.has_value()),
@@ -47,6 +49,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Group& g
                                plan_.schedule.warmup_steps, plan_.total_steps));
   }
   tell_of_shares();
+  tell_of_idle_axes();
   restore_weights(owes_save_);
   parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
@@ -150,6 +153,18 @@ void Session::tell_of_shares() {
   tell(console_, fmt::format("batches of {} pictures for {} ranks: the last {} have nothing to do; start fewer ranks, "
                              "or raise data.global_batch_size",
                              *batch, share_.count, share_.count - *batch));
+}
+
+// A name that is no name of anything else in the configuration, such as a misspelled `data`.
+void Session::tell_of_idle_axes() {
+  if (!is_global_mode(config_.parallel)) return;
+  const auto mesh = mesh_layout(config_.parallel, group_.size());
+  for (const auto& axis :
+       idle_axes(mesh, whole_plan(config_.parallel, mesh, model_.module->named_parameters().keys()))) {
+    tell(console_, fmt::format("nothing is divided along the axis '{}' of parallel.mesh, so its ranks all do the same "
+                               "work: the batch is divided along `data`, parameters as parallel.shard says",
+                               axis));
+  }
 }
 
 bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {

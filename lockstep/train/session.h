@@ -61,6 +61,7 @@ class Session {
   void check_changes(bool from_memory);
   void check_length(bool changed) const;
   void tell_of_shares();
+  void tell_of_idle_axes();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
   void compare_with_claim();

@@ -10,7 +10,9 @@ void require_writable_folder(const std::filesystem::path& folder, std::string_vi
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    fail(ErrorKind::io, key, "cannot make the folder {}: {}; choose another", folder.string(), failed.message());
+    const bool is_a_file = failed == std::errc::not_a_directory || failed == std::errc::file_exists;
+    fail(is_a_file ? ErrorKind::config : ErrorKind::io, key, "cannot make the folder {}: {}; choose another",
+         folder.string(), failed.message());
   }
   try {
     // Never committed: only whether the folder takes a file matters.

@@ -5,6 +5,7 @@
 #include "cli/port.h"
 #include "cli/two_nodes.h"
 #include "cluster/probe.h"
+#include "support/raw_server.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -79,6 +80,28 @@ TEST(Elastic, AWrongEndpointIsAClearEnd) {
   EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
   EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the c10d store at 127.0.0.1:" + meeting.port()),
                                   HasSubstr("Connection refused")));
+}
+
+TEST(Elastic, AnEndpointOfAnotherProgramIsNamedAsThat) {
+  const RawServer other([](int connection) {
+    while (!read_some(connection).empty()) {
+    }
+  });
+  const auto endpoint = "127.0.0.1:" + std::to_string(other.port());
+  const Words words = {LOCKSTEP_BINARY,
+                       "run",
+                       "--nnodes",
+                       "1:2",
+                       "--rdzv-backend",
+                       "c10d",
+                       "--rdzv-endpoint",
+                       endpoint,
+                       "--rdzv-conf",
+                       "is_host=0,read_timeout=2,join_timeout=5",
+                       "true"};
+  const auto ran = run_program(words);
+  EXPECT_EQ(ran.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr(endpoint), HasSubstr("another program"), Not(HasSubstr("has gone"))));
 }
 
 TEST(Elastic, RestartsAreCountedOnceForTheJob) {

@@ -250,6 +250,80 @@ TEST(UserMistakes, APlanThatIsOtherJson) {
 
 // ---- checkpoints
 
+// ---- several ranks
+
+/// Two ranks, of which each has `override` with its own number in place of $RANK.
+Captured with_own(const Workbench& bench, const std::string& override, const Words& more = {}) {
+  std::string script = "exec";
+  for (const auto& word : bench.train(more)) script += " '" + word + "'";
+  return run_program({LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "--max-restarts", "2", "bash", "-c",
+                      script + " \"" + override + "\""});
+}
+
+TEST(UserMistakes, RanksWithOtherSettingsAreToldBeforeTheyTrain) {
+  const Workbench bench;
+  for (const auto* key :
+       {"system.seed", "optimizer.lr", "data.batch_size", "train.accumulate", "checkpoint.every_steps"}) {
+    const std::string name(key);
+    const auto ran = with_own(bench, name + "=1$RANK");
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("rank 1 does not have the settings of rank 0: " + name + " is 11"),
+                               HasSubstr("and 10"), HasSubstr("0 of 2 restarts were used")));
+    EXPECT_FALSE(fs::exists(bench.work_dir() / "result.json"));
+  }
+  // What belongs to a host may differ.
+  const auto ran = with_own(bench, "system.work_dir=" + bench.path().string() + "/of_rank_$RANK");
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+}
+
+TEST(UserMistakes, RanksWithOtherDataAreToldBeforeTheyTrain) {
+  const Workbench bench;
+  const auto other = bench.path() / "data_1";
+  ASSERT_TRUE(run_program({LOCKSTEP_BINARY, "data", "synthesize", "cifar10", "--out", other.string(), "--train", "80",
+                           "--test", "10"})
+                  .status.ok());
+  fs::rename(bench.data(), bench.path() / "data_0");
+  const auto ran = with_own(bench, "data.root=" + (bench.path() / "data_$RANK").string());
+  EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << ran.err;
+  EXPECT_THAT(ran.err,
+              AllOf(HasSubstr("rank 1 does not have the settings of rank 0"),
+                    HasSubstr("training pictures is 80 there and "), HasSubstr("the same data, on every host")));
+}
+
+TEST(UserMistakes, AnAxisThatNothingUsesIsNamed) {
+  const Workbench bench;
+  Words words{LOCKSTEP_BINARY, "run", "--nproc-per-node", "2"};
+  for (auto& word : bench.train({"parallel.mode=semi_auto", "parallel.mesh={dta: 2}"})) words.push_back(word);
+  const auto ran = run_program(words);
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("nothing is divided along the axis 'dta' of parallel.mesh"));
+}
+
+// ---- files and folders
+
+TEST(UserMistakes, FilesWhereFoldersBelongAndFoldersWhereFilesDo) {
+  const Workbench bench;
+  const std::string config = bench.config();
+  const auto missing = (bench.path() / "none.safetensors").string();
+  expect_refused(run_program(bench.train({"checkpoint.resume=" + missing})), 2,
+                 {"[checkpoint.resume]", "there is no file " + missing, "auto or none"});
+  expect_refused(run_program(bench.train({"checkpoint.resume=" + bench.path().string()})), 2,
+                 {"[checkpoint.resume]", "is a folder", "checkpoint.folder"});
+  expect_refused(run_program(bench.train({"system.work_dir=" + config})), 2,
+                 {"[system.work_dir]", "cannot make the folder " + config});
+  expect_refused(run_program(bench.train({"checkpoint.folder=" + config})), 2,
+                 {"[checkpoint.folder]", "cannot make the folder " + config});
+}
+
+// A shell leaves it as it is behind the `=`.
+TEST(UserMistakes, TheHomeFolderIsMeantByItsSign) {
+  const Workbench bench;
+  const auto ran = run_program(bench.train({"system.work_dir=~/out_at_home"}), {{"HOME", bench.path().string()}});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_TRUE(fs::exists(bench.path() / "out_at_home" / "result.json"));
+  EXPECT_FALSE(fs::exists(bench.path() / "~"));
+}
+
 TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {
   const Workbench bench;
   ASSERT_TRUE(run_program(bench.train()).status.ok());

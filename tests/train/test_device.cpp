@@ -24,7 +24,7 @@ TEST(Device, CudaIsRefusedWithWhatThereIs) {
   EXPECT_TRUE(use_cuda("cuda", world_of(1, 1), {2}));
   const auto refused = [](const World& world, const CudaDevices& devices,
                           std::initializer_list<std::string_view> words) {
-    test::expect_error(ErrorKind::unsupported, words, [&] { use_cuda("cuda", world, devices); });
+    test::expect_error(ErrorKind::config, words, [&] { use_cuda("cuda", world, devices); });
   };
   refused(world_of(1, 1), {0}, {"finds no CUDA device;", "system.device=cpu"});
   refused(world_of(1, 1), {0, ""}, {"finds no CUDA device (CUDA_VISIBLE_DEVICES=)"});

@@ -80,10 +80,19 @@ class C10dStore final : public KeyValueStore {
   template <typename Work>
   auto in_time(Work work) -> decltype(work()) {
     try {
-      if (auto result = thread_.within(limit_, std::move(work))) return *std::move(result);
+      if (auto result = thread_.within(limit_, std::move(work))) {
+        answered_ = true;
+        return *std::move(result);
+      }
     } catch (const std::exception& error) {
       fail(ErrorKind::peer_lost, "rendezvous", "{} is lost: the launcher that holds it has gone ({})", name_,
            first_line(error));
+    }
+    if (!answered_) {
+      fail(ErrorKind::timeout, "rendezvous",
+           "{} has taken the connection and not answered for {:.1f} s: if another program listens there, which is no "
+           "store, choose another port; if not, look whether the launcher that holds it hangs",
+           name_, seconds(limit_));
     }
     fail(ErrorKind::timeout, "rendezvous",
          "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has gone",
@@ -93,6 +102,7 @@ class C10dStore final : public KeyValueStore {
   StorePtr store_;
   std::string name_;
   milliseconds limit_;
+  bool answered_ = false;  ///< ever
   DeadlineThread thread_;
 };
 
