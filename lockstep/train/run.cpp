@@ -216,7 +216,7 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
   require_same_settings(common_settings(config), group);
-  lock.hold(group);
+  lock.hold(group, console);
   const bool recovers = can_rejoin(group);
   const RunConfig followed = planned(config, group, console);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;

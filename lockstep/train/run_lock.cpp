@@ -82,14 +82,15 @@ bool RunLock::try_to_take() {
 }
 
 // Why it cannot be had; empty when this run may go on.
-std::string RunLock::take(std::chrono::milliseconds patience) {
+std::string RunLock::take(std::chrono::milliseconds patience, Console& console) {
   if (held_ || try_to_take()) return "";
   const auto holder = holder_of(file_);
   const bool same = !job_.empty() && text_of(holder, "job") == job_;
   const bool named = same && job_ != kNoName;
   const auto limit = std::min<std::chrono::milliseconds>(patience, named ? kOfThisJob : same ? kOfOneName : kOfAnother);
-  log_info("waiting up to {:.0f} s for {}, which uses {}", std::chrono::duration<double>(limit).count(),
-           words_about(holder), file_.parent_path().string());
+  tell(console,
+       fmt::format("waiting up to {:.0f} s for {}, which uses {}", std::chrono::duration<double>(limit).count(),
+                   words_about(holder), file_.parent_path().string()));
   for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
     std::this_thread::sleep_for(kLook);
     if (try_to_take()) return "";
@@ -104,10 +105,10 @@ std::string RunLock::take(std::chrono::milliseconds patience) {
       file_.parent_path().string(), words_about(holder));
 }
 
-void RunLock::hold(const Group& group) {
+void RunLock::hold(const Group& group, Console& console) {
   std::string refusal;
   if (group.rank() == 0) {
-    refusal = take(std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout()) / 2);
+    refusal = take(std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout()) / 2, console);
   } else {
     held_.reset();
   }

@@ -4,6 +4,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/train/console.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -25,13 +26,13 @@ class RunLock {
   RunLock(std::filesystem::path file, std::string job);
 
   /// Rank 0 takes the lock and keeps it; who held it and is another rank now gives it back. Waits a while for a holder
-  /// that is about to end, and does without where it belongs to this job (a rank that was replaced, and hangs) or the
-  /// file system has no locks, which is logged. Error(config) on all ranks, with who holds it, when another run does. A
-  /// collective.
-  void hold(const Group& group);
+  /// that is about to end, which the console says, and does without where it belongs to this job (a rank that was
+  /// replaced, and hangs) or the file system has no locks, which is logged. Error(config) on all ranks, with who holds
+  /// it, when another run does. A collective.
+  void hold(const Group& group, Console& console);
 
  private:
-  std::string take(std::chrono::milliseconds patience);
+  std::string take(std::chrono::milliseconds patience, Console& console);
   bool try_to_take();
 
   std::filesystem::path file_;

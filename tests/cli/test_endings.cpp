@@ -123,6 +123,7 @@ TEST(Endings, ARunInAFolderThatAnotherOneUsesIsRefusedUntilThatHasEnded) {
   // A collective's time limit is also that of waiting for the lock.
   const auto second = under_lockstep_run(2, bench.train({"parallel.timeout_s=2"}));
   EXPECT_EQ(second.status, (ExitStatus{2, 0})) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("waiting up to "));
   EXPECT_THAT(second.err, AllOf(HasSubstr("another run uses the folder " + bench.work_dir().string()),
                                 HasSubstr(fmt::format("process {} on host ", first.pid())), HasSubstr("since 20"),
                                 HasSubstr("(system.work_dir=...)")));
