@@ -1,4 +1,4 @@
-// Lists on the command line.
+// Comma-separated lists on the command line.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Output on its way to the launcher's own stdout or stderr, which may be slower than the ranks or gone.
+// Write queue for the launcher's own stdout or stderr, whose reader may be slower than the ranks or gone.
 #pragma once
 
 #include <cstddef>

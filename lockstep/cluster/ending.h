@@ -1,4 +1,4 @@
-// Decides when the ranks of a job are told to end, and how firmly. Pure: knows no process and no clock.
+// Ending the ranks of a job: decides when they get which signal. Pure: uses no process and no clock.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ struct EndingPolicy {
   std::chrono::milliseconds grace = std::chrono::seconds(30);
   /// From a rank's failure to asking the others: time for them to say why they fail, if they do.
   std::chrono::milliseconds settle = std::chrono::milliseconds(300);
-  /// From SIGKILL to giving up on what the ranks left running and the kernel does not let go.
+  /// From SIGKILL to giving up on processes of the ranks that the kernel does not end.
   std::chrono::milliseconds after_kill = std::chrono::seconds(5);
 };
 
@@ -27,7 +27,7 @@ class Ending {
 
   void rank_failed(Time now);
   std::optional<int> user_signal(int signal, Time now);
-  /// All ranks have ended by themselves; what they left running is asked to end.
+  /// All ranks have ended by themselves; processes that they left running are asked to end.
   std::optional<int> ranks_ended(Time now);
   /// The ranks are to end, through no fault of theirs.
   std::optional<int> stop(Time now) { return ranks_ended(now); }

@@ -1,4 +1,4 @@
-// The error file of a rank: why it failed, for whoever started it. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
+// The error file of a rank: why it failed, for its launcher. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -45,11 +45,11 @@ void report_failure(std::string_view message, std::string_view kind,
 
 /// Leaves the root cause of a job that failed, as its rank wrote it to `root_cause`, in the file that `environment`
 /// names in TORCHELASTIC_ERROR_FILE, if any, with message.errorCode: how the rank ended, as torchrun counts it (an exit
-/// code, or -N for signal N). `report` stands in where the rank left nothing that can be read. Best effort.
+/// code, or -N for signal N). `report` is written instead where the rank's file cannot be read. Best effort.
 void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& status, std::string_view report,
                      const Environment& environment) noexcept;
 
-/// Reads what a rank left; nullopt when there is no file or it is not in the format. Accepts also
+/// Reads the error file of a rank; nullopt when there is no file or it is not in the format. Accepts also
 /// {"message": "text"}.
 std::optional<FailureNote> read_error_file(const std::filesystem::path& path);
 

@@ -12,17 +12,17 @@
 
 namespace lockstep::cluster {
 
-/// What a child runs, and what it finds in its environment on top of this process's (nullopt: unset).
+/// The function that a child runs, and the variables it gets on top of this process's environment (nullopt: unset).
 struct ChildTask {
   std::function<void()> body;
   std::map<std::string, std::optional<std::string>> variables;
-  std::filesystem::path error_file;  ///< where the child leaves why it failed
+  std::filesystem::path error_file;  ///< where the child writes why it failed
 };
 
-/// Held by identity, and leader of its own process group, which dies with this handle and with this process.
+/// A child held by pidfd, leader of its own process group, which is killed when this handle or this process ends.
 class ForkedChild {
  public:
-  /// `lifeline` is this process's; the child lets go of its copy. Error(io) when no process can be made.
+  /// `lifeline` is this process's; the child closes its copy. Error(io) when no process can be made.
   ForkedChild(int index, const ChildTask& task, std::unique_ptr<Lifeline>& lifeline);
   ForkedChild(ForkedChild&& other) noexcept;
   ForkedChild& operator=(ForkedChild&&) = delete;
@@ -32,13 +32,13 @@ class ForkedChild {
   bool running() const noexcept { return running_; }
   int end_fd() const noexcept { return pidfd_.get(); }
 
-  /// To its whole group; nothing once it has ended.
+  /// Sends a signal to its whole group; does nothing once it has ended.
   void signal(int number);
 
-  /// Call it when end_fd() is readable: takes note of how it ended, and kills what it left in its group.
+  /// Call it when end_fd() is readable: records how the child ended, and kills the rest of its group.
   void look_for_end();
 
-  /// How it ended, with the reason that it left.
+  /// How the child ended, with the reason from its error file.
   const RankEnd& end() const { return end_; }
 
  private:

@@ -1,4 +1,4 @@
-// Sees to it that a rank's process group dies with the launcher, however the launcher dies.
+// The keeper process of a rank's process group: kills the group when the launcher ends, in whatever way.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cluster {
 
-/// The launcher's life, as a pipe whose writing end only the launcher holds: it closes when the launcher is gone.
+/// A pipe whose writing end only the launcher holds: it closes when the launcher has ended.
 class Lifeline {
  public:
   Lifeline() : pipe_(make_pipe()) {}
@@ -18,8 +18,8 @@ class Lifeline {
 };
 
 /// A tiny process inside a rank's process group that waits for the end of the lifeline and then kills its own group. A
-/// rank itself dies with its parent (PDEATHSIG), but what it started (a script's commands, data loaders) would not. It
-/// names no process by number, so it cannot hit a stranger. The destructor ends it.
+/// rank itself dies with its parent (PDEATHSIG), but its children (a script's commands, data loaders) would not. It
+/// uses no process number, so it cannot signal another process by mistake. The destructor ends it.
 class GroupKeeper {
  public:
   /// Joins `group`, led by a child of this process that has not been reaped. Error(io) when that is not possible.

@@ -1,4 +1,4 @@
-// What a launcher leaves to others when its job has failed for good.
+// The last steps of a launcher whose job has failed for good: passing on the root cause, and naming the logs.
 #pragma once
 
 #include <lockstep/cluster/launch.h>

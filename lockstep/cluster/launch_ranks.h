@@ -1,4 +1,4 @@
-// The ranks of one node from their options to their ends, apart from how the store is hosted and processes are made.
+// The launch of one node's ranks, from options to result. Hosting the store and making processes are passed in.
 #pragma once
 
 #include <lockstep/cluster/supervise.h>
@@ -9,15 +9,15 @@
 
 namespace lockstep::cluster {
 
-/// What a launcher does in its own way.
+/// The steps that differ between launchers.
 struct LaunchWays {
-  /// Hosts the store where the ranks meet, until launch_ranks() returns; its port. Not called where they have a place.
+  /// Hosts the rendezvous store until launch_ranks() returns; returns its port. Not called where a rendezvous is given.
   std::function<std::uint16_t()> host_store;
   /// The ranks of a job, forked; nullopt: start them one by one.
   std::function<std::optional<ForkedRanks>(const Job&)> fork;
 };
 
-/// launch() in the ways of this launcher.
+/// launch() with these steps.
 LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways);
 
 }  // namespace lockstep::cluster

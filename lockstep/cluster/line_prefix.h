@@ -1,4 +1,4 @@
-// What goes before each line that a rank writes to the console.
+// The prefix of each line that a rank writes to the console.
 #pragma once
 
 #include <string>

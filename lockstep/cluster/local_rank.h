@@ -1,4 +1,4 @@
-// One rank on this machine, as the launcher holds it.
+// The launcher's handle of one rank on this machine: its process, its group keeper and its output streams.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -20,8 +20,8 @@ struct Consoles {
   ConsoleSink err;
 };
 
-/// Its process, its keeper and its streams. Destroyed, it takes its process group with it. Does not move: its streams
-/// know where its tail lies.
+/// The destructor kills the rank's process group. Cannot be moved: the streams hold a pointer to the tail of
+/// stderr.
 class LocalRank {
  public:
   LocalRank(int rank, Child child, const std::string& prefix, const RankOutlets& outlets, const Lifeline& lifeline,
@@ -36,17 +36,17 @@ class LocalRank {
   RankStream& out() { return out_; }
   RankStream& err() { return err_; }
 
-  /// Notes its end, if it came. True when it did now.
+  /// Records the end of the rank if it has ended. True when it is seen for the first time.
   bool look_for_end();
   const ExitStatus& status() const { return *status_; }
 
-  /// To the process and its group, also when the process has ended.
+  /// Sends a signal to the process and its group, also when the process has ended.
   void signal(int signal);
 
-  /// Asks the process, and its group, where it is (base/stack_signal.h).
+  /// Asks the process and its group for their stacks (base/stack_signal.h).
   void ask_where() { child_.signal_group(kWhereAreYou); }
 
-  /// What is known of its end (with `start` of the job).
+  /// The end of the rank (`start`: of the job).
   RankEnd end(std::chrono::steady_clock::time_point start) const;
 
  private:

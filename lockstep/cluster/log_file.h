@@ -1,4 +1,4 @@
-// A file that gets what a rank writes to one of its streams.
+// The log file of one output stream of a rank.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::cluster {
 
-/// Bytes reach the file at once and as they are. The first write that fails (a full disk) is the last one, so that the
+/// Bytes are written at once and unchanged. The first write that fails (a full disk) is the last one, so that the
 /// file has no holes.
 class LogFile {
  public:
@@ -20,7 +20,7 @@ class LogFile {
   /// False when the file has not got all of it.
   bool append(std::string_view bytes);
 
-  /// Once, after a write failed: which file, and why.
+  /// Which file failed, and why: returned once, after a write failed.
   std::optional<std::string> take_failure();
 
  private:

@@ -1,4 +1,4 @@
-// Where a job's ranks leave their logs and error files, laid out as torchrun does:
+// The folder of a job's logs and error files, with torchrun's layout:
 //
 //   <log_dir>/<rdzv_id, else none>_<random>/attempt_<restart_count>/<local_rank>/{error.json,stdout.log,stderr.log}
 #pragma once
@@ -14,8 +14,8 @@
 namespace lockstep::cluster {
 
 /// The folder of one job. It stays on disk when the user named a log_dir or wants streams in files; otherwise it holds
-/// only the ranks' error files, in the system's temporary folder, and goes with this object. Those of launchers that
-/// were killed go when the next is made.
+/// only the ranks' error files, in the system's temporary folder, and is removed with this object. Folders of launchers
+/// that were killed are removed when the next one is made.
 class LogFolder {
  public:
   /// Makes it. Error(invalid_argument) when log_dir is a file (but /dev/null: no files at all), Error(io) when it
@@ -36,7 +36,7 @@ class LogFolder {
   std::filesystem::path path_;
 };
 
-/// Makes an empty folder, anew when it exists. Error(io) when it cannot.
+/// Makes an empty folder, and empties one that exists. Error(io) when it cannot.
 void make_empty_folder(const std::filesystem::path& path);
 
 }  // namespace lockstep::cluster

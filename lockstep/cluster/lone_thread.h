@@ -1,4 +1,4 @@
-// What makes forking without exec safe: that the calling thread is the only one. Internal to spawn.h.
+// Checks that the calling thread is the only one, which forking without exec requires. Internal to spawn.h.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ std::vector<std::string> other_threads();
 /// Error(unsupported), naming the other threads of this process, unless there are none.
 void require_lone_thread();
 
-/// While alive, processes that are forked compute with one thread each, in the libraries that are loaded; the
-/// destructor puts this process back as it was.
+/// While it exists, forked processes compute with one thread each in the libraries that are loaded; the destructor
+/// restores the settings of this process.
 class OneThreadEach {
  public:
   OneThreadEach();

@@ -1,4 +1,4 @@
-// "${name}" in arguments and prefixes.
+// Replacement of "${name}" in arguments and prefixes.
 #pragma once
 
 #include <map>

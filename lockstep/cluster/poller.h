@@ -1,4 +1,4 @@
-// One round of waiting for several descriptors, each with what to do when it is ready.
+// One call of poll() for several descriptors, each with a callback for when it is ready.
 #pragma once
 
 #include <poll.h>

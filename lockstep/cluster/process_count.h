@@ -1,4 +1,4 @@
-// How many ranks `--nproc-per-node` asks for.
+// The number of ranks that `--nproc-per-node` asks for.
 #pragma once
 
 #include <lockstep/base/usable_cpus.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cluster {
 
-/// What this machine offers to processes.
+/// The CPUs and GPUs of this machine.
 struct Processors {
   int cpus = 1;  ///< that this process may run on
   int gpus = 0;

@@ -1,4 +1,4 @@
-// What is executed for the program a user gave.
+// The command line of a rank, from the program that the user gave.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -10,8 +10,8 @@ namespace lockstep::cluster {
 
 /// How a program is run.
 enum class ProgramKind {
-  detect,      ///< a file *.py that is not executable by Python, anything else by itself
-  executable,  ///< by itself (--no_python)
+  detect,      ///< a file *.py that is not executable by Python, anything else directly
+  executable,  ///< directly (--no_python)
   script,      ///< by Python, whatever it is called (--run_path)
   module,      ///< by `python -m`
 };

@@ -1,5 +1,5 @@
-// What each rank of a job finds in its environment: torchrun's variables, so that programs written for torchrun (in
-// Python or C++) run unchanged.
+// The environment of each rank of a job: torchrun's variables, so that programs written for torchrun (in Python or C++)
+// run unchanged.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -10,14 +10,14 @@
 
 namespace lockstep::cluster {
 
-/// What all ranks of one start share.
+/// The parameters of one start that all its ranks share.
 struct Job {
   int ranks = 1;       ///< local ranks
   int first_rank = 0;  ///< that of local rank 0 in the world
   int world_size = 0;  ///< 0: the local ranks are all
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;  ///< where the launcher's store listens, or that of rank 0
-  std::string store_path;         ///< the file where ranks meet instead; empty: none
+  std::string store_path;         ///< the file of a file rendezvous; empty: none
   bool hosts_store = true;        ///< the launcher does; else rank 0
   int node = 0;                   ///< of this launcher, if `nodes` is given
   int nodes = 0;                  ///< 0: as many as follow from equally many ranks on each
@@ -37,10 +37,10 @@ int world_size_of(const Job& job);
 /// A rank's own folder; empty when there are no files.
 std::filesystem::path folder_of_rank(const Job& job, int local_rank);
 
-/// Where a rank leaves word of why it failed; empty when there are no files.
+/// The file where a rank writes why it failed; empty when there are no files.
 std::filesystem::path error_file_of(const Job& job, int local_rank);
 
-/// Where a rank keeps its status page; empty when there are no files.
+/// The file of a rank's status page; empty when there are no files.
 std::filesystem::path status_file_of(const Job& job, int local_rank);
 
 /// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
@@ -49,8 +49,8 @@ bool limits_threads(const Environment& inherited, int ranks);
 /// `inherited` with the variables of `local_rank` laid over it.
 Environment environment_of_rank(Environment inherited, const Job& job, int local_rank);
 
-/// What the environments of all ranks have in common, of which there are `ranks` here, for a process that loads their
-/// program before it is known who they are: variables that tell a rank who it is and where it meets the others are "?".
+/// The common part of the environments of all `ranks` local ranks, for a process that loads their program before the
+/// ranks are known: variables that give a rank's numbers or its rendezvous are "?".
 Environment environment_to_load_in(Environment inherited, int ranks);
 
 }  // namespace lockstep::cluster

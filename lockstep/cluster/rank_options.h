@@ -1,4 +1,4 @@
-// What the processes of a job's local ranks are started with.
+// The start options of the processes of a job's local ranks.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -9,10 +9,10 @@
 
 namespace lockstep::cluster {
 
-/// Words, environment and pipes for one rank. Its folder is made anew, empty. Error(io) when that cannot be.
+/// Arguments, environment and pipes of one rank. Makes its folder, empty. Error(io) when that fails.
 ChildOptions prepare_rank(const LaunchOptions& options, const Job& job, int local_rank);
 
-/// For all of them.
+/// The same for all local ranks.
 std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Job& job);
 
 }  // namespace lockstep::cluster

@@ -1,4 +1,4 @@
-// Where what a rank writes goes: the launcher's console, a file, both, or nowhere.
+// The destinations of a rank's output: the launcher's console, a file, both, or nowhere.
 #pragma once
 
 #include <lockstep/cluster/stream_choice.h>
@@ -12,11 +12,11 @@ struct OutputOptions {
   StreamChoice redirects{};  ///< into files instead of the console
   StreamChoice tee{};        ///< into files and to the console
   std::set<int> shown{};     ///< local ranks that the console shows; empty: all. Files get those of all ranks
-  /// The folder for logs and error files, see LogFolder. Empty: one is made where something is to be kept.
+  /// The folder for logs and error files, see LogFolder. Empty: one is made where files are to be kept.
   std::filesystem::path log_dir{};
 };
 
-/// Of one stream.
+/// The destinations of one stream.
 struct Outlet {
   bool console = true;
   std::filesystem::path file{};  ///< empty: none

@@ -1,4 +1,4 @@
-// One output stream of one rank: from its pipe, line by line with a prefix, to the launcher's console, and as it is to
+// One output stream of one rank: from its pipe to the launcher's console, line by line with a prefix, and unchanged to
 // a file.
 #pragma once
 
@@ -25,19 +25,19 @@ class RankStream {
   int fd() const noexcept { return pipe_.get(); }
   bool open() const noexcept { return static_cast<bool>(pipe_); }
 
-  /// The console has so much to write that this should not be read now.
+  /// Whether the console's queue is full, so that this stream should not be read now.
   bool must_wait() const noexcept { return console_ && sink_->full(); }
 
-  /// Reads once; call when poll reported the pipe. At the end of the stream passes on what is left and closes.
+  /// Reads once; call when poll reported the pipe. At the end of the stream passes on the rest and closes.
   void read_some();
 
-  /// As if the rank had written it before everything else.
+  /// Passes on `bytes` as output of the rank, before all that is read from the pipe.
   void take(std::string_view bytes);
 
-  /// Gives up on a pipe that somebody still holds open.
+  /// Closes a pipe that another process still holds open.
   void close();
 
-  /// Once, after its file could not be written: which, and why. The console shows what the file has not got.
+  /// Which file could not be written, and why: returned once. The console then shows what is missing in the file.
   std::optional<std::string> take_log_failure();
 
  private:

@@ -1,4 +1,4 @@
-// What became of the ranks of a job, and what is said about it. Pure.
+// The ends of a job's ranks, and the outcome and report that follow from them. Pure.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -29,19 +29,19 @@ struct RankEnd {
   std::vector<std::string> last_lines;         ///< of its stderr
 };
 
-/// A mistake of the user that a restart does not cure: the exit code of `lockstep` for those, 2, and an error file that
-/// says so. The code alone means other things in other programs.
+/// Whether the end is a mistake of the user, which a restart does not correct: it has `lockstep`'s exit code for those,
+/// 2, and an error file that says so. The code alone has other meanings in other programs.
 bool is_users_mistake(const RankEnd& end);
 
 /// The shell's number for an end: the exit code, or 128 plus the signal.
 int exit_code_of(const ExitStatus& status);
 
-/// Index of the rank whose failure started it all; nullopt when none failed. A rank that only ended because the
-/// launcher told it to comes after those that failed by themselves, and one that says it lost a peer after those with a
-/// reason of their own; then the earliest counts.
+/// Index of the rank that failed first; nullopt when none failed. A rank that ended only because the launcher told it
+/// to comes after those that failed by themselves, and one that reports a lost peer after those with a reason of their
+/// own; among equals, the earliest counts.
 std::optional<std::size_t> first_failure(std::span<const RankEnd> ends);
 
-/// How the whole job ended.
+/// The end of the whole job.
 struct Outcome {
   int exit_code = 0;
   std::optional<int> first_failed;  ///< a rank

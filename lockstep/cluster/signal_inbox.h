@@ -1,4 +1,4 @@
-// Signals of this process as something to poll.
+// Signals of this process as a descriptor to poll.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -10,9 +10,9 @@
 
 namespace lockstep::cluster {
 
-/// While alive, the given signals do nothing but wait to be taken here; those that the process ignores already (under
-/// nohup, SIGHUP) stay ignored. The destructor puts everything back as it was. One may be made while another one lives,
-/// and must go before it: what nobody has taken by then is left to the older one. On the main thread only:
+/// While it exists, the given signals only wait to be taken here; those that the process ignores already (under nohup,
+/// SIGHUP) stay ignored. The destructor restores the former handling. One may be made while another one exists, and
+/// must be destroyed before it: signals not taken by then are left to the older one. On the main thread only:
 /// Error(invalid_argument) elsewhere.
 class SignalInbox {
  public:
@@ -32,8 +32,8 @@ class SignalInbox {
   std::vector<std::pair<int, struct sigaction>> actions_before_;
 };
 
-/// While alive, writing to a reader that has gone, or beyond the largest allowed size of a file, is an error code and
-/// no signal.
+/// While it exists, writing to a pipe or socket without a reader, or beyond the file size limit, gives an error code
+/// and no signal.
 class IgnoreFailedWrites {
  public:
   IgnoreFailedWrites();

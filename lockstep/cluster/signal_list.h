@@ -1,4 +1,4 @@
-// Signals by name, as `--signals-to-handle` takes them.
+// Lists of signal names, as `--signals-to-handle` takes them.
 #pragma once
 
 #include <string_view>
@@ -6,8 +6,8 @@
 
 namespace lockstep::cluster {
 
-/// "SIGTERM,SIGINT" as numbers. Error(invalid_argument) naming `flag` for what is no name of a signal that a launcher
-/// can take as the wish to end.
+/// "SIGTERM,SIGINT" as numbers. Error(invalid_argument) naming `flag` for a word that is not the name of a signal that
+/// a launcher can take as a request to end.
 std::vector<int> parse_signals(std::string_view flag, std::string_view text);
 
 }  // namespace lockstep::cluster

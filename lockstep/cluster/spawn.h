@@ -1,4 +1,4 @@
-// torch.multiprocessing.spawn in C++: a function in several processes of this machine.
+// torch.multiprocessing.spawn in C++: runs a function in several processes of this machine.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -14,8 +14,8 @@
 namespace lockstep {
 
 struct SpawnOptions {
-  /// Where the ranks meet: "tcp://host:port", "file:///path", or "env://" for MASTER_ADDR and MASTER_PORT. Empty: the
-  /// processes of this call meet among themselves, which needs no address.
+  /// The rendezvous: "tcp://host:port", "file:///path", or "env://" for MASTER_ADDR and MASTER_PORT. Empty: only the
+  /// processes of this call take part, which needs no address.
   std::string init_method{};
   /// How many nodes spawn `nprocs` processes each, and which of them this one is. More than one needs an init_method.
   int nodes = 1;
@@ -24,7 +24,7 @@ struct SpawnOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(30);
 };
 
-/// Children under way. Not thread-safe. The destructor kills those that still run.
+/// The child processes of one call. Not thread-safe. The destructor kills those that still run.
 class SpawnedProcesses {
  public:
   SpawnedProcesses(SpawnedProcesses&&) noexcept;
@@ -50,9 +50,9 @@ class SpawnedProcesses {
 ///
 /// lockstep::init() in a child needs nothing else: it is rank node_rank * nprocs + index of nodes * nprocs.
 ///
-/// The children are forks of this process: fn and what it captures are there as they were at the call, and what a child
-/// changes stays in the child. Forking is safe only while no other thread runs here, so call it early in main: before
-/// tensors were computed with on several threads, before init(), before any thread was started. Thread pools that
+/// The children are forks of this process: they have fn and its captures as of the call, and their changes are not
+/// visible here. Forking is safe only while no other thread runs in this process, so call it early in main: before
+/// computing with tensors on several threads, before init(), before any thread was started. Thread pools that
 /// OpenBLAS made when it was loaded do not count. A child reads nothing from the terminal, leads a process group, ends
 /// without atexit handlers and destructors of statics, and dies with this process. Where OMP_NUM_THREADS is not set and
 /// there are several children, each computes with one thread.
@@ -62,11 +62,11 @@ class SpawnedProcesses {
 /// signal; its kind is that of the child's Error, else peer_lost. SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process
 /// are passed on to the children (a second one kills them) and take effect here once all of them have ended.
 ///
-/// Error(invalid_argument) for numbers that cannot be, and off the main thread; Error(unsupported) when other threads
+/// Error(invalid_argument) for numbers out of range, and off the main thread; Error(unsupported) when other threads
 /// run; Error(io) when a process cannot be made.
 void spawn(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options = {});
 
-/// The same without waiting: join() of what is returned waits. Signals to this process are not passed on.
+/// The same without waiting: join() of the result waits. Signals to this process are not passed on.
 SpawnedProcesses start_processes(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options = {});
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The last lines a rank wrote to stderr: often the only word on why it failed.
+// The last lines that a rank wrote to stderr: often the only information on why it failed.
 #pragma once
 
 #include <cstddef>

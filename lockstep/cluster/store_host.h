@@ -1,4 +1,4 @@
-// The store where the ranks of a job meet, hosted by the launcher.
+// The rendezvous store of a job's ranks, hosted by the launcher.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace lockstep::cluster {
 
-/// A c10d TCPStore server, which programs on any libtorch or in Python can join. It lives as long as this.
+/// A c10d TCPStore server, which programs on any libtorch or in Python can join. It runs as long as this object exists.
 class StoreHost {
  public:
   /// Listens on a port that the kernel chooses. Error(io) when it cannot.
@@ -22,7 +22,7 @@ class StoreHost {
   std::unique_ptr<State> state_;
 };
 
-/// GPUs that libtorch can use.
+/// The number of GPUs that libtorch can use.
 int usable_gpus();
 
 }  // namespace lockstep::cluster

@@ -1,4 +1,4 @@
-// Processes that ranks started and left behind.
+// Stray processes: those that ranks started and left running.
 #pragma once
 
 #include <lockstep/cluster/subreaper.h>
@@ -12,25 +12,25 @@
 
 namespace lockstep::cluster {
 
-/// The direct children of this process, ended ones that nobody reaped included.
+/// The direct children of this process, including ended ones that are not reaped yet.
 std::set<pid_t> children_of_this_process();
 
 /// The parent's pid in a line of /proc/PID/stat, where the name may hold anything; 0 when the line is not one.
 pid_t parent_in_stat(std::string_view stat);
 
-/// While alive, orphans among the descendants become children of this process instead of init's, where they can be
-/// found, ended and reaped. Only direct children that are not reaped are ever signalled: their numbers are still
-/// theirs.
+/// While it exists, orphaned descendants become children of this process instead of init's, so that they can be
+/// found, ended and reaped. Only direct children that are not reaped get signals: their process numbers cannot have
+/// been reused.
 class StrayProcesses {
  public:
-  /// Children that exist now are none of its business.
+  /// Ignores the children that exist now.
   StrayProcesses();
 
-  /// A child that somebody else looks after.
+  /// Ignores a child that other code waits for.
   void except(pid_t pid) { known_.insert(pid); }
 
-  /// Reaps strays that have ended, sends `signal` to each of the others that has not got it from here before, and
-  /// returns those. Call it again until there are none: whose parent ends turns up then.
+  /// Reaps strays that have ended, sends `signal` once to each of the others, and returns the others. Call it until
+  /// there are none: a process becomes visible here only when its parent has ended.
   std::vector<pid_t> sweep(int signal);
 
   /// Only reaps.

@@ -1,4 +1,4 @@
-// Which standard streams of which ranks: the values of `--redirects` and `--tee`.
+// A choice of standard streams for each rank: the values of `--redirects` and `--tee`.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ struct StreamChoice {
   std::map<int, Streams> by_rank{};  ///< by local rank
 
   Streams of(int local_rank) const;
-  /// Some stream of some rank is chosen.
+  /// Whether any stream of any rank is chosen.
   bool any() const;
 };
 

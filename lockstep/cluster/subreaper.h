@@ -1,9 +1,9 @@
-// Whose children orphans become.
+// Makes this process the reaper of orphaned descendants.
 #pragma once
 
 namespace lockstep::cluster {
 
-/// While alive, orphans among the descendants of this process become its children instead of init's. These may nest.
+/// While it exists, orphaned descendants of this process become its children instead of init's. Instances may nest.
 class Subreaper {
  public:
   Subreaper();

@@ -1,4 +1,4 @@
-// The launcher's loop, apart from the store that it hosts.
+// The launcher's event loop over its ranks. Hosting the store is not part of it.
 #pragma once
 
 #include <lockstep/cluster/fork_server/fork_server.h>
@@ -9,9 +9,9 @@
 
 namespace lockstep::cluster {
 
-/// Starts the ranks of `job` and stays until nothing of them is left. The calling thread waits for everything at once
-/// (ends, output, signals, deadlines) and is the only one. `forked` are ranks that
-/// have been prepared for this job, where they need not be started any more.
+/// Starts the ranks of `job` and returns when none of their processes is left. The calling thread waits for all events
+/// at once (ends, output, signals, deadlines) and is the only one. `forked` are ranks of this job that are forked
+/// already and need not be started.
 LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked = {});
 
 }  // namespace lockstep::cluster

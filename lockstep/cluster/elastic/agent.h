@@ -1,4 +1,4 @@
-// `lockstep run` on one of several nodes, or with restarts: starts the ranks of its node in round after round.
+// The elastic agent: `lockstep run` on one of several nodes, or with restarts. Starts its node's ranks in each round.
 #pragma once
 
 #include <lockstep/cluster/elastic/membership.h>
@@ -15,15 +15,15 @@ struct AgentOptions {
   NodeDescription node{};
   std::string address = "127.0.0.1";                                   ///< at which the other nodes reach this one
   bool store_has_holder = false;                                       ///< one of the agents holds the store
-  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);  ///< for the others to hear that it goes
+  std::chrono::milliseconds close_timeout = std::chrono::seconds(30);  ///< for the others to learn that it left
 };
 
-/// Stays until the job has ended on all nodes, or this one leaves it: because of a signal of the user, after its ranks
-/// have ended. Ranks are started as `launch` does, which also says from where this is called; `first_rank` is not used.
+/// Returns when the job has ended on all nodes, or when this node leaves it: after a signal of the user, once its ranks
+/// have ended. Ranks are started as by `launch`, whose rules for the calling thread hold; `first_rank` is not used.
 /// The result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed
 /// before this node's ranks ran, `ends` is empty.
 ///
-/// The agent that holds the store stays until nobody uses it any more.
+/// The agent that holds the store returns only when no other process uses the store any more.
 ///
 /// Throws what the store throws (its ranks have ended then), and Error(invalid_argument) when the job is over already.
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store);

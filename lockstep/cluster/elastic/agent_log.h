@@ -1,4 +1,4 @@
-// What an agent says on its terminal, beside what its ranks say.
+// Messages of an agent on its terminal, beside the output of its ranks.
 #pragma once
 
 #include <lockstep/cluster/elastic/job_state.h>
@@ -16,16 +16,16 @@ class AgentLog {
   /// `descriptor`: where it goes; who reads it may be gone.
   explicit AgentLog(int descriptor) : descriptor_(descriptor) {}
 
-  /// As it is.
+  /// Writes the text unchanged.
   void write(std::string_view text) const;
 
   /// "lockstep run: " before it, and the line's end after it.
   void tell(std::string_view line) const;
 
-  /// This node has this place in the round.
+  /// Reports which place this node has in the round.
   void tell_place(const JobState& state, const Seat& seat, int ranks) const;
 
-  /// True every 10 s of waiting, but not at first: tell of it.
+  /// Whether a message about the wait is due: true every 10 s, but not at first.
   bool time_to_tell(Time since, Time now);
 
  private:

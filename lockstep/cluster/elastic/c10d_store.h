@@ -1,4 +1,4 @@
-// A c10d TCPStore, held by one of the agents, as the store of a job.
+// The store of a job as a c10d TCPStore, which one of the agents hosts.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -9,13 +9,13 @@
 
 namespace lockstep::cluster::elastic {
 
-/// How long things may take.
+/// Time limits of a store.
 struct StoreLimits {
-  std::chrono::milliseconds connect = std::chrono::seconds(60);  ///< for the store to be there
-  std::chrono::milliseconds call = std::chrono::seconds(10);     ///< for one call to be answered
+  std::chrono::milliseconds connect = std::chrono::seconds(60);  ///< until the store is reachable
+  std::chrono::milliseconds call = std::chrono::seconds(10);     ///< for one call
 };
 
-/// A store that lives in this process.
+/// A store that this process hosts.
 struct HostedStore {
   KeyValueStorePtr store;
   std::uint16_t port = 0;

@@ -1,4 +1,4 @@
-// The agent that decides for all: reads what they say, decides, and publishes.
+// The coordinator of a job, one of its agents: reads the reports of all agents, decides, and publishes the job's state.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -10,8 +10,8 @@
 
 namespace lockstep::cluster::elastic {
 
-/// Begins when its agent has become the coordinator. A round of n nodes costs it O(n) requests, and so does each look
-/// at the n nodes. Whatever it publishes is compared and set: after another agent has taken over, nothing of it counts.
+/// Made when its agent has become the coordinator. A round of n nodes costs O(n) requests, and so does each reading of
+/// the n nodes' reports. It publishes by compare and set: after another agent has taken over, its writes do nothing.
 class Coordinator {
  public:
   using Time = RollCall::Time;
@@ -31,10 +31,10 @@ class Coordinator {
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
 
-  /// How the ranks of the last round ended, as far as their nodes have told.
+  /// The ends of the last round's ranks, as far as their nodes have reported them.
   std::vector<NodeEnds> ends_of(const JobState& state);
 
-  /// Publishes what is to be said of that.
+  /// Publishes the report of these ends.
   Outcome report(const JobState& state, std::span<const NodeEnds> nodes, const std::string& after);
 
   KeyValueStore& store_;

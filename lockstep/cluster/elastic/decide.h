@@ -1,4 +1,4 @@
-// What the coordinator of a job does next. Pure: knows no store, no process and no clock.
+// The decision of a job's coordinator: what it does next. Pure: uses no store, no process and no clock.
 #pragma once
 
 #include <lockstep/cluster/elastic/job_state.h>
@@ -14,25 +14,25 @@ struct Policy {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;                                               ///< of the whole job
-  bool ranks_given = false;                                           ///< every node was told its number
-  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< for min_nodes to be there
+  bool ranks_given = false;                                           ///< the user gave every node its number
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< until min_nodes have joined
   std::chrono::milliseconds last_call = std::chrono::seconds(30);     ///< for more than those, before round 1
   std::chrono::milliseconds silence = std::chrono::seconds(5);        ///< after which an agent counts as lost
 };
 
-/// What the coordinator knows of one agent.
+/// The coordinator's knowledge of one agent.
 struct NodeView {
   Ticket ticket = 0;
   NodeDescription description;
   NodeReport report;
-  bool alive = true;    ///< its heartbeat goes on
-  bool current = true;  ///< it has spoken since this coordinator came; if not, it may be of a time long past
+  bool alive = true;    ///< its heartbeat still changes
+  bool current = true;  ///< its report is newer than this coordinator; else it may be out of date
 };
 
-/// For how long, by the coordinator's clock.
+/// Durations of waiting, by the coordinator's clock.
 struct Waited {
   std::chrono::milliseconds gathering{0};  ///< since the phase began
-  std::chrono::milliseconds enough{0};     ///< since min_nodes were there
+  std::chrono::milliseconds enough{0};     ///< since min_nodes had joined
 };
 
 struct Decision {
@@ -47,14 +47,14 @@ struct Decision {
   std::vector<Ticket> members{};  ///< of form: in the order of their node numbers
   bool uses_restart = false;      ///< of form
   bool failed = false;            ///< of close
-  bool enough = false;            ///< of wait: min_nodes are there, so `Waited::enough` counts
+  bool enough = false;            ///< of wait: min_nodes have joined, so `Waited::enough` counts
 };
 
 /// `members` are those of the last round, in the order of their node numbers; all of them are among `nodes`.
 ///
-/// A round ends when a member fails, is lost or leaves, or when a node has come and there is room for it. The next one
-/// begins when the ranks of all members that live have ended. Which of these it was is judged only then: a rank that
-/// fails because another node was lost costs no restart.
+/// A round ends when a member fails, is lost or leaves, or when a node has joined and there is room for it. The next
+/// round begins when the ranks of all live members have ended. Only then is the cause decided: a rank that fails
+/// because another node was lost uses no restart.
 Decision decide(const JobState& state, std::span<const Ticket> members, std::span<const NodeView> nodes,
                 const Policy& policy, const Waited& waited);
 

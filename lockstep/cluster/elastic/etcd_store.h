@@ -15,7 +15,7 @@ struct EtcdStoreOptions {
   std::string job;  ///< the keys lie under /lockstep/<job>/
   /// How long one call may take. Servers may be started again meanwhile: a call then takes that long and succeeds.
   std::chrono::milliseconds timeout{60'000};
-  /// When no store of this job was used for so long, etcd forgets its keys. At least a second.
+  /// When no store of this job was used for so long, etcd deletes its keys. At least a second.
   std::chrono::seconds lease{600};
 };
 
@@ -31,7 +31,7 @@ class EtcdStore final : public KeyValueStore {
   bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override;
   std::string describe() const override;
 
-  /// The one that answers, among several.
+  /// The server that is used now, among several.
   etcd::HttpServer server();
 
  private:
@@ -39,7 +39,7 @@ class EtcdStore final : public KeyValueStore {
   class Turn;
 
   std::string full(const std::string& key) const;
-  /// Asks, keeps the lease alive, and makes it anew when etcd let it go.
+  /// Sends a request, keeps the lease alive, and grants it again when it has expired.
   etcd::Answer ask(const std::string& path, const nlohmann::json& request, Deadline deadline);
   void keep_lease(Deadline deadline);
   void grant_lease(Deadline deadline);
@@ -47,10 +47,10 @@ class EtcdStore final : public KeyValueStore {
   const EtcdStoreOptions options_;
   const std::string prefix_;
   const std::string lease_;   ///< its number, the same in all stores of a job
-  const std::string ticket_;  ///< a key of this store alone, which holds what its last `add` came to
+  const std::string ticket_;  ///< a key of this store alone, which holds the result of its last `add`
   std::mutex mutex_;          ///< over busy_
   std::condition_variable turn_over_;
-  bool busy_ = false;  ///< some call has its turn: all below is its
+  bool busy_ = false;  ///< a call is under way, and only it uses what follows
   etcd::Client client_;
   std::int64_t adds_ = 0;
   Deadline lease_used_{};

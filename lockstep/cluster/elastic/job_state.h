@@ -1,4 +1,4 @@
-// Where a job stands: the one value that all agents follow and only the coordinator changes. Values and their JSON.
+// The state of a job: one value that all agents follow and only the coordinator changes. Values and their JSON.
 #pragma once
 
 #include <lockstep/cluster/elastic/node.h>
@@ -11,7 +11,7 @@
 namespace lockstep::cluster::elastic {
 
 enum class Phase {
-  gathering,  ///< nobody's ranks are to run; the next round is being put together
+  gathering,  ///< no ranks are to run; the next round is being formed
   running,    ///< round `round` runs
   closed,     ///< the job has ended, for good
 };
@@ -23,9 +23,9 @@ struct JobState {
   int nodes = 0;                    ///< of that round
   int ranks = 0;                    ///< of that round
   bool failed = false;              ///< closed: not all ranks ended well
-  int exit_code = 0;                ///< closed: of all agents
-  std::optional<int> first_failed;  ///< closed: the rank whose failure it was
-  Ticket coordinator = 0;           ///< who decides
+  int exit_code = 0;                ///< closed: that of all agents
+  std::optional<int> first_failed;  ///< closed: the rank that failed first
+  Ticket coordinator = 0;           ///< the agent that decides
   Ticket formed_by = 0;             ///< the coordinator that formed the round
   std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; tells only how other clocks differ
   std::string why;                  ///< what ended the round, or the job; for people
@@ -41,13 +41,13 @@ std::string to_text(const JobState& state);
 std::string to_text(const Seat& seat);
 std::string to_text(const std::vector<Ticket>& members);
 
-/// Error(data) when the text is no such thing.
+/// Error(data) when the text is not the JSON of such a value.
 JobState parse_state(std::string_view text);
 Seat parse_seat(std::string_view text);
 std::vector<Ticket> parse_members(std::string_view text);
 
-/// The names under which all this lies in the store. What belongs to a round carries the name of who formed it: a
-/// coordinator that was taken for dead may still write, but nobody reads it.
+/// The keys of these values in the store. Keys of a round contain the ticket of the coordinator that formed it: a
+/// coordinator that was wrongly taken for lost may still write, but no agent reads its keys.
 class Keys {
  public:
   explicit Keys(const std::string& job) : prefix_("lockstep/" + job + "/") {}
@@ -60,13 +60,13 @@ class Keys {
   std::string seat(const JobState& state, Ticket ticket) const {
     return of_round(state) + "seat/" + std::to_string(ticket);
   }
-  /// Where the ranks meet: what node 0 says.
+  /// The rendezvous of the ranks, written by node 0.
   std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }
-  /// How the ranks of a node ended.
+  /// The ends of a node's ranks.
   std::string ends(int round, Ticket ticket) const {
     return prefix_ + "ends/" + std::to_string(round) + "/" + std::to_string(ticket);
   }
-  /// What is said about the failure in a round.
+  /// The report of the failure in a round.
   std::string report(int round) const { return prefix_ + "report/" + std::to_string(round); }
 
  private:

@@ -1,4 +1,4 @@
-// JSON as it lies in a store: written compactly, read strictly.
+// JSON text of values in a store: written compactly, read strictly.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -14,7 +14,7 @@ inline std::string to_json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// What `read` makes of the text. Error(data), saying what it should have been, when the text does not hold it.
+/// The result of `read` on the parsed text. Error(data), naming `what` was expected, when the text does not hold it.
 template <typename Read>
 auto from_json_text(std::string_view text, std::string_view what, Read read) {
   try {

@@ -1,4 +1,4 @@
-// What the agents of a job need of a store to agree through it: a few keys, and compare and set.
+// The interface of the store through which the agents of a job agree: a few keys, and compare and set.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace lockstep::cluster::elastic {
 
 /// A store that all agents of a job reach. Keys are any text; values are any bytes, but never empty.
 /// Nothing waits for a key to appear, and every call has a deadline of the store's own: Error(timeout) when it passes,
-/// Error(peer_lost) when whoever holds the store has gone, Error(io) for everything else. Each of them names the store.
-/// After one of these errors the store may be of no more use. All calls are thread-safe.
+/// Error(peer_lost) when the process that hosts it ended, Error(io) for everything else. Each of them names the store.
+/// After one of these errors the store may be unusable. All calls are thread-safe.
 class KeyValueStore {
  public:
   KeyValueStore() = default;

@@ -1,4 +1,4 @@
-// Where the ranks of a round meet: the store that node 0's agent opens for them. Values and their JSON.
+// The rendezvous of a round's ranks: the address of the store that node 0's agent opens. Values and their JSON.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Place {
 
 std::string to_text(const Place& place);
 
-/// Error(data) when the text is no such thing.
+/// Error(data) when the text is not the JSON of such a value.
 Place parse_place(std::string_view text);
 
 }  // namespace lockstep::cluster::elastic

@@ -1,4 +1,4 @@
-// One agent's part in its job: its heartbeat, its view of where the job stands, and its turn as the coordinator.
+// The membership of one agent in its job: its heartbeat, its view of the job's state, and its work as the coordinator.
 #pragma once
 
 #include <lockstep/cluster/elastic/coordinator.h>
@@ -9,8 +9,8 @@
 namespace lockstep::cluster::elastic {
 
 struct Pace {
-  std::chrono::milliseconds look = std::chrono::milliseconds(100);  ///< from one look at the job to the next
-  std::chrono::milliseconds heartbeat = std::chrono::seconds(1);    ///< from one sign of life to the next
+  std::chrono::milliseconds look = std::chrono::milliseconds(100);  ///< from one reading of the job's state to the next
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(1);    ///< from one heartbeat to the next
 };
 
 /// Does one step each time `tick` is called; has no thread and no clock of its own. Every function throws what the
@@ -22,29 +22,29 @@ class Membership {
  public:
   using Time = RollCall::Time;
 
-  /// `store_has_holder`: one of the agents holds it, and wants to know when nobody needs it any more.
+  /// `store_has_holder`: one of the agents hosts the store, and has to know when no agent needs it any more.
   Membership(KeyValueStorePtr store, const std::string& job, NodeDescription node, const Policy& policy, Pace pace,
              bool store_has_holder);
 
-  /// Takes a ticket and shows up; once, before everything else. Error(invalid_argument) when the job has ended before.
+  /// Takes a ticket and publishes the node; once, before all else. Error(invalid_argument) when the job has ended.
   void join(Time now);
 
   Ticket ticket() const { return ticket_; }
   const Keys& keys() const { return keys_; }
 
-  /// For the next heartbeat, which then does not wait; `beat` and `heard` are filled in here.
+  /// Sets the report of the next heartbeat, which the next tick then sends; `beat` and `heard` are filled in here.
   void say(const NodeReport& report);
 
-  /// Heartbeat, look, and the coordinator's work if that is this agent's. Call it every `interval()`.
+  /// Sends the heartbeat, reads the state, and coordinates where this is the coordinator. Call it every `interval()`.
   void tick(Time now);
 
-  /// What a tick took. Where that was long the store did not answer, and nobody is lost for not having been heard.
+  /// Excludes the time of a tick: if it was long, the store did not answer, and no agent counts as lost for it.
   void excuse(Time begin, Time end);
 
-  /// Longer than asked for where many agents look at one store, but never longer than from heartbeat to heartbeat.
+  /// The time from tick to tick: longer than Pace::look where many agents read one store, at most Pace::heartbeat.
   std::chrono::milliseconds interval() const;
 
-  /// As of the last tick. Until somebody has begun the job it is gathering, without a coordinator.
+  /// The state as of the last tick. Until an agent has begun the job, it is gathering and has no coordinator.
   const JobState& state() const { return state_; }
 
  private:
@@ -71,7 +71,7 @@ class Membership {
   std::optional<Coordinator> coordinator_;
 
   Time joined_{};
-  Ticket watched_ = 0;  ///< a coordinator, and what is known of it
+  Ticket watched_ = 0;  ///< the coordinator that this agent watches
   std::string watched_beat_;
   Time watched_changed_{};
   Time watched_read_{};

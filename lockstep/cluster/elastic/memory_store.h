@@ -1,4 +1,4 @@
-// A store for the agent of a job on one node: the agent's own memory.
+// The store of a job on one node: in the memory of its only agent.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>

@@ -1,4 +1,4 @@
-// What an agent tells the others about itself. Values and their JSON.
+// The description and the reports that an agent publishes about its node. Values and their JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace lockstep::cluster::elastic {
 /// The number of an agent in the order of arrival, from 1; no two agents of a job have the same.
 using Ticket = std::int64_t;
 
-/// What does not change while the agent lives.
+/// The facts that do not change while the agent runs.
 struct NodeDescription {
   std::string host;               ///< for people
   int ranks = 1;                  ///< that it starts
@@ -20,27 +20,27 @@ struct NodeDescription {
 };
 
 enum class Stage {
-  waiting,  ///< nothing of it runs; it wants into the next round
+  waiting,  ///< none of its ranks run; it waits for the next round
   running,  ///< its ranks of `round` run
-  ended,    ///< they have all ended well
-  left,     ///< it goes for good
+  ended,    ///< its ranks have all ended well
+  left,     ///< it has left the job for good
 };
 
-/// What each heartbeat says.
+/// The content of a heartbeat.
 struct NodeReport {
   std::int64_t beat = 0;  ///< counts up
   Stage stage = Stage::waiting;
   int round = 0;        ///< the last round it was in; 0: none
   bool failed = false;  ///< one of its ranks failed in that round
-  bool fatal = false;   ///< and would again
-  Ticket heard = 0;     ///< the coordinator that it knows
+  bool fatal = false;   ///< a restart would not help
+  Ticket heard = 0;     ///< the coordinator that it follows
   std::string note{};   ///< why it leaves
 };
 
 std::string to_text(const NodeDescription& node);
 std::string to_text(const NodeReport& report);
 
-/// Error(data) when the text is no such thing.
+/// Error(data) when the text is not the JSON of such a value.
 NodeDescription parse_description(std::string_view text);
 NodeReport parse_report(std::string_view text);
 

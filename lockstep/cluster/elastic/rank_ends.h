@@ -1,4 +1,4 @@
-// How the ranks of a node ended, on their way through the store, and what is said about all of them together.
+// The ends of a node's ranks as JSON for the store, and the outcome of a round over all nodes.
 #pragma once
 
 #include <lockstep/cluster/report.h>
@@ -15,33 +15,33 @@ struct NodeEnds {
   std::string host;                    ///< for people
   std::string error;                   ///< why its ranks could not be started; empty: they were
   std::vector<RankEnd> ends;           ///< by rank
-  std::chrono::milliseconds ahead{0};  ///< of the coordinator's clock, and what it took to hear from it
+  std::chrono::milliseconds ahead{0};  ///< of the coordinator's clock, plus the delay of its message
 };
 
-/// Since the epoch.
+/// The wall clock's time since the epoch.
 std::int64_t wall_clock_milliseconds();
 
 std::string to_text(const NodeEnds& node);
 
-/// Error(data) when the text is no such thing.
+/// Error(data) when the text is not the JSON of such a value.
 NodeEnds parse_ends(std::string_view text);
 
-/// It failed, and not because the launcher had told it to end. SIGUSR1 is only a word to it.
+/// Whether a rank failed, and not because the launcher had told it to end. SIGUSR1 does not count as telling it to end.
 bool failed_by_itself(const RankEnd& end);
 
-/// The signal to this launcher that these ranks ended early for, if that is what they say: SIGUSR1, as no other is
-/// passed on without ending the job.
+/// The signal to this launcher because of which these ranks ended early, if their notes say so: SIGUSR1, since no
+/// other one is passed on without ending the job.
 std::optional<int> word_obeyed(std::span<const RankEnd> ends);
 
-/// One of them says that it ended early, and in good order.
+/// Whether one of the ranks reports that it ended early and in good order.
 bool any_ended_early(std::span<const RankEnd> ends);
 
-/// Goes after "restarts were used": why the others were not; empty where that is no matter of the ranks.
+/// Text to follow "restarts were used": why the others were not; empty where the ranks are not the reason.
 std::string why_no_restart(std::span<const NodeEnds> nodes);
 
-/// The ends of one round on all nodes, and what follows from them. Clocks that differ by more than a second are put
-/// right first: which rank failed first is told by its time. Code 0 and no report when no rank failed by itself:
-/// those that were told to end may be all that there is.
+/// The outcome of one round from the ends on all nodes. Clocks that differ by more than a second are corrected first,
+/// because the times decide which rank failed first. Code 0 and no report when no rank failed by itself: then all
+/// ranks that ended with an error may have been told to end.
 Outcome judge_all(std::span<const NodeEnds> nodes);
 
 }  // namespace lockstep::cluster::elastic

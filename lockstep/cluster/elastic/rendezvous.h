@@ -1,4 +1,4 @@
-// How an agent comes to the store of its job, and what others call this host.
+// The rendezvous of agents: opening or joining the store of a job, and this host's address and name for other nodes.
 #pragma once
 
 #include <lockstep/cluster/elastic/c10d_store.h>

@@ -1,4 +1,4 @@
-// Which agents are there and live, by what was read of them and when. Pure: the time is passed in.
+// The liveness of a job's agents, from their heartbeats and when these were read. Pure: the time is passed in.
 #pragma once
 
 #include <lockstep/cluster/elastic/decide.h>
@@ -8,23 +8,23 @@
 
 namespace lockstep::cluster::elastic {
 
-/// What one agent knows of the others. Only its own clock counts: an agent lives as long as its heartbeat changes, so
+/// One agent's view of the others. Only its own clock counts: an agent is alive as long as its heartbeat changes, so
 /// the clocks of the hosts may differ.
 class RollCall {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `silence`: after so long without a new heartbeat an agent is lost. `coordinator`: who calls.
+  /// `silence`: an agent without a new heartbeat for so long is lost. `coordinator`: the agent that uses this object.
   RollCall(std::chrono::milliseconds silence, Ticket coordinator) : silence_(silence), coordinator_(coordinator) {}
 
   /// Tickets up to this one have been given out.
   void expect(Ticket last, Time now);
 
-  /// Whose description is not known yet, and whose heartbeat is to be read.
+  /// The agents whose description is not known yet, and those whose heartbeat is to be read.
   std::vector<Ticket> undescribed() const;
   std::vector<Ticket> followed() const;
 
-  /// The store did not answer from `begin` to `end`: whoever lived at `begin` has all the time anew.
+  /// The store did not answer from `begin` to `end`: agents that were alive at `begin` get the full `silence` again.
   void excuse(Time begin, Time end);
 
   void describe(Ticket ticket, NodeDescription description);
@@ -33,7 +33,7 @@ class RollCall {
   /// All that are described, in the order of their tickets.
   std::vector<NodeView> views(Time now) const;
 
-  /// Nothing more is asked of those that have been lost or have left, but for `members`.
+  /// Agents that were lost or have left are not read any more, except `members`.
   void forget_gone(std::span<const Ticket> members, Time now);
 
  private:

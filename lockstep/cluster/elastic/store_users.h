@@ -1,4 +1,4 @@
-// Who still needs a store that one of the agents holds: several jobs may meet at one endpoint.
+// The users of a store that one of the agents hosts, which may be agents of several jobs: it stays while there are any.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -8,13 +8,13 @@
 
 namespace lockstep::cluster::elastic {
 
-/// Each agent enters, shows life with each heartbeat, and leaves.
+/// Each agent enters once, calls show_life with each heartbeat, and leaves.
 void enter_store(KeyValueStore& store);
 void show_life(KeyValueStore& store);
 void leave_store(KeyValueStore& store);
 
-/// Whether its holder, who has left it, should still stay. An agent that was killed never leaves, but shows no more
-/// life either: then not after `silence`. Ask again and again.
+/// Whether the agent that hosts the store has to stay after it has left its job. A killed agent never leaves, but it
+/// does not call show_life either: it counts as gone after `silence`. Call `any` repeatedly.
 class StoreUsers {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -31,7 +31,7 @@ class StoreUsers {
   Time changed_;
 };
 
-/// Returns when nobody uses the store any more, or the user sends a signal; calls `tell` once if that takes long.
+/// Returns when the store has no users any more, or the user sends a signal; calls `tell` once if that takes long.
 void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell);
 
 }  // namespace lockstep::cluster::elastic

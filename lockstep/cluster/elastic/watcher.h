@@ -1,4 +1,4 @@
-// The thread of an agent that keeps up its membership while the agent waits for its ranks.
+// The heartbeat thread of an agent: it ticks the membership while the agent waits for its ranks.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -24,8 +24,8 @@ class Flag {
   UniqueFd fd_;
 };
 
-/// Ticks a membership, from the construction (which joins) on. What goes wrong on the thread is kept for `state`. The
-/// functions are for the one thread that made it.
+/// Ticks a membership, from the construction (which joins) on. An error on the thread is kept for `state`. The
+/// functions are only for the thread that made the object.
 class Watcher {
  public:
   explicit Watcher(Membership membership);
@@ -36,19 +36,19 @@ class Watcher {
   Ticket ticket() const { return ticket_; }
   const Keys& keys() const { return keys_; }
 
-  /// Goes out at once.
+  /// Sends the report at once.
   void say(const NodeReport& report);
 
-  /// Ends the thread; nothing goes out any more.
+  /// Ends the thread; nothing is sent any more.
   void stop();
 
-  /// Waits until what was said last is out, or the thread has ended; no longer than `limit`.
+  /// Waits until the last report is sent, or the thread has ended; no longer than `limit`.
   void wait_told(std::chrono::milliseconds limit);
 
   /// Readable when `state` has something new.
   int changed_fd() const { return changed_.fd(); }
 
-  /// As of the last look; throws what ended the thread.
+  /// The state as of the last tick; throws the error that ended the thread.
   JobState state();
 
   /// Readable once this round is over, or the thread has ended; for one round at a time.

@@ -1,4 +1,4 @@
-// Which etcd, how to talk to it, and perhaps which key of it, as people write that.
+// Text forms of an etcd's address: HOST:PORT, and URLs that also name a key and TLS files.
 #pragma once
 
 #include <lockstep/cluster/etcd/client.h>

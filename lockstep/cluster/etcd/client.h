@@ -14,11 +14,11 @@ namespace lockstep::cluster::etcd {
 struct Address {
   std::vector<HttpServer> servers;                           ///< of one cluster; any of them will do
   std::optional<TlsFiles> tls{};                             ///< nullopt: plain HTTP
-  std::string named = "--rdzv_endpoint";                     ///< where people wrote it, for messages
-  std::string tls_hint = "give --rdzv_conf protocol=https";  ///< how they ask for TLS
+  std::string named = "--rdzv_endpoint";                     ///< the setting that gave it, for messages
+  std::string tls_hint = "give --rdzv_conf protocol=https";  ///< how to ask for TLS, for messages
 };
 
-/// What a request came to.
+/// The result of a request.
 struct Answer {
   nlohmann::json body;  ///< an object
   std::string refusal;  ///< etcd's reason not to do it, e.g. "etcdserver: requested lease not found"; empty: done
@@ -38,7 +38,7 @@ class Client {
   /// at once, when a server answers something else than an etcd would.
   Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
 
-  /// The one that is asked next, which answered if any did.
+  /// The server of the next request: the one that answered last, if any did.
   const HttpServer& server() const { return channels_[current_].server(); }
 
   /// "etcd at a:2379, b:2379".

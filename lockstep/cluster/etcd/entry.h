@@ -9,7 +9,7 @@
 
 namespace lockstep::cluster::etcd {
 
-/// Not thread-safe. The key hangs on no lease: it stays until somebody deletes it. Each call throws what Client::call
+/// Not thread-safe. The key has no lease: it stays until a client deletes it. Each call throws what Client::call
 /// does, and Error(io) with etcd's reason when etcd does not do it.
 class Entry {
  public:

@@ -20,7 +20,7 @@ struct HttpServer {
 
 /// Files of PEM that TLS needs; empty ones are not used. The server's certificate is always checked, also its name.
 struct TlsFiles {
-  std::string authorities;  ///< who may have signed the server's certificate; empty: whom the system trusts
+  std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
   std::string certificate;  ///< this client's, where the server asks for one
   std::string key;          ///< that certificate's private key
 

@@ -1,5 +1,5 @@
-// The JSON of etcd's HTTP gateway: requests, and what is of interest in the answers. Keys and values travel as base64,
-// integers of 64 bits as text. Everything read here came from a server: a field of another shape is Error(io).
+// The JSON of etcd's HTTP gateway: requests, and the fields that are read from answers. Keys and values are base64,
+// integers of 64 bits are text. All input comes from a server: a field of another type is Error(io).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::cluster::etcd {
 
-/// Requests inside a transaction: find a key, and write one that lives as long as the lease.
+/// Requests inside a transaction: find a key, and write one that exists as long as the lease.
 nlohmann::json find_in_txn(const std::string& key);
 nlohmann::json put_in_txn(const std::string& key, const std::string& value, const std::string& lease);
 
@@ -38,7 +38,7 @@ std::int64_t count_of(const nlohmann::json& entry);
 /// The sum in a ticket "NUMBER SUM"; nullopt when there is no ticket or it has another number.
 std::optional<std::int64_t> sum_of_ticket(const std::optional<std::string>& ticket, const std::string& number);
 
-/// Whether an answer to "keep alive" speaks of a lease that exists.
+/// Whether an answer to "keep alive" says that the lease exists.
 bool lease_is_alive(const nlohmann::json& answer);
 
 }  // namespace lockstep::cluster::etcd

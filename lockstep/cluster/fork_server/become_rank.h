@@ -1,4 +1,4 @@
-// What makes a fork of the fork server a rank like one that was started by itself. Part of the library only.
+// The setup that makes a fork of the fork server a rank like one started by itself. Part of the library only.
 #pragma once
 
 #include <lockstep/cluster/fork_server/channel.h>
@@ -8,14 +8,14 @@
 
 namespace lockstep::cluster {
 
-/// What the server changed of itself, and a rank gets back.
+/// Settings of the process that the server changed, and that a rank gets back.
 struct OwnState {
   std::array<char, 16> name{};
   sigset_t signals{};
 };
 
 /// Takes the group, streams, environment and name of the rank that `request` describes, and waits for the launcher's
-/// word. Returns when the launcher is this process's parent and means it to go on; ends the process otherwise.
+/// release. Returns when the launcher is this process's parent and has released it; ends the process otherwise.
 void become_rank(Message request, const OwnState& own);
 
 }  // namespace lockstep::cluster

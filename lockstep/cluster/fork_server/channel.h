@@ -1,4 +1,4 @@
-// What the launcher and its fork server say to each other: words and descriptors over a local socket.
+// The protocol between the launcher and its fork server: words and descriptors over a local socket.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -35,7 +35,7 @@ struct Message {
 void send_message(int socket, const std::string& kind, const std::vector<std::string>& words = {},
                   std::initializer_list<int> descriptors = {});
 
-/// Waits for the next; nullopt when the other side is gone. Its descriptors are closed on exec.
+/// Waits for the next message; nullopt when the other side is gone. Its descriptors are closed on exec.
 std::optional<Message> receive_message(int socket);
 
 struct Channel {

@@ -1,4 +1,4 @@
-// A fork server where there can be one, for launchers that can do without.
+// An optional fork server: used where it is possible, else the launcher starts the ranks one by one.
 #pragma once
 
 #include <lockstep/cluster/fork_server/fork_server.h>
@@ -13,7 +13,7 @@ class ForkAttempt {
   /// Starts the fork server of the job's program, unless there is an obstacle. Returns while it loads.
   explicit ForkAttempt(const LaunchOptions& options);
 
-  /// False when ranks have to be started one by one, as can be told from outside.
+  /// False when ranks have to be started one by one, as far as that is known before the program is loaded.
   bool possible() const { return !obstacle_; }
 
   /// Waits until the program is loaded, or `stop_fd` is readable. False when ranks have to be started one by one.
@@ -22,8 +22,8 @@ class ForkAttempt {
   /// Only after ready() was true.
   ForkServer& server() { return *server_; }
 
-  /// The ranks of `job`, ready to go on; nullopt when they have to be started one by one, which is said on options.err
-  /// where it is not what was asked for. For one job after another.
+  /// The ranks of `job`, forked and waiting; nullopt when they have to be started one by one, which is reported on
+  /// options.err unless it was asked for. Can be called for one job after another.
   std::optional<ForkedRanks> fork(const LaunchOptions& options, const Job& job, int stop_fd = -1);
 
  private:

@@ -1,5 +1,5 @@
-// Ranks that are loaded once: a process of the program stops when its libraries are loaded and initialised, which takes
-// long for libtorch's 300, and forks the ranks, which go on from there.
+// The fork server: a process that loads the program's libraries once and then forks the ranks, which continue from
+// there. Loading and initialising libtorch's 300 libraries takes long.
 #pragma once
 
 #include <lockstep/base/process.h>
@@ -14,29 +14,29 @@
 
 namespace lockstep::cluster {
 
-/// What the program wrote while it was loaded: each rank would have.
+/// The program's output while it was loaded, which each rank would have written.
 struct LoadingOutput {
   std::string out;
   std::string err;
 };
 
-/// Ranks that wait where their program begins. They end when this is destroyed before release().
+/// Forked ranks that wait before the program's main. They end when this is destroyed before release().
 struct ForkedRanks {
   std::vector<Child> children{};
   LoadingOutput said{};
   UniqueFd gate{};
 
-  /// They go on. SIGPIPE is to be ignored. Error(io) when they cannot be told.
+  /// Lets the ranks continue. SIGPIPE has to be ignored. Error(io) when they cannot be reached.
   void release();
 };
 
-/// The process that forks, a child of this one. It needs what only programs with liblockstep have
-/// (obstacle_to_forking). Ranks are children of this process and none of the server's, so that they can be held,
-/// waited for and ended like any others. All processes end when this handle or this process does, but for ranks that
+/// The handle of the process that forks, a child of this one. Only programs linked with liblockstep can be forked
+/// (obstacle_to_forking). Ranks are children of this process and not of the server, so that they can be held,
+/// waited for and ended like any others. All processes end when this handle or this process does, except ranks that
 /// were released. Not thread-safe.
 class ForkServer {
  public:
-  /// Starts it, with what the ranks' environments have in common, and returns while it loads the program. Error(io)
+  /// Starts it with the common part of the ranks' environments, and returns while it loads the program. Error(io)
   /// when the program cannot be executed.
   explicit ForkServer(const LaunchOptions& options);
   ForkServer(const ForkServer&) = delete;
@@ -45,12 +45,12 @@ class ForkServer {
   /// Waits until the program is loaded, or `stop_fd` is readable. Why it cannot fork ranks; nullopt when it can.
   std::optional<std::string> await_obstacle(int stop_fd = -1);
 
-  /// Starts a process that hosts the store where ranks meet, as StoreHost does, for as long as this lives; what it says
-  /// goes to `err`. Returns the port. Error(io) when it cannot.
+  /// Starts a process that hosts the ranks' rendezvous store, as StoreHost does, as long as this object exists; its
+  /// messages go to `err`. Returns the port. Error(io) when it cannot.
   std::uint16_t host_store(int err);
 
-  /// One process for each. `ranks` are as prepare_ranks() makes them. Error(io) when that fails; none is left then, and
-  /// the server is of no use any more.
+  /// Forks one process for each of `ranks`, which come from prepare_ranks(). Error(io) when that fails; then no rank is
+  /// left, and the server cannot be used any more.
   ForkedRanks fork(const std::vector<ChildOptions>& ranks);
 
  private:

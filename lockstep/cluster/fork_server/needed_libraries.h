@@ -1,4 +1,4 @@
-// Which libraries a program is linked against.
+// The libraries that a program is linked against.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace lockstep::cluster {
 
-/// The names in the program's own list (DT_NEEDED), not those that these libraries need in turn. Empty for everything
-/// that is no dynamically linked program for this kind of machine: scripts, static programs, what cannot be read.
+/// The names in the program's own list (DT_NEEDED), not those that these libraries need in turn. Empty for any file
+/// that is not a dynamically linked program for this kind of machine: scripts, static programs, unreadable files.
 std::set<std::string> needed_libraries(const std::filesystem::path& program);
 
 }  // namespace lockstep::cluster
