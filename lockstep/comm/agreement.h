@@ -1,4 +1,4 @@
-// Turns a call that differs between ranks into an error on all of them.
+// The comparison of a call between ranks: a call that differs becomes an error on all of them.
 #pragma once
 
 #include <lockstep/comm/group_impl.h>
@@ -10,15 +10,15 @@
 
 namespace lockstep::detail {
 
-/// Bytes of the message that stands for a call; the same for all calls. Calls that differ have different ones, and so
-/// have calls made on different courses (Call::course).
+/// The message that represents a call, of the same length for all calls. Different calls have different fingerprints,
+/// and so have calls on different courses (Call::course).
 std::string fingerprint(const std::string& signature, std::uint64_t course = 0);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
-/// How other ranks see a call that this rank refused to make.
+/// The text in place of the signature for a call that this rank refused to make.
 std::string refusal(const std::string& signature, const std::string& problem);
 
-/// What the ranks call, when they do not all call the same: `rank 0: broadcast float32[2] from 0; ranks 1, 2: ...`.
+/// The calls by rank, when they are not all the same: `rank 0: broadcast float32[2] from 0; ranks 1, 2: ...`.
 std::optional<std::string> disagreement(const std::vector<std::string>& fingerprints);
 
 /// Compares `signature` (op and arguments, as people read them) between the ranks. A rank whose own arguments break a

@@ -1,4 +1,4 @@
-// What a collective accepts, checked before anything is sent, and how a call reads.
+// Checks of a collective's arguments before anything is sent, and their text in messages.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -26,7 +26,7 @@ Problem first_of(Problem first, Rest... rest) {
   }
 }
 
-/// Defined, dense, on the CPU, of a dtype that can be moved.
+/// The tensor is defined, dense, on the CPU, and of a dtype that can be moved.
 Problem check_tensor(const at::Tensor& tensor, std::string_view what);
 /// The same for a tensor that is written: no two of its elements may share memory.
 Problem check_written(const at::Tensor& tensor, std::string_view what);
@@ -34,7 +34,7 @@ Problem check_written(const at::Tensor& tensor, std::string_view what);
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op);
 /// Dimension 0 divides by the size of the group.
 Problem check_rows(const at::Tensor& tensor, int size);
-/// A caller's contiguous tensor for `elements` elements of `like`'s dtype.
+/// `output` is a contiguous tensor of `elements` elements of `like`'s dtype.
 Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements);
 /// `rank` is in the group; `what` is "root", "source", ...
 Problem check_rank(int rank, int size, std::string_view what);

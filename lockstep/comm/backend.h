@@ -1,4 +1,4 @@
-// What a backend implements. Internal: users see group.h and collectives.h.
+// The interface that each backend implements. Internal: users see group.h and collectives.h.
 //
 // The front (collectives.cpp) has validated and compared the arguments, dealt with size-1 groups, empty tensors and
 // strides; a backend sees contiguous, non-empty tensors whose sizes agree on all ranks.
@@ -20,7 +20,7 @@
 
 namespace lockstep::detail {
 
-/// One collective in words, for fingerprints and messages.
+/// The identity of one collective call, for fingerprints and messages.
 struct Call {
   std::string_view op;         ///< "all_reduce"
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
@@ -30,7 +30,7 @@ struct Call {
   std::uint64_t step = 0;    ///< number of the step on that course
 };
 
-/// State behind a Work. Implementations: done already, a c10d work, an MPI request, a shared-memory operation.
+/// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.
 /// A backend's own state is called by one thread at a time; the front adds group, op and sequence number to its errors
 /// and calls it no more once it returned or threw anything but a timeout.
 class WorkState {
@@ -41,13 +41,13 @@ class WorkState {
   /// Whether `wait` would not block; never throws.
   virtual bool test() = 0;
   /// For callers that poll `test` instead of waiting: throws Error(peer_lost) when a rank whose part is missing has
-  /// ended. May take as long as a question to the store, so call it every 50 ms or so. By default `test` tells.
+  /// ended. May take as long as a request to the store, so call it every 50 ms or so. Default: `test` reports losses.
   virtual void check_peers() {}
 };
 
 /// Errors: a backend throws Error(peer_lost) or Error(timeout) when other ranks are the cause, which ends the group;
-/// Error(unsupported) or Error(invalid_argument), on all ranks alike, does not. What it throws says only what it saw
-/// itself; who died or gave up, and why, the front finds out (Job::find_cause).
+/// Error(unsupported) or Error(invalid_argument), on all ranks alike, does not. Its errors report only what it has
+/// detected itself; the front finds out which rank died or gave up, and why (Job::find_cause).
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -56,19 +56,19 @@ class Backend {
   using Pending = std::shared_ptr<WorkState>;
 
   virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) = 0;
-  /// Leaves the tensors of ranks other than root as they were.
+  /// Does not change the tensors of ranks other than root.
   virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) = 0;
   virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call) = 0;
   virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
   virtual Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) = 0;
 
-  // What hierarchy asks of its engines, so that their sums are subtrees of one tree (sum_tree.h).
+  // Reductions that the hierarchy backend needs from its engines, so that sums are subtrees of one tree (sum_tree.h).
 
-  /// Of the engine inside a host. On `root`, row i of `parts` becomes the reduction of the next ranks[i] ranks' inputs.
+  /// Engine inside a host: on `root`, row i of `parts` becomes the reduction of the next ranks[i] ranks' inputs.
   virtual Pending reduce_parts(const at::Tensor& parts, const at::Tensor& input, int root,
                                const std::vector<int>& ranks, ReduceOp op, const Call& call);
-  /// Of the engine between hosts: a reduction of what the ranks bring, one row of `input` for each subtree. The rest as
-  /// in NetworkCall.
+  /// Engine between hosts: a reduction of the rows of the ranks' `input`, one row for each subtree. The rest as in
+  /// NetworkCall.
   virtual Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
                           const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call& call);
 
@@ -83,7 +83,7 @@ class Backend {
   /// mismatch into an error; must itself be safe against ranks that are in different collectives.
   virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call) = 0;
 
-  /// True: the backend compares what the ranks call as part of the call itself. Then `exchange` is not called before
+  /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before
   /// each collective, collectives of nothing (empty tensors) are passed on too, and so is a call that was refused on
   /// this rank
   /// (`refuse`). A call that differs between ranks ends in Error(mismatch) on all of them, and the group goes on.
@@ -96,8 +96,8 @@ class Backend {
   /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
 
-  /// This rank gives the group up: makes what is under way on this and the other ranks fail soon, where the engine
-  /// can. Nothing but destruction follows. Returns at once.
+  /// This rank gives the group up: pending operations on this and the other ranks fail soon, where the engine can do
+  /// that. Only destruction may follow. Returns at once.
   virtual void abort() noexcept {}
 };
 

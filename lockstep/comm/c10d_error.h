@@ -1,4 +1,4 @@
-// What an exception of c10d says.
+// The text of c10d's exceptions.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace lockstep::detail {
 
-/// Its messages carry a C++ backtrace; the first line says what happened.
+/// The first line of c10d's message, which says what happened; a C++ backtrace follows it.
 inline std::string first_line(const std::exception& error) {
   std::string text = error.what();
   text.resize(std::min(text.size(), text.find('\n')));

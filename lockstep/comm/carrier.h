@@ -1,4 +1,4 @@
-// How a reduction is carried through several engines, one after the other.
+// The intermediate dtype and operator of a reduction that runs through several engines in turn.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -10,7 +10,7 @@ namespace lockstep::detail {
 /// The dtype of sums that are not complete: float32 for float16 and bfloat16, which are rounded once, at the end.
 at::ScalarType carrier_dtype(at::ScalarType dtype);
 
-/// What the engines run: sum for mean, which is divided once, at the end.
+/// The operator that the engines run: sum for mean, which is divided once, at the end.
 ReduceOp carrier_op(ReduceOp op);
 
 /// Turns the engine's result in `carried` into the call's in `result`: the division of a mean, and the dtype.

@@ -1,5 +1,5 @@
-// Where a rank is in a program that all ranks run alike, so that a rank that took another branch is told from one that
-// is late.
+// The operator trace of a rank in a program that all ranks run alike. It distinguishes a rank that took another branch
+// from one that is late.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -19,21 +19,21 @@
 
 namespace lockstep {
 
-/// The steps that a rank took, one after the other: how many, a running hash, and what the last of them were. The steps
+/// The steps that a rank took, in order: their number, a running hash, and the texts of the last ones. The steps
 /// are operators on global tensors. Ranks that took the same ones have the same hash. Collectives that are called
 /// within a CourseScope carry number and hash, and are Error(mismatch) on all ranks of the group where those differ;
 /// the error names the first step that differs.
 ///
-/// A step that fails on one rank alone does not end that: the course begins anew there, and on the other ranks when
-/// they come to a collective with it, which then throws the same error (`fail`, `follow`).
+/// A step that fails on one rank alone does not end the comparison: the course restarts on that rank, and on the others
+/// when they reach a collective with it, which then throws the same error (`fail`, `follow`).
 ///
-/// One thread takes steps at a time, or the ranks would not take them in the same order; reading beside it is safe. A
-/// course that differs for any other reason differs for good.
+/// Only one thread may take steps at a time, or the ranks would not take them in the same order; other threads may
+/// read. A course that differs for any other reason stays different.
 class Course {
  public:
   static constexpr std::size_t kRemembered = 64;  ///< steps, for messages
 
-  /// What is to be equal on all ranks and no step tells (where a generator of random numbers is), as bytes.
+  /// State that has to be equal on all ranks and is not part of a step (that of a random number generator), as bytes.
   struct Surroundings {
     std::function<std::string()> save;
     std::function<void(const std::string&)> restore;
@@ -43,15 +43,15 @@ class Course {
   struct Failure {
     std::uint64_t number = 0;  ///< counted from 1
     ErrorKind kind = ErrorKind::invalid_argument;
-    std::string text;          ///< which rank in which step, and its error
-    std::string surroundings;  ///< there, after it failed
+    std::string text;          ///< the rank, the step, and its error
+    std::string surroundings;  ///< of that rank, after the step failed
   };
 
   /// `name` is the same on all ranks, and no other course's.
   explicit Course(std::string name, Surroundings surroundings = {});
 
-  /// One step more. `hash` is of all that has to be equal on all ranks; `text` says it for people and must live as long
-  /// as the course (see `text_for`). A multiplication and a few stores.
+  /// Adds a step. `hash` covers all that has to be equal on all ranks; `text` describes the step for messages and must
+  /// exist as long as the course (see `text_for`). Costs a multiplication and a few stores.
   void take(std::uint64_t hash, const std::string& text) noexcept {
     const std::uint64_t number = number_.load(std::memory_order_relaxed) + 1;
     std::uint64_t running = (hash_.load(std::memory_order_relaxed) ^ hash) * 0x9e3779b97f4a7c15U;
@@ -63,14 +63,14 @@ class Course {
     number_.store(number, std::memory_order_relaxed);
   }
 
-  /// The last step failed on this rank, with `error`: the course begins anew, with step 1.
+  /// The last step failed on this rank, with `error`: the course restarts with step 1.
   void fail(int rank, ErrorKind kind, std::string_view error);
-  /// It failed on another rank: the same here. Restores the surroundings of that rank.
+  /// The last step failed on another rank: restarts the course here too. Restores the surroundings of that rank.
   void follow(const Failure& failure);
-  /// How often it began anew. Ranks may be compared where this is equal.
+  /// The number of restarts. Ranks may be compared where it is equal.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
-  /// The text that was made for this hash before, or that `make` makes now; kept for `take`. Thread-safe.
+  /// The stored text for this hash, or the result of `make`, which is stored; for `take`. Thread-safe.
   template <typename Make>
   const std::string& text_for(std::uint64_t hash, const Make& make) {
     const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ class Course {
   std::unordered_map<std::uint64_t, std::string> texts_;
 };
 
-/// While alive, collectives that this thread calls are made on this course. A null one changes nothing.
+/// While it exists, collectives that this thread calls are made on this course. A null course changes nothing.
 class CourseScope {
  public:
   explicit CourseScope(Course* course) noexcept;
@@ -117,7 +117,7 @@ class CourseScope {
   Course* before_;
 };
 
-/// That of the innermost scope of this thread, nullptr outside.
+/// The course of the innermost scope of this thread; nullptr outside of any.
 Course* current_course() noexcept;
 
 namespace detail {
@@ -127,18 +127,18 @@ struct NotesOfRank {
   std::string notes;  ///< Course::notes(); empty: not known
 };
 
-/// What the notes say of failures.
+/// The failures in the notes of all ranks.
 struct Failures {
   std::optional<Course::Failure> next;  ///< the first that this rank has not followed
   bool others_behind = false;           ///< some have not followed the last of this rank
-  bool some_silent = false;             ///< some have said nothing
+  bool some_silent = false;             ///< the notes of some are not known
 };
 
-/// As the rank that has had `own` failures sees it.
+/// Evaluates the notes for the rank that has had `own` failures.
 Failures failures_in(const std::vector<NotesOfRank>& all, std::uint64_t own);
 
 /// "The first difference is global operator 15: rank 0: aten::relu of float32[4]; rank 1: aten::tanh of float32[4]";
-/// nullopt where all that is known is equal.
+/// nullopt where all known steps are equal.
 std::optional<std::string> first_difference(const std::vector<NotesOfRank>& all);
 
 }  // namespace detail

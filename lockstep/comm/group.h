@@ -26,21 +26,21 @@ struct GroupOptions {
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   /// How long one collective may take. Overridden by LOCKSTEP_TIMEOUT_S.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// After how long without a sign of life from a host (of its kernel: its ranks may be busy) its ranks count as lost,
-  /// where ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
+  /// The time without an answer from a host's kernel (its ranks may be busy) after which its ranks count as lost, where
+  /// ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
   std::chrono::milliseconds host_timeout = std::chrono::seconds(30);
   /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
   /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_arguments = true;
-  /// Of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not say it.
+  /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
   ClusterOptions cluster{};
 };
 
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
 /// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
 ///
-/// What failed stays failed: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this
+/// A failure is final: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this
 /// and the other groups of the job throws, naming the first reason, and ranks that wait for this one get an error too.
 /// Errors of other kinds leave the group usable.
 ///
@@ -68,13 +68,13 @@ class Group {
   /// rank that is not a member of this group.
   std::optional<Group> subgroup(const std::vector<int>& world_ranks) const;
 
-  /// A handle to the same group whose collectives do not compare arguments first. For code that made sure of them once,
-  /// such as a bucket that is reduced every step. All ranks must use it for the same calls.
+  /// A handle to the same group whose collectives do not compare arguments first. For calls whose arguments were
+  /// compared once, such as a bucket that is reduced every step. All ranks must use it for the same calls.
   Group unchecked() const;
   bool checks_arguments() const { return checks_; }
 
   /// Tells the other ranks why this one gives up, so that their errors name the first reason. Best effort, never
-  /// throws, returns at once. After it the group, and every other group of this job, is unusable on this rank.
+  /// throws, returns at once. Afterwards this group and every other group of the job are unusable on this rank.
   void abort(std::string_view reason) noexcept;
 
   detail::GroupImpl& impl() const { return *impl_; }
@@ -84,7 +84,7 @@ class Group {
   bool checks_ = true;
 };
 
-/// Meets the other ranks of `world` and returns the group of all of them.
+/// Connects to the other ranks of `world` and returns the group of all of them.
 /// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S and LOCKSTEP_CHECK_COLLECTIVES override
 /// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID
 /// stands for the identity of this host, so that ranks with different values count as being on different hosts. Errors:
@@ -95,7 +95,7 @@ Group connect(const World& world, const GroupOptions& options = {});
 /// The two calls most programs need: detect_world() and connect().
 Group init(const GroupOptions& options = {});
 
-/// The same for a program that is started once on each of `nodes`, with the same list everywhere, and nothing else.
+/// The same for a program that is started once on each of `nodes`, with the same list on all of them.
 /// Errors: those of detect_world(NodeList) and connect().
 Group init(const NodeList& nodes, const GroupOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The state behind a Group.
+// The implementation of Group: its members, its backend, and the numbers and failures of its collectives.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -32,7 +32,7 @@ struct Op {
   }
 };
 
-/// Who is in a group and who of them is this process.
+/// The members of a group, and which of them is this process.
 struct Membership {
   std::string name;
   std::vector<int> world_ranks;  ///< by group rank
@@ -49,7 +49,7 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
 
 class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  public:
-  /// Meets the other members and makes the backend. `requested` is its name or "auto".
+  /// Connects to the other members and makes the backend. `requested` is its name or "auto".
   static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, Membership members, std::string_view requested);
 
   GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested);  ///< for make()
@@ -65,46 +65,46 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
   Call begin(const Op& op);
   Call begin_message(const Op& op);
-  /// Before a collective on a course that began anew: meets the other members until all are as far. Throws the error
-  /// that began it where this rank is behind.
+  /// Before a collective on a course that was restarted: waits until all members have restarted it as often. Throws the
+  /// error of the restart where this rank is behind.
   void meet_on(Course& course) {
     if (course.failures() != 0) meet_anew(course);
   }
-  /// Before a collective that is on no course: the same for those that others are on.
+  /// Before a collective on no course: the same for all courses of the group.
   void meet_on_courses() {
     if (!courses_.empty()) meet_on_all();
   }
-  /// Collectives of this group are made on this course. All members say so, in the same order.
+  /// Adds a course that collectives of this group are made on. All members call it, in the same order.
   void add_course(const std::shared_ptr<Course>& course) {
     std::erase_if(courses_, [](const auto& each) { return each.expired(); });
     courses_.push_back(course);
   }
-  /// Waits for what a backend has under way, and counts that as time in which this rank did nothing itself.
+  /// Waits for a backend's pending operation, and counts the time as waiting time of this rank.
   void wait_for(WorkState& work, std::chrono::milliseconds timeout);
-  /// Its result is here.
+  /// The call has its result.
   void ended(const Call& call) noexcept { job_->status_page().end(call.kind, page_number_, call.sequence); }
 
   /// Number for the next subgroup, the same on all ranks.
   int next_subgroup() { return ++subgroups_; }
 
-  /// Rethrows `problem` of a call, with what is known about its cause. A lost peer or a missed deadline ends the group.
+  /// Rethrows `problem` of a call, with its cause as far as it is known. A lost peer or a timeout ends the group.
   [[noreturn]] void rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited);
 
   /// Ends all groups of the job because of this rank's own reason, and tells the others.
   void abort(std::string_view reason) noexcept;
 
-  /// Every later call fails with `error`, and what is under way fails soon. Keeps an earlier reason.
+  /// Every later call fails with `error`, and pending ones fail soon. Keeps an earlier reason.
   void end_because(const Error& error) noexcept;
 
-  /// "all_reduce 12 of group "world" on rank 0 of 3", and where on its course the calling thread is.
+  /// "all_reduce 12 of group "world" on rank 0 of 3", and the position of the calling thread on its course.
   std::string describe(const Call& call) const;
 
   /// " in global operator 15, aten::relu of ..." for a call on a course, else empty.
   std::string here(const Call& call) const;
 
-  /// After a mismatch: throws the error that another rank had alone, and that this one is to have, too; else
-  /// ". The first difference is global operator 15: ...", as far as the other ranks tell within 2 s;
-  /// empty for calls that are not on a course, before which another rank may have failed on one all the same.
+  /// After a mismatch: throws the error of another rank's failed step, if this one has to follow it; else returns
+  /// ". The first difference is global operator 15: ...", as far as the other ranks answer within 2 s;
+  /// empty for calls that are not on a course, before which another rank may still have failed on one.
   std::string compare_courses(const Call& call);
 
  private:
@@ -128,7 +128,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::uint8_t page_number_;  ///< of this group on the status page
   std::unique_ptr<Backend> backend_;
   std::uint64_t sequence_ = 0;
-  std::map<std::string, std::uint64_t> met_;  ///< by course, which of its beginnings all members are known to have made
+  std::map<std::string, std::uint64_t> met_;  ///< by course, the last of its restarts that all members have made
   std::vector<std::weak_ptr<Course>> courses_;
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;

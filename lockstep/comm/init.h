@@ -1,4 +1,4 @@
-// A group of a program that is told where its ranks meet.
+// init() with an init method, for programs that are given their rendezvous.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-/// The group of all ranks that meet there: init(InitMethod{"tcp://node0:6060", rank, world_size}).
+/// The group of all ranks with this rendezvous: init(InitMethod{"tcp://node0:6060", rank, world_size}).
 /// Errors: those of detect_world(InitMethod) and connect().
 Group init(const InitMethod& method, const GroupOptions& options = {});
 

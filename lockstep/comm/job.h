@@ -1,4 +1,4 @@
-// What all groups of one world share in this process: the store, who the ranks are, and why the job failed if it did.
+// The state that all groups of one world share in this process: the store, the roster of ranks, and the job's failure.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -36,7 +36,7 @@ class Job {
   /// `seat`: in a job with a scheduler, else nullptr.
   Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
       std::shared_ptr<scheduler::Seat> seat);
-  /// Where the store lives here and the job failed, waits up to 2 s until the others have read why.
+  /// Where this process holds the store and the job failed, waits up to 2 s until the others have read the reason.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -49,7 +49,7 @@ class Job {
   const std::string& bind_address() const { return bind_address_; }
   /// nullptr without a scheduler.
   const std::shared_ptr<scheduler::Seat>& seat() const { return seat_; }
-  /// Of this process: it belongs to the job that gives the collectives their numbers.
+  /// The status page of this process. It is here because the job gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
 
   /// The program has completed this step.
@@ -63,18 +63,18 @@ class Job {
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
 
-  /// Ends all groups of the job in this process because of `error`: ranks that wait for this one hear of it.
+  /// Ends all groups of the job in this process because of `error`: ranks that wait for this one get an error too.
   void end_groups(const Error& error) noexcept;
 
-  /// All ranks are connected: from now on a worker that lost nothing but its connection to the scheduler does no harm.
+  /// All ranks are connected: from now on a worker that loses only its connection to the scheduler is not lost.
   void all_joined() noexcept { joined_ = true; }
 
   /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
   Fault publish(const Fault& fault) noexcept;
 
-  /// What is known about why one of the world ranks `waited_for` does not answer, in words: any rank's fault, those
-  /// that ended on this host, a store that is gone. Waits up to `patience` for something to show up; nullopt when
-  /// nothing does.
+  /// The known cause why one of the world ranks `waited_for` does not answer, in words: any rank's fault, ranks
+  /// that ended on this host, a lost store. Waits up to `patience` for a cause to become known; nullopt when there is
+  /// none.
   std::optional<std::string> find_cause(const std::vector<int>& waited_for,
                                         std::chrono::milliseconds patience) noexcept;
 
@@ -82,15 +82,15 @@ class Job {
   /// as it may be when its holder has ended in good order.
   std::optional<std::string> find_fault() noexcept;
 
-  /// Those of `among` whose host's address stands in an engine's message; more than one where they share a host.
+  /// Those of `among` whose host's address is in an engine's message; more than one where they share a host.
   std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
 
-  /// Says, for the ranks `of` that wait in the same collective (`key` is unique to it), who is not among them.
+  /// Those of the ranks `of` that do not wait in the same collective (`key` is unique to it).
   /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
   std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;
 
-  /// Tells the other ranks this one's notes about its course, and returns those of the ranks `of`, as far as they come
-  /// within 2 s. `key` is the same on all of them, and no other's.
+  /// Publishes this rank's notes about its course, and returns those of the ranks `of`, as far as they arrive
+  /// within 2 s. `key` is the same on all of them and used only once.
   std::vector<NotesOfRank> share_notes(const std::string& key, const std::string& own,
                                        const std::vector<int>& of) noexcept;
 
@@ -107,7 +107,7 @@ class Job {
   void linger() noexcept;
   bool everybody_knows();
 
-  std::shared_ptr<scheduler::Seat> seat_;  ///< the last to go, unless there is a next generation
+  std::shared_ptr<scheduler::Seat> seat_;  ///< destroyed last, unless there is a next generation
   std::int64_t generation_ = 0;            ///< under a scheduler
   World world_;
   GroupOptions options_;

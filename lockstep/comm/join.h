@@ -1,4 +1,4 @@
-// How a process that knows its rank becomes a member of the group of all.
+// Joining the job: a process that knows its rank becomes a member of the group of all ranks.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -9,11 +9,11 @@
 
 namespace lockstep::detail {
 
-/// Meets the other ranks. `seat`: under a scheduler, else nullptr. Errors as connect().
+/// Connects to the other ranks. `seat`: under a scheduler, else nullptr. Errors as connect().
 Group join(const World& world, std::shared_ptr<scheduler::Seat> seat, const GroupOptions& settings);
 
-/// The same where a rank that is lost on the way is replaced: then with the next generation, and so on. nullopt when
-/// the job was completed meanwhile. Errors: the last one's, when it fails again and again; those of Seat.
+/// The same with replacement of ranks that are lost meanwhile: it is then tried with the next generation. nullopt when
+/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of Seat.
 std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<scheduler::Seat>& seat,
                                         const GroupOptions& settings);
 

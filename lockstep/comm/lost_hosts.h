@@ -1,9 +1,9 @@
-// Connections that notice when the host at their other end is gone.
+// TCP keepalive and user timeout for connections that other libraries make, so that the loss of a host breaks them.
 //
-// A process that dies closes its connections. A host that loses its power or its cable does not, and TCP by itself asks
-// nobody: who only waits for data would wait for ever, and who has sent some, for a quarter of an hour. The kernel asks
-// when it is told to, at no cost to the program. c10d and Gloo neither tell it nor give their sockets away, so these
-// are found among the descriptors of this process.
+// A process that dies closes its connections. A host that loses its power or its cable does not, and TCP does not probe
+// by default: a side that only waits for data would wait for ever, and a side that has sent some, for a quarter of an
+// hour. The kernel probes when a socket option asks for it, at no cost to the program. c10d and Gloo neither set these
+// options nor give access to their sockets, so the sockets are found among the descriptors of this process.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace lockstep::detail {
 
-/// Notes the sockets there are; `notice_lost_hosts` then takes care of those that were made since.
+/// Records the sockets that exist now; `notice_lost_hosts` then sets options on those made since.
 class SocketsMadeSince {
  public:
   enum class Which {
@@ -22,10 +22,10 @@ class SocketsMadeSince {
 
   SocketsMadeSince();
 
-  /// Each connection over TCP to another address than this host's loopback breaks ("Connection timed out") once nothing
-  /// came from its other end for `limit` although this kernel asked. That end's kernel answers, however busy or stopped
-  /// its process is, unless a stopped one is in the middle of a transfer. Never throws: without this everything works,
-  /// but for the noticing.
+  /// Each TCP connection to another address than this host's loopback breaks ("Connection timed out") once nothing
+  /// came from its other end for `limit` although this kernel sent probes. That end's kernel answers, however busy or
+  /// stopped its process is, unless a stopped one is in the middle of a transfer. Never throws: without it only this
+  /// detection is missing.
   void notice_lost_hosts(std::chrono::milliseconds limit, Which which = Which::all) const noexcept;
 
  private:

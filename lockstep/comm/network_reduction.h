@@ -1,9 +1,9 @@
-// A reduction over an engine that only moves bytes: what each rank sends, receives and adds up, in the order of the sum
-// tree. Engines carry the messages (gloo/reducer.h, mpi/reducer.h); this knows nothing of them, of libtorch or of time.
+// A reduction over an engine that only moves bytes: the messages and sums of each rank, in the order of the sum
+// tree. Engines carry the messages (gloo/reducer.h, mpi/reducer.h). Uses no engine, no libtorch and no clock.
 //
-// Each rank adds up one slice of the result: it gets that slice from all others, and sends it to whoever wants the
-// result. That is as many bytes for each rank as a ring moves, in two steps instead of 2 (n - 1). Small tensors go to
-// all whole, in one step. Large ones go in pieces, of which two are under way at a time.
+// Each rank adds up one slice of the result: it gets that slice from all others, and sends the sum to the ranks that
+// need it. That is as many bytes for each rank as in a ring, in two steps instead of 2 (n - 1). Small tensors are sent
+// whole to all, in one step. Large ones are sent in pieces, of which two are under way at a time.
 #pragma once
 
 #include <lockstep/comm/shm/kernel_table.h>
@@ -25,18 +25,18 @@ struct NetworkCall {
   int rank = 0;
   int root = 0;  ///< for reduce
 
-  /// Which numbers each rank brings: subtrees of the tree over all that is summed up, ascending. Together they make the
-  /// whole tree. A rank that brings its own numbers only has {rank, 1}.
+  /// The summands of each rank: subtrees of the tree over all summands, ascending. Together they make the
+  /// whole tree. A rank that contributes only its own numbers has {rank, 1}.
   std::vector<std::vector<RankRange>> brought;
-  const std::byte* input = nullptr;  ///< what this rank brings, one after the other
+  const std::byte* input = nullptr;  ///< this rank's summands, one after the other
   std::size_t bytes = 0;             ///< of each of them
   std::size_t item_bytes = 1;
 
   /// all_reduce: `bytes`, may be `input`. reduce: the same, on root only. reduce_scatter: this rank's slice.
   std::byte* output = nullptr;
 
-  /// Where all bring one rank's numbers, this may compute a mean and any dtype; otherwise it reduces two or more
-  /// sources to a target of the same dtype, none of it rounded.
+  /// Where each rank contributes its own numbers only, this may compute a mean and any dtype; otherwise it reduces two
+  /// or more sources to a target of the same dtype, without rounding to a narrower one.
   shm::ReduceKernel kernel = nullptr;
 };
 
@@ -87,8 +87,8 @@ class NetworkReduction {
   };
 
   NetworkCall call_;
-  bool whole_ = false;         ///< small: whoever wants the result adds it all up
-  bool plain_ = false;         ///< each rank brings its own numbers only, so that the kernel knows the tree
+  bool whole_ = false;         ///< small: each rank that needs the result adds it all up
+  bool plain_ = false;         ///< each rank contributes its own numbers only, so one kernel call does the tree
   std::vector<Slice> slices_;  ///< by the rank that adds it up
   std::size_t piece_bytes_ = 0;
   int pieces_ = 0;

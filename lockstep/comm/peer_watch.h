@@ -1,4 +1,4 @@
-// Notices when ranks on this host end, however they end.
+// Detection of the end of other ranks on this host, in whatever way they end.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -10,7 +10,7 @@
 namespace lockstep::detail {
 
 /// Holds a descriptor of each other rank's process that is visible from here (same machine, same PID namespace). The
-/// kernel makes it readable when the process ends, also when nobody has reaped it and when its number is used again.
+/// kernel makes it readable when the process ends, also before it is reaped and when its number is used again.
 class PeerWatch {
  public:
   PeerWatch(const std::vector<RankInfo>& roster, int self);

@@ -1,4 +1,4 @@
-// What a program tells whoever looks after it about how far it has come.
+// Progress reports of a program to its launcher and scheduler: completed steps and backward passes.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// Notes that this rank has completed step number `step` of its training: when it dies, `lockstep run` says so. Costs
-/// two stores to memory; does nothing where nobody asked (LOCKSTEP_STATUS_FILE). `lockstep train` calls it.
+/// Records that this rank has completed step number `step` of its training: when the rank dies, `lockstep run` reports
+/// it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it also goes into the status. `lockstep train` calls it.
 void completed_step(const Group& group, std::int64_t step) noexcept;
 
-/// Notes one more backward pass whose gradients were all reduced. DataParallel calls it.
+/// Records one more backward pass whose gradients were all reduced. DataParallel calls it.
 void completed_backward(const Group& group) noexcept;
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Who a rank is, as it presents itself to the others, and how that is written down.
+// The identity of a rank that it publishes to the others (host, process, address), and its encoding.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -9,7 +9,7 @@
 
 namespace lockstep::detail {
 
-/// One rank as it presents itself to the others.
+/// The identity of one rank.
 struct RankInfo {
   int rank = 0;
   std::string host;           ///< name, for people
@@ -18,7 +18,7 @@ struct RankInfo {
   std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
   std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
   std::string address;              ///< of the interface that reaches the others; may be empty
-  std::uint64_t hello = 0;          ///< random: this coming, and no earlier one of this rank
+  std::uint64_t hello = 0;          ///< random: identifies this attempt of the rank to join
 };
 
 /// "rank 2 (pid 4711 on node-b)"
@@ -26,17 +26,17 @@ std::string describe(const RankInfo& info);
 
 /// Of the machine (its boot id) and of the network and user namespaces this process is in; LOCKSTEP_HOST_ID where it is
 /// set. Memory files go to the other ranks over a local socket whose name belongs to the network namespace, and whose
-/// ends must be of one user; containers that differ only in their IPC, mount or PID namespaces share memory just so.
+/// ends must be of one user; containers that differ only in their IPC, mount or PID namespaces can share memory.
 std::string host_identity();
 
-/// This process.
+/// The identity of this process.
 RankInfo this_rank(const World& world, const std::string& address);
 
 /// When process `pid` started, in clock ticks since boot; 0 when there is no such process.
 std::uint64_t started_ticks(std::int64_t pid);
 
-/// For the store: some ranks, in order. What those of one host have in common is written once, and the rest so that it
-/// is read quickly: each of thousands of ranks reads all of it.
+/// The encoding of ranks, in order, for the store. Values that ranks of one host share are written once, and the rest
+/// is quick to read, because each of thousands of ranks reads all of it.
 std::string encode(const std::vector<RankInfo>& ranks);
 /// Error(invalid_argument) for a text that `encode` did not write.
 std::vector<RankInfo> decode_ranks(const std::string& text);

@@ -1,4 +1,4 @@
-// How the ranks of a job find out through the store who all of them are.
+// The roster of a job: the identities of all its ranks, collected through the store.
 #pragma once
 
 #include <lockstep/comm/rank_info.h>
@@ -11,26 +11,26 @@
 
 namespace lockstep::detail {
 
-/// What a meeting came to, once it is over.
+/// The key of a rendezvous's result, once it is over.
 inline constexpr auto kRosterKey = "roster";
 
 /// Those of the ranks 0 to size - 1 that have not announced themselves in the store.
 std::vector<int> absent_ranks(c10d::Store& store, int size);
 
-/// Called again and again by ranks that collect others, and by all when the store breaks off (as it does where rank 0,
-/// which holds it, gives up); throws the reason why they will not come, once there is one.
+/// Called repeatedly by ranks that collect others, and by all when the connection to the store breaks (as it does where
+/// rank 0, which holds it, gives up); throws the reason why ranks will not come, once there is one.
 using GiveUp = std::function<void()>;
 
-/// Announces `self` in the store and returns all ranks, in order; nullopt when they met without it, or rank 0 began
-/// another meeting: `store` has the keys of one meeting. Error(timeout) names the ranks that were not there after
+/// Announces `self` in the store and returns all ranks, in order; nullopt when the rendezvous ended without it, or rank
+/// 0 began another one: `store` has the keys of one rendezvous. Error(timeout) names the ranks that are missing after
 /// `timeout`; and what `give_up` throws.
 std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& self, int size,
                                           std::chrono::milliseconds timeout, const GiveUp& give_up);
 
-/// Whether `rank`, which comes only now, is too late for this meeting: the ranks have met, or it was given up.
+/// Whether `rank`, which arrives only now, is too late for this rendezvous: it is complete, or was given up.
 bool is_over(c10d::Store& store, int rank);
 
-/// Ends a meeting in which nobody has met. Ranks that wait there leave it.
+/// Closes a rendezvous that is not complete. Ranks that wait there leave it.
 void close_meeting(c10d::Store& store);
 
 }  // namespace lockstep::detail

@@ -1,4 +1,4 @@
-// What connect() is to do, after the environment had its say, and the choice of a backend.
+// The settings of connect(): options overridden by the environment, and the choice of a backend.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -17,8 +17,8 @@ GroupOptions with_environment(GroupOptions options, const Environment& environme
 
 /// The backend for a group, given the number of each rank's host (BackendContext::hosts): self for one rank, else what
 /// was asked for, where "auto" means shm when all ranks share a host, hierarchy when some do, and gloo when none do.
-/// For hierarchy on a single host it is shm, which is all that is left of it. Error(invalid_argument) for "self" with
-/// several ranks.
+/// For hierarchy on a single host it is shm, the only engine that hierarchy would use. Error(invalid_argument) for
+/// "self" with several ranks.
 std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts);
 
 }  // namespace lockstep::detail

@@ -1,4 +1,4 @@
-// What lies on the disk where c10d's FileStore is to read.
+// Checks and removal of the file of c10d's FileStore.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@ namespace lockstep::detail {
 /// FileStore reads anything else without end.
 void require_store_file(const std::filesystem::path& path);
 
-/// Removes the file, unless `key` has another value in it than `value`: nobody can write another one in between.
+/// Removes the file, unless `key` has another value in it than `value`: no process can write another one in between.
 void remove_store_file(const std::filesystem::path& path, const std::string& key, const std::string& value);
 
 }  // namespace lockstep::detail

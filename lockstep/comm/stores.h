@@ -1,4 +1,4 @@
-// c10d's stores, in which ranks that are to meet find what the others left there.
+// c10d's stores, the key-value stores of the rendezvous.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -21,7 +21,7 @@ inline std::vector<std::uint8_t> to_bytes(std::string_view text) { return {text.
 inline std::string to_text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// A server (`is_server`) with its client, or a client alone. Does not wait for other clients. Throws what c10d does,
-/// or std::runtime_error where who listens at `port` says nothing until `timeout`.
+/// or std::runtime_error where the server at `port` does not answer until `timeout`.
 StorePtr make_tcp_store(const std::string& host, std::uint16_t port, bool is_server, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::detail

@@ -1,10 +1,10 @@
-// The order in which the numbers of ranks are added up: a binary tree that depends on how many ranks there are, and on
-// nothing else.
+// The sum tree: the order in which the numbers of ranks are added up, a binary tree that depends only on the number of
+// ranks.
 //
 // Floating-point sums depend on their order. So that a job gives the same bits however its ranks are placed on hosts
-// and whichever engine carries them, all engines add in this one: the tree over n ranks adds the tree over the first m
+// and whichever engine it uses, all engines add in this order: the tree over n ranks adds the tree over the first m
 // to the tree over the others, where m is the largest power of two below n. For six ranks: ((0+1)+(2+3))+(4+5). Ranks
-// that share a host and follow one another mostly make whole subtrees, whose sums are all that must cross the network.
+// that share a host and follow one another mostly form whole subtrees, so only the subtrees' sums cross the network.
 #pragma once
 
 #include <vector>
@@ -18,10 +18,10 @@ struct RankRange {
   bool operator==(const RankRange&) const = default;
 };
 
-/// How many of `count` ranks are on the left side of their tree. At least 2.
+/// The number of ranks on the left side of the tree over `count` ranks. `count` is at least 2.
 int left_of(int count);
 
-/// The fewest subtrees of the tree over `size` ranks that have these ranks and no others. `ranks` ascend.
+/// The smallest set of subtrees of the tree over `size` ranks that has exactly these ranks. `ranks` ascend.
 std::vector<RankRange> subtrees_of(const std::vector<int>& ranks, int size);
 
 }  // namespace lockstep::detail

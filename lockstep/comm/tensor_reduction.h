@@ -1,4 +1,4 @@
-// Reductions of tensors in terms of what knows no libtorch.
+// Reductions of tensors expressed in types without libtorch.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -13,8 +13,8 @@ namespace lockstep::detail {
 
 shm::DType dtype_of(const at::Tensor& tensor);
 
-/// `input`: one row for each subtree that this rank brings (see NetworkCall). `output` may be undefined where none is
-/// written. The tensors must outlive the call. Error(unsupported) for what cannot be reduced.
+/// `input`: one row for each subtree of this rank (see NetworkCall). `output` may be undefined where none is
+/// written. The tensors must outlive the call. Error(unsupported) for a dtype or operator that cannot be reduced.
 NetworkCall network_call(ResultOf kind, int rank, int root, std::vector<std::vector<RankRange>> brought,
                          const at::Tensor& input, const at::Tensor& output, ReduceOp op);
 

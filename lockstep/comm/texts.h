@@ -1,4 +1,4 @@
-// Text among ranks.
+// Collectives over text: broadcast and gather of strings.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-/// Every rank returns `root`'s `text`, of any length; the others' is not looked at. A collective.
+/// Every rank returns `root`'s `text`, of any length; that of the others is ignored. A collective.
 std::string share_text(const std::string& text, const Group& group, int root = 0);
 
 /// The texts of all ranks, by rank. A collective.

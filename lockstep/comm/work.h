@@ -1,4 +1,4 @@
-// A collective that may still be under way.
+// The handle of an asynchronous collective.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@ namespace detail {
 class WorkState;
 }
 
-/// Handle to an asynchronous collective. Copies share the same operation. Tensors given to the operation are kept
-/// alive by it and must not be read or written until `wait()` returned. Thread-safe.
+/// Copies share the same operation. Tensors given to the operation are kept alive by it and must not be read or
+/// written until `wait()` returned. Thread-safe.
 class Work {
  public:
   Work() = default;  ///< an operation that is complete already

@@ -1,4 +1,4 @@
-// The states behind a Work that are not a backend's own.
+// The states of a Work that do not belong to a backend: completed, combined and chained operations.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -8,10 +8,10 @@
 
 namespace lockstep::detail {
 
-/// An operation that is complete already.
+/// The state of an operation that is complete already.
 Backend::Pending done();
 
-/// All of these.
+/// The state of all of these operations together.
 Backend::Pending all_of(std::vector<Backend::Pending> works);
 
 /// `first`, and then, once it succeeded, `finish` on the thread that waits.

@@ -1,4 +1,4 @@
-// The steps that the doctors of all ranks take together, once they have a store.
+// The collective part of the diagnosis: the steps that the doctors of all ranks take together through a store.
 #pragma once
 
 #include <lockstep/comm/doctor/consult.h>
@@ -9,14 +9,14 @@
 
 namespace lockstep::doctor {
 
-/// How the ranks of the job came here.
+/// The expected participants.
 struct Gathering {
-  std::vector<int> absent{};             ///< known not to be here: nobody waits for them (rank 0 asks)
-  bool all_are_asked = true;             ///< whoever says nothing is absent; else it may only be late
-  std::function<void()> closed = [] {};  ///< called when nobody is waited for any more (on rank 0)
+  std::vector<int> absent{};             ///< known to be absent: not waited for (used on rank 0)
+  bool all_are_asked = true;             ///< a rank that does not answer is absent; else it may be late
+  std::function<void()> closed = [] {};  ///< called when no rank is waited for any more (on rank 0)
 };
 
-/// Collective. `mine` is completed with the port where this host greets the others.
+/// Collective. `mine` is completed with the port of this host's greeter.
 Consultation among_ranks(Notes& notes, Facts mine, const Request& request, const Gathering& gathering);
 
 }  // namespace lockstep::doctor

@@ -1,4 +1,4 @@
-// The doctor on every rank of a job: exchanges facts through the store, tries the ways between hosts, and concludes.
+// The doctor on every rank of a job: exchanges facts through the store, tests the links between hosts, and concludes.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -20,18 +20,18 @@ struct Request {
   std::string way_in;                          ///< how it was started, in words
   std::vector<std::filesystem::path> files{};  ///< that must be the same on all ranks
   std::chrono::milliseconds wait{30'000};      ///< how long ranks wait for each other at each step
-  std::stop_token stop{};                      ///< nobody wants to know any more: return soon, with anything
+  std::stop_token stop{};                      ///< the result is not needed any more: return soon, with any value
 };
 
-/// Collective over the job of `world`, in a corner of the store that a later group does not see; no rank may have
-/// opened the store yet. Reports what it finds, unreachable stores and absent ranks included, and throws only what is
+/// Collective over the job of `world`, under a key prefix of the store that later groups do not use; no rank may have
+/// opened the store yet. Reports its findings, including unreachable stores and absent ranks; its exceptions are
 /// not about the job's health. Takes a few times `wait` at most.
 Consultation consult(const Request& request);
 
-/// The same beside a start-up of this rank that goes on meanwhile and may succeed: visits its store at host:port, or in
-/// the file of `world`. One rank of each host takes part, rank 0 among them; ranks that have not announced themselves
-/// in the store are absent, others that say nothing are left out. An empty host: the store is not known yet. `found`:
-/// the start-up has come to its meeting there.
+/// The same during a start-up of this rank that goes on meanwhile and may succeed: connects to its store at host:port,
+/// or in the file of `world`. One rank of each host takes part, rank 0 among them; ranks that have not announced
+/// themselves in the store are absent, others that do not answer are left out. An empty host: the store is not known
+/// yet. `found`: the start-up has reached its rendezvous there.
 Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found);
 
 }  // namespace lockstep::doctor

@@ -1,4 +1,4 @@
-// What the doctors of all ranks tell each other: JSON under keys of the job's store.
+// The messages between the doctors of all ranks: JSON under keys of the job's store.
 #pragma once
 
 #include <lockstep/comm/stores.h>
@@ -18,7 +18,7 @@ class Notes {
   Notes(detail::StorePtr store, std::string corner);
 
   void put(std::string_view what, int rank, const nlohmann::json& value);
-  /// Waits for it; nullopt when patience is over.
+  /// Waits for the value; nullopt when `patience` has run out.
   std::optional<nlohmann::json> take(std::string_view what, int rank, const Patience& patience);
 
  private:

@@ -1,4 +1,4 @@
-// Asks the doctor, unbidden, where a start-up takes long.
+// The automatic diagnosis of a start-up that takes long.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -14,10 +14,10 @@
 
 namespace lockstep::doctor {
 
-/// While this lives, ranks try to meet. After 20 s of that (LOCKSTEP_DOCTOR_AFTER_S; 0: never) a thread looks for the
-/// reason, with a connection of its own to the store, and logs once what it found: on rank 0, or where rank 0 cannot be
-/// reached, on one rank of the host; the others have no such thread. It never keeps the meeting from going on. The
-/// destructor ends it; that takes a moment only where the thread is at work.
+/// Exists during the rendezvous. After 20 s (LOCKSTEP_DOCTOR_AFTER_S; 0: never) a thread looks for the
+/// reason, with its own connection to the store, and logs its findings once: on rank 0, or where rank 0 cannot be
+/// reached, on one rank of the host; the others have no such thread. It does not delay the rendezvous. The
+/// destructor ends the thread; that takes a moment only while the thread works.
 class StartWatch {
  public:
   /// Error(environment) for a variable that breaks its rule.
@@ -25,7 +25,7 @@ class StartWatch {
   StartWatch(const StartWatch&) = delete;
   StartWatch& operator=(const StartWatch&) = delete;
 
-  /// Where the store is, for worlds that do not say it (Meeting::mpi); the start-up has come to its meeting there.
+  /// The store's address, for worlds without it (Meeting::mpi); the start-up has reached its rendezvous there.
   void found_store(const std::string& host, std::uint16_t port);
 
  private:

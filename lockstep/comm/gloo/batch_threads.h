@@ -1,4 +1,4 @@
-// Gloo's reading thread tries locks that senders hold, over and over.
+// SCHED_BATCH for Gloo's threads: its reading thread spins on locks that senders hold.
 #pragma once
 
 #include <pthread.h>
@@ -6,10 +6,10 @@
 
 namespace lockstep::detail::gloo {
 
-/// While alive, threads that this thread starts are scheduled as SCHED_BATCH (sched(7)): when they wake up they do not
-/// take the core from who works on it. Woken by a message, Gloo's reading thread would otherwise take the core of a
-/// sender that still holds the connection's lock, and wait for that lock without sleeping until its time is over: with
-/// as many computing threads as cores, most of their time can go there. Where a core is free nothing changes.
+/// While it exists, threads that this thread starts are scheduled as SCHED_BATCH (sched(7)): when they wake up they do
+/// not take the core of a running thread. Woken by a message, Gloo's reading thread would otherwise take the core of a
+/// sender that still holds the connection's lock, and spin on that lock until its time slice ends: with
+/// as many computing threads as cores, this can take most of their time. Where a core is free nothing changes.
 class BatchThreads {
  public:
   BatchThreads() {

@@ -1,4 +1,4 @@
-// ProcessGroupGloo with the few things its public face lacks.
+// ProcessGroupGloo with the few functions that its public interface lacks.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -17,21 +17,21 @@ class ClosableGloo : public c10d::ProcessGroupGloo {
   using ProcessGroupGloo::ProcessGroupGloo;
   ~ClosableGloo() override;
 
-  /// For operations from now on; the constructor's was for meeting.
+  /// Sets the timeout of later operations; the constructor's was for the rendezvous.
   void set_timeout(std::chrono::milliseconds timeout);
 
   /// Every rank's `text`, in rank order, on the calling thread: a thread's wake-up cheaper than an allgather of c10d.
   std::vector<std::string> exchange(const std::string& text);
 
-  /// For what is sent without c10d: the connections to all ranks, and a slot on them for messages of one operation that
-  /// no other uses. Ranks call it in one order.
+  /// For messages that are sent without c10d: the connections to all ranks, and a slot on them that only one operation
+  /// uses. Ranks call it in the same order.
   struct Line {
     std::shared_ptr<::gloo::Context> context;
     std::uint64_t slot = 0;
   };
   Line line();
 
-  /// Closes all connections: what is under way fails at once, here and on the ranks that wait for this one. May be
+  /// Closes all connections: pending operations fail at once, here and on the ranks that wait for this one. May be
   /// called from any thread.
   void close() noexcept;
 

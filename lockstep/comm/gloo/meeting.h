@@ -1,8 +1,8 @@
-// How ranks connect to each other over Gloo, and notice meanwhile who will not come.
+// Connecting the ranks of a group over Gloo, and detecting meanwhile the ranks that will not come.
 //
 // The constructor of ProcessGroupGloo connects this rank with all others, one after the other. It waits for the address
-// of each, and perhaps for its connection, until its timeout, whatever becomes of that rank. So a thread asks meanwhile
-// whether somebody is lost. Then no address is waited for any more, and the connection that is waited for is closed.
+// of each, and perhaps for its connection, until its timeout, even if that rank has ended. So a thread checks meanwhile
+// whether a rank is lost. Then the waits for addresses end, and the connection that is waited for is closed.
 #pragma once
 
 #include <lockstep/comm/backend_context.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::detail::gloo {
 
-/// The group of `context`, all connected. Error(peer_lost) with the reason when a rank will not come; Error(timeout).
+/// The connected group of `context`. Error(peer_lost) with the reason when a rank will not come; Error(timeout).
 c10::intrusive_ptr<ClosableGloo> meet(const BackendContext& context);
 
 }  // namespace lockstep::detail::gloo

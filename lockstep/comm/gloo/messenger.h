@@ -1,7 +1,7 @@
-// Point to point over Gloo.
+// Point-to-point messages over Gloo.
 //
-// Gloo ends the process when a message does not fit the buffer it is received into, so the length goes first. And a
-// wait that times out closes all connections, so that a message that is under way cannot just be looked at: a thread
+// Gloo ends the process when a message does not fit the buffer it is received into, so the length is sent first. And a
+// wait that times out closes all connections, so that a pending message cannot be tested by a short wait: a thread
 // waits for it.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace lockstep::detail::gloo {
 class Messenger {
  public:
   Messenger(ClosableGloo& group, std::chrono::milliseconds timeout) : group_(group), timeout_(timeout) {}
-  /// The group must be closed before, unless all messages are through.
+  /// The group must be closed before, unless all messages are complete.
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
@@ -30,7 +30,7 @@ class Messenger {
 
   Backend::Pending send(const at::Tensor& bytes, int destination, int tag);
 
-  /// The message that was sent n-th with this tag is taken by the n-th receive, in whichever order they are waited for.
+  /// The n-th message sent with this tag is taken by the n-th receive, whatever the order of the waits.
   Backend::Pending receive(const at::Tensor& bytes, int source, int tag);
 
  private:

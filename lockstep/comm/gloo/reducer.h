@@ -1,4 +1,4 @@
-// Reductions over Gloo's connections. Gloo's own add up in an order that depends on their algorithm.
+// Reductions over Gloo's connections, in the order of the sum tree. Gloo's own order depends on its algorithm.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -18,7 +18,7 @@ namespace lockstep::detail::gloo {
 class Reducer {
  public:
   explicit Reducer(ClosableGloo& group) : group_(group) {}
-  /// The group must be closed before, unless all reductions are through.
+  /// The group must be closed before, unless all reductions are complete.
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -26,8 +26,8 @@ class Reducer {
   /// Whether some reduction is still under way.
   bool busy();
 
-  /// `kept` is alive until it is done: the memory of `call`, and where results are to be copied. Ranks call it in one
-  /// order.
+  /// `kept` is held until the reduction is done: the memory of `call`, and the targets of copied results. Ranks call it
+  /// in the same order.
   Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept);
 
  private:

@@ -1,4 +1,4 @@
-// Collectives of Gloo that are under way, and what its errors mean.
+// The work states of Gloo's collectives, and the translation of Gloo's errors.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -11,16 +11,16 @@
 
 namespace lockstep::detail::gloo {
 
-/// A Gloo failure as Error(timeout) or Error(peer_lost): Gloo tells them apart only in its text.
+/// A Gloo failure as Error(timeout) or Error(peer_lost): Gloo distinguishes them only in its text.
 Error as_error(const std::exception& error);
 
-/// A collective of c10d.
+/// The state of a collective of c10d.
 Backend::Pending pending(c10::intrusive_ptr<c10d::Work> work);
 
-/// Whether a thread of ours is through with it.
+/// Whether a task on a thread of Lockstep is done.
 bool is_ready(const std::shared_future<void>& done);
 
-/// What a thread of ours carries out.
+/// The state of a task on a thread of Lockstep.
 Backend::Pending pending(std::shared_future<void> done);
 
 }  // namespace lockstep::detail::gloo

@@ -1,4 +1,4 @@
-// Gloo writes to sockets without MSG_NOSIGNAL: a peer that is gone would end this process instead of being an error.
+// Blocks SIGPIPE: Gloo writes to sockets without MSG_NOSIGNAL, so a peer that is gone would end this process.
 #pragma once
 
 #include <csignal>
@@ -6,7 +6,7 @@
 
 namespace lockstep::detail::gloo {
 
-/// While alive, SIGPIPE does not reach this thread, nor threads it starts; the process's own handling stays as it is.
+/// While it exists, SIGPIPE does not reach this thread, nor threads it starts; the process's own handling is unchanged.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {

@@ -1,4 +1,4 @@
-// Which ranks of a group share a host.
+// The hosts of a group: which of its ranks share one.
 #pragma once
 
 #include <lockstep/comm/sum_tree.h>
@@ -20,7 +20,7 @@ struct Hosts {
   std::vector<std::vector<int>> members;  ///< group ranks by host, ascending
   std::vector<Place> places;              ///< by group rank
   Place self;
-  /// By host: the subtrees that its ranks make up. One each where the ranks of a host follow one another and are a
+  /// By host: the subtrees that its ranks form. One each where the ranks of a host follow one another and are a
   /// power of two, the same on all hosts (or fewer on the last).
   std::vector<std::vector<RankRange>> subtrees;
 

@@ -1,8 +1,8 @@
-// Keeps the plans of all operations going.
+// The pipeline of the hierarchy backend: advances the plans of all pending operations.
 //
-// Each engine is a lane, on which operations take their turn in the order in which they were called: that order is the
-// same on all ranks, and so all ranks of an engine see the same sequence, whenever each of them gets to it. While one
-// operation is on the network, the next is reduced inside the host and the one before handed out there.
+// Each engine is a lane, on which operations run in the order in which they were called: that order is the
+// same on all ranks, and so all ranks of an engine see the same sequence, at whatever time each of them reaches it.
+// While one operation is on the network, the next is reduced inside the host and the one before is broadcast there.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -22,10 +22,10 @@ namespace lockstep::detail::hierarchy {
 /// There is no thread: plans advance inside calls of this class, and every call advances all of them as far as they
 /// can go. Thread-safe.
 ///
-/// What fails in one plan fails all, as Error(peer_lost) or Error(timeout); a message fails itself with its own kind.
+/// A failure in one plan fails all, as Error(peer_lost) or Error(timeout); a message itself keeps its error's kind.
 class Pipeline {
  public:
-  /// `throw_if_failed` is asked every 50 ms of waiting whether some rank of the job has given up.
+  /// `throw_if_failed` is called every 50 ms of waiting; it throws when a rank of the job has given up.
   explicit Pipeline(std::function<void()> throw_if_failed) : throw_if_failed_(std::move(throw_if_failed)) {}
 
   /// The state it returns refers to the pipeline.

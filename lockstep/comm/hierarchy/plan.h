@@ -1,4 +1,4 @@
-// What one rank does for one operation, step after step.
+// The plan of one operation on one rank: its steps in order.
 #pragma once
 
 #include <lockstep/comm/backend.h>

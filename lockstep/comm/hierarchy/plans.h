@@ -1,4 +1,4 @@
-// The plan of each collective: what travels where. One source for each family:
+// The plan of each collective: which engine moves which data. One source for each family:
 //   reductions.cpp   all_reduce, reduce, reduce_scatter
 //   copies.cpp       broadcast, all_gather, barrier
 //   exchanges.cpp    gather, scatter, all_to_all, send, receive

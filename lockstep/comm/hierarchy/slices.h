@@ -1,4 +1,4 @@
-// How the ranks of a host share the way over the network.
+// The slices of a tensor that the ranks of a host send over the network in parallel.
 #pragma once
 
 #include <lockstep/comm/hierarchy/engines.h>
@@ -13,7 +13,7 @@ namespace lockstep::detail::hierarchy {
 /// a single one for the leaders, where there is but one column or too little to be worth more than one message.
 std::vector<at::Tensor> slices_of(const Hosts& hosts, const at::Tensor& flat);
 
-/// On this host, every slice from the rank that carries it to the others.
+/// Broadcasts every slice, on this host, from the rank that carries it to the others.
 Backend::Pending hand_out(const Engines& engines, const std::vector<at::Tensor>& slices, const Call& call);
 
 }  // namespace lockstep::detail::hierarchy

@@ -1,4 +1,4 @@
-// Blocks of bytes that may be longer than MPI's counts.
+// MPI datatypes for blocks of bytes, also longer ones than MPI's counts allow.
 #pragma once
 
 #include <lockstep/comm/mpi/api.h>

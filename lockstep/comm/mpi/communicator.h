@@ -8,7 +8,7 @@ namespace lockstep::detail::mpi {
 
 class Communicator {
  public:
-  /// Met through the store: the group's ranks may be numbered otherwise than MPI's. Error(unsupported) when the
+  /// Made through the store: the group's ranks may be numbered otherwise than MPI's. Error(unsupported) when the
   /// processes are not one MPI job.
   explicit Communicator(const BackendContext& context);
   ~Communicator();

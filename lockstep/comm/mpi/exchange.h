@@ -1,4 +1,4 @@
-// What MPI itself carries before any store exists: where rank 0 opened it.
+// Collectives over MPI before any store exists: they carry the address of the store that rank 0 opened.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -14,11 +14,11 @@ struct Endpoint {
   std::uint16_t port = 0;
 };
 
-/// Error(environment) unless MPI says of this process what its world says. They differ under the launcher of another
-/// MPI than the one Lockstep was built with: then each process is a job of its own. Starts MPI when nobody has.
+/// Error(environment) unless MPI's rank and size of this process are those of its world. They differ under the launcher
+/// of another MPI than the one Lockstep was built with: then each process is its own job. Starts MPI if needed.
 void require_same(const World& world);
 
-/// Collective over MPI_COMM_WORLD: whether all of it runs on one machine. Starts MPI when nobody has.
+/// Collective over MPI_COMM_WORLD: whether all of it runs on one machine. Starts MPI if needed.
 bool all_on_one_host(std::chrono::milliseconds timeout);
 
 /// Collective over MPI_COMM_WORLD: rank 0's endpoint. Error(timeout) when the ranks do not all come.

@@ -1,4 +1,4 @@
-// Waiting for MPI with a deadline: MPI's own waits have none.
+// Waits for MPI with a deadline: MPI's own waits have none.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -20,9 +20,9 @@ namespace lockstep::detail::mpi {
 bool poll(const std::function<bool()>& step, std::int64_t bytes, std::chrono::milliseconds timeout,
           const std::function<void()>& look_around = nullptr);
 
-/// Operations under way with the tensors and the communicator they use. MPI cannot take a collective back, so when this
-/// is dropped before they are complete, all that is kept until the process ends. (A communicator may be freed under way
-/// by the standard, but Open MPI's collectives go on using it.)
+/// Pending operations with the tensors and the communicator they use. MPI cannot cancel a collective, so when this
+/// object is destroyed before they are complete, all that is kept until the process ends. (By the standard, a
+/// communicator may be freed while operations are pending, but Open MPI's collectives go on using it.)
 class Requests {
  public:
   /// Without a communicator for operations on MPI's own, which is never freed. `memory`: whatever owns what else is

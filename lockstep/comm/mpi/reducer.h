@@ -1,4 +1,4 @@
-// Reductions as messages of MPI. MPI's own add up in an order that depends on the library, its settings and the size.
+// Reductions as messages of MPI, in the order of the sum tree. MPI's own order depends on the library and its settings.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -13,10 +13,10 @@ namespace lockstep::detail::mpi {
 
 class Reducer {
  public:
-  /// Meets the others; messages of reductions have a communicator of their own.
+  /// Collective over the group; messages of reductions have their own communicator.
   explicit Reducer(const BackendContext& context);
 
-  /// Ranks call it in one order. `kept`, the memory of `call`, is alive until it is done. `look_around` as in `poll`.
+  /// Ranks call it in one order. `kept`, the memory of `call`, is held until it is done. `look_around` as in `poll`.
   Backend::Pending start(NetworkCall call, std::vector<at::Tensor> kept, std::function<void()> look_around);
 
  private:
@@ -24,8 +24,8 @@ class Reducer {
   int next_tag_ = 0;
 };
 
-/// Takes all reductions of this process as far as they go: others may wait for this rank's next message in one while it
-/// waits for something else. Returns at once.
+/// Advances all reductions of this process as far as possible: other ranks may wait for this rank's next message in one
+/// while it waits for another operation. Returns at once.
 void advance_reductions();
 
 }  // namespace lockstep::detail::mpi

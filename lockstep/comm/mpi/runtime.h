@@ -1,4 +1,4 @@
-// The one MPI of this process.
+// The MPI library of this process: starting, finalizing, and checking return codes.
 #pragma once
 
 #include <lockstep/comm/mpi/api.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::detail::mpi {
 
-/// Starts MPI when nobody has. What Lockstep started it also finalizes, when the process exits, unless a group failed:
+/// Starts MPI if needed. If Lockstep started MPI, it also finalizes it when the process exits, unless a group failed:
 /// finalizing waits for the other ranks, which may be gone. MPI must then end the job by itself, as mpirun does.
 ///
 /// Asks for MPI_THREAD_MULTIPLE, so that works may be waited for on any thread. An MPI that gives less, or that the

@@ -1,4 +1,4 @@
-// Operations of MPI that are under way.
+// The work states of MPI's operations.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -12,11 +12,11 @@
 
 namespace lockstep::detail::mpi {
 
-/// A collective or a send.
+/// The state of a collective or a send.
 Backend::Pending pending(std::shared_ptr<Requests> requests, std::function<void()> look_around);
 
-/// Receives of one group. The message that was sent n-th with a tag is taken by the n-th receive, in whichever order
-/// they are waited for.
+/// Receives of one group. The n-th message sent with a tag is taken by the n-th receive, whatever the order of the
+/// waits.
 class Inbox {
  public:
   /// `bytes` is the whole tensor; a message of another length is Error(mismatch).

@@ -1,4 +1,4 @@
-// all_reduce in which each rank reduces one slice for everybody.
+// all_reduce in which each rank reduces one slice for all ranks.
 #pragma once
 
 #include <lockstep/comm/shm/collective.h>
@@ -19,8 +19,8 @@ struct Slice {
 /// get less or nothing.
 Slice slice_of(std::size_t bytes, int rank, int ranks);
 
-/// In memory that all ranks see, a rank reads its slice of every rank's tensor and writes the result to all of them:
-/// each byte is read once and written once. `address(rank)` is where that rank's tensor lies.
+/// In memory that all ranks share, a rank reads its slice of every rank's tensor and writes the result to all of them:
+/// each byte is read once and written once. `address(rank)` is the address of that rank's tensor.
 template <typename Address>
 void reduce_slice_in_place(const Endpoint& endpoint, std::size_t bytes, std::size_t item_bytes, ReduceKernel kernel,
                            const Address& address) {

@@ -1,4 +1,4 @@
-// Memory that grows while the job runs: blocks with a part for each rank, mapped by all of them.
+// Shared memory that grows while the job runs: blocks with a part for each rank, mapped by all of them.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -11,8 +11,8 @@
 
 namespace lockstep::shm {
 
-/// One block as one rank holds it. Its destructor gives this rank's part back to the system and unmaps the block; the
-/// other ranks' parts are theirs to give back, and what this rank no longer uses no collective of theirs reads.
+/// One rank's handle of a block. Its destructor gives this rank's part back to the system and unmaps the block; the
+/// other ranks give back their own parts. No collective of theirs reads a part that this rank no longer uses.
 class Block {
  public:
   Block(std::shared_ptr<const UniqueFd> file, std::shared_ptr<SharedBlocks> registry, std::uint32_t id, int rank,
@@ -24,7 +24,7 @@ class Block {
   /// This rank's part, zeros at first.
   std::byte* part() const { return mapping_.data() + static_cast<std::size_t>(rank_) * stride_; }
   std::size_t stride() const { return stride_; }
-  /// Lets collectives use it in place. To be called when all ranks have it.
+  /// Lets collectives use the block in place. To be called when all ranks have it.
   void open();
 
  private:
@@ -37,14 +37,14 @@ class Block {
   Mapping mapping_;
 };
 
-/// Hands out ranges of one memory file. All ranks ask for the same sizes in the same order, so they agree on the ranges
-/// without a word; a range is never used twice, for the file has no size to speak of. Not thread-safe.
+/// Allocates ranges of one memory file. All ranks ask for the same sizes in the same order, so they agree on the ranges
+/// without messages; a range is never used twice, because the file may grow without limit. Not thread-safe.
 class Arena {
  public:
   Arena(UniqueFd file, int rank, int ranks, std::shared_ptr<SharedBlocks> registry);
 
-  /// Whether there is memory for a block of `bytes` for each rank, all together. To be asked by all ranks before any of
-  /// them makes it: the kernel would rather end a process than refuse to give it more memory than there is.
+  /// Whether there is memory for a block of `bytes` for each rank, all together. All ranks call it before any of them
+  /// makes the block: with too little memory, the kernel would kill a process instead of refusing the request.
   bool has_room_for(std::size_t bytes) const;
 
   /// `error`: why it failed here, as an errno; then there is no block.

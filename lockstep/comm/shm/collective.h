@@ -1,4 +1,4 @@
-// What all collectives share: entering, agreeing, and the choice between staging and memory that is shared already.
+// The base class of all collectives: entering, agreement, and the choice between staging and memory shared already.
 #pragma once
 
 #include <lockstep/comm/shm/operation.h>
@@ -7,7 +7,7 @@
 
 namespace lockstep::shm {
 
-/// Life of a collective on one rank:
+/// The phases of a collective on one rank:
 ///   1. enter: publish a header. Input in ordinary memory has its first chunk staged before, so that a small collective
 ///      costs one store to be seen by the others and one look at each of them;
 ///   2. settle: all ranks' headers are there; they agree, or this operation ends with Error(mismatch) everywhere and
@@ -17,12 +17,12 @@ class Collective : public Operation {
  public:
   Collective(const Signature& signature, const Place& place);
 
-  /// For Kind::refused: what the others are told. To be called before `start`.
+  /// For Kind::refused: the reason for the other ranks. To be called before `start`.
   void set_note(std::string note) { note_ = std::move(note); }
 
   /// To be called once, in the order in which all ranks call the group's collectives.
   void start(Endpoint& endpoint);
-  /// Goes as far as it can without waiting.
+  /// Advances as far as possible without waiting.
   void advance(Endpoint& endpoint);
   std::uint64_t sequence() const { return sequence_; }
 
@@ -33,16 +33,16 @@ class Collective : public Operation {
   const Place& place() const { return place_; }
   std::uint64_t first_chunk() const { return first_chunk_; }
 
-  /// How many chunks it takes when staged; the same on all ranks.
+  /// The number of chunks when staged; the same on all ranks.
   virtual std::uint64_t chunk_count(const Endpoint& endpoint) const = 0;
   /// Whether this rank has anything to stage.
   virtual bool contributes(const Endpoint& endpoint) const = 0;
   /// Writes this rank's part of chunk `index` (counted from first_chunk) to its staging buffer.
   virtual void stage(Endpoint& endpoint, std::uint64_t index) = 0;
-  /// Moves what can be moved; true when this rank needs nothing more. `staged` chunks were written before.
+  /// Moves the available data; true when this rank needs nothing more. `staged` chunks were written before.
   virtual bool advance_staged(Endpoint& endpoint) = 0;
   virtual std::vector<Lack> staged_lacks(const Endpoint& endpoint) const = 0;
-  /// This rank's share of the work on memory that all ranks see; afterwards the others must do theirs.
+  /// This rank's share of the work in shared memory; afterwards the others must do theirs.
   virtual void share_in_place(Endpoint& endpoint) = 0;
 
   std::uint64_t chunks() const { return chunks_; }
@@ -53,7 +53,7 @@ class Collective : public Operation {
   /// Whether `rank` has staged chunk `index`.
   bool is_staged(const Endpoint& endpoint, int rank, std::uint64_t index) const;
   Lack staging_lack(const Endpoint& endpoint) const;
-  /// Where `rank`'s data lies, once all headers are known to name one block.
+  /// The address of `rank`'s data, once all headers are known to name one block.
   std::byte* shared_address(const Endpoint& endpoint, int rank) const;
 
  private:

@@ -1,4 +1,4 @@
-// Element types as the shared-memory core knows them: no libtorch here.
+// Element types of the shared-memory core, which does not use libtorch.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class DType : std::uint8_t {
   int32,
   int64,
   boolean,
-  complex64,  ///< from here on: moved, not reduced
+  complex64,  ///< from here on: moved only, not reduced
   complex128,
   other,
 };

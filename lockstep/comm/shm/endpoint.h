@@ -1,4 +1,4 @@
-// One rank's own side of the segment: what it has published so far and what it last saw of the others.
+// One rank's view of the segment: what it has published so far, and the last values it read of the others.
 #pragma once
 
 #include <lockstep/comm/shm/segment.h>
@@ -9,8 +9,8 @@
 
 namespace lockstep::shm {
 
-/// Where a tensor lies, if in a block of shared memory: the same block is mapped on every rank, each rank's part
-/// `stride` bytes after that of the rank before.
+/// The position of a tensor in a block of shared memory, if it is in one: the block is mapped on every rank, each
+/// rank's part `stride` bytes after that of the rank before.
 struct Place {
   std::uint32_t block = 0;   ///< 0: in ordinary memory
   std::uint64_t offset = 0;  ///< in the rank's part
@@ -20,8 +20,8 @@ struct Place {
   std::byte* address(int rank, std::uint64_t at) const { return base + static_cast<std::size_t>(rank) * stride + at; }
 };
 
-/// Order is the heart of it. Collectives are numbered by `next_sequence`; a rank enters, settles and completes them in
-/// that order. Settling decides, with every rank's header at hand, whether the ranks agree and which chunks of the
+/// Collectives are numbered by `next_sequence`; a rank enters, settles and completes them in that order.
+/// Settling decides, from the headers of all ranks, whether the ranks agree and which chunks of the
 /// staging memory the collective takes; as all ranks decide alike, they count the same chunks. Not thread-safe.
 class Endpoint {
  public:
@@ -49,7 +49,7 @@ class Endpoint {
   std::uint64_t take_chunks(std::uint64_t count);
   void give_back_chunks(std::uint64_t count) { taken_ -= count; }
   std::uint64_t next_chunk() const { return taken_; }
-  /// Whether this rank may write chunk `chunk`: everybody is done with what lay in its buffer.
+  /// Whether this rank may write chunk `chunk`: all ranks are done with the former content of its buffer.
   bool chunk_free(std::uint64_t chunk);
   std::uint64_t consumed() const { return consumed_; }
 
@@ -58,7 +58,7 @@ class Endpoint {
   void publish_consumed(std::uint64_t chunks);
   void publish_direct(std::uint64_t sequence);
 
-  /// Wakes those who wait for what was published since the last call.
+  /// Wakes the ranks that wait for something published since the last call.
   void flush();
 
   /// Counts everything this rank published: unchanged means that nothing moved.

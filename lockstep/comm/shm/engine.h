@@ -1,5 +1,5 @@
-// What a rank has under way on one group: keeps operations going, waits for them, and finds out when nobody will ever
-// come. Knows nothing of tensors.
+// The engine of the shared-memory backend: advances a rank's pending operations on one group, waits for them, and
+// detects lost ranks. Does not use tensors.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -36,7 +36,7 @@ class Engine {
  public:
   /// `memory` keeps the segment mapped.
   Engine(const Segment& segment, std::shared_ptr<void> memory, EngineOptions options);
-  /// Tells the others that this rank waits no more; those that need something from it fail.
+  /// Tells the others that this rank has left the group; operations that need data from it fail.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -50,15 +50,15 @@ class Engine {
 
   /// Whether `wait` would not block. Never throws.
   bool test(Operation& operation) noexcept;
-  /// Throws what the operation failed with, or Error(timeout) naming the ranks waited for, after which it goes on and
-  /// may be waited for again.
+  /// Throws the operation's error, or Error(timeout) naming the ranks waited for, after which the operation continues
+  /// and may be waited for again.
   void wait(Operation& operation, std::chrono::milliseconds timeout);
 
-  /// For callers that test instead of waiting: throws what the operation failed with, also when that is only found now
-  /// because a rank that is waited for has gone.
+  /// For callers that test instead of waiting: throws the operation's error, also when it is detected only now because
+  /// a rank that is waited for has gone.
   void check(Operation& operation);
 
-  /// This rank gives up: whoever waits, here or on other ranks, gets Error(peer_lost).
+  /// This rank gives up: all waits, here and on other ranks, get Error(peer_lost).
   void abort() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// The shape of a table of reduction kernels. Kept free of everything else: kernels_impl.cpp is compiled for instruction
+// The type of a table of reduction kernels. Contains nothing else: kernels_impl.cpp is compiled for instruction
 // sets that this machine may lack and must not emit code of other headers (see there).
 #pragma once
 

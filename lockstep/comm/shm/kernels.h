@@ -1,4 +1,4 @@
-// Element-wise reduction of several buffers into one or more: what every reducing collective here is built on.
+// Kernels for the element-wise reduction of several buffers into one or more, used by all reducing collectives here.
 #pragma once
 
 #include <lockstep/base/instruction_sets.h>
@@ -14,7 +14,7 @@ namespace lockstep::shm {
 /// dtype that can only be moved.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 
-/// Those that this machine runs, slowest first.
+/// The kernel sets that this machine can run, slowest first.
 const std::vector<InstructionSet<KernelTable>>& kernel_sets();
 
 }  // namespace lockstep::shm

@@ -1,4 +1,4 @@
-// Messages between two ranks: send and receive, matched by tag.
+// Point to point in shared memory: send and receive, matched by tag.
 #pragma once
 
 #include <lockstep/comm/shm/operation.h>
@@ -47,8 +47,8 @@ class Receive : public Message {
   std::byte* data_;
 };
 
-/// Moves the bytes of messages through the channels. A send is done when its bytes lie in the channel or beyond. While
-/// a send waits for room, what arrives for no receive yet is put aside, so that ranks which all send first get on.
+/// Moves the bytes of messages through the channels. A send is done when all its bytes were written to the channel.
+/// While a send waits for room, messages without a receive are buffered, so that ranks which all send first proceed.
 /// Keeps plain pointers to messages until they are done. Not thread-safe.
 class Mail {
  public:
@@ -57,12 +57,12 @@ class Mail {
   void post(Send& send);
   void post(Receive& receive);
 
-  /// Goes as far as it can without waiting; returns whether any byte moved. Error(mismatch) when a message has another
-  /// size than its receive.
+  /// Advances as far as possible without waiting; returns whether any byte moved. Error(mismatch) when a message has
+  /// another size than its receive.
   bool advance();
 
  private:
-  // What a channel carries in front of each message; messages start at multiples of its size.
+  // The header of each message in a channel; messages start at multiples of its size.
   struct Frame {
     std::uint64_t bytes;
     std::int32_t tag;

@@ -1,7 +1,7 @@
-// How the ranks of a group come to share memory: rank 0 makes it and hands it to the others over local sockets.
+// The set-up of a group's shared memory: rank 0 makes it and sends it to the others over local sockets.
 //
-// Along with it go a lifeline of each rank (a descriptor that becomes readable when its process ends, however that
-// happens) and the processors that each may use. Once all have mapped the memory, the sockets are closed.
+// With it, ranks exchange a lifeline of each rank (a descriptor that becomes readable when its process ends, in
+// whatever way) and the processors that each may use. Once all have mapped the memory, the sockets are closed.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -32,8 +32,8 @@ class Host {
   /// Error(unsupported) when there are more than kMaxRanks.
   explicit Host(const Geometry& geometry);
 
-  /// For the other ranks, who need it to join. It holds a secret: others on this machine may see that the socket
-  /// exists, but only processes of the same user that know the secret get in.
+  /// The text that the other ranks need to join. It holds a secret: other users of this machine may see that the socket
+  /// exists, but only processes of the same user that know the secret are admitted.
   std::string invitation() const;
 
   /// Waits for all ranks. Error(timeout) names those that did not come (the others are told), peer_lost one that came

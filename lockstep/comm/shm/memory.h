@@ -35,7 +35,7 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-/// A file in memory that has no name; grows to `bytes` of zeros, none of which takes memory until it is touched. It is
+/// A file in memory without a name, of `bytes` zeros that take no memory until they are touched. It is
 /// not part of /dev/shm and has no other limit than the memory of the machine. Error(unsupported) where the kernel
 /// has no memfd_create.
 UniqueFd make_memory_file(const std::string& label, std::uint64_t bytes);

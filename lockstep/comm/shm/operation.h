@@ -1,4 +1,4 @@
-// Something under way on a group: a state machine that advances when it is called and never waits.
+// The base class of pending operations: a state machine that advances when it is called and never waits.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -11,7 +11,7 @@
 
 namespace lockstep::shm {
 
-/// Whose doing an operation waits for, and what that is: "has not entered it".
+/// The ranks that an operation waits for, and what they have not done: "has not entered it".
 struct Lack {
   std::vector<int> ranks;
   std::string_view what;
@@ -26,12 +26,12 @@ class Operation {
 
   std::string_view name() const { return name_; }
   bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Once done: throws what it failed with, if it did.
+  /// Once done: throws the error it failed with, if any.
   void rethrow() const {
     if (error_) throw *error_;
   }
 
-  /// All that holds it up now; empty when it is done or only waits for operations before it. For the slow path.
+  /// All that blocks it now; empty when it is done or only waits for operations before it. For the slow path.
   virtual std::vector<Lack> lacks(const Endpoint& endpoint) const = 0;
 
   /// Ends it. The first call counts.

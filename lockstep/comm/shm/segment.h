@@ -1,4 +1,4 @@
-// The memory that all ranks of a group share: what lies where.
+// The layout of the memory segment that all ranks of a group share.
 //
 // Every word has one writer, its rank, unless said otherwise; the others read it. Counters only grow. Plain data is
 // published by the release store of a counter that says so and read after an acquire load of it.
@@ -20,11 +20,11 @@ inline constexpr int kMaxRanks = 512;
 struct Geometry {
   std::int32_t ranks = 1;
   std::int32_t headers = 64;              ///< collectives a rank may be ahead of the slowest
-  std::int64_t chunk_bytes = 256 << 10;   ///< staging happens in pieces of this size; a multiple of 64
-  std::int64_t chunks = 4;                ///< pieces that each rank can have on the way
+  std::int64_t chunk_bytes = 256 << 10;   ///< staging uses pieces of this size; a multiple of 64
+  std::int64_t chunks = 4;                ///< pieces that each rank can have in staging buffers
   std::int64_t channel_bytes = 64 << 10;  ///< between each pair, for send and receive; a power of two
   std::int64_t whole_bytes = 8 << 10;  ///< all_reduce through staging up to here: each rank reduces everything, at once
-  std::int64_t direct_bytes = 8 << 10;  ///< from here on memory of `allocate` is used where it lies
+  std::int64_t direct_bytes = 8 << 10;  ///< from here on memory of `allocate` is used in place
 };
 
 /// The sizes that are fastest, by measurement. Two ranks exchange no fewer bytes when each reduces only half, but wait
@@ -45,7 +45,7 @@ struct alignas(kLine) Header {
   std::array<char, 168> note;  ///< why the call was refused, with Kind::refused; ends with 0
 };
 
-/// What a rank has made available. Chunks are counted over all collectives: chunk c lies in staging buffer c modulo
+/// The data that a rank has made available. Chunks are counted over all collectives: chunk c is in buffer c modulo
 /// Geometry::chunks; `produced` c means that all below c have been written.
 struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> produced;  ///< chunks staged
@@ -53,7 +53,7 @@ struct alignas(kLine) Progress {
   std::atomic<std::uint64_t> direct;    ///< the last collective of which this rank did its share in place
 };
 
-/// What a rank needs no more.
+/// The data that a rank needs no more.
 struct alignas(kLine) Released {
   std::atomic<std::uint64_t> consumed;   ///< chunks of other ranks it is done with
   std::atomic<std::uint64_t> completed;  ///< collectives, all up to this one
@@ -68,7 +68,7 @@ struct alignas(kLine) Sleepers {
   std::array<std::atomic<std::uint64_t>, kMaxRanks / 64> ranks;
 };
 
-/// Why the group is of no more use. Written once, by the first rank to find out.
+/// Why the group has failed. Written once, by the first rank that detects it.
 struct alignas(kLine) Failure {
   enum State : std::uint32_t { none = 0, being_written = 1, ready = 2 };
   enum Cause : std::int32_t { died = 0, left = 1, gave_up = 2, wrong_size = 3 };
@@ -89,8 +89,8 @@ struct Channel {
   std::size_t bytes;
 };
 
-/// A view of a mapped segment; cheap to copy, owns nothing. A segment starts as zero bytes, which is how an atomic
-/// zero looks; so nobody need initialise it.
+/// A view of a mapped segment; cheap to copy, owns nothing. A segment starts as zero bytes, which are the
+/// representation of an atomic zero; so no rank has to initialise it.
 class Segment {
  public:
   Segment(std::byte* base, const Geometry& geometry);

@@ -1,4 +1,4 @@
-// Which addresses of this process lie in memory that all ranks of the group have mapped.
+// The registry of shared blocks: which addresses of this process are in memory that all ranks of the group have mapped.
 #pragma once
 
 #include <lockstep/comm/shm/endpoint.h>
@@ -19,7 +19,7 @@ class SharedBlocks {
   void add(std::uint32_t id, std::byte* base, std::size_t stride);
   void remove(std::uint32_t id);
 
-  /// The place of [data, data + bytes) when all of it lies in this rank's part of a block; else block 0.
+  /// The place of [data, data + bytes) when all of it is in this rank's part of a block; else block 0.
   Place find(const std::byte* data, std::size_t bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// What ranks must agree on when they meet in a collective.
+// The signature of a collective: the values that all ranks must agree on.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -24,12 +24,12 @@ enum class Kind : std::uint8_t {
   all_to_all,
   gather,
   scatter,
-  refused,  ///< what a rank enters in place of a call with arguments that break a rule
+  refused,  ///< entered in place of a call whose arguments break a rule
 };
 
 std::string_view name(Kind kind);
 
-/// A collective as each rank describes it to the others, in shared memory: plain bytes without holes.
+/// Each rank's description of a collective in shared memory: plain bytes without padding.
 struct Signature {
   static constexpr int kMaxDims = 8;
 

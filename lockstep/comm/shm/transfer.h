@@ -1,5 +1,5 @@
-// Every collective in which a rank stages its input once and each receiver reads what it needs: all but all_reduce of
-// more than a little.
+// Collectives in which a rank stages its input once and each receiver reads what it needs: all but all_reduce of
+// large tensors.
 #pragma once
 
 #include <lockstep/comm/shm/collective.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::shm {
 
-/// Who gives and who takes what.
+/// Which ranks give and which take blocks.
 struct Pattern {
   bool from_root = false;   ///< only root gives
   bool to_root = false;     ///< only root takes
@@ -19,7 +19,7 @@ struct Pattern {
   bool reduces = false;     ///< a taker reduces the givers' blocks to one
 };
 
-/// Error(invalid_argument) for kinds that are no transfer.
+/// Error(invalid_argument) for kinds that are not transfers.
 Pattern pattern_of(Kind kind);
 
 /// The tensors of one rank: `input` where it gives, `output` where it takes; the same pointer where the collective
