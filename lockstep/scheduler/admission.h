@@ -1,4 +1,4 @@
-// Who may be a worker of a job. Pure: time is an argument, and the decision is a value with its reason.
+// Admission of workers to a job. Pure: time is an argument, and the decision is a value with its reason.
 #pragma once
 
 #include <lockstep/scheduler/messages.h>
@@ -10,20 +10,20 @@
 
 namespace lockstep::scheduler {
 
-/// Somebody who asks to be a worker of this job.
+/// A process that asks to be a worker of this job.
 struct Applicant {
   Register request;
   std::string address;
   std::uint64_t connection = 0;
-  std::optional<Time> challenged;  ///< when the holder of its node id was asked for a sign of life
-  bool put_off = false;            ///< it was told to wait for the end of this job
+  std::optional<Time> challenged;  ///< when the holder of its node id was sent a Ping
+  bool put_off = false;            ///< it was told to wait until this job has ended
 };
 
 enum class Verdict {
-  welcome,       ///< a new member, or in the place of one that is gone
+  welcome,       ///< a new member, or the replacement of one that is gone
   welcome_back,  ///< the process is a member already: only its connection is new
-  challenge,     ///< somebody has this node id and may be alive: ask that one, and decide again
-  put_off,       ///< this job is ending well, and whoever comes now may be of the next one
+  challenge,     ///< a member has this node id and may be alive: send it a Ping, and decide again
+  put_off,       ///< this job is ending well, and the applicant may belong to the next one
   refuse,        ///< for good
 };
 
@@ -35,7 +35,7 @@ struct Admission {
 
 Admission admit(const Roll& roll, const Applicant& applicant, Time now);
 
-/// Does what `admission` says, for a welcome.
+/// Carries out an admission, for the welcome verdicts.
 void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now);
 
 }  // namespace lockstep::scheduler

@@ -1,4 +1,4 @@
-// How long to wait before the next attempt.
+// The back-off between attempts to connect.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace lockstep::scheduler {
 
-/// From 0.1 s to 3 s, each time longer by half; by chance somewhat shorter, so that thousands do not come at once.
+/// From 0.1 s to 3 s, each time longer by half; randomly shortened, so that thousands do not connect at once.
 class BackOff {
  public:
   std::chrono::milliseconds next() {

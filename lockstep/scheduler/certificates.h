@@ -1,4 +1,4 @@
-// Certificates as OpenSSL holds them: reading them from bytes, and making new ones.
+// OpenSSL handles of keys, certificates and revocation lists, and reading them from bytes.
 #pragma once
 
 #include <openssl/evp.h>
@@ -30,20 +30,20 @@ struct Identity {
   std::vector<Certificate> chain;  ///< of authorities between it and the root
 };
 
-/// What a .p12 file holds. Errors are Error(io) without the file's name: a wrong password, or what is no such file.
+/// The content of a .p12 file. Errors are Error(io) without the file's name: a wrong password, or not a .p12 file.
 Identity read_p12(std::string_view bytes, const std::string& password);
 
 /// The certificates, or revocation lists, in a PEM file; at least one.
 std::vector<Certificate> read_certificates(std::string_view pem);
 std::vector<RevocationList> read_revocation_lists(std::string_view pem);
 
-/// How long until a certificate expires; negative when it has. nullopt when it does not say.
+/// The time until a certificate expires; negative when it has. nullopt when it has no such date.
 std::optional<std::chrono::hours> time_left(const X509& certificate);
 
 /// "/CN=node1", for messages.
 std::string subject_of(const X509& certificate);
 
-/// What OpenSSL complained about last, in words; clears its list of complaints.
+/// OpenSSL's last error, in words; clears its error queue.
 std::string openssl_reason();
 
 }  // namespace lockstep::scheduler

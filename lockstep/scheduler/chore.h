@@ -1,4 +1,4 @@
-// What a thread that mostly waits for others does again and again.
+// A periodic task on an io_context.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ struct Chore {
   std::function<void()> call{};          ///< throws nothing; empty: there is nothing to do
 };
 
-/// From now on, on the thread that runs `context`, until that stops.
+/// Runs the chore periodically, on the thread that runs `context`, until that stops.
 void keep_doing(boost::asio::io_context& context, Chore chore);
 
 }  // namespace lockstep::scheduler

@@ -1,5 +1,5 @@
-// What the scheduler does with what its connections bring: asks admission.h and membership.h, and tells those whom it
-// concerns.
+// The scheduler's message handling: it decides by admission.h and membership.h, and sends messages to the affected
+// workers.
 #pragma once
 
 #include <lockstep/scheduler/refusal_log.h>
@@ -14,25 +14,25 @@
 
 namespace lockstep::scheduler {
 
-/// One thread.
+/// For use by one thread.
 class Desk {
  public:
-  /// Goes on with the saved state, if there is one.
+  /// Continues from the saved state, if there is one.
   explicit Desk(const ServerOptions& options, Time now);
 
-  /// A connection that wants to be a worker's.
+  /// A new connection of a worker.
   void greet(const std::shared_ptr<Session>& session);
-  /// What it sent. Error(data) when that is no message, or one out of place: the connection is not worth keeping.
+  /// A message from it. Error(data) when that is not a message, or not allowed now: the connection should be closed.
   void hear(Session& session, const std::string& text, Time now);
-  /// It has ended.
+  /// The connection has ended.
   void forget(Session& session, const std::string& reason, Time now);
 
-  /// What is due with time. The end of the job, once it has come and the workers were told.
+  /// Work that depends on time. Returns the end of the job, once it has ended and the workers were told.
   std::optional<Ending> tick(Time now);
 
   std::string status(Time now) const;
 
-  /// Of connections, too, that never came to this desk.
+  /// The log of refusals, also for connections that were never passed to this object.
   RefusalLog& refusals() { return refusals_; }
 
  private:

@@ -1,4 +1,4 @@
-// Where a job stands, and whether it is over. Pure: time is an argument.
+// The state of a scheduler's job, and its end. Pure: time is an argument.
 #pragma once
 
 #include <lockstep/scheduler/roll.h>
@@ -8,11 +8,11 @@
 
 namespace lockstep::scheduler {
 
-/// Why the job needs nobody who is not done, once a member is: with recovery, workers end together, after the last
-/// thing that needs them all.
+/// Why the job is complete and needs no more workers, once a member has finished: with recovery, workers end together,
+/// after the last operation that needs them all.
 std::optional<std::string> find_completion(const Roll& roll);
 
-/// Where the job stands, under the names that MindSpore's scheduler has for it.
+/// The states of a job, with the names of MindSpore's scheduler.
 enum class State { starting, ready, node_timeout, exit };
 
 State state_of(const Roll& roll);
@@ -20,7 +20,7 @@ State state_of(const Roll& roll);
 /// "CLUSTER_STARTING", "CLUSTER_READY", "NODE_TIMEOUT", "CLUSTER_EXIT".
 const char* name(State state);
 
-/// The end of the job, when it has come.
+/// The end of a job.
 struct Ending {
   bool ok = true;
   std::string reason;

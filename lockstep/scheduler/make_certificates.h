@@ -1,4 +1,4 @@
-// New certificates, for people who have no authority of their own.
+// Making new certificates, for users without their own certificate authority.
 #pragma once
 
 #include <lockstep/scheduler/certificates.h>
@@ -11,15 +11,15 @@ namespace lockstep::scheduler {
 
 struct CertificateWish {
   std::string name;                   ///< its common name
-  std::vector<std::string> hosts{};   ///< names and addresses of the machine that will show it
-  std::chrono::hours valid_from{-1};  ///< from now; an hour ago, for clocks that go wrong
+  std::vector<std::string> hosts{};   ///< names and addresses of the machine that will use it
+  std::chrono::hours valid_from{-1};  ///< from now; an hour ago, for clocks that differ
   std::chrono::hours valid_until = std::chrono::hours(24 * 365);
 };
 
 /// An elliptic key on P-256. Errors are Error(io) with OpenSSL's reason.
 Key make_key();
 
-/// A root that signs certificates and revocation lists, and nothing else; it signs itself.
+/// A self-signed root that may only sign certificates and revocation lists.
 Identity make_authority(const CertificateWish& wish);
 
 /// A certificate for TLS, as a server and as a client.

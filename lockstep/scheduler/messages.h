@@ -1,8 +1,8 @@
-// What workers and the scheduler tell each other: one JSON object a WebSocket message, {"type": ..., ...}.
+// The messages between workers and the scheduler: one JSON object for each WebSocket message, {"type": ..., ...}.
 //
-// A worker connects to /v1/worker; the scheduler says hello, the worker registers, and waits until it is seated. Fields
-// that a reader does not know are ignored, so that later versions may add some; a change of what exists takes another
-// protocol number. Everything read here came from a peer that may be hostile: Error(data) says what is wrong with it.
+// A worker connects to /v1/worker; the scheduler sends Hello, the worker sends Register, and waits until it is seated.
+// Fields that a reader does not know are ignored, so that later versions may add some; changes of existing fields need
+// another protocol number. All input comes from a peer that may be hostile: Error(data) says what is wrong with it.
 #pragma once
 
 #include <cstddef>
@@ -22,42 +22,42 @@ inline constexpr int kMostWorkers = 1 << 20;
 
 // ---- from the scheduler
 
-/// First of all.
+/// The first message on a connection.
 struct Hello {
   int protocol = kProtocol;
-  std::string job;      ///< a random name of the job; a scheduler that comes back with its state keeps it
-  std::string nonce;    ///< what a proof of the secret answers
-  bool secret = false;  ///< whether it wants such a proof
+  std::string job;      ///< a random name of the job; a scheduler that restarts with its state keeps it
+  std::string nonce;    ///< challenge for the worker's proof of the secret
+  bool secret = false;  ///< whether the scheduler needs such a proof
   bool operator==(const Hello&) const = default;
 };
 
-/// Registered, and not yet seated.
+/// The worker is registered, and not yet seated.
 struct Wait {
   int present = 0;
   int wanted = 0;
-  std::string reason;  ///< what for, if not for the others
+  std::string reason;  ///< the reason to wait, if not for the other workers
   bool operator==(const Wait&) const = default;
 };
 
-/// Not registered; trying again would not help.
+/// The worker is not registered; trying again would not help.
 struct Refused {
   std::string reason;
   bool operator==(const Refused&) const = default;
 };
 
-/// All workers are there, and this is the rank of the one that is told.
+/// All workers have registered, and this is the rank of the receiver.
 struct Seated {
-  std::int64_t generation = 0;  ///< counts the meetings of the job from 1
+  std::int64_t generation = 0;  ///< counts the rendezvous of the job from 1
   int rank = 0;
   int size = 1;
   int local_rank = 0;  ///< among those of the same machine
   int local_size = 1;
-  std::string store_key;  ///< keys of the store lie under it; nobody else can guess it
-  std::string proof;      ///< that the scheduler knows the secret; empty when there is none
+  std::string store_key;  ///< prefix of the keys in the store; random, so that no other process can guess it
+  std::string proof;      ///< proof that the scheduler knows the secret; empty when there is none
   bool operator==(const Seated&) const = default;
 };
 
-/// From the worker with rank 0 to the scheduler, and from there to all: where the ranks of this generation meet.
+/// From the worker with rank 0 to the scheduler, and from there to all: the rendezvous store of this generation.
 struct StoreAt {
   std::int64_t generation = 0;
   std::string host;
@@ -65,24 +65,24 @@ struct StoreAt {
   bool operator==(const StoreAt&) const = default;
 };
 
-/// Another worker was lost, or cannot go on.
+/// Another worker was lost, or cannot continue.
 struct Lost {
   std::int64_t generation = 0;
   std::string node_id;
   int rank = 0;
   std::string reason;
-  /// Nothing that is under way in this generation will end well. False: only its connection ended, and whoever computes
-  /// with it sees for himself whether its process has, too.
+  /// Pending operations of this generation cannot succeed. False: only its connection ended, and the other ranks detect
+  /// by themselves whether its process has ended too.
   bool certain = false;
   bool operator==(const Lost&) const = default;
 };
 
-/// "Say something, now."
+/// A request for an immediate heartbeat.
 struct Ping {
   bool operator==(const Ping&) const = default;
 };
 
-/// The job is over, or the scheduler ends: nobody needs to come back.
+/// The job is over, or the scheduler ends: workers need not connect again.
 struct Ended {
   bool ok = true;
   std::string reason;
@@ -94,28 +94,28 @@ struct Ended {
 struct Register {
   int protocol = kProtocol;
   std::string node_id;
-  bool named = false;   ///< somebody chose the id; else it is random
-  std::string life;     ///< random, of this process: with it, it is known again on another connection
+  bool named = false;   ///< the user chose the id; else it is random
+  std::string life;     ///< random, of this process: identifies it on another connection
   std::string host;     ///< its name, for people
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
-  std::string job;              ///< of the Hello it was seated under; empty before that
+  std::string job;              ///< of the Hello before it was seated; empty if it was not seated yet
   std::int64_t generation = 0;  ///< in which it was seated; 0: never
   std::optional<int> rank;      ///< then
-  std::string nonce;            ///< what the scheduler's proof answers
-  std::string proof;            ///< that it knows the secret
+  std::string nonce;            ///< challenge for the scheduler's proof
+  std::string proof;            ///< proof that it knows the secret
   bool operator==(const Register&) const = default;
 };
 
-/// "I am alive."
+/// The heartbeat of a worker.
 struct Beat {
   std::optional<std::int64_t> step{};     ///< the last that was completed
-  std::optional<std::int64_t> step_us{};  ///< how long a step takes just now
-  std::optional<std::int64_t> own_us{};   ///< of that, what was not spent blocked in collectives
+  std::optional<std::int64_t> step_us{};  ///< the present duration of a step
+  std::optional<std::int64_t> own_us{};   ///< the part of it that was not spent blocked in collectives
   bool operator==(const Beat&) const = default;
 };
 
-/// The worker cannot go on in this generation, keeps what it has, and waits for the next: with recovery.
+/// With recovery: the worker cannot continue in this generation, keeps its state, and waits for the next.
 struct Again {
   std::int64_t generation = 0;
   std::string reason;
@@ -135,7 +135,7 @@ using FromWorker = std::variant<Register, StoreAt, Beat, Again, Leave>;
 FromScheduler parse_from_scheduler(std::string_view text);
 FromWorker parse_from_worker(std::string_view text);
 
-/// Texts that are too long are cut, and bytes that are no UTF-8 replaced, so that the other side accepts it.
+/// Texts that are too long are cut, and invalid UTF-8 is replaced, so that the other side accepts the message.
 std::string print(const FromScheduler& message);
 std::string print(const FromWorker& message);
 

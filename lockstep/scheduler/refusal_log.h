@@ -1,4 +1,4 @@
-// Lines about connections that were refused, few however many come.
+// Rate-limited log lines about refused connections.
 #pragma once
 
 #include <chrono>
@@ -7,17 +7,17 @@
 
 namespace lockstep::scheduler {
 
-/// The first ten refusals of a minute have a line each. Of the rest one line at its end says how many there were, and
-/// the last of them: whoever knocks without end does not fill the disk. Not thread-safe.
+/// The first ten refusals of a minute have a line each. One line at the end of the minute gives the number of the rest
+/// and the last of them: a client that connects without end does not fill the disk. Not thread-safe.
 class RefusalLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   /// A warning: "refused 10.0.0.2:4711: its certificate has expired".
   void note(const std::string& who, const std::string& reason, Time now);
-  /// What is due with time.
+  /// Writes the line at the end of a minute when it is due.
   void tick(Time now);
-  /// What was not said yet.
+  /// Writes the line about refusals that have none yet.
   void finish();
 
  private:

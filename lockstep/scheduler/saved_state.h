@@ -1,4 +1,4 @@
-// A roll as a file, for a scheduler that dies and comes back.
+// The text form of a roll, from which a restarted scheduler continues.
 #pragma once
 
 #include <lockstep/scheduler/roll.h>
@@ -10,8 +10,8 @@ namespace lockstep::scheduler {
 
 std::string print_state(const Roll& roll);
 
-/// Fills in what `print_state` wrote; how long to wait stays as it is. Nobody is connected: who was, is expected back.
-/// Error(data) when the text is no state, or one of another number of workers.
+/// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were are
+/// expected to connect again. Error(data) when the text is not a state, or of another number of workers.
 void read_state(std::string_view text, Roll& roll, Time now);
 
 }  // namespace lockstep::scheduler

@@ -1,4 +1,4 @@
-// A worker's place in a job: how it finds the others through the scheduler, and stays in touch with it.
+// The session of a worker with the scheduler: registration, rank, rendezvous of the workers, and heartbeats.
 #pragma once
 
 #include <lockstep/base/step_times.h>
@@ -33,63 +33,63 @@ struct SeatOptions {
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost
 };
 
-/// A thread of its own keeps the connection, and makes it anew for as long as this lives: training goes on without the
-/// scheduler. Thread-safe.
+/// Its own thread keeps the connection, and connects again as long as this object exists: training continues without
+/// the scheduler. Thread-safe.
 class Seat {
  public:
-  /// Registers, and waits until all workers have; it does not matter who starts first. Error(timeout) with what was
-  /// waited for, Error(environment) when the scheduler refuses this worker or one refuses the other's certificate.
+  /// Registers, and waits until all workers have registered; they may start in any order. Error(timeout) with what was
+  /// awaited, Error(environment) when the scheduler refuses this worker or one side refuses the other's certificate.
   explicit Seat(SeatOptions options);
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
-  /// As `leave` with success (without, while an exception ends its owner), unless that was called before; then waits up
-  /// to 5 s for the scheduler to hear it.
+  /// Calls `leave` with success (without, while an exception destroys its owner), unless that was called before; then
+  /// waits up to 5 s until the scheduler has received it.
   ~Seat();
 
-  /// Which rank this is, and of how many. For whoever calls `await_next_place`.
+  /// The rank of this worker, and the number of ranks. Only for the thread that calls `await_next_place`.
   const Seated& place() const noexcept;
 
   bool recovers() const noexcept;
 
-  /// With recovery: this worker cannot go on in its generation, for this reason, and waits for the next. Waits for
-  /// nothing.
+  /// With recovery: tells the scheduler that this worker cannot continue in its generation, for this reason, and waits
+  /// for the next. Returns at once.
   void ask_again(const std::string& reason);
 
-  /// Then: waits until all workers have come together again, which is until somebody took the place of those that were
-  /// lost, and makes that `place()`. False when the job was completed meanwhile. Error(peer_lost) when the scheduler
-  /// has given it up, Error(environment) when it refuses this worker.
+  /// After ask_again: waits for the next rendezvous of all workers, that is, until the lost ones are replaced, and
+  /// updates `place()`. False when the job was completed meanwhile. Error(peer_lost) when the scheduler
+  /// has given the job up, Error(environment) when it refuses this worker.
   bool await_next_place();
 
-  /// Why nothing that is under way in `generation` will end well, once the scheduler has said so.
+  /// Why pending operations of `generation` cannot succeed, once the scheduler has reported it.
   std::optional<std::string> broken(std::int64_t generation) const;
 
-  /// For those who meet, and do not know each other's processes and connections yet: the same of the present
-  /// generation; with recovery also once the connection of one of its workers has ended, which most often means that
-  /// its process has.
+  /// The same for the present generation, for use during the rendezvous, before ranks can watch each other's processes
+  /// and connections; with recovery also set once the connection of one of its workers has ended, which most often
+  /// means that its process has ended.
   std::optional<std::string> lost() const;
   /// Error(peer_lost) with that reason, if there is one.
   void throw_if_lost() const;
 
-  /// Called with that reason, on this object's thread, when the scheduler says so of the present generation; at once if
-  /// it has. nullptr: no longer, and waits for a call that is under way.
+  /// Sets a function that is called with the reason of `broken`, on this object's thread, for the present generation;
+  /// at once if there is a reason already. nullptr: removes it, and waits for a call that is running.
   void on_broken(std::function<void(const std::string& reason)> call);
 
-  /// This machine's address on the way to the scheduler.
+  /// This machine's address on its connection to the scheduler.
   std::string own_address() const;
 
-  /// Rank 0: where it has opened the store. All: where that is; Error(timeout) when nobody has said by then, and
-  /// Error(peer_lost) when the job ended instead.
+  /// Rank 0 publishes the address of the store that it has opened. All ranks await it; Error(timeout) when it is not
+  /// published by the deadline, Error(peer_lost) when the job ended instead.
   void publish_store(const std::string& host, std::uint16_t port);
   StoreAt await_store(std::chrono::steady_clock::time_point deadline);
 
-  /// For the scheduler's status. `time`: of a recent step.
+  /// Reports a completed step for the scheduler's status. `time`: of a recent step.
   void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept;
 
-  /// Who says, on this object's thread, how far this worker has come ("had completed step 7 and ..."), when it is found
-  /// to hang. nullptr: nobody any more, and waits for a call that is under way.
+  /// Sets a function that describes this worker's progress ("had completed step 7 and ..."), called on this object's
+  /// thread when the worker hangs. nullptr: removes it, and waits for a call that is running.
   void describe_progress_with(std::function<std::string()> words);
 
-  /// Tells the scheduler how this worker ends. The first call counts. Waits for nothing.
+  /// Tells the scheduler how this worker ends. Only the first call counts. Returns at once.
   void leave(bool ok, const std::string& error) noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What a Seat keeps: what its thread hears and says, and what others wait for.
+// The state of a Seat: the messages of its thread, and the values that other threads wait for.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -54,7 +54,7 @@ class Seat::State {
     std::string why;
   };
 
-  // What the thread does (seat_conversation.cpp).
+  // Functions of the session's thread (seat_conversation.cpp).
   net::Awaitable<void> live();
   net::Awaitable<void> converse();
   net::Awaitable<void> keep_sending(std::shared_ptr<net::Channel> channel);
@@ -71,7 +71,7 @@ class Seat::State {
   void stop_trying(ErrorKind kind, std::string why);
   std::string progress();
 
-  // What the owner does (seat_waiting.cpp). With the lock:
+  // Functions of the owner (seat_waiting.cpp). Called with the lock held:
   std::optional<std::string> what_is_lost() const;
   std::string what_is_awaited() const;
   [[noreturn]] void fail_waiting(const std::string& what, std::chrono::steady_clock::duration waited) const;
@@ -83,7 +83,7 @@ class Seat::State {
   const std::string nonce_ = random_token();
   const pthread_t owner_ = ::pthread_self();
   boost::asio::io_context context_{1};
-  boost::asio::steady_timer wake_{context_};   // of whoever sends
+  boost::asio::steady_timer wake_{context_};   // wakes the sending coroutine
   boost::asio::steady_timer pause_{context_};  // between two attempts
   std::shared_ptr<net::Channel> channel_;
   std::deque<FromWorker> outbox_;  // of this connection
@@ -93,24 +93,24 @@ class Seat::State {
   std::condition_variable changed_;
   std::optional<Seated> seated_;      // the newest
   std::optional<StoreAt> store_;      // of that generation
-  std::optional<StoreAt> own_store_;  // what this worker has to tell
+  std::optional<StoreAt> own_store_;  // to be sent to the scheduler
   std::optional<Leave> leave_;        // likewise
   std::optional<Again> again_;        // likewise, until it is seated in a later generation
-  std::optional<Failure> broken_;     // the newest that is known for certain
+  std::optional<Failure> broken_;     // the newest that is certain
   std::optional<Failure> lost_;       // likewise, or a connection that ended
   Beat last_step_;
   std::optional<Wait> wait_;
   std::string own_address_;
-  std::string trouble_;                                    // why there is no connection just now
-  std::optional<std::pair<ErrorKind, std::string>> over_;  // why there will be none
-  std::atomic<bool> complete_{false};                      // that it is, well
+  std::string trouble_;                                    // why there is no connection now
+  std::optional<std::pair<ErrorKind, std::string>> over_;  // why there will be no connection any more
+  std::atomic<bool> complete_{false};                      // the job was completed
   bool connected_ = false;
 
-  std::mutex calling_;  // held in calls of these, which may take other locks but not this object's
+  std::mutex calling_;  // held in calls of the next two, which may take other locks but not this object's
   std::function<void(const std::string&)> on_broken_;
   std::function<std::string()> describe_progress_;
 
-  std::optional<Seated> place_;  // for whoever owns this
+  std::optional<Seated> place_;  // for the owner's thread
   std::thread thread_;
 };
 

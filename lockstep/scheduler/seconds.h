@@ -1,4 +1,4 @@
-// Durations as people read them.
+// Durations in seconds, for messages.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// From settings to what protects a connection: secrets read from files, and TLS.
+// The protection of connections, made from the settings: secrets read from files, and TLS.
 #pragma once
 
 #include <lockstep/scheduler/chore.h>
@@ -15,17 +15,17 @@ class context;
 
 namespace lockstep::scheduler {
 
-/// Empty when there is none. Error(io) when its file cannot be read, or is empty.
+/// The shared secret; empty when there is none. Error(io) when its file cannot be read, or is empty.
 std::string read_secret(const ClusterSettings& settings);
 
-/// TLS as the settings want it. All is empty with enable_ssl off.
+/// TLS according to the settings. All fields are empty with enable_ssl off.
 struct Tls {
   std::shared_ptr<boost::asio::ssl::context> context = nullptr;
   Chore check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
-  int connections = 0;            ///< most of them that the scheduler takes
+  int connections = 0;            ///< most connections that the scheduler accepts
 };
 
-/// What a worker, or the scheduler, needs for TLS. Errors: those of read_tls_files() and make_context() (tls.h).
+/// TLS of a worker, and of the scheduler. Errors: those of read_tls_files() and make_context() (tls.h).
 Tls make_client_tls(const ClusterSettings& settings);
 Tls make_server_tls(const ClusterSettings& settings);
 

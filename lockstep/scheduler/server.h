@@ -1,4 +1,4 @@
-// The scheduler: one port, to which workers connect and people's curl.
+// The scheduler's server: one port for workers (WebSocket) and for status requests (HTTP).
 #pragma once
 
 #include <lockstep/scheduler/chore.h>
@@ -26,7 +26,7 @@ struct ServerOptions {
   int workers = 1;
   bool recovery = false;
   Patience patience{};
-  std::optional<StatePlace> state{};                 ///< kept up to date, and gone on with when it is there
+  std::optional<StatePlace> state{};                 ///< kept up to date, and continued from when it exists
   std::string secret{};                              ///< workers must know it; empty: none
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
   Chore check_of_certificates{};
@@ -35,13 +35,13 @@ struct ServerOptions {
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
 };
 
-/// How a scheduler ended: with its job, or by a signal, or asked to.
+/// The end of a scheduler: with its job, by a signal, or by `stop`.
 struct RunEnd {
   Ending ending{false, "the scheduler was stopped"};
   int signal = 0;
 };
 
-/// Everything is done by the thread that calls `run`: no peer is waited for by another one.
+/// The thread that calls `run` does all the work, without blocking: no peer delays another one.
 class Server {
  public:
   /// Opens the port. Error(io) when that cannot be done, Error(data) for a saved state that cannot be used.
@@ -52,10 +52,10 @@ class Server {
 
   std::uint16_t port() const;
 
-  /// Until the job is over, or one of `signals` comes, or `stop`.
+  /// Runs until the job is over, one of `signals` arrives, or `stop` is called.
   RunEnd run(const std::vector<int>& signals = {});
 
-  /// Ends `run` soon, without a word to the workers, who look for another scheduler. Thread-safe.
+  /// Ends `run` soon, without a message to the workers, which then try to connect to another scheduler. Thread-safe.
   void stop();
 
  private:

@@ -18,29 +18,29 @@ struct Session {
 
   std::uint64_t id;
   Time since;
-  bool is_visitor = false;          ///< said nothing, or asked for the status: how it leaves is nobody's business
+  bool is_visitor = false;          ///< sent nothing, or asked for the status: its end is not logged
   bool is_worker = false;           ///< registered
-  bool expelled = false;            ///< told to end, because it hangs
-  bool closing = false;             ///< once what is to be sent was sent
-  std::string close_reason;         ///< why we closed it, where we did
+  bool expelled = false;            ///< closed by the scheduler, because it hangs
+  bool closing = false;             ///< to be closed once the outbox is empty
+  std::string close_reason;         ///< why the scheduler closed it, if it did
   std::string nonce;                ///< of our Hello
   std::string nonce_of_worker;      ///< of its Register
   std::optional<Applicant> asking;  ///< registered, and not decided yet
   std::deque<std::string> outbox;
-  boost::asio::steady_timer wake;  ///< of whoever sends what is in the outbox
+  boost::asio::steady_timer wake;  ///< wakes the coroutine that sends the outbox
   net::Channel channel;
 };
 
-/// Sends what is in the outbox as it comes, until the session is closed.
+/// Sends the messages of the outbox until the session is closed.
 net::Awaitable<void> send_outbox(std::shared_ptr<Session> session);
 
-/// Puts a message into the outbox. A peer that does not read what it is sent is closed.
+/// Puts a message into the outbox. The connection of a peer that does not read is closed.
 void post(Session& session, const FromScheduler& message);
 
-/// Closes it when the outbox is empty.
+/// Closes the session when the outbox is empty.
 void close_politely(Session& session);
 
-/// Closes it now.
+/// Closes the session now.
 void close(Session& session, std::string reason);
 
 }  // namespace lockstep::scheduler

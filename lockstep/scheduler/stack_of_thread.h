@@ -1,4 +1,4 @@
-// Where a thread of this process is, without a debugger.
+// The stack trace of a thread of this process, without a debugger.
 #pragma once
 
 #include <pthread.h>
@@ -9,9 +9,9 @@
 namespace lockstep::scheduler {
 
 /// The functions that `thread` is in, innermost first, a line each; or why that is not known: it did not answer within
-/// `patience`, as a thread that is stopped in the kernel does not. Interrupts it with kWhereAreYou
-/// (base/stack_signal.h), whose action is as before afterwards, but where the thread did not answer and may yet. One
-/// call at a time; not for the calling thread.
+/// `patience`, for example because it is blocked in the kernel. Interrupts it with kWhereAreYou
+/// (base/stack_signal.h), whose action is restored afterwards, unless the thread did not answer and may still do so.
+/// One call at a time; not for the calling thread.
 std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience);
 
 }  // namespace lockstep::scheduler

@@ -1,4 +1,4 @@
-// Saves a scheduler's state without holding up the scheduler.
+// The background writer of a scheduler's state, which never blocks the scheduler.
 #pragma once
 
 #include <lockstep/scheduler/state_place.h>
@@ -14,20 +14,20 @@
 
 namespace lockstep::scheduler {
 
-/// Saves on a thread of its own: a disk or an etcd that is slow or away costs the scheduler nothing. Of texts that
-/// wait, the newest alone counts. What could not be saved is tried again every second, with a word in the log when that
-/// begins and when it is over. The job is worth more than its record: nothing throws.
+/// Saves on its own thread: a slow or unreachable disk or etcd does not delay the scheduler. Only the newest waiting
+/// text is saved. After a failure it tries again every second, with a line in the log when that
+/// begins and when it is over. Nothing throws: a failure to save must not end the job.
 class StateWriter {
  public:
   explicit StateWriter(StatePlace place);
   StateWriter(const StateWriter&) = delete;
   StateWriter& operator=(const StateWriter&) = delete;
-  /// What waits is tried once more.
+  /// Tries to save a waiting text once more.
   ~StateWriter();
 
   void put(std::string text);
 
-  /// Waits until all that was put is saved, at most for `limit`; whether it came to that.
+  /// Waits until all texts are saved, at most for `limit`; returns whether they are.
   bool wait_for(std::chrono::milliseconds limit);
 
  private:

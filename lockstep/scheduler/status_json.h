@@ -1,4 +1,4 @@
-// The document behind /v1/status (its schema stands in docs/scheduler.md).
+// The document of /v1/status (docs/scheduler.md has its schema).
 #pragma once
 
 #include <lockstep/scheduler/roll.h>
@@ -16,7 +16,7 @@ struct StatusFacts {
 
 std::string status_json(const Roll& roll, const StatusFacts& facts, Time now);
 
-/// The same as a table for people. Error(data) when it is no status document.
+/// The same as a table for people. Error(data) when `json` is not a status document.
 std::string status_table(const std::string& json);
 
 }  // namespace lockstep::scheduler
