@@ -1,4 +1,4 @@
-// parallel.mode auto: the planner decides the mesh and how the model lies on it, and the run goes on in
+// parallel.mode auto: the planner chooses the mesh and the layout of the model on it, and the run continues in
 // semi_auto, or in data_parallel where that is the plan.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace lockstep::train {
 
 bool is_auto_mode(const ParallelConfig& config);
 
-/// What the planner is told: parallel.mesh, parallel.shard and their axes, for `devices` ranks. Error(config) with file
+/// The planner's options: parallel.mesh, parallel.shard and their axes, for `devices` ranks. Error(config) with file
 /// and line.
 plan::SearchOptions search_options(const ParallelConfig& config, int devices);
 
@@ -24,7 +24,7 @@ plan::Cluster planned_cluster(const ParallelConfig& config, int devices);
 /// The pictures of one step of the whole job: data.global_batch_size, or data.batch_size for each rank.
 std::int64_t pictures_of_step(const RunConfig& config, int devices);
 
-/// The same run in another mode, with nothing left of what was for planning.
+/// The same run in another mode, without the settings for planning.
 RunConfig planned_as(RunConfig config, const std::string& mode);
 
 /// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In semi_auto
@@ -36,18 +36,18 @@ RunConfig as_data_parallel(const RunConfig& config, int devices);
 /// same.
 RunConfig with_plan(const RunConfig& config, const plan::Plan& plan);
 
-/// The plan that this many ranks would follow, explained as `lockstep plan` does, without any of them being there; for
-/// a single rank, how to ask. Errors as resolve_auto().
+/// The plan for this many ranks, explained as `lockstep plan` does, without starting any of them; for
+/// a single rank, how to ask for a plan. Errors as resolve_auto().
 std::string describe_plan(const RunConfig& config, int devices);
 
 struct AutoRun {
-  RunConfig config;  ///< that the run goes on with
+  RunConfig config;  ///< of the run from now on
   std::string text;  ///< the plan, explained
   std::vector<std::string> remarks;
 };
 
-/// Plans on every rank, makes sure that all have the same plan, saves it as plan.json in system.work_dir and to
-/// parallel.plan, and, with parallel.verify_plan, tries it and data parallel, if that fits into memory, for so many
+/// Plans on every rank, checks that all have the same plan, saves it as plan.json in system.work_dir and to
+/// parallel.plan, and, with parallel.verify_plan, measures it and data parallel, if that fits into memory, for so many
 /// steps and takes the faster. A collective. Error(mismatch) naming the ranks whose plan differs.
 AutoRun resolve_auto(const RunConfig& config, const Group& group);
 

@@ -3,7 +3,7 @@
 
 namespace lockstep::train {
 
-/// While alive, matrix products and convolutions on the CPU (or CUDA) run in bfloat16; parameters stay float32.
+/// While it exists, matrix products and convolutions on the CPU (or CUDA) run in bfloat16; parameters stay float32.
 /// Does nothing when `enabled` is false. Scopes do not nest. Only
 /// forward passes belong inside: backward follows the dtypes that forward recorded.
 class Bfloat16Autocast {

@@ -1,4 +1,4 @@
-// Batches as tensors.
+// Conversion of a batch to tensors.
 #pragma once
 
 #include <lockstep/data/batch.h>
@@ -14,7 +14,7 @@ struct BatchTensors {
   at::Tensor labels;    ///< int64 [N]
 };
 
-/// Lays tensors over the batch's memory, which they keep alive, and moves them to `device` if that is another one.
+/// Makes tensors that share the batch's memory and keep it alive; moves them to `device` if that is another one.
 /// `channels_last` copies the pictures into that memory format. The batch must not be empty.
 BatchTensors to_tensors(const std::shared_ptr<data::Batch>& batch, const c10::Device& device, bool channels_last);
 

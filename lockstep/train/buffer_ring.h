@@ -1,8 +1,8 @@
-// With recovery and buffers that each rank has for itself, what keeps them when a rank dies: the next rank has a copy.
+// Copies of buffers that differ between ranks, for recovery: the next rank keeps a copy in case a rank dies.
 //
-// What the forward of a step made of a rank's buffers goes to the next rank while backward runs, and has arrived there
-// before that rank's last gradients leave. So once any rank has completed a step, which takes all gradients, the copies
-// of that step are there.
+// A rank's buffers after the forward of a step are sent to the next rank while backward runs, and have arrived there
+// before that rank's last gradients are sent. So once any rank has completed a step, which needs all gradients, the
+// copies of that step exist.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -17,12 +17,12 @@
 
 namespace lockstep::train {
 
-/// The tensors of a whole state that hold each rank's buffers, as bytes one after the other.
+/// The key of a rank's buffers in a whole state: a tensor of their bytes, one after the other.
 std::string buffers_key(int rank);
 
 class BufferRing {
  public:
-  /// All ranks have the same buffers.
+  /// At this time all ranks have the same buffers.
   BufferRing(std::shared_ptr<torch::nn::Module> module, const Group& group);
 
   /// Takes the buffers of this rank, and the copy of the other's, from a state that has them.
@@ -34,7 +34,7 @@ class BufferRing {
   void finish();
   void end_step();
 
-  /// All ranks have taken rank 0's, between two steps.
+  /// Call it when all ranks have taken rank 0's buffers, between two steps.
   void synchronized();
 
   /// Adds the buffers to the parts of this rank.

@@ -1,4 +1,4 @@
-// What watches a run: small objects that are told about it and cannot change it.
+// The interface of callbacks: objects that observe a run and cannot change it.
 #pragma once
 
 #include <lockstep/train/reports.h>

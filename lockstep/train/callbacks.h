@@ -1,4 +1,4 @@
-// The callbacks a configuration can ask for.
+// The callbacks that a configuration can ask for: loss lines, epoch lines and the progress bar.
 #pragma once
 
 #include <lockstep/train/callback.h>
@@ -37,8 +37,8 @@ class EpochLog final : public Callback {
   Console& console_;
 };
 
-/// Shows how far the run is, its throughput and the time that is left. Redraws ten times a second at most (a line each
-/// five seconds where there is no terminal).
+/// Shows the progress of the run, its throughput and the remaining time. Redraws ten times a second at most (a line
+/// each five seconds where there is no terminal).
 class Progress final : public Callback {
  public:
   explicit Progress(Console& console);

@@ -1,4 +1,4 @@
-// What differs between a run and the run that it goes on from, and what of that may differ.
+// The differences between a run and the run that it continues, and which of them are allowed.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -11,7 +11,7 @@
 
 namespace lockstep::train {
 
-/// How much a difference weighs.
+/// The severity of a difference.
 enum class Weight {
   shown,          ///< the result stays the same, but for rounding
   shapes_result,  ///< needs the user's consent (checkpoint.allow_changes)
@@ -25,15 +25,15 @@ struct Change {
   Weight weight = Weight::shown;
 };
 
-/// What a run is besides its configuration.
+/// The facts of a run that are not in its configuration.
 struct RunFacts {
   int ranks = 1;
   std::int64_t total_steps = 0;
   bool has_batch_norm = false;
 };
 
-/// The keys of a configuration that a checkpoint keeps, as they count: defaults that follow from other keys are
-/// resolved, what a run does not have (BatchNorm's keys without BatchNorm) and how its processes meet are left out.
+/// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
+/// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
 Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
 
 /// By weight, the heaviest first. `settings` and `configuration` are those of this run; a checkpoint of a program that
@@ -41,7 +41,7 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
 std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration);
 
 /// Error(config) naming all differences with both values when one is fixed, or shapes the result and is not listed in
-/// checkpoint.allow_changes. `origin` says from where the run goes on.
+/// checkpoint.allow_changes. `origin` names the checkpoint that the run continues.
 void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin);
 
 /// checkpoint.allow_changes: Error(config) unless it is true, false, null, a key or section, or a list of those.

@@ -1,12 +1,12 @@
-// A run on disk: a safetensors file (so that Python can look into it) with the state of the run in its metadata.
+// The checkpoint of a run: a safetensors file (so that Python can read it) with the run's state in its metadata.
 //
 // Tensors:  "model.<name>"      parameters and buffers (under the buffer policy local: rank 0's)
 //           "optimizer.<name>"  see optimizer_state
 //           "generators"        uint8 [ranks, bytes]: the state of each rank's random number generator
 // Metadata: "lockstep.checkpoint" = "1", the version of this layout
 //           "lockstep.state"      the RunState as JSON
-//           "lockstep.sha256"     SHA-256 of that JSON followed by sha256_of(tensors): what the file means is what is
-//                                 protected, so a flipped byte anywhere is either found or changed nothing
+//           "lockstep.sha256"     SHA-256 of that JSON followed by sha256_of(tensors): it protects the content of the
+//                                 file, so a flipped byte anywhere is either found or has no effect
 #pragma once
 
 #include <lockstep/train/named_tensors.h>
@@ -22,7 +22,7 @@ struct Checkpoint {
   NamedTensors tensors;
 };
 
-/// The tensors of one part ("model", "optimizer"), without its prefix; and the way back.
+/// The tensors of one part ("model", "optimizer"), without its prefix; and the inverse, with the prefix.
 NamedTensors part_of(const NamedTensors& tensors, std::string_view part);
 void add_part(NamedTensors& tensors, std::string_view part, const NamedTensors& content);
 

@@ -31,8 +31,8 @@ struct FoundCheckpoint {
 };
 
 /// The newest intact checkpoint; nullopt when the folder has none at all. Damaged ones that are newer are renamed to
-/// *.damaged, so that they are in nobody's way and nothing is lost. Error(data) when all are damaged: starting anew is
-/// for the user to decide. Error(io) when one cannot be read.
+/// *.damaged, so that they are not found again and nothing is lost. Error(data) when all are damaged: starting from the
+/// beginning is a decision of the user. Error(io) when one cannot be read.
 std::optional<FoundCheckpoint> find_newest_intact(const std::filesystem::path& folder);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// What one YAML file says about a training run, as plain values.
+// The configuration of a training run: the content of one YAML file as plain values.
 //
 // Every key is described once (`describe` in config.cpp): name, type, range and meaning. Reading, `--dry-run`, the list
 // of keys and the errors about them all come from that description.
@@ -161,13 +161,13 @@ RunConfig read_run_config(const ConfigSource& source);
 /// the mend. Reads no file.
 void check_run_config(const RunConfig& config);
 
-/// parallel.nodes, ctrl_port and devices_per_node: no addresses when there are neither nodes nor several devices of
-/// this one. Error(config) for an entry that names no address.
+/// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
+/// given. Error(config) for an entry that names no address.
 NodeList node_list_of(const ParallelConfig& config);
 
-/// What defaults of other keys stand for.
+/// The values of keys whose defaults follow from other keys.
 double momentum_of(const OptimizerConfig& config);
-std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures that so many ranks divide
+std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over so many ranks
 std::uint64_t shuffle_seed_of(const RunConfig& config);
 std::filesystem::path checkpoint_folder_of(const RunConfig& config);
 

@@ -1,4 +1,4 @@
-// Lines for people on stdout, and a progress bar below them that never mixes with them.
+// The console output of a run: lines on stdout, and a progress bar below them that never mixes with them.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace lockstep::train {
 enum class ProgressStyle {
   off,
   bar,    ///< one line of a terminal, redrawn in place
-  lines,  ///< for files and pipes: whole lines, now and then
+  lines,  ///< for files and pipes: a whole line from time to time
 };
 
 /// "auto" is a bar on a terminal and nothing elsewhere; "on" is a bar on a terminal and lines elsewhere.
 ProgressStyle progress_style(std::string_view progress, bool is_terminal);
 
-/// A terminal where people look, also behind the pipe of a `lockstep run`; not one that mpirun reads.
+/// Whether a user sees stdout on a terminal, also through the pipe of a `lockstep run`; false for mpirun's terminals.
 bool stdout_is_terminal();
 
-/// Not thread-safe. One that is not `shown` swallows everything.
+/// Not thread-safe. A console that is not `shown` discards everything.
 class Console {
  public:
   Console(bool shown, ProgressStyle style);
@@ -34,7 +34,7 @@ class Console {
   /// Shows `text` as the state of progress in place of the one before.
   void progress(std::string_view text);
 
-  /// Leaves the bar as it stands and starts a new line.
+  /// Leaves the bar as it is and starts a new line.
   void end_progress();
 
  private:
@@ -45,7 +45,7 @@ class Console {
   std::string bar_;  ///< as drawn now; empty when there is none
 };
 
-/// One line for people: to the log of this rank (level info) and to its console.
+/// Writes one line to the log of this rank (level info) and to its console.
 void tell(Console& console, std::string_view line);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Which device a run computes on, decided from what is asked for and what there is. Pure; no libtorch.
+// The choice of a run's device, from the configuration and the devices that exist. Pure; no libtorch.
 #pragma once
 
 #include <lockstep/world/world.h>

@@ -1,4 +1,4 @@
-// How a batch becomes logits and a loss: the same in training and evaluation.
+// The forward pass of a batch, to logits and a loss: the same in training and evaluation.
 #pragma once
 
 #include <lockstep/data/batch.h>
@@ -30,11 +30,11 @@ struct ForwardResult {
   at::Tensor loss;    ///< scalar: mean over the batch
 };
 
-/// The batch must not be empty, unless options.place makes one batch of several ranks'.
+/// The batch must not be empty, unless options.place joins the batches of several ranks into one.
 ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                       const ForwardOptions& options);
 
-/// 0 from a batch without pictures, with a graph through all of the model, whose gradients are 0.
+/// A loss of 0 for a batch without pictures, with a graph through the whole model, whose gradients are 0.
 at::Tensor forward_nothing(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
                            const ForwardOptions& options);
 

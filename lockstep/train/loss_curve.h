@@ -1,4 +1,4 @@
-// WORK_DIR/loss.svg: the loss over the steps as a picture that any browser opens.
+// WORK_DIR/loss.svg: the loss curve over the steps, as a picture for any browser.
 #pragma once
 
 #include <lockstep/train/callback.h>
@@ -14,12 +14,12 @@
 namespace lockstep::train {
 
 /// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
-/// and a dot for the loss of each evaluation. `lines` ascend by step; with none the picture says so.
+/// and a dot for the loss of each evaluation. `lines` ascend by step; without lines the picture says that.
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title);
 
-/// Draws the picture anew from the metrics file at the end, and after an epoch as long as that, which takes the longer
-/// the more lines there are, stays below a hundredth of the run's time.
+/// Draws the picture again from the metrics file at the end, and after an epoch as long as drawing, which takes longer
+/// with more lines, stays below a hundredth of the run's time.
 class LossCurve final : public Callback {
  public:
   /// `evaluations`: of the parts of the run before this process.

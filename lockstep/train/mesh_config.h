@@ -1,4 +1,4 @@
-// parallel.mesh and parallel.shard: how a run in the global view is laid out.
+// parallel.mesh and parallel.shard: the layout of a run in the global view.
 #pragma once
 
 #include <lockstep/global/module_plan.h>

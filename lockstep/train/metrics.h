@@ -25,16 +25,16 @@ struct MetricsLine {
 
 std::string to_json(const MetricsLine& line);
 
-/// All whole lines up to the first that is not one (a killed process may leave half a line); empty without a file.
+/// All lines up to the first incomplete one (a killed process may leave half a line); empty without a file.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
 
 /// Whether the metrics want a line (and so the loss of all ranks) at this step of the run.
 bool metrics_due(std::int64_t every, std::int64_t step);
 
-/// Appends to `file` the lines of a run that goes on after `steps_done` steps: later lines, of a part that has to be
-/// done again, are removed first. `logged` is the last of those steps that wants a line: it gets it now if whoever
-/// should have written it died first, and no line before it is missing. Each line is handed to the system at once.
-/// Error(io) when it cannot be written.
+/// Appends to `file` the lines of a run that continues after `steps_done` steps: later lines, of a part that has to be
+/// done again, are removed first. `logged` is the last of those steps that needs a line: the line is written now if the
+/// process that should have written it died first, and no line before it is missing. Each line is written to the
+/// system at once. Error(io) when it cannot be written.
 class MetricsFile final : public Callback {
  public:
   MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done,

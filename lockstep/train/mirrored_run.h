@@ -1,4 +1,4 @@
-// A run in which every rank holds a replica of the model.
+// A data parallel run, in which every rank holds a replica of the model.
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
@@ -32,8 +32,8 @@ class MirroredRun final : public ParallelRun {
   DataParallel parallel_;
   Updater updater_;
   TrainingStep step_;
-  std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ
-  bool is_one_batch_;               ///< what the ranks have: its loss is told, as in the global view
+  std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks
+  bool is_one_batch_;               ///< whether the ranks' batches count as one, with its loss as in the global view
   bool keeps_whole_state_;
 };
 

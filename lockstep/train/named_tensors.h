@@ -1,4 +1,4 @@
-// Tensors with names: the state of models and optimizers as it is saved, compared and sent.
+// Named tensors: the state of models and optimizers as it is saved, compared and sent.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// libtorch's optimizers, as the configuration names them, and their state as tensors with names.
+// libtorch's optimizers, made from the configuration, and their state as named tensors.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -27,7 +27,7 @@ NamedParameters trainable_parameters(const torch::nn::Module& module);
 
 /// The same without their names.
 std::vector<at::Tensor> tensors_of(const NamedParameters& parameters);
-/// Pieces as parameters of their own, named by their numbers.
+/// Pieces as parameters, named by their numbers.
 NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 
 /// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
@@ -37,17 +37,17 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& c
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// What such an optimizer remembers of each parameter: momentum_buffer (sgd, momentum), exp_avg, exp_avg_sq and step
-/// (adam, adamw). The tensors among them:
+/// The state of such an optimizer for each parameter: momentum_buffer (sgd, momentum), exp_avg, exp_avg_sq and step
+/// (adam, adamw). The names of the tensors among them:
 std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
 inline constexpr const char* kRememberedStep = "step";
 
-/// All that as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never updated have
-/// none. Tensors share memory with the optimizer, `step` excepted.
+/// The whole state as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never
+/// updated have none. Tensors share memory with the optimizer, except `step`.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
-/// Puts such a state into a new optimizer of the same kind. Error(data) naming a tensor that no parameter has, or of
-/// another shape.
+/// Loads such a state into a new optimizer of the same kind. Error(data) naming a tensor that belongs to no parameter,
+/// or has another shape.
 void load_optimizer_state(torch::optim::Optimizer& optimizer, const NamedParameters& parameters,
                           const NamedTensors& state);
 

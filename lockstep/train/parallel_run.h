@@ -1,4 +1,4 @@
-// How the ranks of a run share one model and its training: what differs between the mirrored and the global view.
+// The interface of a parallel run: the operations that differ between the mirrored and the global view.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -23,8 +23,8 @@ struct DataShare {
   int count = 1;
 };
 
-/// What makes steps, evaluates, gathers or loads the state of the whole model is a collective: step, evaluate,
-/// model_state, optimizer_state and load_optimizer_state. The rest is this rank's alone.
+/// Collectives are: step, evaluate, model_state, optimizer_state and load_optimizer_state. The other functions are
+/// local to this rank.
 class ParallelRun {
  public:
   virtual ~ParallelRun() = default;
@@ -37,23 +37,23 @@ class ParallelRun {
 
   virtual Evaluation evaluate(data::Loader& loader) = 0;
 
-  /// Parameters and buffers of the whole model, and what the optimizer remembers of it: the same on all ranks, and
-  /// whatever the parallelism was.
+  /// Parameters and buffers of the whole model, and the optimizer's state: the same on all ranks, and independent of
+  /// the parallelism.
   virtual NamedTensors model_state() = 0;
   virtual NamedTensors optimizer_state() = 0;
   virtual void load_optimizer_state(const NamedTensors& state) = 0;
 
-  /// Whether every rank holds the whole of both (buffers too) between two steps, so that one that is left has all.
+  /// Whether every rank holds both as a whole (buffers too) between two steps, so that one remaining rank has all.
   virtual bool keeps_whole_state() const { return false; }
 
-  /// Where every rank keeps a part of it, and a copy of another's: takes its parts out of this, which cannot go on
-  /// then.
+  /// Where every rank keeps a part of the state, and a copy of another rank's: moves the parts out of this object,
+  /// which cannot be used any more then.
   virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
 
-  /// Takes what a state that was put together from parts holds for this rank alone.
+  /// Loads the tensors that belong to this rank alone from a state that was assembled from parts.
   virtual void load_own(const NamedTensors&) {}
 
-  /// The rank whose random numbers this rank draws in steps.
+  /// The rank whose random number stream this rank uses in steps.
   virtual int random_stream() const = 0;
 };
 
@@ -62,7 +62,7 @@ std::int64_t bytes_of_mib(double mib);
 
 DataShare data_share(const RunConfig& config, const Group& group);
 
-/// Takes over a model that is ready to be trained: with its weights, which are rank 0's that count. A collective.
+/// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. A collective.
 std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const models::Classifier& model,
                                                const Group& group, const ForwardOptions& options);
 

@@ -19,7 +19,7 @@ struct RunPlan {
 /// Pure.
 RunPlan make_plan(const RunConfig& config, std::int64_t batches_per_epoch);
 
-/// The warm-up is as long as the run, or longer.
+/// Whether the warm-up is as long as the run, or longer.
 inline bool ends_in_warm_up(const RunPlan& plan) {
   return plan.schedule.warmup_steps > 0 && plan.schedule.warmup_steps >= plan.total_steps;
 }

@@ -7,7 +7,7 @@
 
 namespace lockstep::train {
 
-/// The configured model with shapes alone. Errors as model_spec().
+/// The configured model with shapes only, without memory for parameters. Errors as model_spec().
 models::Classifier model_without_memory(const RunConfig& config);
 
 struct PlannedStep {

@@ -1,4 +1,4 @@
-// A run that goes on in the same processes after some of its ranks were lost (docs/recovery.md).
+// Recovery of a run: it continues in the same processes after some of its ranks were lost (docs/recovery.md).
 #pragma once
 
 #include <lockstep/base/fault.h>
@@ -14,21 +14,21 @@
 
 namespace lockstep::train {
 
-/// What a rank holds on to while it has no group.
+/// The state that a rank keeps while it has no group.
 struct Kept {
-  std::optional<Fault> fault = find_fault(current_environment());  ///< that is still to happen
+  std::optional<Fault> fault = find_fault(current_environment());  ///< that has not been triggered yet
   std::optional<Checkpoint> state;                                 ///< see Session::salvage
   std::optional<KeptParts> parts;   ///< instead, where the ranks have it together: see Session::salvage_parts
-  std::optional<Claim> claim;       ///< that a step made again has not been compared with to the end
-  std::optional<RunResult> result;  ///< once there is one; only the others' arrival at the end was missing
+  std::optional<Claim> claim;       ///< not yet compared with a repeated step on all ranks
+  std::optional<RunResult> result;  ///< once there is one; only the other ranks had not reached the end
 };
 
-/// All ranks' states are compared, and the furthest becomes everybody's (also in `kept`). nullopt, and nothing kept,
-/// when there is none that counts: the checkpoint is next. A collective.
+/// Compares all ranks' states, and gives the most advanced one to all (also in `kept`). nullopt, and nothing kept,
+/// when there is no valid one: the checkpoint is used next. A collective.
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console);
 
-/// Calls `part` with the group; and, when it fails because ranks were lost, with the group of the next generation. Its
-/// own errors end it: the other ranks go on without this process.
+/// Calls `part` with the group; and, when it fails because ranks were lost, with the group of the next generation.
+/// Other errors end the run in this process: the other ranks continue without it.
 RunResult run_with_recovery(Group group, const std::function<RunResult(const Group&, Kept&)>& part);
 
 }  // namespace lockstep::train

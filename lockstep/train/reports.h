@@ -1,4 +1,4 @@
-// What happened, as values: what callbacks are told.
+// Reports of steps, evaluations and epochs, as values for callbacks.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A whole training run, as `lockstep train` does it.
+// A whole training run, as the command `lockstep train` does it.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -16,7 +16,7 @@ namespace lockstep::train {
 
 class StopSignals;
 
-/// The same on every rank.
+/// The result of a run, the same on every rank.
 struct RunResult {
   Evaluation evaluation;                ///< of the final weights
   std::vector<Evaluation> evaluations;  ///< all of the run, in order
@@ -29,14 +29,14 @@ struct RunResult {
   double seconds = 0;                  ///< spent in steps, likewise
   std::string backend;
   std::string device;
-  /// The signal that ended the run before its end (SIGTERM where only other ranks got one): the newest checkpoint holds
-  /// what was done, and there is no evaluation, no hash and no result.json.
+  /// The signal that ended the run early (SIGTERM where only other ranks got one): the newest checkpoint holds
+  /// the completed steps, and there is no evaluation, no hash and no result.json.
   std::optional<int> ended_by = std::nullopt;
-  /// Then: as long as a copy of this lives, further signals are only noted.
+  /// After such a signal: as long as a copy of this pointer exists, further signals are only recorded.
   std::shared_ptr<StopSignals> signals = nullptr;
 };
 
-/// Trains as this rank of `world`: meets the others, loads data, trains, evaluates, and leaves in system.work_dir
+/// Trains as this rank of `world`: connects to the others, loads data, trains, evaluates, and writes to system.work_dir
 ///
 ///     config.yaml        the whole configuration, defaults included
 ///     log/rank.N         each rank's log
@@ -46,15 +46,15 @@ struct RunResult {
 ///     model.safetensors  the final weights
 ///     result.json        the result
 ///
-/// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the step that is under way, on all ranks, with a
-/// checkpoint (see StopSignals): the same configuration goes on from there.
+/// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the current step, on all ranks, with a
+/// checkpoint (see StopSignals): the same configuration continues from there.
 ///
 /// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Sets the
 /// process's log, and libtorch's threads, determinism and random numbers; for as long as it runs, its signals. Not
 /// thread-safe.
 RunResult run_training(const RunConfig& config, const World& world);
 
-/// result.json.
+/// Writes result.json.
 void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// The data of a run as this rank sees it.
+// The data of a run on one rank: its pipeline, and its shares of the splits.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -11,8 +11,8 @@
 
 namespace lockstep::train {
 
-/// The way from a stored picture of data.name to the model's input, for training (with augmentation) or evaluation.
-/// Reads no picture. Error(config) with the place in the file.
+/// The transforms from a stored picture of data.name to the model's input, for training (with augmentation) or
+/// evaluation. Reads no picture. Error(config) with the position in the file.
 data::Pipeline make_pipeline(const DataConfig& config, data::Split split);
 
 /// One split: all pictures, and this rank's share of them.

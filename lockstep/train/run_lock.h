@@ -1,4 +1,4 @@
-// The lock of a work_dir: one run at a time writes there.
+// The lock of a work_dir: only one run at a time writes there.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -13,22 +13,22 @@
 
 namespace lockstep::train {
 
-/// What the processes of one job, and of no other, have in common: the scheduler's address, or a launcher's name for
+/// The identity of a job, equal in its processes and in no other job: the scheduler's address, or a launcher's name for
 /// the job. Empty: it has none.
 std::string job_identity(const World& world, const Environment& environment);
 
-/// Held by rank 0 through an open file of which the kernel knows the owner: it ends with the process, however that
-/// ends, and the file stays. On NFS the server keeps it, and a host that vanished with it loses it when its lease is
-/// over.
+/// Held by rank 0 as a kernel lock on an open file: it ends with the process, in whatever way that ends, and the file
+/// stays. On NFS the server keeps the lock, and a lost host loses it when its lease has
+/// expired.
 class RunLock {
  public:
-  /// `file` is made when missing. It says in words who has it, for messages.
+  /// `file` is made when missing. It contains a text that names the holder, for messages.
   RunLock(std::filesystem::path file, std::string job);
 
-  /// Rank 0 takes the lock and keeps it; who held it and is another rank now gives it back. Waits a while for a holder
-  /// that is about to end, which the console says, and does without where it belongs to this job (a rank that was
-  /// replaced, and hangs) or the file system has no locks, which is logged. Error(config) on all ranks, with who holds
-  /// it, when another run does. A collective.
+  /// Rank 0 takes the lock and keeps it; a process that held it and has another rank now releases it. Waits a while,
+  /// with a line on the console, for a holder that is about to end. Continues without the lock where it belongs to this
+  /// job (a rank that was replaced, and hangs) or the file system has no locks, which is logged. Error(config) on all
+  /// ranks, naming the holder, when another run has it. A collective.
   void hold(const Group& group, Console& console);
 
  private:

@@ -1,4 +1,4 @@
-// The model of a run.
+// The model of a run: its sizes, its construction, and its initial weights.
 #pragma once
 
 #include <lockstep/models/registry.h>
@@ -12,19 +12,19 @@ struct Device;
 
 namespace lockstep::train {
 
-/// The model's sizes: inputs as data.train_transforms leave the pictures of data.name, outputs as configured.
-/// Error(config) when evaluation would leave them in another shape.
+/// The model's sizes: inputs with the shape of data.name's pictures after data.train_transforms, outputs as configured.
+/// Error(config) when evaluation's transforms give another shape.
 models::ModelSpec model_spec(const RunConfig& config);
 
 /// Builds the model with the weights that system.seed gives (the same on every rank), in the memory format asked for,
 /// on `device`.
 models::Classifier make_model(const RunConfig& config, const c10::Device& device);
 
-/// Loads model.weights into the model. Error(config) when they are not this model's or no weights at all.
+/// Loads model.weights into the model. Error(config) when the file does not hold weights of this model.
 void start_from_weights(const models::Classifier& model, const ModelConfig& config);
 
-/// What `--dry-run` prints: the whole configuration as YAML, how pictures are prepared, and the model's summary. Reads
-/// no data and touches no file. Errors as read_run_config, model_spec and the pipeline.
+/// The output of `--dry-run`: the whole configuration as YAML, the preparation of pictures, and the model's summary.
+/// Reads no data and changes no file. Errors as read_run_config, model_spec and the pipeline.
 std::string describe_run(const RunConfig& config);
 
 }  // namespace lockstep::train

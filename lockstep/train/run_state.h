@@ -1,4 +1,4 @@
-// Where a run stands between two optimizer steps: everything but tensors.
+// The state of a run between two optimizer steps, except tensors.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -25,16 +25,16 @@ struct RunState {
   std::vector<Evaluation> evaluations;
   Settings settings;                                ///< run_settings of the run that wrote it
   Settings configuration{};                         ///< recorded_configuration of it; empty from older programs
-  std::optional<StepReport> logged = std::nullopt;  ///< the last step that the metrics wanted, which all ranks know
+  std::optional<StepReport> logged = std::nullopt;  ///< the last step with a line in the metrics, known to all ranks
 };
 
-/// As one JSON object, and back. Error(data) naming what is missing or of the wrong type.
+/// Conversion to one JSON object and from it. Error(data) naming the key that is missing or of the wrong type.
 std::string to_json(const RunState& state);
 RunState parse_run_state(std::string_view json);
 
-/// What must not change between the parts of one run, because the meaning of its position or of its tensors depends on
-/// it: seeds, data set, order, global batch (of `shares` ranks that load different pictures), accumulation, model,
-/// optimizer's kind. What else must not change without the user's consent, changes.h says.
+/// The settings that must not change between the parts of one run, because its position or its tensors depend on
+/// them: seeds, data set, order, global batch (of `shares` ranks that load different pictures), accumulation, model,
+/// optimizer's kind. changes.h lists the settings that need the user's consent to change.
 Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples);
 
 /// The key of the global batch among them.

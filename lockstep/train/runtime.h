@@ -1,4 +1,4 @@
-// What a run sets for its whole process: device, threads, determinism, random numbers.
+// The process-wide settings of a run: device, threads, determinism, random numbers.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -31,10 +31,10 @@ std::vector<std::string> overruled_variables(const SystemConfig& config, const E
 /// Seeds libtorch's generators the same on every rank, for the initial weights.
 void seed_weights(std::int64_t seed);
 
-/// Seeds them differently on each rank, for what happens in steps (dropout).
+/// Seeds libtorch's generators differently on each rank, for random numbers in steps (dropout).
 void seed_rank(std::int64_t seed, int rank, std::int64_t step);
 
-/// State of the CPU generator as a uint8 tensor, and back.
+/// Gets and sets the state of the CPU generator as a uint8 tensor.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
 

@@ -1,4 +1,4 @@
-// Tensors in files that Python reads too: the safetensors format. The layout is described in safetensors_header.h.
+// Tensors in safetensors files, which Python can read too. The layout is described in safetensors_header.h.
 #pragma once
 
 #include <filesystem>
@@ -27,22 +27,22 @@ void save_safetensors(const std::filesystem::path& path, const TensorMap& tensor
 /// tensor and the rule broken; Error(io) a missing or unreadable file.
 TensorMap load_safetensors(const std::filesystem::path& path);
 
-/// What the writer said about the file; reads the header only. Errors as above.
+/// The metadata that the writer added; reads the header only. Errors as above.
 TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
 
 /// save_safetensors of module_state (named_tensors.h): parameters and buffers, e.g. "layer1.0.conv1.weight".
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
                   const TensorMetadata& metadata = {});
 
-/// How the names of a file of weights differ from the module's.
+/// The differences between the names in a file of weights and the module's.
 struct WeightNames {
   std::string prefix{};               ///< begins names in the file and none in the module: "module."
-  std::vector<std::string> except{};  ///< names or patterns ("fc.*") of what the module keeps as it is
+  std::vector<std::string> except{};  ///< names or patterns ("fc.*") of tensors that the module keeps unchanged
 };
 
 /// Copies each tensor of the file into the parameter or buffer of the same name; floating dtypes are converted.
-/// Error(data) names what is missing, unexpected, or of another shape or kind, and what to do where that is plain; the
-/// module is then unchanged.
+/// Error(data) names the tensors that are missing, unexpected, or of another shape or kind, and a remedy where it is
+/// known; the module is then unchanged.
 void load_weights(torch::nn::Module& module, const std::filesystem::path& path, const WeightNames& names = {});
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// The header of a safetensors file: which tensor lies where. Knows bytes and text, no tensors.
+// The header of a safetensors file: names, dtypes, shapes and offsets. Works on bytes and text, not on tensors.
 //
 // The file is: 8 bytes, the header's length as a little-endian integer; the header, a JSON object that maps each name
 // to
@@ -38,7 +38,7 @@ std::uint64_t safetensors_element_bytes(std::string_view dtype);
 void lay_out(SafetensorsHeader& header);
 
 /// Length and JSON, padded with blanks so that the data begins at a multiple of 8 bytes.
-/// Error(invalid_argument) for a name that is not UTF-8 or that the format keeps for itself.
+/// Error(invalid_argument) for a name that is not UTF-8 or that the format reserves.
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
 /// Reads the JSON of a file that has `data_bytes` bytes after its header. Error(data), naming `file` and the tensor,

@@ -1,4 +1,4 @@
-// Safetensors files tensor by tensor, for those that are larger than memory.
+// Reading and writing safetensors files tensor by tensor, for files larger than memory.
 #pragma once
 
 #include <lockstep/base/atomic_file.h>
@@ -21,7 +21,7 @@ namespace lockstep::train {
 
 /// "F32". Error(invalid_argument) naming the tensor unless it is dense and of a dtype that the format has.
 std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor);
-/// The way back; the name must be one of safetensors_header.h.
+/// The inverse of safetensors_dtype; the name must be one of safetensors_header.h.
 c10::ScalarType scalar_type_of(std::string_view dtype);
 
 /// Reads any of the tensors of a file, at any time. Errors as load_safetensors.
@@ -42,7 +42,7 @@ class SafetensorsReader {
   std::uint64_t data_begin_ = 0;
 };
 
-/// Writes a file whose tensors are all described beforehand and then given one by one. It appears with `commit`.
+/// Writes a file whose tensors are all described first and then given one by one. `commit` makes the file visible.
 /// Errors as save_safetensors.
 class SafetensorsWriter {
  public:

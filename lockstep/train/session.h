@@ -23,28 +23,28 @@ namespace lockstep::train {
 
 class Session {
  public:
-  /// Loads the data, builds the model, and goes on from `kept`, a state that was in memory, or else from a checkpoint
-  /// as configured. A collective, as `train` is. `asked` is the configuration before it was planned: what the next run
-  /// is compared with. Error(config), on all ranks, when this run may not go on from that checkpoint (changes.h), or
-  /// nothing is left to do in the way that was asked for.
-  /// `fault`, which outlives this, is reset when it has happened: a rank that goes on in another Session is spared.
+  /// Loads the data, builds the model, and continues from `kept`, a state that was in memory, or else from a checkpoint
+  /// as configured. A collective, like `train`. `asked` is the configuration before planning: the next run is
+  /// compared with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or
+  /// no steps are left to do under this configuration.
+  /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
   Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
           std::optional<Fault>& fault, std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
-  /// Trains to the end of the plan, evaluating and saving on the way and at the end. False when it ended before: after
-  /// a step in which `signals` of any rank had noted something, with a checkpoint and nothing else.
+  /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early:
+  /// after a step in which `signals` of any rank had recorded a signal, with only a checkpoint.
   bool train(const Callbacks& callbacks, const StopSignals& signals);
 
-  /// What a rank that takes part in another Session needs to go on from here, after a collective has failed: as of the
-  /// last step that this rank has completed, with tensors that share the memory of this session's. nullopt when nobody
-  /// keeps that (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
+  /// The state from which this rank can continue in another Session after a collective has failed: as of the last step
+  /// that this rank has completed, with tensors that share the memory of this session's. nullopt when no state is kept
+  /// (no recovery), or no rank has all of it (see ParallelRun::keeps_whole_state).
   std::optional<Checkpoint> salvage() const;
 
-  /// The same where a rank has a part only. Takes it: to be called once, and nothing after it.
+  /// The same where a rank has only a part. Moves it out: call it once, and nothing after it.
   std::optional<KeptParts> salvage_parts();
 
-  /// What a step that is made again must come to, while not all ranks are known to have come to it.
+  /// The expected result of a repeated step, until all ranks are known to have it.
   const std::optional<Claim>& claim() const { return claim_; }
 
   const RunState& state() const { return state_; }
@@ -85,14 +85,14 @@ class Session {
   Settings settings_;
   ForwardOptions options_;
   models::Classifier model_;
-  bool owes_save_;  ///< perhaps: the rank whose state in memory this goes on from may have been about to save
+  bool owes_save_;  ///< whether the rank of the state in memory may have had a checkpoint to save
   Settings configuration_;
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<data::Loader> loader_;
-  bool recovers_;                              ///< the rest of these is kept up to date only then
+  bool recovers_;                              ///< the members below are kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began, if all ranks have the same
   bool in_step_ = false;
   std::optional<Claim> claim_;  ///< of a rank that had completed the next step

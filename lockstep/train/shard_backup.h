@@ -1,8 +1,8 @@
-// With recovery, what a rank keeps of an optimizer in shards so that no death takes a part of the state along.
+// Backups of a sharded optimizer's state for recovery: each rank also keeps the shard of the rank before it.
 //
 // Each rank makes the updates of two shards: its own, and that of the rank before it, on a copy. All ranks have all
-// gradients, so nothing travels for that, and both come to the same, bit for bit. And both are kept as they were before
-// the update until all ranks have shared theirs: a step that some rank did not live to share is undone.
+// gradients, so this needs no communication, and both get the same result, bit for bit. The values from before
+// the update are kept until all ranks have shared theirs: a step that some rank did not share before it died is undone.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -17,21 +17,21 @@ namespace lockstep::train {
 class ShardBackup {
  public:
   /// `own` updates the pieces of `shards`; `parameters` are those of `shards`, with names. All outlive this. In a group
-  /// of one there is nobody to keep anything for.
+  /// of one rank there is no backup.
   ShardBackup(const OptimizerConfig& config, const ParameterShards& shards, const torch::optim::Optimizer& own,
               const NamedParameters& parameters);
   ~ShardBackup();
 
-  /// Around an update of this rank's shard: before it, while the pieces have their gradients (but not before those were
-  /// clipped); after it; and when all have shared theirs.
+  /// Calls around an update of this rank's shard: before it, while the pieces have their gradients (already clipped);
+  /// after it; and when all ranks have shared theirs.
   void before_update();
   void update(double lr);
   void shared();
 
-  /// Takes the other rank's part of a whole state, whose parameters are in the module.
+  /// Loads the other rank's part of a whole state, whose parameters are in the module.
   void load(const NamedTensors& state);
 
-  /// What was before the update, moved, and copies of the rest. Nothing is updated any more then.
+  /// The parts from before the update, moved, and copies of the rest. No update may follow.
   ShardParts take_parts();
 
  private:

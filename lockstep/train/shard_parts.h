@@ -1,4 +1,4 @@
-// The state of a run of which each rank has a part of its own, as a rank has it while there is no group.
+// The parts of a distributed run state that a rank keeps while it has no group, and their assembly into a whole state.
 #pragma once
 
 #include <lockstep/mirrored/parameter_shards.h>
@@ -16,7 +16,7 @@
 
 namespace lockstep::train {
 
-/// Which stretches of which parameters are whose.
+/// The layout of shards: which stretches of which parameters belong to which rank.
 struct ShardLayout {
   struct Parameter {
     std::string name;
@@ -30,14 +30,14 @@ struct ShardLayout {
 
 ShardLayout layout_of(const ParameterShards& shards, const NamedParameters& parameters);
 
-/// What the pieces of one rank and its optimizer hold, "<piece>.parameter" and as optimizer_state: sharing memory.
+/// The state of one rank's pieces and optimizer, "<piece>.parameter" and as optimizer_state: sharing memory.
 NamedTensors shard_state(const std::vector<at::Tensor>& pieces, const torch::optim::Optimizer& optimizer);
 
 /// Parameters and optimizer state of the whole model from all ranks' parts, as in a checkpoint; and the ranks' buffers
 /// under buffers_key().
 NamedTensors assemble(const ShardLayout& layout, const std::vector<NamedTensors>& by_rank);
 
-/// The buffers of a rank that has them for itself, in its part (buffer_ring.h).
+/// The name of a rank's own buffers in its part (buffer_ring.h).
 inline constexpr const char* kOwnBuffers = "buffers";
 
 /// A rank's own part of one step, and its copy of that of the rank before it.
@@ -49,25 +49,25 @@ struct Shards {
 struct ShardParts {
   ShardLayout layout;          ///< empty where the optimizer is whole on every rank
   Shards shards;               ///< after the last step that this rank has completed
-  std::optional<Shards> next;  ///< after the step that follows, as far as it came
+  std::optional<Shards> next;  ///< after the step that follows, if it got that far
 };
 
-/// Whose copy this rank keeps.
+/// The rank whose copy this rank keeps.
 int rank_before(const Group& group);
 
-/// All that a rank brings along.
+/// All state that a rank keeps for the next generation.
 struct KeptParts {
   RunState state;
-  NamedTensors shared;  ///< "model.<name>", "optimizer.<name>": what is in no part, the same on all ranks
-  NamedTensors other;   ///< "model.<name>": what is in this rank's part
+  NamedTensors shared;  ///< "model.<name>", "optimizer.<name>": tensors that are in no part, the same on all ranks
+  NamedTensors other;   ///< "model.<name>": tensors that are in this rank's part
   ShardParts parts;
 };
 
-/// Without a claim.
+/// The standing of such a state, without a claim.
 Standing standing_of(const RunState& state, const NamedTensors& tensors);
 ShardStanding standing_of(const std::optional<KeptParts>& kept);
 
-/// The part that `source` of a choice takes from this rank, which is that source, after `step`.
+/// The part after `step` that a choice takes from this rank, which is `source`.
 const NamedTensors& part_from(const KeptParts& kept, const ShardSource& source, std::int64_t step);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// Where each rank has a part of the state for itself: which ranks of a new generation can give which part. Pure.
+// The choice of sources for a distributed run state: which ranks of a new generation can give which part. Pure.
 //
 // The next rank in a ring keeps a copy of each part (shard_backup.h, buffer_ring.h): of the last step that it has
 // completed, and perhaps also of the one after it, in which it was interrupted.
@@ -22,16 +22,16 @@ struct PartHashes {
   bool operator==(const PartHashes&) const = default;
 };
 
-/// What one rank brings along.
+/// The summary of the parts that one rank has kept.
 struct ShardStanding {
-  Standing shared{};   ///< its SHA-256 is that of what all ranks have; nothing else counts without a state
-  PartHashes parts{};  ///< after the step that it has completed
+  Standing shared{};                 ///< its SHA-256 is that of the shared tensors; the rest is valid only with a state
+  PartHashes parts{};                ///< after the step that it has completed
   std::optional<PartHashes> next{};  ///< after the step that follows
 
   bool operator==(const ShardStanding&) const = default;
 };
 
-/// As one JSON object, and back. Error(data) for anything else.
+/// Conversion to one JSON object and from it. Error(data) for any other text.
 std::string to_json(const ShardStanding& standing);
 ShardStanding parse_shard_standing(std::string_view json);
 
@@ -43,13 +43,13 @@ struct ShardSource {
 };
 
 struct ShardChoice {
-  std::optional<int> rank{};           ///< whose step and shared tensors count; nullopt: the newest checkpoint
+  std::optional<int> rank{};           ///< of the step and shared tensors; nullopt: the newest checkpoint
   std::vector<ShardSource> sources{};  ///< of each rank's part
-  std::string reason;                  ///< for people; empty where nobody had anything
+  std::string reason;                  ///< for people; empty where no rank had a state
 };
 
-/// The step of the rank that has come furthest. The choice is the checkpoint where find_contradiction finds one, where
-/// a part is gone with both that had it, and where a part and its copy differ.
+/// Chooses the step of the most advanced rank. The choice is the checkpoint where find_contradiction finds one, where
+/// a part is lost with both ranks that had it, and where a part and its copy differ.
 ShardChoice choose_shards(const std::vector<ShardStanding>& standings);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// The state of an optimizer in shards, as the whole one would have it.
+// Conversion between the state of a sharded optimizer and that of a whole one.
 #pragma once
 
 #include <lockstep/mirrored/parameter_shards.h>
@@ -6,11 +6,11 @@
 
 namespace lockstep::train {
 
-/// `optimizer` updates the pieces of `shards`; `parameters` are those of `shards`, with names. A collective.
+/// The whole state. `optimizer` updates the pieces of `shards`, whose parameters are `parameters`. A collective.
 NamedTensors sharded_optimizer_state(const torch::optim::Optimizer& optimizer, const ParameterShards& shards,
                                      const NamedParameters& parameters);
 
-/// Takes this rank's parts of a whole state. Error(data) as load_optimizer_state.
+/// Loads this rank's parts of a whole state. Error(data) as load_optimizer_state.
 void load_sharded_optimizer_state(torch::optim::Optimizer& optimizer, const ParameterShards& shards,
                                   const NamedParameters& parameters, const NamedTensors& state);
 

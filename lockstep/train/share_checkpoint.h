@@ -1,4 +1,4 @@
-// A checkpoint that one rank has, on every rank: other hosts need not see its file.
+// Broadcast of a checkpoint from one rank to all: other hosts need no access to its file.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep::train {
 
-/// Every rank returns `root`'s `own` (nullopt stays nullopt); the other ranks' is not looked at. A collective.
+/// Every rank returns `root`'s `own` (nullopt stays nullopt); that of the other ranks is ignored. A collective.
 std::optional<Checkpoint> share_checkpoint(std::optional<Checkpoint> own, const Group& group, int root = 0);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// What the ranks of a new generation have in memory, and whose of it counts. Pure.
+// The choice of the state to continue from, among those that the ranks of a new generation have in memory. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::train {
 
-/// What one rank alone had come to.
+/// The result of a step that only one rank had completed.
 struct Claim {
   std::int64_t step = 0;
   int rank = 0;
@@ -18,43 +18,43 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 
-/// What one rank brings along.
+/// The summary of the state that one rank has in memory.
 struct Standing {
   bool has_state = false;  ///< false: a new process, or one that cannot go on from memory
-  std::int64_t step = 0;   ///< that it has completed; this and the rest, but the claim, only with a state
+  std::int64_t step = 0;   ///< that it has completed; this and the rest, except the claim, only with a state
   std::int64_t epoch = 0;  ///< finished
   std::int64_t evaluations = 0;
-  std::string sha256;            ///< of its tensors: parameters, buffers, what the optimizer remembers
-  std::optional<Claim> claim{};  ///< that it has heard of, and that was not compared with all ranks' yet
+  std::string sha256;            ///< of its tensors: parameters, buffers, optimizer state
+  std::optional<Claim> claim{};  ///< that it has received, and that was not compared with all ranks' results yet
 
   bool operator==(const Standing&) const = default;
 };
 
-/// As one JSON object, and back. Error(data) for anything else.
+/// Conversion to one JSON object and from it. Error(data) for any other text.
 std::string to_json(const Standing& standing);
 Standing parse_standing(std::string_view json);
 
-/// The rank that has come furthest; nullopt when nobody has a state.
+/// The most advanced rank; nullopt when no rank has a state.
 std::optional<int> find_furthest(const std::vector<Standing>& standings);
 
-/// A step needs all ranks: they are at most one step apart, and those that are at the same step hold the same. Where
-/// that is not so, one of them is wrong, and nobody knows which. In words for people; empty where it is so.
+/// A contradiction between the states, in words; empty where there is none. A step needs all ranks: they are at most
+/// one step apart, and those at the same step hold the same. Else one of them is wrong, and it is unknown which.
 std::string find_contradiction(const std::vector<Standing>& standings);
 
-/// How such words end.
+/// The end of such a text.
 inline constexpr std::string_view kNothingToTrust = "no state in memory can be trusted";
 
 struct StateChoice {
-  std::optional<int> rank{};     ///< whose state all take; nullopt: the newest checkpoint, or the beginning
-  std::string reason;            ///< for people; empty where nobody had anything
-  std::optional<Claim> claim{};  ///< of whoever is a step further: what the next step must come to
+  std::optional<int> rank{};     ///< the rank whose state all take; nullopt: the newest checkpoint, or the beginning
+  std::string reason;            ///< for people; empty where no rank had a state
+  std::optional<Claim> claim{};  ///< of the rank that is one step ahead: the expected result of the next step
 };
 
-/// The state of the rank that has come furthest: a step that it has completed it has completed with the gradients of
-/// all, so those that were interrupted in it can take its result. But one that is a step further than all others can be
-/// compared with nobody: all take the state before, make that step again, and compare. What it had come to is not
-/// forgotten while that has not come to an end, whoever is lost meanwhile. The checkpoint, where find_contradiction
-/// finds one, or a step came out otherwise than claimed.
+/// Chooses the state of the most advanced rank: it has completed its last step with the gradients of all ranks, so
+/// ranks that were interrupted in that step can take its result. But a single rank that is one step ahead of all others
+/// cannot be compared: all take the state before, repeat that step, and compare. The claim about its result is
+/// kept until this comparison is complete, also when more ranks are lost meanwhile. Chooses the checkpoint where
+/// find_contradiction finds one, or the result of a step differs from its claim.
 StateChoice choose_state(const std::vector<Standing>& standings);
 
 }  // namespace lockstep::train

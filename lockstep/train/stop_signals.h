@@ -1,4 +1,4 @@
-// Signals that ask a run to end in good order.
+// Stop signals: signals that ask a run to end in good order.
 #pragma once
 
 #include <csignal>
@@ -8,9 +8,9 @@
 
 namespace lockstep::train {
 
-/// While alive, SIGTERM, SIGUSR1, SIGINT and SIGHUP are only noted here, for the training loop to look at between
-/// steps; a second SIGINT ends the process at once, as always. Signals whose action is not the default stay as they
-/// are: under nohup, or in a program with handlers of its own. The destructor puts everything back.
+/// While it exists, SIGTERM, SIGUSR1, SIGINT and SIGHUP are only recorded here; the training loop reads them between
+/// steps; a second SIGINT ends the process at once, as always. Signals whose action is not the default are not
+/// changed: under nohup, or in a program with its own handlers. The destructor restores the former actions.
 ///
 /// Signals belong to the process, so there is at most one at a time.
 class StopSignals {
@@ -20,11 +20,11 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
   ~StopSignals();
 
-  /// The first that came.
+  /// The first signal that arrived.
   std::optional<int> noted() const noexcept;
 
-  /// For a process that was asked and now ends: all but SIGINT are ignored after the destructor, so that the next to
-  /// ask does not change how it ends.
+  /// For a process that got a signal and now ends: all but SIGINT are ignored after the destructor, so that a further
+  /// signal does not change how it ends.
   void ignore_for_good() noexcept;
 
  private:

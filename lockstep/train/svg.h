@@ -1,4 +1,4 @@
-// The few SVG elements that charts are made of, as text.
+// The SVG elements of charts, as text.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ struct Point {
   double y = 0;
 };
 
-/// `attributes` are further ones as they stand in the file, e.g. `stroke="#444444"`.
+/// `attributes` are further attributes in SVG's syntax, e.g. `stroke="#444444"`.
 std::string line(Point from, Point to, std::string_view attributes);
 std::string polyline(std::span<const Point> points, std::string_view color, double width);
 std::string dot(Point center, std::string_view color);

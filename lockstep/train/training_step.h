@@ -20,12 +20,12 @@ struct StepRequest {
   std::int64_t pictures = 1;  ///< in all batches of all ranks
   double lr = 0;
   bool want_global_loss = false;
-  const StopSignals* signals = nullptr;  ///< one that was noted raises this rank's hand in the step's last backward
+  const StopSignals* signals = nullptr;  ///< a recorded one raises this rank's hand in the step's last backward
   std::int64_t epoch = 0;                ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
   std::function<void(FaultPlace)> fault{};  ///< called at forward, backward and reduced, if there is one
   std::function<void()> forwarded{};        ///< called after the last forward, if there is one
-  std::function<void()> leaving{};          ///< before the last gradients leave this rank, perhaps twice
+  std::function<void()> leaving{};          ///< called before the last gradients of this rank are sent, perhaps twice
 };
 
 struct StepLosses {
@@ -35,13 +35,13 @@ struct StepLosses {
 
 /// With P pictures in all batches of all ranks the gradient is that of the mean loss over the P pictures: each batch's
 /// mean loss is scaled by count * ranks / P before backward, and DataParallel divides by the ranks. So ranks with fewer
-/// pictures, or none, weigh as much as their pictures. Without parallel.gradients_mean it is `ranks` times that.
+/// pictures, or none, have the weight of their pictures. Without parallel.gradients_mean it is `ranks` times that.
 class TrainingStep {
  public:
   struct Options {
     ForwardOptions forward;
     double clip_norm = 0;           ///< 0 leaves the gradients as they are
-    bool forwards_nothing = false;  ///< batches without pictures, too: where ranks meet in forward
+    bool forwards_nothing = false;  ///< forward also batches without pictures: where forward has collectives
   };
 
   /// All references outlive this object.

@@ -1,4 +1,4 @@
-// From the transforms of a configuration to those that data/ builds.
+// Conversion of the configuration's transforms to the specs from which data/ builds them.
 #pragma once
 
 #include <lockstep/base/config_node.h>

@@ -1,4 +1,4 @@
-// The optimizer of a run: whole on every rank, or in shards.
+// The optimizer of a run: whole on every rank, or sharded.
 #pragma once
 
 #include <lockstep/mirrored/data_parallel.h>
@@ -21,7 +21,7 @@ class Updater {
   /// above 0 and theirs is larger.
   void step(double lr, double clip_norm);
 
-  /// As optimizer_state, with or without shards: a run may go on with another number of ranks, or without shards.
+  /// As optimizer_state, with or without shards: a run may continue with another number of ranks, or without shards.
   NamedTensors state() const;
   /// Error(data) as load_optimizer_state.
   void load(const NamedTensors& state);

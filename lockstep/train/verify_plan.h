@@ -1,4 +1,4 @@
-// A plan beside plain data parallel, for a few steps each.
+// The measurement of a plan against plain data parallel, over a few steps of each.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -10,9 +10,9 @@
 namespace lockstep::train {
 
 /// `planned` or data parallel, whichever plan::beats_data_parallel() prefers, as measured in turns over
-/// parallel.verify_plan steps with the run's own data; nothing of them stays. `asked` is the configuration before it
-/// was planned. Data parallel is as_data_parallel(). Says in `remarks` what was measured. A collective, with the same
-/// answer everywhere.
+/// parallel.verify_plan steps with the run's own data; their results are discarded. `asked` is the configuration
+/// before planning. Data parallel is as_data_parallel(). Adds the measurements to `remarks`. A collective, with the
+/// same result on all ranks.
 RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
                                            std::vector<std::string>& remarks);
 

@@ -1,4 +1,4 @@
-// The folder of a run and what lies where in it.
+// The folder of a run and the paths of its files.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@ namespace lockstep::train {
 
 class WorkDir {
  public:
-  /// Makes the folder and log/ in it when missing, and proves that a file can be written there. Error(io) naming
+  /// Makes the folder and log/ in it when missing, and checks that a file can be written there. Error(io) naming
   /// system.work_dir and the reason. Ranks may do this at the same time.
   explicit WorkDir(const std::filesystem::path& path);
 
@@ -24,7 +24,7 @@ class WorkDir {
   std::filesystem::path path_;
 };
 
-/// Makes a folder when missing and proves that a file can be written there. Error(io) naming `key` and the reason.
+/// Makes a folder when missing and checks that a file can be written there. Error(io) naming `key` and the reason.
 void require_writable_folder(const std::filesystem::path& folder, std::string_view key);
 
 }  // namespace lockstep::train

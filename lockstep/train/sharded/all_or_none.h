@@ -1,4 +1,4 @@
-// One rank's problem is every rank's error.
+// The exchange of errors between ranks: an error of one rank is thrown on all of them.
 #pragma once
 
 #include <lockstep/base/error.h>

@@ -1,4 +1,4 @@
-// Boxes of a logical tensor: what one shard holds, and which rank writes it. Pure.
+// Boxes of a logical tensor: the part that one shard holds, and the ranks that hold it. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>
@@ -24,14 +24,14 @@ struct Box {
   friend auto operator<=>(const Box&, const Box&) = default;  // NOLINT(modernize-use-nullptr): a slip of clang 14
 };
 
-/// All of a tensor of these sizes.
+/// The box of a whole tensor of these sizes.
 Box whole_box(const BoxSizes& sizes);
 
-/// What the rank at `coordinate` holds. A partial value is finished before it is saved, so it counts as replicated.
+/// The box of the rank at `coordinate`. A partial value is reduced before it is saved, so it counts as replicated.
 Box box_of(const BoxSizes& sizes, const Placements& placements, std::span<const int> mesh_sizes,
            std::span<const int> coordinate);
 
-/// What both hold; of the same number of dimensions, perhaps empty.
+/// The intersection of two boxes with the same number of dimensions; may be empty.
 Box intersection(const Box& a, const Box& b);
 
 /// Sizes and names of the axes of a mesh that need not exist.

@@ -1,10 +1,10 @@
 // Checkpoints of global tensors: each rank writes its shards, and any mesh, placements and world size reads them.
 //
 //     save_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 8 ranks, a mesh {2, 4}
-//     load_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 3 ranks, however they lie
+//     load_sharded("ckpt", {{"fc.weight", weight}, {"fc.bias", bias}});          // on 3 ranks, any placements
 //
-// What is in the folder: index.h. All ranks must see the same folder, so on several hosts it lies on a shared file
-// system. `lockstep checkpoint` looks into such a folder, merges it to one file, and divides it otherwise.
+// index.h describes the folder. All ranks must see the same folder, so on several hosts it has to be on a shared file
+// system. `lockstep checkpoint` inspects such a folder, merges it to one file, and reshards it.
 #pragma once
 
 #include <lockstep/train/named_tensors.h>
@@ -23,8 +23,8 @@ namespace lockstep::train {
 
 using SavedMetadata = std::map<std::string, std::string, std::less<>>;
 
-/// Writes global tensors of one mesh. Ordinary tensors may be among them (a step counter, a buffer): they are taken to
-/// be equal on all ranks. A box that several ranks hold is written by one of them; partial tensors are finished first,
+/// Writes global tensors of one mesh. Ordinary tensors may be among them (a step counter, a buffer): they must
+/// be equal on all ranks. A box that several ranks hold is written by one of them; partial tensors are reduced
 /// for the file, and stay partial. `metadata` is rank 0's.
 ///
 /// The folder may hold an earlier save: that stays whole and readable until this one is, whatever happens to the
@@ -33,9 +33,9 @@ using SavedMetadata = std::map<std::string, std::string, std::less<>>;
 /// file, after which nothing of this save is left; invalid_argument for tensors of several meshes, or none.
 void save_sharded(const std::filesystem::path& folder, const NamedTensors& tensors, const SavedMetadata& metadata = {});
 
-/// Fills tensors in place, each with the saved one of its name; it stays on its mesh and lies as it does. Each rank
-/// reads the shards that overlap its part. Values are those that were saved, bit for bit. Saved tensors that are not
-/// asked for are left alone.
+/// Fills tensors in place, each with the saved one of its name; it keeps its mesh and placements. Each rank
+/// reads the shards that overlap its part. Values are those that were saved, bit for bit. Other saved tensors are not
+/// read.
 ///
 /// A collective where there is a global tensor among them; ordinary tensors are filled as a whole, so a process without
 /// any mesh can load them, too. Errors, on all ranks: data, listing every name that is missing and every tensor of
@@ -43,7 +43,7 @@ void save_sharded(const std::filesystem::path& folder, const NamedTensors& tenso
 /// tensors hold a mix of old and new.
 void load_sharded(const std::filesystem::path& folder, const NamedTensors& tensors);
 
-/// What save_sharded was given. Reads the index only; no collective.
+/// The metadata that save_sharded was given. Reads the index only; no collective.
 SavedMetadata load_sharded_metadata(const std::filesystem::path& folder);
 
 /// Gives a new optimizer the state that was saved as tensors "<prefix><parameter>.<field>": save what optimizer_state

@@ -1,8 +1,8 @@
-// The index of a sharded checkpoint: which part of which tensor lies in which file. Knows text, no tensors.
+// The index of a sharded checkpoint: which part of which tensor is in which file. Works on text, not on tensors.
 //
 // A sharded checkpoint is a folder:
 //
-//   index.json                          what is described here; written last, so that it names whole files only
+//   index.json                          described below; written last, so that it names whole files only
 //   save_00000007.rank_00003.safetensors  the shards that one rank wrote, under the names of their tensors
 //
 // index.json:
@@ -47,7 +47,7 @@ struct ShardedIndex {
   std::map<std::string, std::string, std::less<>> metadata;
   std::map<std::string, SavedTensor, std::less<>> tensors;
 
-  /// Every file that a shard lies in, once, in order.
+  /// Every file that holds a shard, once, in order.
   std::vector<std::string> files() const;
 };
 
@@ -55,8 +55,8 @@ inline constexpr std::string_view kIndexName = "index.json";
 
 std::string shard_file(std::int64_t save, int rank);
 
-/// The shards of a save to come: each box is written once, by the one of its holders that has the least to write so
-/// far. `tensors` need no shards yet. Shards come without checksums, and in each file in the order of safetensors.
+/// Plans the shards of a new save: each box is written once, by the one of its holders that has the least to write so
+/// far. `tensors` need no shards yet. Shards get no checksums, and have the order of safetensors in each file.
 void plan_shards(ShardedIndex& index);
 
 /// The names of the tensors, in the order in which safetensors files hold them: wider elements first, then by name.

@@ -1,4 +1,4 @@
-// The mesh that tensors to be saved or loaded lie on.
+// The mesh of the tensors that are saved or loaded.
 #pragma once
 
 #include <lockstep/global/mesh.h>
@@ -11,13 +11,13 @@
 
 namespace lockstep::train {
 
-/// That of the global tensors; nullopt where all are ordinary. Error(invalid_argument) that names two tensors on
+/// The mesh of the global tensors; nullopt where all are ordinary. Error(invalid_argument) that names two tensors on
 /// different meshes.
 std::optional<Mesh> mesh_of_tensors(const NamedTensors& tensors);
 
 MeshShape shape_of(const Mesh& mesh);
 
-/// How a tensor lies when its partial values are finished; an ordinary one counts as replicated on the mesh.
+/// The placements of a tensor when its partial values are reduced; an ordinary one counts as replicated on the mesh.
 Placements finished_placements(const at::Tensor& tensor, std::size_t axes);
 
 }  // namespace lockstep::train

@@ -1,4 +1,4 @@
-// What one process does with sharded checkpoints, without any rank: for the command line.
+// Checking, merging and resharding of sharded checkpoints in one process, for the command line.
 #pragma once
 
 #include <lockstep/train/sharded/index.h>
@@ -11,7 +11,7 @@
 namespace lockstep::train {
 
 /// Reads every shard and compares its checksum; one sentence for each that is missing or damaged. With `only_there` it
-/// looks for the files alone.
+/// only checks that the files exist.
 std::vector<std::string> problems_of_shards(const std::filesystem::path& folder, const ShardedIndex& index,
                                             bool only_there);
 
@@ -24,10 +24,10 @@ struct PlacementRule {
   Placements placements;
 };
 
-/// The same tensors as another mesh would have saved them. The first rule that matches a name counts; where none does,
-/// the tensor lies as before if the number of axes is the same, and is replicated else. `out` may be `folder`, and may
-/// hold an earlier checkpoint, which stays until the new one is whole. Returns the new index. Errors of ShardReader;
-/// invalid_argument for a rule that matches nothing or does not fit the mesh or a tensor; io.
+/// Writes the same tensors as another mesh would have saved them. The first rule that matches a name counts; without
+/// one, the placements stay if the number of axes is the same, else the tensor is replicated. `out` may be `folder`,
+/// and may hold an earlier checkpoint, which stays until the new one is whole. Returns the new index. Errors: those of
+/// ShardReader; invalid_argument for a rule that matches nothing or does not fit the mesh or a tensor; io.
 ShardedIndex reshard(const std::filesystem::path& folder, const std::filesystem::path& out, const MeshShape& mesh,
                      const std::vector<PlacementRule>& rules);
 

@@ -1,4 +1,4 @@
-// The folder of a sharded checkpoint, while a new save is made in it.
+// The folder of a sharded checkpoint during a new save.
 #pragma once
 
 #include <lockstep/train/sharded/index.h>
@@ -11,12 +11,12 @@ namespace lockstep::train {
 /// Makes the folder where there is none and returns a number that no file in it has. Error(io).
 std::int64_t next_save_number(const std::filesystem::path& folder);
 
-/// Puts the index in place, which makes the save the folder's checkpoint, and then removes the files of all other
-/// saves and what killed ones left. Error(io) leaves the checkpoint before as it was.
+/// Writes the index, which makes the save the folder's checkpoint, and then removes the files of all other saves,
+/// including those of killed ones. Error(io) leaves the former checkpoint unchanged.
 void finish_save(const std::filesystem::path& folder, const ShardedIndex& index);
 
-/// Removes a file of a save that failed, unless the folder's index is of that save all the same (it was put in place,
-/// and only then something failed). Never throws.
+/// Removes a file of a save that failed, unless the folder's index is of that save (it was written, and a later step
+/// failed). Never throws.
 void take_back(const std::filesystem::path& folder, std::int64_t save, const std::string& file) noexcept;
 
 }  // namespace lockstep::train

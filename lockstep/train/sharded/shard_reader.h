@@ -1,4 +1,4 @@
-// Reads boxes of the tensors of a sharded checkpoint.
+// Reader of boxes of the tensors of a sharded checkpoint.
 #pragma once
 
 #include <lockstep/train/safetensors_stream.h>
