@@ -1,4 +1,4 @@
-// Files that are either the old one or the whole new one, also after a crash or on a full disk.
+// Atomic replacement of files: the old content or the whole new one, also after a crash or on a full disk.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>

@@ -1,4 +1,4 @@
-// How much memory a job may still take on this machine.
+// The memory that is still available to a job on this machine.
 #pragma once
 
 #include <cstdint>

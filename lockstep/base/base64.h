@@ -1,4 +1,4 @@
-// Base64 (RFC 4648, section 4): bytes as text, where text is all that can be sent.
+// Base64 (RFC 4648, section 4): bytes as text.
 #pragma once
 
 #include <optional>

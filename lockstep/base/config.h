@@ -1,4 +1,4 @@
-// Typed configuration: each field of a struct is described once, and that serves reading, printing and documentation.
+// Typed configuration: each field of a struct is described once, for reading, printing and documentation.
 //
 //   struct OptimizerConfig {
 //     std::string name = "momentum";

@@ -1,4 +1,4 @@
-// The visitor that `describe` functions talk to (see config.h), and the rules a field may have.
+// The visitor of `describe` functions (see config.h), and the rules a field may have.
 #pragma once
 
 #include <lockstep/base/config_node.h>

@@ -1,4 +1,4 @@
-// A piece of a configuration as the user wrote it: YAML with the place of every value kept for error messages.
+// A node of a configuration's YAML tree, with the position of every value in the file for error messages.
 #pragma once
 
 #include <lockstep/base/error.h>

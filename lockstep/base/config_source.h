@@ -1,4 +1,4 @@
-// One YAML file, with `key.path=value` overrides laid over it.
+// The source of a configuration: one YAML file with `key.path=value` overrides applied.
 #pragma once
 
 #include <lockstep/base/config_node.h>

@@ -1,4 +1,4 @@
-// One field of a configuration: from a node into memory and back, and what may stand there, in words.
+// Conversion of one configuration field from a YAML node and to one, and the names of its type and allowed values.
 #pragma once
 
 #include <lockstep/base/config_fields.h>

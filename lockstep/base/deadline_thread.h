@@ -1,4 +1,4 @@
-// Deadlines for calls that have none of their own.
+// A thread that runs calls with a deadline, for calls that have none of their own.
 #pragma once
 
 #include <chrono>

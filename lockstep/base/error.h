@@ -1,4 +1,4 @@
-// The one exception type of Lockstep: something went wrong that a person can mend.
+// The only exception type of Lockstep, for failures that a user can correct.
 //
 // Broken invariants of Lockstep itself are bugs and use `assert`-like checks, not this type; docs/errors.md draws
 // the line.

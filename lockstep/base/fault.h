@@ -1,4 +1,4 @@
-// A failure ordered on purpose, so that people and tests can see what a job does about it.
+// Fault injection: failures ordered on purpose (LOCKSTEP_FAULT), to show and test how a job handles them.
 #pragma once
 
 #include <lockstep/base/environment.h>

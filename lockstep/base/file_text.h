@@ -1,4 +1,4 @@
-// A small file as a whole.
+// Reading a small file as a whole.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// The names that keys have in other programs' configurations.
+// The names of configuration keys in other frameworks, for "did you mean" messages.
 #pragma once
 
 #include <optional>

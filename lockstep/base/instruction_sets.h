@@ -1,4 +1,4 @@
-// Loops that are compiled once for each instruction set (lockstep_instruction_sets() of CMake), to pick at run time.
+// The choice at run time among loops compiled for several instruction sets (lockstep_instruction_sets() of CMake).
 #pragma once
 
 #include <string_view>

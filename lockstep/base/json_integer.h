@@ -1,4 +1,4 @@
-// Whole numbers out of JSON that somebody else wrote.
+// Strict reading of integers from untrusted JSON.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-// What is wrong with somebody else's JSON, in words. nlohmann's begin with "[json.exception.type_error.304]" and tell a
+// Messages for users about mistakes in JSON. nlohmann's own begin with "[json.exception.type_error.304]" and tell a
 // programmer which call failed.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Text inside HTML and SVG.
+// Escaping of text for HTML and SVG.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// "Did you mean ...": the valid name closest to a mistyped one.
+// Suggestions for mistyped names ("did you mean ..."): the closest valid name.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// A child process held by identity: signals and waits can never reach another process that got its number.
+// Child processes held by pidfd: signals and waits can never reach another process that got the same number.
 #pragma once
 
 #include <lockstep/base/environment.h>

@@ -1,4 +1,4 @@
-// How far a rank had come, in words.
+// The progress of a rank as text.
 #pragma once
 
 #include <lockstep/base/status_page.h>

@@ -1,4 +1,4 @@
-// The words for texts and files of others in messages: cut to a length, or named for what they are.
+// Foreign text and files in messages: long texts are cut, and binary files are named by their type.
 #pragma once
 
 #include <string>

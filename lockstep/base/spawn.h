@@ -1,4 +1,4 @@
-// The way from options to a running process: fork, prepare, exec. Internal to process.h.
+// The start of a process from its options: fork, set-up, exec. Internal to process.h.
 #pragma once
 
 #include <lockstep/base/process.h>

@@ -1,4 +1,4 @@
-// A launcher asks a process that does not end where it is.
+// The signal by which a launcher asks a process that does not end for its stack, and the handler that prints it.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-/// What it is asked with: programs that know nothing of it are not disturbed.
+/// The signal. Programs without a handler ignore it.
 inline constexpr int kWhereAreYou = SIGURG;
 
 /// From now on this process answers that signal: on stderr, with the functions that its first thread is in, innermost

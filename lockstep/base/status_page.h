@@ -1,7 +1,7 @@
-// How far a rank has come, for whoever asks after its death: one page of a file that the rank keeps mapped.
+// The status page of a rank: its progress in one page of a mapped file, which can be read after the rank has died.
 //
-// Whatever ends the process, the kernel keeps what it wrote there last. Writing is a few plain stores: no system call,
-// no lock. An operation is one number (which collective, in which group, how many of them), so it is never half a name.
+// However the process ends, the kernel keeps its last writes. Writing is a few plain stores: no system call,
+// no lock. An operation is one number (collective, group, and sequence number), so it is never half written.
 #pragma once
 
 #include <lockstep/base/environment.h>

@@ -1,7 +1,7 @@
-// How long a rank's recent steps took, and how much of that was its own.
+// The durations of a rank's recent steps, and the part of them that was not spent waiting in collectives.
 //
 // Ranks that train together end a step together: the fast ones wait for the slow one in collectives, and their steps
-// are as long as its. What tells them apart is the rest of the step, that a rank computed, loaded or slept itself.
+// are as long as its. They differ in the rest of the step, in which a rank computed, loaded or slept itself.
 #pragma once
 
 #include <array>

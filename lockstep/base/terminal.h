@@ -1,4 +1,4 @@
-// The terminal that a person looks at.
+// Detection of a terminal that a user sees.
 #pragma once
 
 #include <lockstep/base/environment.h>

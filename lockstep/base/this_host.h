@@ -1,4 +1,4 @@
-// What this machine is called, and which one it is.
+// The name and the identity of this machine.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Ownership of one file descriptor.
+// An owning handle of one file descriptor, and pipes.
 #pragma once
 
 #include <utility>

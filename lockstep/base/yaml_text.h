@@ -1,4 +1,4 @@
-// YAML text to ConfigNode and back. The only file pair that knows yaml-cpp.
+// Conversion between YAML text and ConfigNode. The only header and source that use yaml-cpp.
 #pragma once
 
 #include <lockstep/base/config_node.h>

@@ -1,4 +1,4 @@
-// What an operator on a global tensor costs beside the same operator on an ordinary one.
+// Benchmark of operator dispatch: the time of an operator on a global tensor and of the same one on an ordinary tensor.
 #pragma once
 
 #include <lockstep/comm/group.h>

@@ -1,4 +1,4 @@
-// Timing one collective over sizes, as one rank of a group.
+// Benchmark of one collective over several sizes, on one rank of a group.
 #pragma once
 
 #include <lockstep/comm/group.h>

@@ -1,4 +1,4 @@
-// Commands that read nothing but the section `cluster` of a configuration.
+// The options of commands that read only the section `cluster` of a configuration.
 #pragma once
 
 #include <lockstep/world/cluster_options.h>

@@ -1,4 +1,4 @@
-// From the command line to an exit code.
+// The main function of `lockstep`, from the command line to an exit code.
 #pragma once
 
 namespace lockstep::cli {

@@ -1,4 +1,4 @@
-// `lockstep run` as one of the agents of a job: from the flags to the agent.
+// The start of an elastic agent from the flags of `lockstep run`.
 #pragma once
 
 #include <lockstep/cli/node_flags.h>

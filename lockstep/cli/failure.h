@@ -1,4 +1,4 @@
-// How a program of Lockstep's says that it failed.
+// Reporting of a failure by Lockstep's programs: the exit code and the message.
 #pragma once
 
 #include <exception>

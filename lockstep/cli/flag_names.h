@@ -1,4 +1,4 @@
-// One spelling for the names of flags.
+// The normal form of flag names.
 #pragma once
 
 #include <algorithm>

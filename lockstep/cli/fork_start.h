@@ -1,4 +1,4 @@
-// `lockstep run` without libtorch: for jobs on this node whose ranks can be forks of one process that has loaded it.
+// The fast start of `lockstep run` without libtorch, for jobs on this node whose ranks can be forks of a fork server.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What kind of job the flags about nodes describe.
+// The kind of job that the flags about nodes describe: one node, several nodes, or with an agent.
 #pragma once
 
 #include <lockstep/cli/node_flags.h>

@@ -1,4 +1,4 @@
-// What `lockstep run` and `lockstep launch` do with their words before CLI11 sees them.
+// The preparation of the arguments of `lockstep run` and `lockstep launch` before CLI11 parses them.
 #pragma once
 
 #include <lockstep/cli/pet_defaults.h>

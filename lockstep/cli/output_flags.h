@@ -1,4 +1,4 @@
-// The options of `lockstep run` about what ranks write: to files, to the console, and with which prefix.
+// The options of `lockstep run` about the output of ranks: files, console, and prefix.
 #pragma once
 
 #include <lockstep/base/environment.h>

@@ -1,4 +1,4 @@
-// Keys of a configuration on the command line.
+// The positional arguments KEY=VALUE, which override keys of a configuration.
 #pragma once
 
 #include <CLI/CLI.hpp>

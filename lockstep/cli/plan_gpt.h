@@ -1,4 +1,4 @@
-// The step of a GPT of any size, to be planned without a configuration: `lockstep train` has none.
+// The training step of a GPT of any size, for `lockstep plan` without a configuration (`lockstep train` has no GPT).
 #pragma once
 
 #include <lockstep/train/planned_step.h>

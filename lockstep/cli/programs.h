@@ -1,4 +1,4 @@
-// The two files that are `lockstep`: a small one that starts ranks, and the whole, which libtorch is loaded for.
+// The two executables of `lockstep`: a small one that starts ranks, and the whole one, which needs libtorch.
 #pragma once
 
 #include <filesystem>

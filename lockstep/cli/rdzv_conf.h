@@ -1,4 +1,4 @@
-// --rdzv_conf of `lockstep run`: KEY=VALUE,KEY=VALUE.
+// The option --rdzv_conf of `lockstep run`: KEY=VALUE,KEY=VALUE.
 #pragma once
 
 #include <chrono>

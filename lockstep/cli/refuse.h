@@ -1,4 +1,4 @@
-// How `lockstep run` refuses its flags.
+// The error for wrong flags of `lockstep run`.
 #pragma once
 
 #include <lockstep/base/error.h>

@@ -1,4 +1,4 @@
-// The options of `lockstep run` and `lockstep launch`, all of them, and what they ask for.
+// All options of `lockstep run` and `lockstep launch`, and the launch options made from them.
 #pragma once
 
 #include <lockstep/cli/node_flags.h>

@@ -1,4 +1,4 @@
-// What `lockstep run --help` and `lockstep launch --help` say around the options.
+// The texts of `lockstep run --help` and `lockstep launch --help` around the options.
 #pragma once
 
 #include <lockstep/cli/program_flags.h>

@@ -1,4 +1,4 @@
-// The words after `lockstep run`: flags as torchrun takes them, then the program with words of its own.
+// The arguments of `lockstep run`: flags in torchrun's syntax, then the program with its own arguments.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Being the scheduler of a job.
+// The scheduler's role of a process: its detection and its run.
 #pragma once
 
 #include <lockstep/world/cluster_options.h>

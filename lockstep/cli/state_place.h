@@ -1,4 +1,4 @@
-// What MS_RECOVERY_PATH names: a folder, or a key of an etcd.
+// The storage that MS_RECOVERY_PATH names: a folder, or a key of an etcd.
 #pragma once
 
 #include <lockstep/scheduler/state_place.h>

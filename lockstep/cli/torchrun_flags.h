@@ -1,5 +1,5 @@
-// Flags of torchrun about how processes are made, and about what is only in Python or in its plug-ins: their values are
-// checked, and those that would ask for what is not here are refused.
+// Flags of torchrun about the start method and about features of Python or of plug-ins: their values are
+// checked, and values that ask for features which Lockstep lacks are refused.
 #pragma once
 
 #include <lockstep/cluster/launch.h>

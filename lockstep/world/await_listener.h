@@ -1,4 +1,4 @@
-// Waiting for a program on another host to open its port.
+// Waiting until a program on another host has opened its port.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -20,7 +20,7 @@ struct Connected {
 /// One attempt at each address behind the name.
 Connected connect_once(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit);
 
-/// What the caller says while it waits: for how long it has, and why the last attempt failed.
+/// Reports a wait that goes on: how long it has lasted, and why the last attempt failed.
 using TellWaiting = std::function<void(std::chrono::seconds waited, const std::string& reason)>;
 
 /// Connects to host:port, and again until that succeeds (nullopt) or `limit` has passed (the reason of the last

@@ -1,5 +1,5 @@
-// A job whose workers meet through a scheduler: what MS_ROLE and its relatives, and the `cluster` section of a
-// configuration, say.
+// The settings of a job with a scheduler, from MS_ROLE and related variables and from the `cluster` section of a
+// configuration.
 #pragma once
 
 #include <lockstep/base/config_fields.h>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What a configuration says. The variable of the same meaning wins over each.
+/// The values of the configuration. For each, the variable of the same meaning has priority.
 struct ClusterOptions {
   std::optional<std::string> role;                  ///< MS_ROLE: MS_SCHED or MS_WORKER
   std::optional<std::int64_t> worker_num;           ///< MS_WORKER_NUM
@@ -47,7 +47,7 @@ struct HiddenText {
   std::optional<std::string> file{};  ///< counts without `text`
 };
 
-/// Both, put together and checked.
+/// The settings from variables and configuration, merged and checked.
 struct ClusterSettings {
   ClusterRole role = ClusterRole::worker;
   int workers = 1;
@@ -69,13 +69,13 @@ struct ClusterSettings {
 };
 
 /// nullopt when there is no role. Error(environment) naming what is missing or breaks a rule, and Error(unsupported)
-/// for the role of a parameter server. `role`: what the process is to be whatever they say. Reads no file.
+/// for the role of a parameter server. `role`: overrides the role of variables and configuration. Reads no file.
 std::optional<ClusterSettings> find_cluster(const Environment& environment, const ClusterOptions& options,
                                             std::optional<ClusterRole> role = std::nullopt);
 
 namespace detail {
 
-/// The world of a worker, whose rank the scheduler will say. Error(environment) for the scheduler itself.
+/// The world of a worker, whose rank the scheduler will assign. Error(environment) for the scheduler itself.
 World world_of_worker(const ClusterSettings& settings, const Environment& environment);
 
 /// Error(environment) when there are variables of a cluster and no role.

@@ -1,5 +1,5 @@
-// The ways in. Each is a pure function: nullopt when its variables are absent, Error(environment) when they are half
-// set or contradict each other. Internal to world/; others call detect_world.
+// Detection of each launcher. Each is a pure function: nullopt when its variables are absent, Error(environment) when
+// they are half set or contradict each other. Internal to world/; others call detect_world.
 #pragma once
 
 #include <lockstep/world/world.h>

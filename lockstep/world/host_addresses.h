@@ -1,4 +1,4 @@
-// The addresses of this machine, and those behind a name. They ask the system: not pure.
+// The addresses of this machine, and those of a host name. These functions ask the system: not pure.
 #pragma once
 
 #include <string>

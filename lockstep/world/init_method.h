@@ -1,4 +1,4 @@
-// A process that is told where to meet the others, and perhaps which of them it is.
+// The init method: a rendezvous given by the program, with or without rank and world size.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -8,16 +8,16 @@
 
 namespace lockstep {
 
-/// What torch.distributed.init_process_group takes under these names: where the ranks meet, and which this one is.
+/// The arguments of torch.distributed.init_process_group with these names: the rendezvous, and this process's rank.
 struct InitMethod {
   std::string url = "env://";  ///< or tcp://host:port, file:///path; with ?rank=R&world_size=N behind it or without
   std::optional<int> rank{};   ///< of processes, not of nodes; not beside ?rank=
   std::optional<int> world_size{};
 };
 
-/// The world of a process that is told where to meet the others. Without a rank and world size, here or in the URL, a
-/// launcher's variables say who it is. Error(invalid_argument) for half of rank and world size, and for both kinds of
-/// them; else as detect_world().
+/// The world of a process that is given its rendezvous. Without a rank and world size, here or in the URL, a
+/// launcher's variables give them. Error(invalid_argument) when only one of them is given, and when they are given
+/// in both ways; else as detect_world().
 World detect_world(const InitMethod& method);
 
 namespace detail {

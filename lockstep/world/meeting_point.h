@@ -1,4 +1,4 @@
-// Where the ranks meet: LOCKSTEP_INIT_METHOD, or MASTER_ADDR and MASTER_PORT. Internal to world/.
+// The rendezvous address: LOCKSTEP_INIT_METHOD, or MASTER_ADDR and MASTER_PORT. Internal to world/.
 #pragma once
 
 #include <lockstep/world/world.h>

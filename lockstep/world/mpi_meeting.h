@@ -1,4 +1,4 @@
-// How ranks that an MPI launcher started meet. Internal to world/.
+// The choice of the rendezvous for ranks that an MPI launcher started. Internal to world/.
 #pragma once
 
 #include <lockstep/world/world.h>

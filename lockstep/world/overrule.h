@@ -1,4 +1,4 @@
-// Several launchers' variables at once: one decides, and the others must not contradict it.
+// The priority among several launchers' variables: one launcher decides, and the others must not contradict it.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -35,8 +35,8 @@ void note_victory(World& world, std::string_view over);
 /// else started them.
 std::optional<bool> is_around_run(const World& world, std::string_view launcher, const Environment& environment);
 
-/// Whoever set torchrun's variables, for people: "lockstep run", "lockstep::spawn", "torchrun"; "pytorch" when that
-/// cannot be told (other launchers, or variables set by hand).
+/// The program that set torchrun's variables, for messages: "lockstep run", "lockstep::spawn", "torchrun"; "pytorch"
+/// when it is not known (other launchers, or variables set by hand).
 std::string starter_of_pytorch(const Environment& environment);
 
 /// This machine's name. Error(io) when the system does not tell.

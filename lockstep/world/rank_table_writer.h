@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-/// What `lockstep rank-table` is asked for.
+/// The options of `lockstep rank-table`.
 struct RankTableRequest {
   std::string device_num = "[0,8)";                 ///< logical devices FIRST..END-1
   std::string visible_devices = "0,1,2,3,4,5,6,7";  ///< the physical device of each logical one

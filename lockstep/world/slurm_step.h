@@ -10,11 +10,11 @@ namespace lockstep::detail {
 /// Whether this process is a task of a numbered srun step, not the shell of salloc or sbatch.
 bool is_slurm_step(const Environment& environment);
 
-/// Where the ranks of a step meet when nobody says: a port from 20480 to 28671, below those that Linux hands out by
-/// itself (from 32768 on). Steps have different ports when their jobs' numbers differ by less than 512 and their own by
+/// The default rendezvous port of a step: from 20480 to 28671, below the ephemeral ports of
+/// Linux (from 32768 on). Steps have different ports when their jobs' numbers differ by less than 512 and their own by
 /// less than 16.
 ///
-/// Why a port follows from the numbers, and rank 0 does not choose one and tell the others: nothing carries it to them
+/// The port is computed from the numbers, because rank 0 has no channel to send a port of its choice to the others
 /// under every srun. Slurm's own exchange, PMI, needs a plugin that the site chose and a library of the same kind.
 std::uint16_t port_of_slurm_step(std::int64_t job, std::int64_t step);
 

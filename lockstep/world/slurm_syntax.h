@@ -1,4 +1,4 @@
-// Slurm's two shorthands. Pure functions.
+// Parsers of Slurm's host lists and tasks-per-node lists. Pure functions.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// How this process was started, whether as one rank or as the only process of a node that stands for all its ranks.
+// Detection of how this process was started: as one rank, or as the only process of a node, which starts its ranks.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -34,9 +34,9 @@ struct StartOptions {
   ClusterOptions cluster{};               ///< of a job with a scheduler
 };
 
-/// The world of the first rank of this process, and how many ranks it stands for. With more than one it has to start
-/// them: local rank i of `ranks` is rank world.rank + i. master_port 0 (all ranks on this node) leaves the port to
-/// whoever starts them.
+/// The world of the first rank of this process, and the number of ranks it represents. With more than one it has to
+/// start them: local rank i of `ranks` is rank world.rank + i. master_port 0 (all ranks on this node): the code that
+/// starts them chooses the port.
 struct Start {
   World world;
   int ranks = 1;
@@ -49,8 +49,8 @@ Start detect_start(const Environment& environment, const StartOptions& options);
 /// The same for this process's environment and host.
 Start detect_start(const StartOptions& options);
 
-/// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": what a process that stands for several ranks
-/// says.
+/// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": the description of a process that represents
+/// several ranks.
 std::string describe(const Start& start);
 
 /// The world of this process in a program that is started once on each node, unless its environment says otherwise

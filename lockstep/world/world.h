@@ -1,4 +1,4 @@
-// Who am I among the processes of this job, and how was that found out.
+// The world of a process: its rank and size in the job, the rendezvous, and how they were detected.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-/// How ranks find each other before any group exists.
+/// The kind of rendezvous, by which ranks find each other before any group exists.
 enum class Meeting {
-  alone,      ///< one process: nobody to meet
+  alone,      ///< one process: no rendezvous
   tcp,        ///< a TCPStore at master_addr:master_port
   file,       ///< a file that all ranks see (store_path)
-  mpi,        ///< MPI itself carries the address of a store opened by rank 0
-  scheduler,  ///< the scheduler at master_addr:master_port says which rank this is, and where the ranks' store is
+  mpi,        ///< MPI itself broadcasts the address of a store opened by rank 0
+  scheduler,  ///< the scheduler at master_addr:master_port assigns the rank and publishes the store's address
 };
 
-/// The outcome of every way in. A plain value: nothing above world/ knows which way it was.
+/// The result of every detection. A plain value: code above world/ does not depend on how it was found.
 /// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size; a local_size of 0 is
 /// unknown, for launchers that do not say it, until `connect` has counted the ranks on this host. With
 /// Meeting::scheduler the rank is -1 until `connect` has met the scheduler.
@@ -29,7 +29,7 @@ struct World {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  std::optional<int> device;      ///< physical index on this host, where the way in assigns one
+  std::optional<int> device;      ///< physical index on this host, where the launcher assigns one
   std::string host;               ///< this machine's name, for messages only
   std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
   std::string evidence;           ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
