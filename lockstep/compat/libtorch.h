@@ -1,4 +1,4 @@
-// The one place that knows how the libtorch versions differ that Lockstep builds with: 1.13 and newer.
+// The differences between the libtorch versions that Lockstep builds with (1.13 and newer), all in this header.
 #pragma once
 
 #include <ATen/autocast_mode.h>

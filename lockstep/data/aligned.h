@@ -1,4 +1,4 @@
-// Vectors whose memory begins at a multiple of 64 bytes, a cache line and the widest vector register.
+// Vectors with memory aligned to 64 bytes, the size of a cache line and of the widest vector register.
 #pragma once
 
 #include <array>

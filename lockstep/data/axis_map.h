@@ -1,4 +1,4 @@
-// Crops and flips of one axis, folded into one: which source pixel, or padding, each target pixel shows.
+// The combined crops and flips of one axis: which source pixel, or padding, each target pixel shows.
 #pragma once
 
 #include <algorithm>

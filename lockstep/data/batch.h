@@ -1,4 +1,4 @@
-// What a loader delivers: plain memory that a tensor can be laid over.
+// The batches of a loader: plain memory that a tensor can share.
 #pragma once
 
 #include <lockstep/data/aligned.h>
@@ -22,7 +22,7 @@ struct Batch {
   std::int64_t global_count = 0;  ///< records of this step over all ranks
 };
 
-/// Lends batches and takes them back when their last owner lets go, so that their memory is used again. Batches may
+/// Lends batches and takes them back when their last owner releases them, so that their memory is reused. Batches may
 /// outlive the pool. Thread-safe.
 class BatchPool {
  public:

@@ -1,4 +1,4 @@
-// Fills batches: the work that a loader's threads share.
+// The filling of batches, which a loader's threads do.
 #pragma once
 
 #include <lockstep/data/batch.h>

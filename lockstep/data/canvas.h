@@ -1,4 +1,4 @@
-// Small geometry for drawing synthetic pictures.
+// Geometry for drawing synthetic pictures.
 #pragma once
 
 #include <algorithm>

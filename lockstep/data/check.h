@@ -1,4 +1,4 @@
-// Says all that is wrong with a data set's folder, not only the first thing.
+// The check of a data set's folder, which reports all problems, not only the first.
 #pragma once
 
 #include <lockstep/data/dataset.h>

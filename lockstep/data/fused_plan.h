@@ -1,5 +1,5 @@
-// The common shape of pipelines, run in one pass: crops and flips, perhaps a resize with more of them, all on bytes,
-// and then a value for each byte, which is looked up.
+// The fused execution of common pipelines in one pass: crops and flips, perhaps a resize with more of them, all on
+// bytes, and then a table that gives a value for each byte.
 #pragma once
 
 #include <lockstep/data/axis_map.h>
@@ -17,7 +17,7 @@
 
 namespace lockstep::data {
 
-/// What becomes of each value of a byte.
+/// The result for each value of a byte.
 using ByteLookup = std::array<float, 256>;
 
 /// Buffers that a thread keeps from picture to picture.

@@ -1,4 +1,4 @@
-// Makes batches ahead of the training loop, on several threads, and delivers them in order.
+// The data loader: makes batches ahead of the training loop, on several threads, and delivers them in order.
 #pragma once
 
 #include <lockstep/data/batch.h>
@@ -17,7 +17,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;  ///< of the random transforms
 };
 
-/// What a sample looks like depends only on (seed, epoch, index): not on workers, ranks, or where an epoch was entered.
+/// A sample depends only on (seed, epoch, index): not on workers, ranks, or the step at which an epoch was resumed.
 /// For one consumer thread. The destructor may run at any time and waits only for the pictures being made.
 class Loader {
  public:

@@ -1,4 +1,4 @@
-// From a record's bytes to the floats that a model takes.
+// The transform pipeline from a record's bytes to the floats of a model's input.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -24,7 +24,7 @@ class Pipeline {
  public:
   using Scratch = FusedScratch;
 
-  /// Error(config) as in `build_transforms`, and when what comes out is not CHW float32.
+  /// Error(config) as in `build_transforms`, and when the result is not CHW float32.
   Pipeline(std::span<const TransformSpec> specs, const PictureShape& input, PipelineMode mode = PipelineMode::fastest);
 
   /// The picture of `key` into `out`, channels x height x width. `pixels` are input() bytes (CHW) and `out` holds

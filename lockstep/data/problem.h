@@ -1,4 +1,4 @@
-// One thing that is wrong with the files of a data set.
+// A problem in the files of a data set.
 #pragma once
 
 #include <lockstep/base/error.h>

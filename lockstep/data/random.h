@@ -10,7 +10,7 @@
 
 namespace lockstep::data {
 
-/// What the numbers are for; the first part of every key, so that two uses never share a sequence.
+/// The use of the numbers; the first part of every key, so that two uses never share a sequence.
 enum class RandomPurpose : std::uint64_t { order = 1, transform = 2, synthesize = 3 };
 
 /// The output function of SplitMix64: a bijection in which every input bit moves about half of the output bits.

@@ -1,4 +1,4 @@
-// Which two source pixels make one pixel of a resized row or column, and how much of each.
+// The taps of a bilinear resize along one axis: the two source pixels of each target pixel, and their weights.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the random choices made for one sample depend on, and nothing else.
+// The key of one sample, on which its random choices depend, and nothing else.
 #pragma once
 
 #include <lockstep/data/random.h>

@@ -1,4 +1,4 @@
-// Which records each rank sees, in which order: a pure function of the options, the epoch and the step.
+// The sampler: which records each rank sees, in which order. A pure function of the options, the epoch and the step.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace lockstep::data {
 
-/// What happens to the records that do not fill a batch on every rank.
+/// The handling of records that do not fill a batch on every rank.
 enum class Remainder {
   drop,   ///< left out: every rank has the same number of full batches
   pad,    ///< records are repeated from the start of the order until every rank has equally many; the last batch may be

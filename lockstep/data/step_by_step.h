@@ -1,4 +1,4 @@
-// The definition of the transforms: one after the other, on one picture of floats. Slow, and plain to read.
+// The reference implementation of the transforms: one after the other, on one picture of floats. Slow, but simple.
 #pragma once
 
 #include <lockstep/data/sample_key.h>
@@ -21,8 +21,8 @@ FloatPicture decode(std::span<const std::uint8_t> pixels, const PictureShape& sh
 
 FloatPicture apply_transforms(const std::vector<Transform>& transforms, FloatPicture picture, const SampleKey& key);
 
-/// What a transform that treats every value alone (rescale, normalize, type_cast) makes of one value of a channel;
-/// other transforms leave it as it is.
+/// The result for one value of a channel of a transform that treats every value alone (rescale, normalize, type_cast);
+/// other transforms do not change it.
 float apply_to_value(const Transform& transform, float value, std::size_t channel);
 
 }  // namespace lockstep::data

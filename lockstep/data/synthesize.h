@@ -1,4 +1,4 @@
-// Makes learnable pictures in the exact file layout of a data set, for trying things without the real one.
+// Synthetic data sets: learnable pictures in the exact file layout of a data set, for trials without the real one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How the synthetic pictures are drawn. Only +, -, *, / on doubles and integer arithmetic, so that the bytes do not
+// The drawing of synthetic pictures. Only +, -, *, / on doubles and integer arithmetic, so that the bytes do not
 // depend on a mathematics library (the room is compiled with -ffp-contract=off).
 #pragma once
 

@@ -1,5 +1,5 @@
-// The transforms, as values. What each does is defined by data/step_by_step.cpp; data/fused_plan.h is the fast way to
-// the same bits.
+// The transforms, as values. data/step_by_step.cpp defines the result of each; data/fused_plan.h gives the same bits
+// faster.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -14,7 +14,7 @@ namespace lockstep::data {
 
 enum class PixelType { uint8, int32, float32 };
 
-/// What a picture is like between two transforms. Pictures begin as HWC uint8, as they do in MindSpore.
+/// The format of a picture between two transforms. Pictures begin as HWC uint8, as in MindSpore.
 struct PictureState {
   PictureShape shape;
   bool channels_first = false;

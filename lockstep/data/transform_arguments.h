@@ -1,4 +1,4 @@
-// Reads the arguments of one transform strictly.
+// Strict reading of the arguments of one transform.
 #pragma once
 
 #include <lockstep/data/transform_spec.h>

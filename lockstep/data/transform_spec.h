@@ -1,4 +1,4 @@
-// Transforms as somebody writes them in a configuration: names and arguments, with their place in the file.
+// Transforms as written in a configuration: names and arguments, with their positions in the file.
 #pragma once
 
 #include <lockstep/base/error.h>

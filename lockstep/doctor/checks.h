@@ -9,9 +9,9 @@
 
 namespace lockstep::doctor {
 
-/// This rank reaches the place where ranks meet.
+/// This rank reaches the rendezvous.
 std::vector<Finding> check_meeting(const Job& job);
-/// Every rank of the job came.
+/// Every rank of the job is present.
 std::vector<Finding> check_presence(const Job& job);
 /// Each pair of hosts can connect, both ways, on the addresses they offer.
 std::vector<Finding> check_links(const Job& job);

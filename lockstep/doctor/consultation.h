@@ -1,4 +1,4 @@
-// The outcome of the doctor's visit.
+// The result of the doctor's diagnosis.
 #pragma once
 
 #include <lockstep/doctor/facts.h>

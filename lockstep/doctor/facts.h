@@ -1,4 +1,4 @@
-// What the doctor knows about each rank and about the ways between hosts: plain values, from which the checks conclude.
+// The doctor's facts about each rank and about the links between hosts: plain values, from which the checks conclude.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Facts as JSON: what ranks send each other, and what `--json` shows.
+// Facts as JSON, for the messages between ranks and for `--json`.
 #pragma once
 
 #include <lockstep/doctor/facts.h>

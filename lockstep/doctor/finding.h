@@ -1,4 +1,4 @@
-// What the doctor has to say.
+// The findings of the doctor: notes, warnings and errors.
 #pragma once
 
 #include <cstddef>

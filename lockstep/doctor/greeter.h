@@ -1,4 +1,4 @@
-// The doctor's end of a connection that other hosts try.
+// The greeter: the doctor's server to which other hosts connect to test their links.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -10,7 +10,7 @@
 
 namespace lockstep::doctor {
 
-/// What the greeter tells everybody who connects, so that a visitor knows whom it has reached.
+/// The greeter's message to each client, which tells the client which rank it has reached.
 struct Greeting {
   int rank = 0;
   std::string identity;  ///< of the host

@@ -1,4 +1,4 @@
-// Trying the ways from this host to the others.
+// Tests of the links from this host to the others.
 #pragma once
 
 #include <lockstep/doctor/facts.h>

@@ -1,4 +1,4 @@
-// A numeric address and port as the kernel wants them.
+// Conversion of a numeric address and port to the kernel's sockaddr.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>

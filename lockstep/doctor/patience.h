@@ -1,4 +1,4 @@
-// How long to wait for something: until a moment, or until nobody wants to know any more.
+// The limit of a wait: a deadline, or a stop request.
 #pragma once
 
 #include <chrono>

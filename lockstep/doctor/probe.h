@@ -1,4 +1,4 @@
-// Asking this machine for the facts that need no other rank.
+// Probes of this machine for the facts that need no other rank.
 #pragma once
 
 #include <lockstep/base/environment.h>

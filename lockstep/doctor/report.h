@@ -1,4 +1,4 @@
-// What the doctor prints.
+// The doctor's reports: for people, for logs, and as JSON.
 #pragma once
 
 #include <lockstep/doctor/consultation.h>

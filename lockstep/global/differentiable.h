@@ -1,4 +1,4 @@
-// The ways between ordinary and global tensors, and between placements, as autograd sees them. Arguments are checked.
+// Differentiable conversions between ordinary and global tensors, and between placements. Callers check the arguments.
 #pragma once
 
 #include <lockstep/global/mesh.h>

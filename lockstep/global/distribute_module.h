@@ -1,4 +1,4 @@
-// A module of libtorch becomes global where it stands.
+// Conversion of a libtorch module, in place, to one with global parameters and buffers.
 #pragma once
 
 #include <lockstep/global/global_tensor.h>

@@ -1,4 +1,4 @@
-// Which part of a dimension, and of a tensor, lies on which rank. Pure.
+// The even division of dimensions: which part of a dimension, and of a tensor, each rank has. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>

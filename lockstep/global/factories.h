@@ -1,4 +1,4 @@
-// New global tensors by their placements.
+// Factories of global tensors with given placements.
 #pragma once
 
 #include <lockstep/global/mesh.h>

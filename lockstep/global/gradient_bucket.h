@@ -1,4 +1,4 @@
-// Partial gradients that travel together.
+// A bucket of partial gradients that are reduced by one collective.
 #pragma once
 
 #include <lockstep/comm/work.h>

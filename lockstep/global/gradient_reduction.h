@@ -1,5 +1,5 @@
-// Finishes the gradients of global parameters while backward still runs: partial sums over the ranks that had other
-// data are reduced many at a time, not one by one when the optimizer asks for them.
+// The reduction of global parameters' gradients during backward: partial sums over the ranks that had other
+// data are reduced in buckets, not one by one when the optimizer reads them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Ranks arranged along named axes.
+// The device mesh: the ranks of a group arranged along named axes.
 #pragma once
 
 #include <lockstep/comm/group.h>

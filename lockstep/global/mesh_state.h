@@ -1,4 +1,4 @@
-// What stands behind a Mesh: its groups, and the placements and plans that its tensors share.
+// The state of a Mesh: its groups, and the placements and plans that its tensors share.
 #pragma once
 
 #include <lockstep/comm/course.h>

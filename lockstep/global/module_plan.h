@@ -1,4 +1,4 @@
-// How the parameters of a module are to lie, by name. Pure.
+// The placements of a module's parameters, by name pattern. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>

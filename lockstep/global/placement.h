@@ -1,4 +1,4 @@
-// How one logical tensor lies on the ranks along one axis of a mesh.
+// The placement of one logical tensor on the ranks along one axis of a mesh.
 #pragma once
 
 #include <lockstep/comm/collectives.h>

@@ -1,4 +1,4 @@
-// Moves parts between ranks so that the same logical tensor lies differently.
+// Redistribution: moves parts between ranks, so that the same logical tensor has other placements.
 #pragma once
 
 #include <lockstep/global/mesh_state.h>

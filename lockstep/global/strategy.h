@@ -1,5 +1,5 @@
-// MindSpore's way to say how an operator is divided: for each input a tuple with the number of parts of each dimension.
-// Pure.
+// MindSpore's parallel strategies, which divide an operator: for each input a tuple with the number of parts of each
+// dimension. Pure.
 #pragma once
 
 #include <lockstep/global/module_plan.h>

@@ -1,5 +1,5 @@
-// What operators and gradients sent on a mesh, counted by kind: for tests and for finding out what a program
-// costs.
+// Counters of the data that operators and gradients sent on a mesh, by kind: for tests and for measuring a program's
+// communication.
 #pragma once
 
 #include <lockstep/global/mesh.h>

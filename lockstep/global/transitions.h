@@ -1,4 +1,4 @@
-// The way from one set of placements to another, as steps along one mesh axis each. Pure.
+// The transition from one set of placements to another, as steps along one mesh axis each. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>

@@ -1,4 +1,4 @@
-// Which inputs and outputs of a convolution each element of its kernel joins, along one axis.
+// The index ranges of a convolution along one axis: which inputs and outputs each element of its kernel connects.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Batch norm of a batch that several ranks hold parts of: what one rank computes, and what ranks tell each other.
+// Batch norm of a batch that is divided over ranks: the computation of one rank, and the statistics to exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The shape of a table of batch norm's loops. Kept free of everything else: batch_norm_loops_impl.cpp is compiled for
+// The type of a table of batch norm's loops. Contains nothing else: batch_norm_loops_impl.cpp is compiled for
 // instruction sets that this machine may lack and must not emit code of other headers (see there).
 #pragma once
 

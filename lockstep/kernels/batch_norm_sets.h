@@ -1,4 +1,4 @@
-// Which of batch norm's loops to use.
+// The choice of batch norm's loops for the instruction set of this machine.
 #pragma once
 
 #include <lockstep/base/instruction_sets.h>

@@ -1,4 +1,4 @@
-// Pictures whose channels lie together.
+// The memory format channels_last for modules and batches, and faster convolutions in it.
 #pragma once
 
 namespace at {

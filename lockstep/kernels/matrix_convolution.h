@@ -1,4 +1,4 @@
-// Convolutions of few positions with many weights, as products of matrices.
+// Convolutions of few positions with many weights, computed as matrix products.
 #pragma once
 
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-// Makes libtorch use the kernels of this room.
+// The registration of this room's kernels with libtorch.
 #pragma once
 
 namespace lockstep::kernels {

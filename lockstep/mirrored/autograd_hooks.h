@@ -1,4 +1,4 @@
-// The two places where Lockstep looks into a running backward. The only file that knows autograd's internals.
+// The two hooks of Lockstep in a running backward. The only file that uses autograd's internals.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Where each gradient lies in which bucket: arithmetic only, the same on every rank.
+// The layout of gradients in buckets: arithmetic only, the same on every rank.
 //
 // All buckets of one dtype lie one after the other in one piece of memory, the arena. A bucket holds its gradients,
 // each starting on a cache line, and then its tail:

@@ -1,4 +1,4 @@
-// Lengths in elements, rounded so that neighbours share no cache line.
+// Lengths in elements, rounded up to cache lines, so that neighbours share no line.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Many tensors that every rank takes from rank 0 in one collective.
+// The broadcast of many tensors from rank 0 in one collective.
 #pragma once
 
 #include <lockstep/comm/group.h>

@@ -15,8 +15,8 @@ class ModuleHolder;
 
 namespace lockstep {
 
-/// What happens to buffers (BatchNorm's running statistics, for one) as training goes on. All policies start with
-/// rank 0's buffers everywhere.
+/// The handling of buffers (for example BatchNorm's running statistics) during training. All policies start with
+/// rank 0's buffers on all ranks.
 enum class BufferPolicy {
   broadcast,  ///< after each synchronized backward every rank takes rank 0's (as torch's DDP before each forward)
   local,      ///< each rank keeps its own; `synchronize_buffers` before evaluating or saving
@@ -38,7 +38,7 @@ struct DataParallelOptions {
   bool sync_batch_norm = false;
 };
 
-/// Keeps the replicas of one module equal. Construct it after the module has its final dtype, device and
+/// Keeps the replicas of one module equal. Construct it when the module has its final dtype, device and
 /// requires_grad flags and before the optimizer; it broadcasts rank 0's parameters and buffers and hooks the gradients:
 ///
 ///     auto group = lockstep::init();
@@ -75,7 +75,7 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// While alive, backward accumulates locally and nothing is sent; the first backward after it sends the sum.
+  /// While it exists, backward accumulates locally and nothing is sent; the first backward after it sends the sum.
   class NoSync {
    public:
     explicit NoSync(DataParallel& parallel);
@@ -94,11 +94,11 @@ class DataParallel {
   /// a synchronization without a backward. Does nothing under no_sync.
   void backward_without_data();
 
-  /// From the next synchronized backward on, this rank's hand is up: said along with the gradients, at no cost. By it
-  /// ranks agree on the step after which they do something that only some of them know of, such as a signal to end.
+  /// Raises this rank's hand, a flag that is sent with the gradients from the next synchronized backward on, for free.
+  /// With it ranks agree on the step after which they react to an event that only some of them saw, such as a signal.
   void raise_hand();
 
-  /// How many hands were up in the last synchronized backward: the same on all ranks.
+  /// The number of raised hands in the last synchronized backward: the same on all ranks.
   int hands_raised() const;
 
   /// Every rank takes rank 0's buffers. A collective.

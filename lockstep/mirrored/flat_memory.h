@@ -1,4 +1,4 @@
-// Tensors that lie side by side in one piece of memory.
+// Tensors that are stored one after the other in one piece of memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The memory in which gradients are reduced, and the collectives over it. Knows nothing of autograd.
+// The buckets in which gradients are reduced: their memory, and the collectives over it. Does not use autograd.
 #pragma once
 
 #include <lockstep/comm/collectives.h>

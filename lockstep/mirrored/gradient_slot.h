@@ -1,4 +1,4 @@
-// One parameter's `.grad()` on this rank, and what becomes of it in a round. No communication.
+// One parameter's `.grad()` on this rank, and its state in a round. No communication.
 #pragma once
 
 #include <ATen/core/Tensor.h>

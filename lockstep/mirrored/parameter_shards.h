@@ -1,4 +1,4 @@
-// Parameters divided among the ranks for the optimizer: each rank updates its own part and takes the others'.
+// Parameters divided among the ranks for the optimizer: each rank updates its own part and gets the others'.
 #pragma once
 
 #include <lockstep/comm/group.h>

@@ -1,4 +1,4 @@
-// The course of one synchronized backward, called a round.
+// The reducer: one synchronized backward, called a round, from the first gradient to the last reduction.
 //
 // A round opens with the first gradient of a backward and ends in a callback that autograd runs at the end of it. As
 // gradients arrive they are moved into their buckets, where `.grad()` then stays, and buckets are reduced in a fixed

@@ -1,4 +1,4 @@
-// Which rank updates which part of the parameters: arithmetic only, the same on every rank.
+// The division of the parameters into shards: which rank updates which part. Arithmetic only, the same on every rank.
 //
 // All parameters of one dtype lie one after the other in one piece of memory, the arena, each starting on a cache line.
 // The arena is divided evenly, whatever the boundaries of parameters; rank r owns its r-th shard:

@@ -1,4 +1,4 @@
-// An optimizer of which every rank does its share.
+// A sharded optimizer: every rank updates its share of the parameters.
 #pragma once
 
 #include <lockstep/mirrored/parameter_shards.h>

@@ -1,5 +1,5 @@
-// What tensor operations do, without what calling them costs (a microsecond or two each), for the few numbers that a
-// step of a small network consists of.
+// Direct versions of tensor operations without the cost of a libtorch call (a microsecond or two each), for the small
+// tensors of a small network's step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

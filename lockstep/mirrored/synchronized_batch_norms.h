@@ -1,4 +1,4 @@
-// Batch norms whose statistics are those of all ranks' pictures.
+// Synchronized batch norms: their statistics are those of all ranks' pictures.
 #pragma once
 
 #include <lockstep/comm/group.h>

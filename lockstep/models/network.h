@@ -1,4 +1,4 @@
-// What every model in this room is: a module from a batch of pictures to logits.
+// The base class of the models in this room: a module from a batch of pictures to logits.
 #pragma once
 
 #include <torch/torch.h>

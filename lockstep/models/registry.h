@@ -1,4 +1,4 @@
-// Models by name, as configuration files ask for them. Nothing in models/ knows that ranks exist.
+// The registry of models by name, for configuration files. Nothing in models/ depends on ranks.
 #pragma once
 
 #include <cstdint>

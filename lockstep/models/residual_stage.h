@@ -1,4 +1,4 @@
-// Stages of residual blocks, from which all ResNets here are put together (He et al. 2015, arXiv:1512.03385).
+// Stages of residual blocks, of which all ResNets here consist (He et al. 2015, arXiv:1512.03385).
 #pragma once
 
 #include <torch/torch.h>

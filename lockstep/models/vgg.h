@@ -1,4 +1,4 @@
-// Convolutions followed by wide linear layers, which hold most of the parameters (Simonyan and Zisserman 2014,
+// VGG11: convolutions followed by wide linear layers, which hold most of the parameters (Simonyan and Zisserman 2014,
 // arXiv:1409.1556, configuration A).
 #pragma once
 

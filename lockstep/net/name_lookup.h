@@ -1,4 +1,4 @@
-// From a host's name to its addresses, within a deadline.
+// Name resolution with a deadline.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>

@@ -1,4 +1,4 @@
-// Why a connection failed, in words a person can act on.
+// Texts for failed connections, which a user can act on, and checks of TLS peers.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -1,4 +1,4 @@
-// Waiting inside a coroutine.
+// A sleep for coroutines.
 #pragma once
 
 #include <lockstep/net/channel.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep::net {
 
-/// Returns after `time`, or as soon as somebody cancels or sets `timer`, which is not told apart.
+/// Returns after `time`, or as soon as other code cancels or sets `timer`; the caller cannot distinguish these cases.
 Awaitable<void> sleep(boost::asio::steady_timer& timer, std::chrono::milliseconds time);
 
 }  // namespace lockstep::net

@@ -1,4 +1,4 @@
-// Bytes over TCP, plain or through TLS, as one type: what stands above it is compiled once. Internal to net/.
+// A byte stream over TCP, plain or through TLS, as one type, so that its users are compiled once. Internal to net/.
 #pragma once
 
 #include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so

@@ -1,4 +1,4 @@
-// A program for one device becomes one for many, without placements written by hand.
+// Automatic parallelization: makes a program for one device one for many, without placements written by hand.
 #pragma once
 
 #include <lockstep/global/distribute_module.h>

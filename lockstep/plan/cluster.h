@@ -1,4 +1,4 @@
-// What a plan is made for: nodes with devices, and the links between them. Read from YAML; no hardware is needed. Pure.
+// The cluster that a plan is made for: nodes with devices, and links. Read from YAML; no hardware is needed. Pure.
 #pragma once
 
 #include <lockstep/base/config.h>

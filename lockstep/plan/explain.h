@@ -1,4 +1,4 @@
-// A plan for people: as text, and as a page. Pure.
+// The explanation of a plan for people: as text, and as an HTML page. Pure.
 #pragma once
 
 #include <lockstep/plan/plan.h>

@@ -1,4 +1,4 @@
-// One training step as the planner sees it: operators, the values between them, and who they belong to. Pure.
+// The planner's graph of one training step: operators, the values between them, and the modules they belong to. Pure.
 #pragma once
 
 #include <lockstep/global/rules/op_call.h>
@@ -13,7 +13,7 @@ namespace lockstep::plan {
 using global::OpCall;
 using global::TensorInfo;
 
-/// Why a value is there, which decides how long it lives and who may choose how it lies.
+/// The kind of a value, which decides its lifetime and who chooses its placements.
 enum class ValueKind { parameter, buffer, input, activation, gradient, optimizer_state };
 
 /// A tensor of the step, by its logical shape.

@@ -1,4 +1,4 @@
-// A plan: the mesh, how parameters and inputs lie on it, what that will cost, and what else was considered. Pure.
+// A plan: the mesh, the placements of parameters and inputs, the predicted cost, and the alternatives. Pure.
 #pragma once
 
 #include <lockstep/global/module_plan.h>
@@ -14,7 +14,7 @@
 
 namespace lockstep::plan {
 
-/// Another way to train, beside which the plan is shown.
+/// An alternative layout, shown beside the plan.
 struct Alternative {
   std::string name;  ///< one of kAlternatives, or kBest for the plan itself (search.h)
   std::vector<int> mesh_sizes;

@@ -1,4 +1,4 @@
-// Finds the plan: which mesh, and how each parameter and the batch lie on it. Pure and deterministic.
+// The search for the best plan: the mesh, and the placements of each parameter and the batch. Pure and deterministic.
 #pragma once
 
 #include <lockstep/plan/cluster.h>

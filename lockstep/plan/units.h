@@ -1,4 +1,4 @@
-// Seconds are not bytes: what the planner calculates with. Pure.
+// Quantities with units (seconds, bytes, ...) for the planner, so that different units cannot be mixed. Pure.
 #pragma once
 
 #include <compare>

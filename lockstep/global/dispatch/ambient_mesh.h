@@ -1,4 +1,4 @@
-// The mesh of operators that have no tensor to tell: factories such as zeros().
+// The ambient mesh: the mesh of operators without tensor arguments, such as the factory zeros().
 #pragma once
 
 #include <lockstep/global/mesh_state.h>

@@ -1,4 +1,4 @@
-// The order in which the operators of a backward are called, which must be the same on all ranks.
+// The order of the operators of a backward, which must be the same on all ranks.
 #pragma once
 
 namespace lockstep::global {

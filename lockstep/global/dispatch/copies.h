@@ -1,4 +1,4 @@
-// Copies between global and ordinary tensors: the only operators that may mix them.
+// Copies between global and ordinary tensors, the only operators that may mix them.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,4 +1,4 @@
-// _foreach_ operators of libtorch's optimizers: the operator for one tensor, again and again.
+// _foreach_ operators of libtorch's optimizers, carried out as one operator call for each tensor.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// Parts of the input tensors, brought to where a plan wants them.
+// The local parts of the input tensors, redistributed to the placements that a plan needs.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>

@@ -1,4 +1,4 @@
-// The one kernel behind all operators on global tensors.
+// The kernel of all operators on global tensors.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// The key of a call in the plan cache: all that rules and shapes may depend on.
+// The key of a call in the plan cache: all values that rules and shapes may depend on.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,4 +1,4 @@
-// Turns the arguments of a call into what the rules see.
+// Conversion of a call's arguments to the OpCall that the rules read.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

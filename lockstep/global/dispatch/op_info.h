@@ -1,4 +1,4 @@
-// What the schema of an operator says, read once.
+// The properties of an operator from its schema, read once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// How a call of an operator on global tensors is carried out.
+// The plan of a call of an operator on global tensors: its placements, local work and results.
 #pragma once
 
 #include <lockstep/global/rules/choose.h>

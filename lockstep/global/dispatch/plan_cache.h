@@ -1,4 +1,4 @@
-// What was decided for a call of an operator, found again by all that the decision depended on.
+// The cache of plans, by the key of a call: all values that the plan depends on.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>

@@ -1,4 +1,4 @@
-// Decides how a call is carried out: the rule's choice, and the shapes of the results.
+// The making of a call's plan: the choice of placements by the operator's rule, and the shapes of the results.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

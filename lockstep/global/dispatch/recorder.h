@@ -1,4 +1,4 @@
-// Who is told of operators on tensors without memory, in place of their being carried out: a trace.
+// The interface of a recorder: operators on tensors without memory are recorded in a trace instead of carried out.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,5 +1,5 @@
-// A newer libtorch calls, for each step of an LSTM or GRU, operators that are fused on accelerators. The global view's
-// device counts as one; its parts may lie on CPUs, which have no such kernels. So they are taken apart again.
+// Decomposition of fused LSTM and GRU cells. A newer libtorch calls fused operators on accelerators. The global view's
+// device counts as one; its parts may be on CPUs, which have no such kernels. So these operators are decomposed.
 #pragma once
 
 #include <torch/library.h>

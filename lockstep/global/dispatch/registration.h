@@ -1,4 +1,4 @@
-// Makes libtorch call Lockstep for operators on global tensors.
+// The registration of Lockstep's kernels for operators on global tensors with libtorch.
 #pragma once
 
 namespace lockstep::global {

@@ -1,4 +1,4 @@
-// Results of the local work become global tensors, or go into the caller's own.
+// Conversion of the local results to global tensors, or assignment to the caller's own tensors.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,4 +1,4 @@
-// Shapes of an operator's results, found without computing them.
+// The shapes of an operator's results, found without computing the results.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

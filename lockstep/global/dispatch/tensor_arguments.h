@@ -1,4 +1,4 @@
-// The tensors among the arguments of a call, laid flat.
+// The tensors among the arguments of a call, as a flat list.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,4 +1,4 @@
-// The way back of a write to a fetched view, into the tensor that has memory.
+// The propagation of a write to a fetched view into the tensor that has memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

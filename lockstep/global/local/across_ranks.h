@@ -1,4 +1,4 @@
-// What local forms exchange with the ranks that hold the other parts.
+// Helpers of local forms for exchanges with the ranks that hold the other parts.
 #pragma once
 
 #include <lockstep/comm/collectives.h>

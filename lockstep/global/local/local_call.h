@@ -1,4 +1,4 @@
-// The local part of an operator: what this rank does with its parts once they lie as the rule asked.
+// The local part of an operator: the work of this rank on its parts, once they have the placements of the rule.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>

@@ -1,4 +1,4 @@
-// What local forms of reductions share.
+// Helpers that local forms of reductions share.
 #pragma once
 
 #include <lockstep/global/local/across_ranks.h>

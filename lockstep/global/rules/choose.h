@@ -1,4 +1,4 @@
-// Picks, for each mesh axis, the signature that moves the fewest bytes. Pure.
+// The choice of a signature for each mesh axis: the one that moves the fewest bytes. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
@@ -9,7 +9,7 @@
 
 namespace lockstep::global {
 
-/// How the inputs are to lie, and how the outputs will.
+/// The chosen placements of the inputs, and the resulting ones of the outputs.
 struct Choice {
   std::vector<Placements> inputs;   ///< one for each of OpCall::tensors
   std::vector<Placements> outputs;  ///< one for each of OpCall::outputs

@@ -1,4 +1,4 @@
-// What rules of several families share: how an input of an elementwise operator lies beside its output. Pure.
+// Helpers that rules of several families share: the placements of an elementwise operator's inputs and outputs. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>

@@ -1,4 +1,4 @@
-// A call of an operator as the sharding rules see it: names, numbers and logical shapes, no data. Pure.
+// The description of an operator call for the sharding rules: names, numbers and logical shapes, no data. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The page of the documentation that says what operators can do with divided tensors.
+// The generator of docs/global_ops.md, the documentation of operators on divided tensors.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Writing signatures down: what is not named is replicated. Pure.
+// Helpers to write signatures: inputs that are not named are replicated. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>

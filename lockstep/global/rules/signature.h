@@ -1,4 +1,4 @@
-// What a sharding rule says: ways to divide one operator's work along one mesh axis. Pure.
+// The signatures of a sharding rule: the ways to divide one operator's work along one mesh axis. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>

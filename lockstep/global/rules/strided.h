@@ -1,4 +1,4 @@
-// What a view by strides does to the dimensions of its base. Pure.
+// The analysis of strided views: which rows of each dimension of the base a view has. Pure.
 #pragma once
 
 #include <lockstep/global/rules/op_call.h>

@@ -1,4 +1,4 @@
-// How long work and collectives take: a table of functions, so that tests can put their own numbers in. Pure.
+// The cost model: the time of work and collectives, as a table of functions that tests can replace. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>

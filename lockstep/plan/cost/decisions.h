@@ -1,5 +1,5 @@
-// What execution decides for an operator whose inputs lie in some way, and what that costs; asked once, then
-// remembered.
+// The placements that execution chooses for an operator with given input placements, and their cost; computed once,
+// then cached.
 #pragma once
 
 #include <lockstep/plan/cost/cost_model.h>

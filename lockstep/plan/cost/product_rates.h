@@ -1,4 +1,4 @@
-// What two measurements of matrix products say about all others. Pure.
+// The rates of matrix products, derived from two measurements. Pure.
 #pragma once
 
 #include <lockstep/plan/units.h>

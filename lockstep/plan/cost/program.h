@@ -1,4 +1,4 @@
-// A graph made ready to be looked at many times: equal calls are one operator, and everybody knows when values end.
+// A graph compiled for repeated evaluation: equal calls are one operator, and the lifetime of each value is known.
 // Pure.
 #pragma once
 

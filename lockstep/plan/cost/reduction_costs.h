@@ -1,4 +1,4 @@
-// What finishing one gradient costs at least, by itself. Pure.
+// Lower bounds of the cost of reducing one gradient by itself. Pure.
 #pragma once
 
 #include <lockstep/plan/cost/decisions.h>

@@ -1,4 +1,4 @@
-// What a plan costs: the step is walked as execution would walk it. Pure.
+// The cost of a plan, by a simulation of one step in the order of its execution. Pure.
 #pragma once
 
 #include <lockstep/plan/cost/decisions.h>

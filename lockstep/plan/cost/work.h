@@ -1,4 +1,4 @@
-// What one rank does of an operator, given its parts of the tensors. Pure.
+// The work of one rank for an operator, given its parts of the tensors. Pure.
 #pragma once
 
 #include <lockstep/global/rules/op_call.h>
@@ -16,7 +16,7 @@ global::Sizes largest_part(const global::TensorInfo& info, const Placements& pla
 /// Its bytes.
 Bytes bytes_of_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes);
 
-/// Whether its outputs are other looks at the memory of its first input.
+/// Whether its outputs are views of its first input's memory.
 bool is_view(const global::OpCall& call);
 
 /// `inputs` and `outputs` are the sizes of the parts, one for each of the call's.

@@ -1,4 +1,4 @@
-// The version of plans as files.
+// The version of the file format of plans.
 #pragma once
 
 namespace lockstep::plan {

@@ -1,4 +1,4 @@
-// A plan beside plain data parallel, by the clock.
+// The measured comparison of a plan with plain data parallel.
 #pragma once
 
 #include <lockstep/plan/plan.h>

@@ -1,4 +1,4 @@
-// What one device reaches.
+// The measurement of one device's rates: arithmetic, memory and operator overhead.
 #pragma once
 
 #include <lockstep/plan/measure/measure.h>

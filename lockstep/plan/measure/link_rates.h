@@ -1,4 +1,4 @@
-// What collectives reach.
+// The measurement of links: bandwidth, latency and overlap of collectives.
 #pragma once
 
 #include <lockstep/plan/measure/measure.h>

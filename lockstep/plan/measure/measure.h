@@ -1,4 +1,4 @@
-// How fast this machine, and the links between the ranks, are: what a cluster's description says.
+// The measurement of a cluster: the speed of this machine and of the links between the ranks.
 #pragma once
 
 #include <lockstep/comm/group.h>

@@ -1,4 +1,4 @@
-// What an operator costs beside its work.
+// The measurement of an operator's overhead, the time beside its work.
 #pragma once
 
 #include <lockstep/plan/measure/measure.h>

@@ -1,4 +1,4 @@
-// Times on all ranks at once.
+// Timing of work that all ranks begin together.
 #pragma once
 
 #include <lockstep/comm/group.h>

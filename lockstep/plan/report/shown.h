@@ -1,4 +1,4 @@
-// Quantities and rows as people read them. Pure.
+// Text forms of quantities and rows for reports. Pure.
 #pragma once
 
 #include <lockstep/plan/plan.h>

@@ -1,4 +1,4 @@
-// Layouts of one module beside each other, by the clock.
+// Measured comparison of several layouts of one module.
 #pragma once
 
 #include <lockstep/global/mesh.h>
@@ -20,7 +20,7 @@ class Optimizer;
 
 namespace lockstep::plan {
 
-/// Where everything of a step lies.
+/// The layout of a step: mesh, and placements of the batch and the parameters.
 struct Layout {
   Mesh mesh;
   Placements batch;

@@ -1,4 +1,4 @@
-// The ways to train that have names, beside which a plan is shown. Pure.
+// The named alternatives (data_parallel, zero3, megatron), which are shown beside a plan. Pure.
 #pragma once
 
 #include <lockstep/plan/search/candidate.h>

@@ -1,4 +1,4 @@
-// The batch is divided where that costs next to nothing. Pure.
+// The division of the batch where it costs almost nothing. Pure.
 #pragma once
 
 #include <lockstep/plan/search/candidate.h>

@@ -1,4 +1,4 @@
-// The least sum of tables over many variables, exactly: variables are eliminated one after the other. Pure.
+// The exact minimum of a sum of tables over many variables, by variable elimination. Pure.
 #pragma once
 
 #include <cstddef>

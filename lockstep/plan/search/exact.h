@@ -1,4 +1,4 @@
-// The best way to lay out a program on one mesh, with a proof. Pure and deterministic.
+// The exact search for the best layout of a program on one mesh, with a proof. Pure and deterministic.
 #pragma once
 
 #include <lockstep/plan/search/improve.h>

@@ -1,4 +1,4 @@
-// Better and better: one change at a time, kept when the step gets faster or comes nearer to fitting. Pure.
+// Local search: one change at a time, kept when less memory is missing or the step gets faster. Pure.
 #pragma once
 
 #include <lockstep/plan/search/module_groups.h>

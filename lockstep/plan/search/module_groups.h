@@ -1,4 +1,4 @@
-// Parameters that are laid out together, and the ways to do so. Pure.
+// Groups of parameters with a common layout, and the possible layouts. Pure.
 #pragma once
 
 #include <lockstep/plan/search/space.h>

@@ -1,4 +1,4 @@
-// Well-known ways to lay a model out on an axis of a mesh, as places to begin the search and to compare with. Pure.
+// Well-known layouts of a model on an axis of a mesh, as starting points of the search and for comparison. Pure.
 #pragma once
 
 #include <lockstep/plan/search/space.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep::plan {
 
-/// What an axis of the mesh is for.
+/// The use of an axis of the mesh.
 enum class AxisUse {
   data,   ///< the batch is divided, parameters are whole
   zero,   ///< the batch is divided, and so is each parameter in its largest dimension

@@ -1,4 +1,4 @@
-// The error where nothing fits into memory: how much is missing, and how many devices would do. Pure.
+// The error when no layout fits into memory: the missing bytes, and the number of devices that would suffice. Pure.
 #pragma once
 
 #include <lockstep/plan/search/candidate.h>

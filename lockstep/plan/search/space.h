@@ -1,4 +1,4 @@
-// What there is to decide on one mesh: how each parameter may lie, and the inputs. Pure.
+// The search space on one mesh: the possible placements of each parameter and of the inputs. Pure.
 #pragma once
 
 #include <lockstep/global/module_plan.h>
@@ -9,7 +9,7 @@
 
 namespace lockstep::plan {
 
-/// What the user has decided already; kept whatever it costs.
+/// The placements that the user has given; kept whatever they cost.
 struct Constraints {
   ModulePlan parameters;             ///< the first pattern that fits a parameter's name says how it lies
   std::optional<Placements> inputs;  ///< of each batch

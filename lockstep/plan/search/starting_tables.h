@@ -1,4 +1,4 @@
-// What is there before the first step: parameters with what belongs to them, and the batch. Pure.
+// Cost tables of a step's inputs: the memory of parameters, and the time to load the batch. Pure.
 #pragma once
 
 #include <lockstep/plan/search/elimination.h>

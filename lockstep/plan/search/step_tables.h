@@ -1,4 +1,4 @@
-// A program as a sum of tables over how its values may lie. Pure.
+// A program as a sum of cost tables over the placements of its values. Pure.
 #pragma once
 
 #include <lockstep/plan/search/elimination.h>

@@ -1,4 +1,4 @@
-// Values whose way to lie depends on variables. Pure.
+// Values whose placements depend on decision variables. Pure.
 #pragma once
 
 #include <lockstep/plan/search/space.h>

@@ -1,4 +1,4 @@
-// What was found, as a plan. Pure.
+// Conversion of the search's result to a plan. Pure.
 #pragma once
 
 #include <lockstep/plan/search/candidate.h>

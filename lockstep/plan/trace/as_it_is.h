@@ -1,4 +1,4 @@
-// What a tensor is, put aside and taken back, for whoever holds the tensor.
+// Saving and restoring the content of a tensor object, for all handles to it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Whose derivatives backward is at.
+// The module whose derivatives backward computes at present.
 #pragma once
 
 #include <lockstep/plan/trace/step_recorder.h>

@@ -1,4 +1,4 @@
-// A module whose parameters and buffers are without memory for a while.
+// A module whose parameters and buffers temporarily have no memory.
 #pragma once
 
 #include <lockstep/plan/trace/planning_mesh.h>

@@ -1,4 +1,4 @@
-// Which module an operator belongs to, told from where its inputs come from. Pure.
+// The module that an operator belongs to, derived from the modules of its inputs. Pure.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Which parameter each operator and each tensor of an optimizer is for. Pure.
+// The parameter that each operator and each tensor of an optimizer belongs to. Pure.
 #pragma once
 
 #include <lockstep/plan/graph.h>

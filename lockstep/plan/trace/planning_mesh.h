@@ -1,4 +1,4 @@
-// Tensors that have shapes, but no memory: operators on them are recorded instead of carried out.
+// Planning tensors, with shapes but without memory: operators on them are recorded instead of carried out.
 #pragma once
 
 #include <lockstep/global/mesh_state.h>

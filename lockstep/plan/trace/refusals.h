@@ -1,4 +1,4 @@
-// What a step that is planned cannot do, because its tensors have no numbers.
+// Errors for operations that a planned step cannot do, because its tensors have no numbers.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>

@@ -1,4 +1,4 @@
-// Writes down the operators on tensors without memory.
+// The recorder of operators on tensors without memory, into the graph of a step.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>

@@ -1,4 +1,4 @@
-// Modules that are made without memory for their parameters, to be planned.
+// Construction of modules without memory for their parameters, for planning.
 #pragma once
 
 #include <cstdint>
