@@ -1,4 +1,4 @@
-// All of Lockstep that a program needs: who am I (world), groups and collectives (comm), data parallel training
+// All of Lockstep that a program needs: ranks (world), groups and collectives (comm), data parallel training
 // (mirrored), tensors that many ranks hold together (global), and the parts of a training run (data, models, train).
 // Heavy headers of libtorch are not included here.
 #pragma once

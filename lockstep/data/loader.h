@@ -30,13 +30,13 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
   ~Loader();
 
-  /// Begins with `step` of `epoch`, dropping whatever was going on. Error(invalid_argument) unless epoch >= 0 and
+  /// Begins with `step` of `epoch`, and drops unfinished batches. Error(invalid_argument) unless epoch >= 0 and
   /// 0 <= step <= steps_per_epoch().
   void start(std::int64_t epoch, std::int64_t step = 0);
 
-  /// The next batch; nullptr after the last one of the epoch, or before the first `start`. What went wrong while making
+  /// The next batch; nullptr after the last one of the epoch, or before the first `start`. An error while making
   /// a batch is thrown here when its turn comes, and again by each further call until `start`. The batch's memory is
-  /// used again once its last owner lets go.
+  /// reused once its last owner releases it.
   std::shared_ptr<Batch> next();
 
   const ShardedSampler& sampler() const;

@@ -39,7 +39,7 @@ class EpochOrder {
   /// Valid as long as this object.
   std::span<const std::int64_t> batch(std::int64_t step) const;
 
-  /// All of them, step after step.
+  /// The records of all steps, step after step.
   std::span<const std::int64_t> indices() const { return indices_; }
 
  private:

@@ -68,7 +68,7 @@ using Transform = std::variant<RandomCrop, RandomHorizontalFlip, Resize, Rescale
 /// "random_crop", "random_horizontal_flip", "resize", "rescale", "normalize", "hwc2chw", "type_cast".
 std::vector<std::string> transform_names();
 
-/// Builds the transforms for pictures that begin as `state`, and moves `state` on to what comes out of the last one.
+/// Builds the transforms for pictures that begin as `state`, and changes `state` to the output of the last one.
 /// Names may also be written as in MindSpore (RandomCrop, HWC2CHW). Arguments:
 ///   random_crop             size (N, or [height, width]); padding (N, [left/right, top/bottom] or [left, top, right,
 ///                           bottom]; default 0)

@@ -19,8 +19,8 @@ struct DistributeModuleOptions {
 };
 
 /// Turns the parameters and buffers of any torch::nn::Module into global tensors, in place: members of the module, and
-/// whoever else holds the same tensors, see global ones. Gradients that are partial (because ranks had different data)
-/// are finished in buckets during backward. Construct the optimizer afterwards.
+/// all other handles to the same tensors, become global. Gradients that are partial (because ranks had different data)
+/// are reduced in buckets during backward. Construct the optimizer afterwards.
 ///
 ///     lockstep::distribute_module(*model, mesh, {{"fc.weight", {Replicate(), Shard(0)}}, {"fc.bias", {Replicate(),
 ///     Shard(0)}}});
@@ -39,7 +39,7 @@ void distribute_module(const torch::nn::ModuleHolder<Contained>& holder, const M
   distribute_module(*holder.ptr(), mesh, plan, options);
 }
 
-/// The same for one tensor, such as a parameter that is no module's: whoever holds it sees a global tensor.
+/// The same for one tensor, such as a parameter outside of any module: all handles to it become global.
 void distribute_in_place(const at::Tensor& tensor, const Mesh& mesh, const Placements& placements,
                          Source source = Source::rank0);
 

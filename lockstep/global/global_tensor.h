@@ -56,7 +56,7 @@ enum class Source {
   same_everywhere,  ///< every rank has the same values already: nothing is sent
 };
 
-/// A tensor that ranks have whole becomes global: each keeps its part. Differentiable where `same_everywhere`.
+/// Makes a global tensor of one that ranks have whole: each keeps its part. Differentiable where `same_everywhere`.
 at::Tensor distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements,
                       Source source = Source::rank0);
 
@@ -71,7 +71,7 @@ at::Tensor to_local(const at::Tensor& tensor, const std::optional<Placements>& g
 /// The whole tensor on every rank, as an ordinary one. Differentiable: every rank's gradient is taken to be the same.
 at::Tensor full(const at::Tensor& tensor);
 
-/// While alive, factories of this thread make their tensors on this mesh.
+/// While it exists, factories of this thread make their tensors on this mesh.
 class MeshScope {
  public:
   explicit MeshScope(const Mesh& mesh);

@@ -10,10 +10,10 @@ class Module;
 
 namespace lockstep {
 
-/// Lays the parameters of `module` that have four dimensions (weights of convolutions) out in channels_last, as
+/// Converts the parameters of `module` that have four dimensions (weights of convolutions) to channels_last, as
 /// Python's module.to(memory_format=torch.channels_last) does; C++'s Module::to lacks that. Sizes, names and numbers
-/// stay. Convolutions then pass channels_last on, also from pictures that come in libtorch's usual order
-/// (to_channels_last of a batch saves the first of them a copy). Before the module is given to DataParallel,
+/// do not change. Convolutions then give channels_last outputs, also for pictures in libtorch's usual order
+/// (to_channels_last of a batch saves the first of them a copy). Call it before the module is given to DataParallel,
 /// ShardedOptimizer, distribute_module, auto_parallel or an optimizer, and not while another thread uses it.
 ///
 /// From the first call on, this process, with whatever module, computes convolutions of few positions with many weights
@@ -22,7 +22,7 @@ namespace lockstep {
 /// or 1.
 void to_channels_last(torch::nn::Module& module);
 
-/// `pictures`, (pictures, channels, height, width), in channels_last: a copy unless they lie so.
+/// `pictures`, (pictures, channels, height, width), in channels_last: a copy unless they have this format already.
 /// Error(invalid_argument) for a tensor of other than four dimensions.
 at::Tensor to_channels_last(const at::Tensor& pictures);
 

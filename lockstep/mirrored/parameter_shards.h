@@ -43,7 +43,7 @@ class ParameterShards {
 
   /// One-dimensional tensors in the parameters' memory; those of one parameter follow each other.
   const std::vector<at::Tensor>& pieces() const;
-  /// Those of some parameters only, for an optimizer with several groups.
+  /// The pieces of some parameters only, for an optimizer with several groups.
   std::vector<at::Tensor> pieces_of(const std::vector<at::Tensor>& parameters) const;
 
   /// Zeros every parameter's whole `.grad()`, or removes it.
@@ -51,10 +51,10 @@ class ParameterShards {
 
   /// Gives each piece its part of the parameter's `.grad()`, or none where there is none.
   void take_gradients();
-  /// Takes the gradients from the pieces again, and the parts that other ranks updated.
+  /// Removes the gradients from the pieces, and gets the parts that other ranks updated.
   void share();
 
-  /// For saving and loading what an optimizer remembers. `of_pieces` has a tensor of its size for each piece, or an
+  /// For saving and loading an optimizer's state. `of_pieces` has a tensor of its size for each piece, or an
   /// undefined one; returns one of each parameter's shape, undefined where no rank had one. A collective.
   std::vector<at::Tensor> whole(const std::vector<at::Tensor>& of_pieces) const;
   /// The reverse: copies of this rank's parts. Not a collective.
@@ -62,15 +62,15 @@ class ParameterShards {
 
   /// The parameters, in the order of `whole`: the module's, each once.
   const std::vector<at::Tensor>& parameters() const;
-  /// The index in `parameters` of that which a piece is part of.
+  /// The index in `parameters` of the parameter that a piece is part of.
   std::size_t owner(std::size_t piece) const;
-  /// Where a piece lies in its parameter's memory, in elements.
+  /// The position of a piece in its parameter's memory, in elements.
   struct Stretch {
     std::size_t parameter = 0;  ///< index in `parameters`
     std::int64_t begin = 0;
     std::int64_t elements = 0;
   };
-  /// Of the pieces that `rank` updates, from 0 to size() - 1.
+  /// The stretches of the pieces that `rank` updates; `rank` is from 0 to size() - 1.
   std::vector<Stretch> stretches_of(int rank) const;
   const Group& group() const;
 

@@ -7,15 +7,15 @@
 
 namespace lockstep {
 
-/// Stands in for `Optimizer` (any of torch::optim but LBFGS) in a data-parallel program: each rank updates 1/size of
-/// the parameters and takes the rest from the others, so that neither the work nor the memory of the optimizer is
+/// Replaces `Optimizer` (any of torch::optim but LBFGS) in a data-parallel program: each rank updates 1/size of
+/// the parameters and gets the rest from the others, so that neither the work nor the memory of the optimizer is
 /// repeated on every rank. Known elsewhere as ZeRO stage 1 and ZeroRedundancyOptimizer.
 ///
 ///     lockstep::DataParallel parallel(model, group);
 ///     lockstep::ShardedOptimizer<torch::optim::SGD> optimizer(parallel, torch::optim::SGDOptions(0.1).momentum(0.9));
 ///
-/// Parameters after `step` are those of the optimizer it stands in for. A collective, as `step` is; see ParameterShards
-/// for rules and errors.
+/// Parameters after `step` are those of the optimizer that it replaces. The constructor and `step` are collectives; see
+/// ParameterShards for rules and errors.
 template <typename Optimizer>
 class ShardedOptimizer {
  public:

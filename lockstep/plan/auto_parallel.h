@@ -22,12 +22,12 @@ struct AutoParallelOptions {
   std::string cluster;                       ///< YAML as `lockstep calibrate` writes it; empty: a guess at this machine
   std::optional<std::int64_t> memory_bytes;  ///< that a rank may take; none: the cluster's device memory
   std::vector<int> mesh;                     ///< sizes of the mesh's axes; empty: what is fastest
-  ModulePlan parameters;                     ///< what the plan may not decide, a placement for each axis of `mesh`
-  std::string plan_file;                     ///< taken where it is there, written where it is not; empty: none
+  ModulePlan parameters;                     ///< given placements that the plan keeps, one for each axis of `mesh`
+  std::string plan_file;                     ///< used if it exists, else written; empty: none
   /// Makes the optimizer that the program will use: its memory and time count.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer;
-  /// What the program does with the gradients of these parameters before the optimizer's step, such as clipping: its
-  /// time counts. It must not look at numbers.
+  /// The program's work on the gradients of these parameters before the optimizer's step, such as clipping: its
+  /// time counts. It must not read numbers.
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients{};
   GradientReductionOptions gradients{};
   /// So many steps of the plan and of plain data parallel are measured (short ones for half a second), and the faster
@@ -41,13 +41,13 @@ struct AutoParallelOptions {
 struct AutoParallel {
   Mesh mesh;
   Placements batch;         ///< of each input with a batch: distribute(x, mesh, batch), or to_global() of a rank's part
-  ModulePlan parameters;    ///< how the module lies now
-  std::string explanation;  ///< for people: what was planned, its cost, and beside what
+  ModulePlan parameters;    ///< the placements of the module now
+  std::string explanation;  ///< for people: the plan, its cost, and the alternatives
   std::vector<std::string> remarks;  ///< where a plan from a file no longer fits the module; what was measured
 };
 
-/// Traces one step of the module, finds the fastest way to divide it among the ranks of `group` that fits their memory,
-/// and distributes the module so, as distribute_module() does. Construct the optimizer afterwards.
+/// Traces one step of the module, finds the fastest layout over the ranks of `group` that fits their memory,
+/// and distributes the module with it, as distribute_module() does. Construct the optimizer afterwards.
 ///
 ///     const auto loss_of = [&](const std::vector<at::Tensor>& in) { return torch::cross_entropy(net->forward(in[0]),
 ///     in[1]); }; const auto parallel = lockstep::auto_parallel(*net, group, {pictures, labels}, loss_of);

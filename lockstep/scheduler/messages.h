@@ -99,7 +99,7 @@ struct Register {
   std::string host;     ///< its name, for people
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
-  std::string job;              ///< of the Hello before it was seated; empty if it was not seated yet
+  std::string job;              ///< of the Hello under which it was seated; empty before that
   std::int64_t generation = 0;  ///< in which it was seated; 0: never
   std::optional<int> rank;      ///< then
   std::string nonce;            ///< challenge for the scheduler's proof

@@ -20,7 +20,7 @@ struct Session {
   Time since;
   bool is_visitor = false;          ///< sent nothing, or asked for the status: its end is not logged
   bool is_worker = false;           ///< registered
-  bool expelled = false;            ///< closed by the scheduler, because it hangs
+  bool expelled = false;            ///< told to end, because it hangs
   bool closing = false;             ///< to be closed once the outbox is empty
   std::string close_reason;         ///< why the scheduler closed it, if it did
   std::string nonce;                ///< of our Hello

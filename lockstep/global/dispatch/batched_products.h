@@ -1,6 +1,6 @@
-// libtorch takes products of tensors with leading dimensions apart into those of matrices, by merging dimensions: a
-// batch of rows [N, T, k] becomes [N * T, k]. What is divided in several of these dimensions, or unevenly, would have
-// to be gathered for it. So these operators come to the global view whole, with derivatives of their own.
+// Matrix products of tensors with leading dimensions. libtorch decomposes them into products of matrices by merging
+// dimensions: [N, T, k] becomes [N * T, k]. A tensor divided in several of these dimensions, or unevenly, would have
+// to be gathered for that. So the global view handles these operators as a whole, with their own derivatives.
 #pragma once
 
 #include <torch/library.h>

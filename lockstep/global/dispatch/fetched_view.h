@@ -1,4 +1,4 @@
-// Views that share no memory with their base: their numbers lie on other ranks there, or in another order. They are
+// Fetched views, which share no memory with their base: its numbers are on other ranks, or in another order. They are
 // copies that look like views. A write to the base, or to another view of it, is noticed when the view is used next,
 // and its numbers are fetched again. A write to the view is written back, through all views it was made by, into the
 // tensor that has memory.
