@@ -28,7 +28,7 @@ bool use_cuda(std::string_view device, const World& world, const CudaDevices& de
   }
   if (world.size > 1) {
     fail(
-        ErrorKind::unsupported, kWhere,
+        ErrorKind::config, kWhere,
         "cuda was asked for on {} ranks, but no backend of this version carries CUDA tensors; use system.device=cpu or "
         "a single rank",
         world.size);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -291,10 +292,18 @@ TEST(Run, ProgressLinesWhereThereIsNoTerminal) {
 }
 
 TEST(Run, ALossThatIsNotFiniteOnOneRankEndsAllNamingEpochStepAndRank) {
-  const auto good = mnist().config("nan");
-  // Pictures so bright that the loss of rank 1 alone is not a number.
-  const auto bad =
-      mnist().config("nan", {"data.train_transforms=[rescale: {scale: 1e30}, rescale: {scale: 1e30}, hwc2chw]"});
+  // A scale that only black survives; rank 0 has a copy of the data in which all pictures are black.
+  const auto black = mnist().folder() / "black";
+  std::filesystem::copy(mnist().folder() / "data", black);
+  const auto pictures = black / "train-images-idx3-ubyte";
+  constexpr std::size_t kHeader = 16;  // bytes
+  auto bytes = read_file(pictures);
+  ASSERT_GT(bytes.size(), kHeader);
+  std::fill(bytes.begin() + kHeader, bytes.end(), '\0');
+  std::ofstream(pictures, std::ios::binary) << bytes;
+  const std::string bright = "data.train_transforms=[rescale: {scale: 1e30}, rescale: {scale: 1e8}, hwc2chw]";
+  const auto bad = mnist().config("nan", {bright});
+  const auto good = mnist().config("nan", {bright, "data.root=" + black.string()});
   const auto outcomes = test::rank_outcomes(2, SmallRun::small_rank_options(), [&](test::Rank& rank) {
     run_training(rank.rank() == 1 ? bad : good, rank.world());
   });
