@@ -8,6 +8,7 @@
 #include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/reducer.h>
 #include <lockstep/comm/gloo/states.h>
+#include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <utility>
@@ -15,10 +16,10 @@
 namespace lockstep::detail {
 namespace {
 
-class GlooBackend : public Backend {
+class GlooBackend : public NetworkBackend {
  public:
   explicit GlooBackend(const BackendContext& context)
-      : size_(context.size), rank_(context.rank), group_(gloo::meet(context)) {
+      : NetworkBackend(context.rank, context.size), group_(gloo::meet(context)) {
     group_->set_timeout(context.timeout);
     messenger_ = std::make_unique<gloo::Messenger>(*group_, context.timeout);
     reducer_ = std::make_unique<gloo::Reducer>(*group_);
@@ -29,18 +30,6 @@ class GlooBackend : public Backend {
   }
 
   std::string_view name() const override { return "gloo"; }
-
-  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::all_reduce, tensor, tensor, one_each(size_), 0, op, call);
-  }
-
-  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::reduce, rank_ == root ? tensor : at::Tensor(), tensor, one_each(size_), root, op, call);
-  }
-
-  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::reduce_scatter, output, input, one_each(size_), 0, op, call);
-  }
 
   Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
                   const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call&) override {
@@ -111,8 +100,6 @@ class GlooBackend : public Backend {
   // The parts of a contiguous tensor that belong to each rank, as bytes.
   std::vector<at::Tensor> slices(const at::Tensor& tensor) const { return as_bytes(tensor).chunk(size_); }
 
-  int size_;
-  int rank_;
   c10::intrusive_ptr<gloo::ClosableGloo> group_;
   std::unique_ptr<gloo::Messenger> messenger_;
   std::unique_ptr<gloo::Reducer> reducer_;

@@ -8,6 +8,7 @@
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/reducer.h>
 #include <lockstep/comm/mpi/states.h>
+#include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>
@@ -22,13 +23,12 @@ using mpi::Block;
 using mpi::check;
 using mpi::Requests;
 
-class MpiBackend : public Backend {
+class MpiBackend : public NetworkBackend {
  public:
   explicit MpiBackend(const BackendContext& context)
-      : comm_(std::make_shared<mpi::Communicator>(context)),
+      : NetworkBackend(context.rank, context.size),
+        comm_(std::make_shared<mpi::Communicator>(context)),
         reducer_(context),
-        rank_(context.rank),
-        size_(context.size),
         timeout_(context.timeout),
         throw_if_lost_(context.throw_if_lost) {
     for (int rank = 0; rank < size_; ++rank) {
@@ -37,18 +37,6 @@ class MpiBackend : public Backend {
   }
 
   std::string_view name() const override { return "mpi"; }
-
-  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::all_reduce, tensor, tensor, one_each(size_), 0, op, call);
-  }
-
-  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::reduce, rank_ == root ? tensor : at::Tensor(), tensor, one_each(size_), root, op, call);
-  }
-
-  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) override {
-    return combine(ResultOf::reduce_scatter, output, input, one_each(size_), 0, op, call);
-  }
 
   Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
                   const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call&) override {
@@ -170,8 +158,6 @@ class MpiBackend : public Backend {
 
   std::shared_ptr<const mpi::Communicator> comm_;
   mpi::Reducer reducer_;
-  int rank_;
-  int size_;
   std::chrono::milliseconds timeout_;
   std::function<void(const std::vector<int>&)> throw_if_lost_;
   std::vector<int> others_;
