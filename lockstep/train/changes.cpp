@@ -19,13 +19,7 @@ constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole r
 
 bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
 
-/// How the processes of a job meet, with addresses and files that may differ from process to process; and the keys that
-/// are about going on.
-bool is_recorded(std::string_view key) {
-  constexpr std::array<std::string_view, 5> kApart{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node",
-                                                   "checkpoint.resume", "checkpoint.allow_changes"};
-  return !key.starts_with("cluster.") && !is_one_of(key, kApart);
-}
+bool is_about_going_on(std::string_view key) { return key == "checkpoint.resume" || key == "checkpoint.allow_changes"; }
 
 /// The keys that run_settings() covers, perhaps together with others.
 bool is_in_settings(std::string_view key) {
@@ -147,18 +141,29 @@ std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfi
 
 }  // namespace
 
+Settings all_settings(const RunConfig& config) {
+  Settings settings;
+  for (const auto& section : parse_config(print_config(config), "configuration").root.entries) {
+    for (const auto& [name, value] : section.value.entries) {
+      settings.emplace(fmt::format("{}.{}", section.key, name), print_yaml_flow(value));
+    }
+  }
+  return settings;
+}
+
+bool is_about_meeting(std::string_view key) {
+  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
+  return key.starts_with("cluster.") || is_one_of(key, kNodes);
+}
+
 Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) {
   RunConfig counted = config;
   const auto& mode = config.parallel.mode;
   if (!config.optimizer.name.starts_with("adam")) counted.optimizer.momentum = momentum_of(config.optimizer);
   if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
-  Settings recorded;
-  for (const auto& section : parse_config(print_config(counted), "configuration").root.entries) {
-    for (const auto& [name, value] : section.value.entries) {
-      const auto key = fmt::format("{}.{}", section.key, name);
-      if (is_recorded(key)) recorded.emplace(key, print_yaml_flow(value));
-    }
-  }
+  Settings recorded = all_settings(counted);
+  std::erase_if(recorded,
+                [](const auto& each) { return is_about_meeting(each.first) || is_about_going_on(each.first); });
   if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
   if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
   if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");

@@ -1,8 +1,7 @@
-#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/shown_text.h>
-#include <lockstep/base/yaml_text.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/train/changes.h>
 #include <lockstep/train/same_settings.h>
 
 #include <fmt/format.h>
@@ -16,7 +15,7 @@ namespace lockstep::train {
 namespace {
 
 bool is_common(std::string_view key) {
-  constexpr std::array<std::string_view, 14> kOwn{"system.work_dir",
+  constexpr std::array<std::string_view, 11> kOwn{"system.work_dir",
                                                   "system.device",
                                                   "system.threads",
                                                   "system.log_level",
@@ -26,11 +25,8 @@ bool is_common(std::string_view key) {
                                                   "model.weights",
                                                   "callbacks.progress",
                                                   "callbacks.console_ranks",
-                                                  "parallel.nodes",
-                                                  "parallel.ctrl_port",
-                                                  "parallel.start_timeout_s",
-                                                  "parallel.devices_per_node"};
-  return !key.starts_with("cluster.") && std::ranges::find(kOwn, key) == kOwn.end();
+                                                  "parallel.start_timeout_s"};
+  return !is_about_meeting(key) && std::ranges::find(kOwn, key) == kOwn.end();
 }
 
 std::string value_in(const Settings& settings, const std::string& key) {
@@ -59,13 +55,8 @@ std::string differences(const Settings& own, const Settings& of_rank_0) {
 }  // namespace
 
 Settings common_settings(const RunConfig& config) {
-  Settings common;
-  for (const auto& section : parse_config(print_config(config), "configuration").root.entries) {
-    for (const auto& [name, value] : section.value.entries) {
-      const auto key = fmt::format("{}.{}", section.key, name);
-      if (is_common(key)) common.emplace(key, print_yaml_flow(value));
-    }
-  }
+  Settings common = all_settings(config);
+  std::erase_if(common, [](const auto& each) { return !is_common(each.first); });
   return common;
 }
 
