@@ -1,7 +1,7 @@
 // How long many ranks take to meet through a store on this machine: every simulated rank is a thread with a connection
 // of its own that does what a rank does before its first collective. Prints one JSON object.
 #include <lockstep/comm/open_store.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 
 #include <sys/resource.h>
 #include <CLI/CLI.hpp>

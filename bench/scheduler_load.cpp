@@ -99,7 +99,7 @@ net::Awaitable<void> send_beats(net::Channel& channel, Count& count, asio::stead
   for (;;) {
     timer.expires_after(std::chrono::seconds(3));
     co_await timer.async_wait(asio::use_awaitable);
-    co_await channel.send(print(scheduler::FromWorker(scheduler::Beat{++step})));
+    co_await channel.send(print(scheduler::FromWorker(scheduler::Heartbeat{++step})));
     ++count.beats;
   }
 }
@@ -122,7 +122,7 @@ net::Awaitable<void> be_worker(asio::io_context& context, std::uint16_t port, in
     co_await channel.send(print(scheduler::FromWorker(request)));
     for (;;) {
       const auto message = scheduler::parse_from_scheduler(co_await channel.receive());
-      if (std::holds_alternative<scheduler::Seated>(message)) break;
+      if (std::holds_alternative<scheduler::RankAssignment>(message)) break;
     }
     ++count.seated;
     asio::steady_timer timer(context);

@@ -28,9 +28,9 @@ std::string readable(const std::string& fingerprint) {
 
 }  // namespace
 
-std::string fingerprint(const std::string& signature, std::uint64_t course) {
+std::string fingerprint(const std::string& signature, std::uint64_t trace) {
   // The hash comes first, for signatures that are longer than the room for them.
-  auto message = fmt::format("{:016x}{}", fnv1a(signature) ^ course, signature);
+  auto message = fmt::format("{:016x}{}", fnv1a(signature) ^ trace, signature);
   message.resize(kFingerprintBytes, '\0');
   return message;
 }
@@ -62,8 +62,8 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
     const auto start = std::chrono::steady_clock::now();
     try {
       auto text = problem ? refusal(signature, *problem) : signature;
-      if (call.course != 0) text += fmt::format(" in global operator {}", call.step);
-      const auto all = group.backend().exchange(fingerprint(text, call.course), call);
+      if (call.trace != 0) text += fmt::format(" in global operator {}", call.step);
+      const auto all = group.backend().exchange(fingerprint(text, call.trace), call);
       group.job()->note_waited(start);
       difference = disagreement(all);
     } catch (...) {
@@ -77,7 +77,7 @@ void agree(GroupImpl& group, const Call& call, const std::string& signature,
       ErrorKind::mismatch, call.op,
       fmt::format("the ranks of group \"{}\" do not make the same call number {}{}. {}. All of them must call the "
                   "same collectives in the same order, with equal shapes and dtypes{}",
-                  group.members().name, call.sequence, group.here(call), *difference, group.compare_courses(call)));
+                  group.members().name, call.sequence, group.here(call), *difference, group.compare_traces(call)));
 }
 
 }  // namespace lockstep::detail

@@ -11,8 +11,8 @@
 namespace lockstep::detail {
 
 /// The message that represents a call, of the same length for all calls. Different calls have different fingerprints,
-/// and so have calls on different courses (Call::course).
-std::string fingerprint(const std::string& signature, std::uint64_t course = 0);
+/// and so have calls on different traces (Call::trace).
+std::string fingerprint(const std::string& signature, std::uint64_t trace = 0);
 inline constexpr std::size_t kFingerprintBytes = 192;
 
 /// The text in place of the signature for a call that this rank refused to make.

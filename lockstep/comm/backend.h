@@ -26,8 +26,8 @@ struct Call {
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
   std::uint8_t kind = 0;       ///< the number of `op` on the status page
   std::chrono::steady_clock::time_point begun{};
-  std::uint64_t course = 0;  ///< hash of the Course it is made on (course.h), compared with the others'; 0: none
-  std::uint64_t step = 0;    ///< number of the step on that course
+  std::uint64_t trace = 0;  ///< hash of the OperatorTrace it is made on (trace.h), compared with the others'; 0: none
+  std::uint64_t step = 0;   ///< number of the step on that trace
 };
 
 /// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.

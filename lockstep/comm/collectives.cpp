@@ -57,7 +57,7 @@ Work run(const Group& group, const Request& request, const Signature& signature,
          Then then = Then::go_on) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
-  if (!current_course() && group.checks_arguments()) impl.meet_on_courses();
+  if (!current_trace() && group.checks_arguments()) impl.meet_on_traces();
   const Call call = impl.begin(request.op);
   Backend& backend = impl.backend();
   const bool compared_there = backend.compares_calls();

@@ -1,6 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/fault.h>
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/doctor/start_watch.h>
@@ -10,7 +10,7 @@
 #include <lockstep/comm/join.h>
 #include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/open_store.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 #include <lockstep/comm/scheduler_meeting.h>
 #include <lockstep/comm/settings.h>
 
@@ -31,10 +31,11 @@ void check_world(const World& world) {
 
 // The address other hosts reach this one at, as far as it can be told before anybody was met; a variable that decided
 // is noted among the world's evidence.
-std::string address_of_this_host(World& world, const scheduler::Seat* seat, const Environment& environment) {
+std::string address_of_this_host(World& world, const scheduler::WorkerSession* session,
+                                 const Environment& environment) {
   std::string usual;
-  if (seat != nullptr) {
-    usual = seat->own_address();
+  if (session != nullptr) {
+    usual = session->own_address();
   } else if (world.meeting == Meeting::tcp) {
     usual = detail::address_towards(world.master_addr, world.master_port);
   }
@@ -46,7 +47,7 @@ std::string address_of_this_host(World& world, const scheduler::Seat* seat, cons
 }
 
 // Of launchers that say the local rank but not how many there are.
-void count_local_ranks(World& world, const detail::Membership& everyone) {
+void count_local_ranks(World& world, const detail::GroupMembers& everyone) {
   if (world.local_size != 0) return;
   world.local_size = everyone.local_size;
   if (world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
@@ -54,34 +55,34 @@ void count_local_ranks(World& world, const detail::Membership& everyone) {
 
 }  // namespace
 
-Group detail::join(const World& world, std::shared_ptr<scheduler::Seat> seat, const GroupOptions& settings) {
+Group detail::join(const World& world, std::shared_ptr<scheduler::WorkerSession> session,
+                   const GroupOptions& settings) {
   const auto environment = current_environment();
   World met = world;
-  auto address = address_of_this_host(met, seat.get(), environment);
+  auto address = address_of_this_host(met, session.get(), environment);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
-  const auto give_up = [&seat] {
-    if (seat) seat->throw_if_lost();
+  const auto give_up = [&session] {
+    if (session) session->throw_if_lost();
   };
   detail::OpenedStore store;
   std::optional<std::vector<detail::RankInfo>> ranks;
   while (!ranks) {
-    store = detail::open_store(world, settings.start_timeout, seat.get());
+    store = detail::open_store(world, settings.start_timeout, session.get());
     watch.found_store(store.host, store.port);
     ranks = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout, give_up);
   }
-  auto roster = std::move(*ranks);
   // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
   // ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
 
-  trigger(find_fault(environment), world.rank, seat ? seat->place().generation : 1, FaultPlace::connect);
+  trigger(find_injected_fault(environment), world.rank, session ? session->place().generation : 1, FaultPlace::connect);
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  auto members = detail::membership("world", std::move(everyone), world.rank, roster);
+  auto members = detail::group_members("world", std::move(everyone), world.rank, *ranks);
   count_local_ranks(met, members);
-  auto job = std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(roster),
-                                           std::move(address), std::move(seat));
+  auto job = std::make_shared<detail::Job>(std::move(met), settings, std::move(store), std::move(*ranks),
+                                           std::move(address), std::move(session));
   auto group = detail::GroupImpl::make(std::move(job), std::move(members), settings.backend);
   // Nobody goes on, and perhaps leaves again, before all have joined.
   detail::agree(*group, {"connect", 0}, "join", std::nullopt);
@@ -93,9 +94,9 @@ Group connect(const World& start, const GroupOptions& options) {
   check_world(start);
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
-  auto [world, seat] = detail::meet_scheduler(start, settings, environment);
-  if (!seat || !seat->recovers()) return detail::join(world, std::move(seat), settings);
-  if (auto group = detail::join_with_recovery(world, seat, settings)) return *group;
+  auto [world, session] = detail::meet_scheduler(start, settings, environment);
+  if (!session || !session->recovers()) return detail::join(world, std::move(session), settings);
+  if (auto group = detail::join_with_recovery(world, session, settings)) return *group;
   fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");
 }
 

@@ -80,7 +80,7 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
   std::exception_ptr problem;
   if (std::find(world_ranks.begin(), world_ranks.end(), self) != world_ranks.end()) {
     try {
-      auto members = detail::membership(name, world_ranks, self, impl_->job()->roster());
+      auto members = detail::group_members(name, world_ranks, self, impl_->job()->members());
       created.emplace(detail::GroupImpl::make(impl_->job(), std::move(members), impl_->requested_backend()));
       created->checks_ = checks_;
     } catch (...) {

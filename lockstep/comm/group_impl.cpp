@@ -31,7 +31,7 @@ bool ends_group(ErrorKind kind, std::string_view op) {
   return kind == ErrorKind::peer_lost || kind == ErrorKind::timeout;
 }
 
-// Some rank is not as far as this one on its course: it will be, with its next collective.
+// Some rank is not as far as this one on its trace: it will be, with its next collective.
 class OthersBehind : public Error {
  public:
   using Error::Error;
@@ -56,15 +56,16 @@ Error as_error(std::exception_ptr problem) {
 
 }  // namespace
 
-Membership membership(std::string name, std::vector<int> world_ranks, int self, const std::vector<RankInfo>& roster) {
-  Membership members;
+GroupMembers group_members(std::string name, std::vector<int> world_ranks, int self,
+                           const std::vector<RankInfo>& ranks) {
+  GroupMembers members;
   members.name = std::move(name);
   members.world_ranks = std::move(world_ranks);
   members.local_size = 0;
-  const auto& host = roster.at(static_cast<std::size_t>(self)).host_identity;
+  const auto& host = ranks.at(static_cast<std::size_t>(self)).host_identity;
   std::vector<std::string> identities;  // in the order of their first ranks
   for (std::size_t i = 0; i < members.world_ranks.size(); ++i) {
-    const auto& theirs = roster.at(static_cast<std::size_t>(members.world_ranks[i])).host_identity;
+    const auto& theirs = ranks.at(static_cast<std::size_t>(members.world_ranks[i])).host_identity;
     if (members.world_ranks[i] == self) {
       members.rank = static_cast<int>(i);
       members.local_rank = members.local_size;
@@ -77,14 +78,14 @@ Membership membership(std::string name, std::vector<int> world_ranks, int self, 
   return members;
 }
 
-GroupImpl::GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested)
+GroupImpl::GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested)
     : job_(std::move(job)),
       members_(std::move(members)),
       requested_(requested),
       page_number_(job_->status_page().name_group(members_.name)),
       backend_(make_backend()) {}
 
-std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, Membership members, std::string_view requested) {
+std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested) {
   auto group = std::make_shared<GroupImpl>(job, std::move(members), requested);
   job->enlist(group);
   return group;
@@ -137,21 +138,21 @@ BackendContext GroupImpl::backend_context() {
   };
   context.while_meeting = context.throw_if_lost;
   context.throw_if_failed = [job = job_] {
-    if (const auto fault = job->find_fault()) throw Error(ErrorKind::peer_lost, "group", *fault);
+    if (const auto fault = job->find_failure()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };
   return context;
 }
 
 Call GroupImpl::begin(const Op& op) {
   throw_if_failed({op.name, sequence_ + 1});
-  Course* course = current_course();
-  if (course) meet_on(*course);
+  OperatorTrace* trace = current_trace();
+  if (trace) meet_on(*trace);
   return begun({.op = op.name,
                 .sequence = ++sequence_,
                 .kind = op.number,
                 .begun = std::chrono::steady_clock::now(),
-                .course = course ? course->hash() : 0,
-                .step = course ? course->number() : 0});
+                .trace = trace ? trace->hash() : 0,
+                .step = trace ? trace->number() : 0});
 }
 
 Call GroupImpl::begin_message(const Op& op) {
@@ -188,47 +189,47 @@ std::string GroupImpl::describe(const Call& call) const {
 }
 
 std::string GroupImpl::here(const Call& call) const {
-  const Course* course = call.course != 0 ? current_course() : nullptr;
-  return course ? " in " + course->here() : "";
+  const OperatorTrace* trace = call.trace != 0 ? current_trace() : nullptr;
+  return trace ? " in " + trace->here() : "";
 }
 
-std::vector<std::shared_ptr<Course>> GroupImpl::courses() const {
-  std::vector<std::shared_ptr<Course>> alive;
-  for (const auto& each : courses_) {
-    if (auto course = each.lock()) alive.push_back(std::move(course));
+std::vector<std::shared_ptr<OperatorTrace>> GroupImpl::traces() const {
+  std::vector<std::shared_ptr<OperatorTrace>> alive;
+  for (const auto& each : traces_) {
+    if (auto trace = each.lock()) alive.push_back(std::move(trace));
   }
   return alive;
 }
 
-std::string GroupImpl::compare_courses(const Call& call) {
-  Course* const current = call.course != 0 ? current_course() : nullptr;
-  if (call.course != 0 && (!current || call.step != 0)) return current ? compare_on(*current, call) : "";
-  // On no course, or meeting again on one: another rank may meet on any.
+std::string GroupImpl::compare_traces(const Call& call) {
+  OperatorTrace* const current = call.trace != 0 ? current_trace() : nullptr;
+  if (call.trace != 0 && (!current || call.step != 0)) return current ? compare_on(*current, call) : "";
+  // On no trace, or meeting again on one: another rank may meet on any.
   std::optional<OthersBehind> behind;
   std::string difference;
-  const auto compare = [&](Course& course) {
+  const auto compare = [&](OperatorTrace& trace) {
     try {
-      const auto text = compare_on(course, call);
-      if (&course == current) difference = text;
+      const auto text = compare_on(trace, call);
+      if (&trace == current) difference = text;
     } catch (const OthersBehind& error) {
-      if (&course == current) behind = error;
+      if (&trace == current) behind = error;
     }
   };
   if (current) compare(*current);
-  for (const auto& course : courses()) {
-    if (course.get() != current) compare(*course);
+  for (const auto& trace : traces()) {
+    if (trace.get() != current) compare(*trace);
   }
   if (behind) throw OthersBehind(*behind);
   return difference;
 }
 
-std::string GroupImpl::compare_on(Course& course, const Call& call) {
-  const auto notes = job_->share_notes(fmt::format("{}/{}/{}", course.name(), members_.name, call.sequence),
-                                       course.notes(), members_.world_ranks);
-  const auto failures = failures_in(notes, course.failures());
+std::string GroupImpl::compare_on(OperatorTrace& trace, const Call& call) {
+  const auto notes = job_->share_notes(fmt::format("{}/{}/{}", trace.name(), members_.name, call.sequence),
+                                       trace.notes(), members_.world_ranks);
+  const auto failures = failures_in(notes, trace.failures());
   if (failures.next) {
-    const auto here = course.here();
-    course.follow(*failures.next);
+    const auto here = trace.here();
+    trace.follow(*failures.next);
     throw Error(
         failures.next->kind, call.op,
         fmt::format("{}. This rank was in {}. All ranks have this error now, and can go on together from the same "
@@ -244,23 +245,23 @@ std::string GroupImpl::compare_on(Course& course, const Call& call) {
 }
 
 void GroupImpl::meet_on_all() {
-  for (const auto& course : courses()) {
-    const CourseScope on_course(course.get());
-    meet_on(*course);
+  for (const auto& trace : traces()) {
+    const OperatorTraceScope on_trace(trace.get());
+    meet_on(*trace);
   }
 }
 
-void GroupImpl::meet_anew(Course& course) {
+void GroupImpl::meet_anew(OperatorTrace& trace) {
   constexpr Op kMeet("barrier");
-  auto& met = met_[course.name()];
-  while (met != course.failures()) {
-    const auto number = course.failures();
+  auto& met = met_[trace.name()];
+  while (met != trace.failures()) {
+    const auto number = trace.failures();
     throw_if_failed({kMeet.name, sequence_ + 1});
     const Call call = begun({.op = kMeet.name,
                              .sequence = ++sequence_,
                              .kind = kMeet.number,
                              .begun = std::chrono::steady_clock::now(),
-                             .course = number * 0x9e3779b97f4a7c15U | 1,
+                             .trace = number * 0x9e3779b97f4a7c15U | 1,
                              .step = 0});
     try {
       if (backend_->compares_calls()) {
@@ -276,24 +277,23 @@ void GroupImpl::meet_anew(Course& course) {
   }
 }
 
-std::string GroupImpl::compare_courses(const Course& course, const std::string& key) {
-  const auto difference = first_difference(job_->share_notes(key, course.notes(), members_.world_ranks));
+std::string GroupImpl::compare_traces(const OperatorTrace& trace, const std::string& key) {
+  const auto difference = first_difference(job_->share_notes(key, trace.notes(), members_.world_ranks));
   return difference ? ". " + *difference : "";
 }
 
 std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono::milliseconds waited) {
   if (seen.kind() == ErrorKind::mismatch) return seen.message();
-  const Course* course = call.course != 0 ? current_course() : nullptr;
+  const OperatorTrace* trace = call.trace != 0 ? current_trace() : nullptr;
   if (seen.kind() == ErrorKind::timeout) {
     const auto key = fmt::format("{}/{}/{}", members_.name, call.op, call.sequence);
     const auto absent = job_->find_absent(key, members_.world_ranks);
     // Ranks that gave up meanwhile know better than a list of who is late.
-    const auto courses = course ? compare_courses(*course, course->name() + "/late") : "";
-    if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0)))
-      return *cause + courses;
+    const auto traces = trace ? compare_traces(*trace, trace->name() + "/late") : "";
+    if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause + traces;
     if (absent.empty()) return fmt::format("all ranks wait in it; {} said: {}", backend_->name(), seen.message());
     return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer{}",
-                       fmt::join(names_of(absent, *job_), ", "), courses);
+                       fmt::join(names_of(absent, *job_), ", "), traces);
   }
   if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;
   const auto suspects = names_of(job_->ranks_at_address_in(seen.message(), members_.world_ranks), *job_);
@@ -310,8 +310,8 @@ Error GroupImpl::describe_failure(const Call& call, const Error& seen, std::chro
 void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
   const Error seen = as_error(std::move(problem));
   if (!ends_group(seen.kind(), call.op)) {
-    const auto courses = seen.kind() == ErrorKind::mismatch ? compare_courses(call) : "";
-    throw Error(seen.kind(), call.op, fmt::format("{}: {}{}", describe(call), seen.message(), courses));
+    const auto traces = seen.kind() == ErrorKind::mismatch ? compare_traces(call) : "";
+    throw Error(seen.kind(), call.op, fmt::format("{}: {}{}", describe(call), seen.message(), traces));
   }
   const std::lock_guard one_at_a_time(failing_);
   if (const auto before = failure()) throw *before;

@@ -5,8 +5,8 @@
 #include <lockstep/base/status_page.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/course.h>
 #include <lockstep/comm/job.h>
+#include <lockstep/comm/operator_trace.h>
 
 #include <chrono>
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Op {
 };
 
 /// The members of a group, and which of them is this process.
-struct Membership {
+struct GroupMembers {
   std::string name;
   std::vector<int> world_ranks;  ///< by group rank
   int rank = 0;
@@ -44,20 +44,21 @@ struct Membership {
   int size() const { return static_cast<int>(world_ranks.size()); }
 };
 
-/// The membership of this process (`self`, a world rank in `world_ranks`) by the hosts of the roster.
-Membership membership(std::string name, std::vector<int> world_ranks, int self, const std::vector<RankInfo>& roster);
+/// The members of a group as seen by this process (`self`, a world rank in `world_ranks`), with the hosts of `ranks`.
+GroupMembers group_members(std::string name, std::vector<int> world_ranks, int self,
+                           const std::vector<RankInfo>& ranks);
 
 class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  public:
   /// Connects to the other members and makes the backend. `requested` is its name or "auto".
-  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, Membership members, std::string_view requested);
+  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested);
 
-  GroupImpl(std::shared_ptr<Job> job, Membership members, std::string_view requested);  ///< for make()
+  GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested);  ///< for make()
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
 
-  const Membership& members() const { return members_; }
+  const GroupMembers& members() const { return members_; }
   const std::shared_ptr<Job>& job() const { return job_; }
   Backend& backend() { return *backend_; }
   std::string_view requested_backend() const { return requested_; }
@@ -65,19 +66,19 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
   Call begin(const Op& op);
   Call begin_message(const Op& op);
-  /// Before a collective on a course that was restarted: waits until all members have restarted it as often. Throws the
+  /// Before a collective on a trace that was restarted: waits until all members have restarted it as often. Throws the
   /// error of the restart where this rank is behind.
-  void meet_on(Course& course) {
-    if (course.failures() != 0) meet_anew(course);
+  void meet_on(OperatorTrace& trace) {
+    if (trace.failures() != 0) meet_anew(trace);
   }
-  /// Before a collective on no course: the same for all courses of the group.
-  void meet_on_courses() {
-    if (!courses_.empty()) meet_on_all();
+  /// Before a collective on no trace: the same for all traces of the group.
+  void meet_on_traces() {
+    if (!traces_.empty()) meet_on_all();
   }
-  /// Adds a course that collectives of this group are made on. All members call it, in the same order.
-  void add_course(const std::shared_ptr<Course>& course) {
-    std::erase_if(courses_, [](const auto& each) { return each.expired(); });
-    courses_.push_back(course);
+  /// Adds a trace that collectives of this group are made on. All members call it, in the same order.
+  void add_trace(const std::shared_ptr<OperatorTrace>& trace) {
+    std::erase_if(traces_, [](const auto& each) { return each.expired(); });
+    traces_.push_back(trace);
   }
   /// Waits for a backend's pending operation, and counts the time as waiting time of this rank.
   void wait_for(WorkState& work, std::chrono::milliseconds timeout);
@@ -96,22 +97,22 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Every later call fails with `error`, and pending ones fail soon. Keeps an earlier reason.
   void end_because(const Error& error) noexcept;
 
-  /// "all_reduce 12 of group "world" on rank 0 of 3", and the position of the calling thread on its course.
+  /// "all_reduce 12 of group "world" on rank 0 of 3", and the position of the calling thread on its trace.
   std::string describe(const Call& call) const;
 
-  /// " in global operator 15, aten::relu of ..." for a call on a course, else empty.
+  /// " in global operator 15, aten::relu of ..." for a call on a trace, else empty.
   std::string here(const Call& call) const;
 
   /// After a mismatch: throws the error of another rank's failed step, if this one has to follow it; else returns
   /// ". The first difference is global operator 15: ...", as far as the other ranks answer within 2 s;
-  /// empty for calls that are not on a course, before which another rank may still have failed on one.
-  std::string compare_courses(const Call& call);
+  /// empty for calls that are not on a trace, before which another rank may still have failed on one.
+  std::string compare_traces(const Call& call);
 
  private:
-  void meet_anew(Course& course);
+  void meet_anew(OperatorTrace& trace);
   void meet_on_all();
-  std::vector<std::shared_ptr<Course>> courses() const;
-  std::string compare_on(Course& course, const Call& call);
+  std::vector<std::shared_ptr<OperatorTrace>> traces() const;
+  std::string compare_on(OperatorTrace& trace, const Call& call);
   BackendContext backend_context();
   Call begun(const Call& call);
   void throw_if_failed(const Call& call);
@@ -120,16 +121,16 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   Error describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited);
   int world_rank() const { return members_.world_ranks[static_cast<std::size_t>(members_.rank)]; }
   std::string explain(const Call& call, const Error& seen, std::chrono::milliseconds waited);
-  std::string compare_courses(const Course& course, const std::string& key);
+  std::string compare_traces(const OperatorTrace& trace, const std::string& key);
 
   std::shared_ptr<Job> job_;
-  Membership members_;
+  GroupMembers members_;
   std::string requested_;
   std::uint8_t page_number_;  ///< of this group on the status page
   std::unique_ptr<Backend> backend_;
   std::uint64_t sequence_ = 0;
-  std::map<std::string, std::uint64_t> met_;  ///< by course, the last of its restarts that all members have made
-  std::vector<std::weak_ptr<Course>> courses_;
+  std::map<std::string, std::uint64_t> met_;  ///< by trace, the last of its restarts that all members have made
+  std::vector<std::weak_ptr<OperatorTrace>> traces_;
   std::uint64_t messages_ = 0;
   int subgroups_ = 0;
   std::mutex failing_;  ///< held while one thread finds out why the group failed

@@ -20,43 +20,43 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kFaultKey = "fault";
+constexpr auto kFailureKey = "failure";
 constexpr auto kPoll = milliseconds(20);
 constexpr auto kStoreAnswer = std::chrono::seconds(2);
 
-std::string encode(const Fault& fault) {
+std::string encode(const Failure& fault) {
   return nlohmann::json{{"rank", fault.rank}, {"aborted", fault.aborted}, {"reason", fault.reason}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string acknowledged_key(int rank) { return fmt::format("fault_acknowledged/{}", rank); }
+std::string acknowledged_key(int rank) { return fmt::format("failure_acknowledged/{}", rank); }
 
-Fault decode_fault(const std::string& text) {
+Failure decode_failure(const std::string& text) {
   const auto json = nlohmann::json::parse(text);
   return {integer_of<int>(json.at("rank")), json.at("aborted").get<bool>(), json.at("reason").get<std::string>()};
 }
 
 }  // namespace
 
-Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
-         std::shared_ptr<scheduler::Seat> seat)
-    : seat_(std::move(seat)),
-      generation_(seat_ ? seat_->place().generation : 0),
+Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> members, std::string bind_address,
+         std::shared_ptr<scheduler::WorkerSession> session)
+    : session_(std::move(session)),
+      generation_(session_ ? session_->place().generation : 0),
       world_(std::move(world)),
       options_(std::move(options)),
       store_(std::move(store)),
-      roster_(std::move(roster)),
+      members_(std::move(members)),
       bind_address_(std::move(bind_address)),
-      peers_(roster_, world_.rank) {
-  if (!seat_) {
-    answer_where_are_you();  // a seat asks in another way
+      peers_(members_, world_.rank) {
+  if (!session_) {
+    answer_where_are_you();  // a session asks in another way
     return;
   }
-  seat_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
+  session_->describe_progress_with([this] { return describe(status_page_.progress(Clock::now())); });
 }
 
 Job::~Job() {
-  if (seat_) seat_->describe_progress_with(nullptr);
+  if (session_) session_->describe_progress_with(nullptr);
   // With recovery the others are told by the scheduler, and wait for this rank to come again.
   if (failed_ && store_.held_here && !recovers()) linger();
 }
@@ -89,44 +89,44 @@ bool Job::store_answers() noexcept {
   }
 }
 
-std::optional<Fault> Job::read_fault() {
-  if (!store_.store->check({kFaultKey})) return std::nullopt;
-  return decode_fault(to_text(store_.store->get(kFaultKey)));
+std::optional<Failure> Job::read_failure() {
+  if (!store_.store->check({kFailureKey})) return std::nullopt;
+  return decode_failure(to_text(store_.store->get(kFailureKey)));
 }
 
 void Job::complete_step(std::int64_t step) noexcept {
   status_page_.complete_step(step);
-  if (!seat_) return;
+  if (!session_) return;
   const std::lock_guard lock(steps_mutex_);
   steps_.complete(step, Clock::now(), Clock::duration(waited_.load(std::memory_order_relaxed)));
-  seat_->completed_step(step, steps_.recent());
+  session_->completed_step(step, steps_.recent());
 }
 
-Fault Job::publish(const Fault& fault) noexcept {
-  if (seat_ && (fault.aborted || !recovers())) seat_->leave(false, fault.reason);
+Failure Job::publish(const Failure& fault) noexcept {
+  if (session_ && (fault.aborted || !recovers())) session_->leave(false, fault.reason);
   if (world_.size == 1) return fault;
   const bool first = !failed_.exchange(true);
   try {
     if (!store_answers()) return fault;
-    const auto agreed = store_.store->compareSet(kFaultKey, {}, to_bytes(encode(fault)));
+    const auto agreed = store_.store->compareSet(kFailureKey, {}, to_bytes(encode(fault)));
     if (first) acknowledge();
-    return decode_fault(to_text(agreed));
+    return decode_failure(to_text(agreed));
   } catch (const std::exception& error) {
     log_debug("the reason of the failure could not be told to the other ranks: {}", error.what());
     return fault;
   }
 }
 
-std::optional<std::string> Job::fault_elsewhere() {
-  const auto fault = read_fault();
+std::optional<std::string> Job::failure_elsewhere() {
+  const auto fault = read_failure();
   if (!fault || fault->rank == world_.rank) return std::nullopt;
   const auto* did = fault->aborted ? "gave up" : "failed first";
   return fmt::format("{} {}: {}", describe(rank_info(fault->rank)), did, fault->reason);
 }
 
-std::optional<std::string> Job::find_fault() noexcept {
+std::optional<std::string> Job::find_failure() noexcept {
   try {
-    return store_answers() ? fault_elsewhere() : std::nullopt;
+    return store_answers() ? failure_elsewhere() : std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -134,7 +134,7 @@ std::optional<std::string> Job::find_fault() noexcept {
 
 std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bool store_answers) {
   if (store_answers) {
-    if (auto fault = fault_elsewhere()) return fault;
+    if (auto fault = failure_elsewhere()) return fault;
   }
   std::vector<std::string> ended;
   for (const int rank : peers_.ended()) {
@@ -145,8 +145,8 @@ std::optional<std::string> Job::cause_now(const std::vector<int>& waited_for, bo
 }
 
 std::optional<std::string> Job::word_of_scheduler() const {
-  if (!seat_) return std::nullopt;
-  return joined_ ? seat_->broken(generation_) : seat_->lost();
+  if (!session_) return std::nullopt;
+  return joined_ ? session_->broken(generation_) : session_->lost();
 }
 
 std::string Job::store_is_gone() const {
@@ -218,7 +218,7 @@ std::vector<NotesOfRank> Job::share_notes(const std::string& key, const std::str
   try {
     if (!store_answers()) return notes;
     auto& store = *store_.store;
-    const auto key_of = [&](int rank) { return fmt::format("course/{}/{}", key, rank); };
+    const auto key_of = [&](int rank) { return fmt::format("trace/{}/{}", key, rank); };
     store.set(key_of(world_.rank), to_bytes(own));
     const auto deadline = Clock::now() + std::chrono::seconds(2);
     const auto missing = [&] {
@@ -255,7 +255,7 @@ void Job::linger() noexcept {
 
 bool Job::everybody_knows() {
   const auto ended = peers_.ended();
-  for (const auto& peer : roster_) {
+  for (const auto& peer : members_) {
     const bool is_gone = std::count(ended.begin(), ended.end(), peer.rank) != 0;
     if (!is_gone && !store_.store->check({acknowledged_key(peer.rank)})) return false;
   }

@@ -1,15 +1,16 @@
-// The state that all groups of one world share in this process: the store, the roster of ranks, and the job's failure.
+// The state that all groups of one world share in this process: the store, the ranks' identities, and the job's
+// failure.
 #pragma once
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/status_page.h>
 #include <lockstep/base/step_times.h>
-#include <lockstep/comm/course.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/open_store.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/comm/peer_watch.h>
-#include <lockstep/comm/roster.h>
-#include <lockstep/scheduler/seat.h>
+#include <lockstep/comm/rendezvous.h>
+#include <lockstep/scheduler/worker_session.h>
 
 #include <atomic>
 #include <chrono>
@@ -24,7 +25,7 @@ namespace lockstep::detail {
 class GroupImpl;
 
 /// The first failure known in the job, as its rank described it.
-struct Fault {
+struct Failure {
   int rank = 0;
   bool aborted = false;  ///< the rank called Group::abort; else a collective failed under it
   std::string reason;
@@ -33,9 +34,9 @@ struct Fault {
 /// Thread-safe, as far as the store is.
 class Job {
  public:
-  /// `seat`: in a job with a scheduler, else nullptr.
-  Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> roster, std::string bind_address,
-      std::shared_ptr<scheduler::Seat> seat);
+  /// `session`: in a job with a scheduler, else nullptr.
+  Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> members, std::string bind_address,
+      std::shared_ptr<scheduler::WorkerSession> session);
   /// Where this process holds the store and the job failed, waits up to 2 s until the others have read the reason.
   ~Job();
   Job(const Job&) = delete;
@@ -44,11 +45,11 @@ class Job {
   const World& world() const { return world_; }
   const GroupOptions& options() const { return options_; }
   const StorePtr& store() const { return store_.store; }
-  const std::vector<RankInfo>& roster() const { return roster_; }
-  const RankInfo& rank_info(int world_rank) const { return roster_.at(static_cast<std::size_t>(world_rank)); }
+  const std::vector<RankInfo>& members() const { return members_; }
+  const RankInfo& rank_info(int world_rank) const { return members_.at(static_cast<std::size_t>(world_rank)); }
   const std::string& bind_address() const { return bind_address_; }
   /// nullptr without a scheduler.
-  const std::shared_ptr<scheduler::Seat>& seat() const { return seat_; }
+  const std::shared_ptr<scheduler::WorkerSession>& session() const { return session_; }
   /// The status page of this process. It is here because the job gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
 
@@ -70,7 +71,7 @@ class Job {
   void all_joined() noexcept { joined_ = true; }
 
   /// Makes `fault` the job's, unless another rank was first, and returns the job's. Never throws.
-  Fault publish(const Fault& fault) noexcept;
+  Failure publish(const Failure& fault) noexcept;
 
   /// The known cause why one of the world ranks `waited_for` does not answer, in words: any rank's fault, ranks
   /// that ended on this host, a lost store. Waits up to `patience` for a cause to become known; nullopt when there is
@@ -80,7 +81,7 @@ class Job {
 
   /// The reason of another rank that has failed or given up, in words; nullopt when there is none or the store is gone,
   /// as it may be when its holder has ended in good order.
-  std::optional<std::string> find_fault() noexcept;
+  std::optional<std::string> find_failure() noexcept;
 
   /// Those of `among` whose host's address is in an engine's message; more than one where they share a host.
   std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
@@ -89,17 +90,17 @@ class Job {
   /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
   std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;
 
-  /// Publishes this rank's notes about its course, and returns those of the ranks `of`, as far as they arrive
+  /// Publishes this rank's notes about its trace, and returns those of the ranks `of`, as far as they arrive
   /// within 2 s. `key` is the same on all of them and used only once.
   std::vector<NotesOfRank> share_notes(const std::string& key, const std::string& own,
                                        const std::vector<int>& of) noexcept;
 
  private:
-  std::optional<Fault> read_fault();
-  std::optional<std::string> fault_elsewhere();
+  std::optional<Failure> read_failure();
+  std::optional<std::string> failure_elsewhere();
   std::optional<std::string> cause_now(const std::vector<int>& waited_for, bool store_answers);
   std::optional<std::string> word_of_scheduler() const;
-  bool recovers() const { return seat_ && seat_->recovers(); }
+  bool recovers() const { return session_ && session_->recovers(); }
   std::string store_is_gone() const;
   std::string with_store_gone(const std::string& cause) const;
   bool store_answers() noexcept;
@@ -107,12 +108,12 @@ class Job {
   void linger() noexcept;
   bool everybody_knows();
 
-  std::shared_ptr<scheduler::Seat> seat_;  ///< destroyed last, unless there is a next generation
-  std::int64_t generation_ = 0;            ///< under a scheduler
+  std::shared_ptr<scheduler::WorkerSession> session_;  ///< destroyed last, unless there is a next generation
+  std::int64_t generation_ = 0;                        ///< under a scheduler
   World world_;
   GroupOptions options_;
   OpenedStore store_;
-  std::vector<RankInfo> roster_;
+  std::vector<RankInfo> members_;
   std::string bind_address_;
   PeerWatch peers_;
   StatusPage status_page_ = StatusPage::open(current_environment());

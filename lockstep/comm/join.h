@@ -2,19 +2,19 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/scheduler/seat.h>
+#include <lockstep/scheduler/worker_session.h>
 
 #include <memory>
 #include <optional>
 
 namespace lockstep::detail {
 
-/// Connects to the other ranks. `seat`: under a scheduler, else nullptr. Errors as connect().
-Group join(const World& world, std::shared_ptr<scheduler::Seat> seat, const GroupOptions& settings);
+/// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as connect().
+Group join(const World& world, std::shared_ptr<scheduler::WorkerSession> session, const GroupOptions& settings);
 
 /// The same with replacement of ranks that are lost meanwhile: it is then tried with the next generation. nullopt when
-/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of Seat.
-std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<scheduler::Seat>& seat,
+/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of WorkerSession.
+std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<scheduler::WorkerSession>& session,
                                         const GroupOptions& settings);
 
 }  // namespace lockstep::detail

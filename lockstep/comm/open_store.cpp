@@ -4,7 +4,7 @@
 // and a rank that finds it over waits until rank 0 has left it, and looks for the next store at the same place.
 //
 //   meetings              how many were opened
-//   meeting_N/...         the keys of the N-th; its roster ends it for those who come later
+//   meeting_N/...         the keys of the N-th; its outcome ends it for those who come later
 #include <lockstep/comm/open_store.h>
 
 #include <lockstep/base/error.h>
@@ -13,7 +13,7 @@
 #include <lockstep/comm/c10d_error.h>
 #include <lockstep/comm/file_meeting.h>
 #include <lockstep/comm/mpi/exchange.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 #include <lockstep/comm/store_probe.h>
 #include <lockstep/compat/libtorch.h>
 #include <lockstep/world/await_listener.h>
@@ -171,7 +171,7 @@ std::optional<StoreProbe> find_earlier_meeting(const World& world, const std::st
   if (!compat::kStoreThreadEndsProcess || world.store_is_external || world.rank == 0) return std::nullopt;
   StoreProbe probe(host, port, limit);
   // c10d begins each key with "/", and its PrefixStore ends each prefix so.
-  const auto outcome = fmt::format("/{}/{}/{}", corner_of(world), corner_of_meeting(1), kRosterKey);
+  const auto outcome = fmt::format("/{}/{}/{}", corner_of(world), corner_of_meeting(1), kOutcomeKey);
   if (!probe.holds(outcome, limit)) return std::nullopt;
   return probe;
 }
@@ -269,18 +269,18 @@ OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
 }
 
 // Rank 0 takes a port that is free, and tells it: nobody else can have it in between.
-OpenedStore open_through_scheduler(const World& world, milliseconds timeout, scheduler::Seat& seat) {
+OpenedStore open_through_scheduler(const World& world, milliseconds timeout, scheduler::WorkerSession& session) {
   OpenedStore opened;
   if (world.rank == 0) {
-    opened.host = named_interface_address(current_environment()).value_or(seat.own_address());
+    opened.host = named_interface_address(current_environment()).value_or(session.own_address());
     host_meeting(opened, world, timeout);
-    seat.publish_store(opened.host, opened.port);
+    session.publish_store(opened.host, opened.port);
     return opened;
   }
-  const auto there = seat.await_store(Clock::now() + timeout);
+  const auto there = session.await_store(Clock::now() + timeout);
   opened.host = there.host;
   opened.port = static_cast<std::uint16_t>(there.port);
-  opened.store = reach_tcp_store(world, opened.host, opened.port, timeout, [&seat] { seat.throw_if_lost(); });
+  opened.store = reach_tcp_store(world, opened.host, opened.port, timeout, [&session] { session.throw_if_lost(); });
   return opened;
 }
 
@@ -290,13 +290,13 @@ OpenedStore with_its_keys(OpenedStore opened, const World& world, milliseconds t
   return opened;
 }
 
-OpenedStore open_any(const World& world, milliseconds timeout, scheduler::Seat* seat) {
+OpenedStore open_any(const World& world, milliseconds timeout, scheduler::WorkerSession* session) {
   switch (world.meeting) {
     case Meeting::tcp: return open_tcp(world, timeout);
     case Meeting::file: return with_its_keys(meet_in_file(world, timeout), world, timeout);
     case Meeting::mpi: return open_through_mpi(world, timeout);
     case Meeting::scheduler:
-      if (seat != nullptr) return open_through_scheduler(world, timeout, *seat);
+      if (session != nullptr) return open_through_scheduler(world, timeout, *session);
       break;
     case Meeting::alone: break;
   }
@@ -310,8 +310,8 @@ OpenedStore open_any(const World& world, milliseconds timeout, scheduler::Seat* 
 
 }  // namespace
 
-OpenedStore open_store(const World& world, milliseconds timeout, scheduler::Seat* seat) {
-  auto opened = open_any(world, timeout, seat);
+OpenedStore open_store(const World& world, milliseconds timeout, scheduler::WorkerSession* session) {
+  auto opened = open_any(world, timeout, session);
   if (opened.where.empty()) opened.where = fmt::format("{}:{}", opened.host, opened.port);
   return opened;
 }

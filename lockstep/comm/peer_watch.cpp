@@ -8,9 +8,9 @@
 
 namespace lockstep::detail {
 
-PeerWatch::PeerWatch(const std::vector<RankInfo>& roster, int self) {
-  const auto& me = roster.at(static_cast<std::size_t>(self));
-  for (const auto& peer : roster) {
+PeerWatch::PeerWatch(const std::vector<RankInfo>& members, int self) {
+  const auto& me = members.at(static_cast<std::size_t>(self));
+  for (const auto& peer : members) {
     if (peer.rank == self || peer.pid_namespace != me.pid_namespace) continue;
     UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
     // Without a descriptor for another reason than "no such process" (an old kernel, no descriptors left) this peer is

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 
 #include <chrono>
 #include <vector>
@@ -13,7 +13,7 @@ namespace lockstep::detail {
 /// kernel makes it readable when the process ends, also before it is reaped and when its number is used again.
 class PeerWatch {
  public:
-  PeerWatch(const std::vector<RankInfo>& roster, int self);
+  PeerWatch(const std::vector<RankInfo>& members, int self);
 
   /// Ranks that have ended, in order; waits up to `limit` for the first. Thread-safe.
   std::vector<int> ended(std::chrono::milliseconds limit = std::chrono::milliseconds(0)) const;

@@ -10,8 +10,9 @@
 namespace lockstep::detail {
 namespace {
 
-scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono::milliseconds start_timeout) {
-  scheduler::SeatOptions options;
+scheduler::WorkerSessionOptions session_options(const ClusterSettings& settings,
+                                                std::chrono::milliseconds start_timeout) {
+  scheduler::WorkerSessionOptions options;
   options.host = settings.host;
   options.port = settings.port;
   options.node_id = settings.node_id;
@@ -29,16 +30,16 @@ scheduler::SeatOptions seat_options(const ClusterSettings& settings, std::chrono
 
 }  // namespace
 
-Attendance meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment) {
+RankedWorld meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment) {
   if (world.meeting != Meeting::scheduler) return {world, nullptr};
   const auto settings = find_cluster(environment, options.cluster, ClusterRole::worker);
-  auto seat = std::make_shared<scheduler::Seat>(seat_options(*settings, options.start_timeout));
-  World met = at_place(world, seat->place());
+  auto session = std::make_shared<scheduler::WorkerSession>(session_options(*settings, options.start_timeout));
+  World met = at_place(world, session->place());
   if (met.host.empty()) met.host = lockstep::host_name().value_or("");
-  return {std::move(met), std::move(seat)};
+  return {std::move(met), std::move(session)};
 }
 
-World at_place(World world, const scheduler::Seated& place) {
+World at_place(World world, const scheduler::RankAssignment& place) {
   world.rank = place.rank;
   world.size = place.size;
   world.local_rank = place.local_rank;

@@ -21,7 +21,7 @@ struct Name {
   std::string name;
   std::vector<std::string> addresses{};
   std::int64_t milliseconds = 0;  ///< that asking took
-  bool answered = true;           ///< before patience ended
+  bool answered = true;           ///< before wait_limit ended
 };
 
 /// A port of this host that a job is to use.
@@ -40,11 +40,11 @@ struct Facts {
   std::string way_in{};    ///< how this process was started, and from which variables that is known
   std::string lockstep{};  ///< versions
   std::string libtorch{};
-  std::string address{};       ///< that it offers to the ranks of other hosts; empty: none is known
-  std::string address_why{};   ///< what chose it
-  bool address_named = false;  ///< a variable names the interface
-  std::uint16_t greeter = 0;   ///< the port where the doctor listens there; 0: it does not
-  std::string problem{};       ///< why it cannot, or cannot tell its address; empty: it can
+  std::string address{};           ///< that it offers to the ranks of other hosts; empty: none is known
+  std::string address_why{};       ///< what chose it
+  bool address_named = false;      ///< a variable names the interface
+  std::uint16_t probe_server = 0;  ///< the port where the doctor listens there; 0: it does not
+  std::string problem{};           ///< why it cannot, or cannot tell its address; empty: it can
   std::vector<Interface> interfaces{};
   std::vector<Name> names{};                     ///< its own and that of the master
   std::map<std::string, std::string> proxies{};  ///< variable to value, without passwords

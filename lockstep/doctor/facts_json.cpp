@@ -32,7 +32,7 @@ void to_json(Json& json, const Facts& facts) {
           {"address", facts.address},
           {"address_why", facts.address_why},
           {"address_named", facts.address_named},
-          {"greeter", facts.greeter},
+          {"greeter", facts.probe_server},
           {"problem", facts.problem},
           {"interfaces", facts.interfaces},
           {"names", facts.names},
@@ -62,7 +62,7 @@ void from_json(const Json& json, Facts& facts) {
   json.at("address").get_to(facts.address);
   json.at("address_why").get_to(facts.address_why);
   json.at("address_named").get_to(facts.address_named);
-  json.at("greeter").get_to(facts.greeter);
+  json.at("greeter").get_to(facts.probe_server);
   json.at("problem").get_to(facts.problem);
   json.at("interfaces").get_to(facts.interfaces);
   json.at("names").get_to(facts.names);

@@ -1,6 +1,6 @@
-#include <lockstep/doctor/greeter.h>
 #include <lockstep/doctor/links.h>
 #include <lockstep/doctor/numeric_address.h>
+#include <lockstep/doctor/probe_server.h>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -16,23 +16,23 @@ namespace lockstep::doctor {
 namespace {
 
 constexpr std::size_t kAtOnce = 256;
-constexpr std::size_t kLongestGreeting = 4096;
+constexpr std::size_t kLongestAnswer = 4096;
 
 std::string words_for(int error) { return std::generic_category().message(error); }
 
-bool wait_for(const UniqueFd& socket, short event, const Patience& patience) {
+bool wait_for(const UniqueFd& socket, short event, const WaitLimit& wait_limit) {
   pollfd ready{socket.get(), event, 0};
-  while (::poll(&ready, 1, static_cast<int>(patience.slice().count())) <= 0) {
-    if (patience.over()) return false;
+  while (::poll(&ready, 1, static_cast<int>(wait_limit.slice().count())) <= 0) {
+    if (wait_limit.over()) return false;
   }
   return true;
 }
 
 // Empty, or why not.
-std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const Patience& patience) {
+std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const WaitLimit& wait_limit) {
   if (::connect(socket.get(), where.raw(), where.length) == 0) return "";
   if (errno != EINPROGRESS) return words_for(errno);
-  if (!wait_for(socket, POLLOUT, patience)) {
+  if (!wait_for(socket, POLLOUT, wait_limit)) {
     return fmt::format("{}: something on the way drops the packets", kNoAnswer);
   }
   int error = 0;
@@ -41,10 +41,10 @@ std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const
   return error == 0 ? "" : words_for(error);
 }
 
-std::string read_line(const UniqueFd& socket, const Patience& patience) {
+std::string read_line(const UniqueFd& socket, const WaitLimit& wait_limit) {
   std::string text;
   std::array<char, 512> buffer{};
-  while (text.find('\n') == std::string::npos && text.size() < kLongestGreeting && wait_for(socket, POLLIN, patience)) {
+  while (text.find('\n') == std::string::npos && text.size() < kLongestAnswer && wait_for(socket, POLLIN, wait_limit)) {
     const auto bytes = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (bytes <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(bytes));
@@ -53,39 +53,39 @@ std::string read_line(const UniqueFd& socket, const Patience& patience) {
 }
 
 // Whether the right one answered, and what its clock says.
-void judge_greeting(Link& link, const Facts& to, const std::string& text, double before, double after) {
-  const auto greeting = decode_greeting(text);
-  if (!greeting) {
+void judge_answer(Link& link, const Facts& to, const std::string& text, double before, double after) {
+  const auto answer = decode_probe_answer(text);
+  if (!answer) {
     link.problem = text.empty() ? "it connected, but nothing came back" : "another program answered there";
     return;
   }
-  if (greeting->identity != to.identity || greeting->rank != to.rank) {
-    link.problem = fmt::format("rank {} of another host answered there", greeting->rank);
+  if (answer->identity != to.identity || answer->rank != to.rank) {
+    link.problem = fmt::format("rank {} of another host answered there", answer->rank);
     return;
   }
-  link.clock_ahead = greeting->clock - (before + after) / 2;
+  link.clock_ahead = answer->clock - (before + after) / 2;
   link.clock_uncertainty = (after - before) / 2;
 }
 
 }  // namespace
 
-Link try_link(int from, const Facts& to, const Patience& patience) {
+Link try_link(int from, const Facts& to, const WaitLimit& wait_limit) {
   Link link;
   link.from = from;
   link.to = to.rank;
-  link.address = fmt::format("{}:{}", to.address, to.greeter);
-  const auto where = numeric_address(to.address, to.greeter);
-  if (!where || to.greeter == 0) {
+  link.address = fmt::format("{}:{}", to.address, to.probe_server);
+  const auto where = numeric_address(to.address, to.probe_server);
+  if (!where || to.probe_server == 0) {
     link.problem = "it offers no address";
     return link;
   }
   const UniqueFd socket(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // The other side's clock is read between this moment and the last.
   const double before = clock_now();
-  link.problem = socket ? connect_to(socket, *where, patience) : words_for(errno);
+  link.problem = socket ? connect_to(socket, *where, wait_limit) : words_for(errno);
   if (!link.problem.empty()) return link;
-  const auto text = read_line(socket, patience);
-  judge_greeting(link, to, text, before, clock_now());
+  const auto text = read_line(socket, wait_limit);
+  judge_answer(link, to, text, before, clock_now());
   return link;
 }
 
@@ -96,7 +96,7 @@ std::vector<Link> try_links(int from, const std::vector<const Facts*>& targets, 
     std::vector<std::future<Link>> batch;
     for (std::size_t i = begin; i < std::min(begin + kAtOnce, targets.size()); ++i) {
       batch.push_back(
-          std::async(std::launch::async, [&, i] { return try_link(from, *targets[i], Patience(limit, stop)); }));
+          std::async(std::launch::async, [&, i] { return try_link(from, *targets[i], WaitLimit(limit, stop)); }));
     }
     for (auto& one : batch) links.push_back(one.get());
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/doctor/facts.h>
-#include <lockstep/doctor/patience.h>
+#include <lockstep/doctor/wait_limit.h>
 
 #include <chrono>
 #include <string_view>
@@ -13,8 +13,8 @@ namespace lockstep::doctor {
 /// How the problem of a link begins whose packets are lost on the way.
 inline constexpr std::string_view kNoAnswer = "no answer";
 
-/// Connects to the greeter of `to` and reads who it is.
-Link try_link(int from, const Facts& to, const Patience& patience);
+/// Connects to the probe server of `to` and reads who it is.
+Link try_link(int from, const Facts& to, const WaitLimit& wait_limit);
 
 /// The same for each of `targets`, many at a time, with `limit` for each.
 std::vector<Link> try_links(int from, const std::vector<const Facts*>& targets, std::chrono::milliseconds limit,

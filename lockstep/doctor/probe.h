@@ -3,7 +3,7 @@
 
 #include <lockstep/base/environment.h>
 #include <lockstep/doctor/facts.h>
-#include <lockstep/doctor/patience.h>
+#include <lockstep/doctor/wait_limit.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -21,7 +21,7 @@ void probe_machine(Facts& facts, const Environment& environment, const std::file
 std::vector<Interface> probe_interfaces();
 
 /// Looks `name` up.
-Name probe_name(const std::string& name, const Patience& patience);
+Name probe_name(const std::string& name, const WaitLimit& wait_limit);
 
 /// Binds the port for a moment; says who listens there when that fails, as far as this user may know.
 Port probe_port(std::uint16_t number);

@@ -31,7 +31,7 @@ std::vector<Interface> probe_interfaces() {
   return found;
 }
 
-Name probe_name(const std::string& name, const Patience& patience) {
+Name probe_name(const std::string& name, const WaitLimit& wait_limit) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
@@ -40,8 +40,8 @@ Name probe_name(const std::string& name, const Patience& patience) {
   std::thread([answer, name] { answer->set_value(resolve(name)); }).detach();
   Name found{name};
   do {
-    found.answered = addresses.wait_for(patience.slice()) == std::future_status::ready;
-  } while (!found.answered && !patience.over());
+    found.answered = addresses.wait_for(wait_limit.slice()) == std::future_status::ready;
+  } while (!found.answered && !wait_limit.over());
   if (found.answered) found.addresses = addresses.get();
   found.milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
   return found;

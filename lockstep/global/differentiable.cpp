@@ -1,6 +1,6 @@
 #include <lockstep/global/differentiable.h>
 #include <lockstep/global/dispatch/fetched_view.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/global/tensor_state.h>
 
@@ -44,8 +44,8 @@ at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& pla
 at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
   current_part(tensor);
   const auto& state = state_of(tensor);
-  const OperatorScope on_course(tensor, placements);
-  return on_course.run(*state.mesh, [&] {
+  const OperatorScope on_trace(tensor, placements);
+  return on_trace.run(*state.mesh, [&] {
     return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
                               state.sharding->placements, placements);
   });

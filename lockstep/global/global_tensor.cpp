@@ -3,7 +3,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/differentiable.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/even_split.h>
@@ -113,7 +113,7 @@ std::string describe(const at::Tensor& tensor) {
 at::Tensor to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
   check_ordinary(local, "to_global");
   check_placements(placements, local.dim(), mesh, "to_global");
-  const global::OperatorScope on_course("to_global", *mesh.state(), local, placements);
+  const global::OperatorScope on_trace("to_global", *mesh.state(), local, placements);
   return global::differentiable_to_global(local, mesh, placements, logical_whole(local, mesh, placements));
 }
 
@@ -122,7 +122,7 @@ at::Tensor distribute(const at::Tensor& full_tensor, const Mesh& mesh, const Pla
   check_placements(placements, full_tensor.dim(), mesh, "distribute");
   const auto format = full_tensor.suggest_memory_format();
   const auto* what = format == at::MemoryFormat::Contiguous ? "distribute" : "distribute, channels last,";
-  const global::OperatorScope on_course(what, *mesh.state(), full_tensor, placements);
+  const global::OperatorScope on_trace(what, *mesh.state(), full_tensor, placements);
   at::Tensor values = full_tensor;
   if (source == Source::rank0 && mesh.group().size() > 1) {
     values = full_tensor.detach().clone(format);

@@ -1,5 +1,5 @@
 #include <lockstep/comm/collectives.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/gradient_bucket.h>
 
@@ -74,7 +74,7 @@ void GradientBucket::add(PendingGradient gradient) {
 
 void GradientBucket::start(BucketMemory& memory) {
   const auto& first = gradients_.front();
-  const OperatorScope on_course("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
+  const OperatorScope on_trace("reduce gradients, first", *kind_.mesh, first.gradient, first.goal);
   piece_ = memory.take(kind_, state_of(first.gradient).mesh, elements_);
   memory_ = piece_.memory.narrow(0, 0, elements_);
   auto& traffic = kind_.mesh->traffic();
@@ -151,7 +151,7 @@ void GradientBucket::take_parts() {
 
 std::vector<PendingGradient> GradientBucket::finish(BucketMemory& memory, bool last) {
   {
-    const CourseScope on_course(kind_.mesh->course());  // for the error's text
+    const OperatorTraceScope on_trace(kind_.mesh->trace());  // for the error's text
     work_.wait();
   }
   const bool stay = last && !kind_.scatter && std::all_of(gradients_.begin(), gradients_.end(), [&](const auto& each) {

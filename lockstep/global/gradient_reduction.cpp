@@ -1,5 +1,5 @@
 #include <lockstep/global/bucket_memory.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/gradient_bucket.h>
 #include <lockstep/global/gradient_reduction.h>
 #include <lockstep/global/redistribute.h>
@@ -156,7 +156,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   static void finish_alone(const PendingGradient& each) {
     auto& state = state_of(each.gradient);
     if (state.sharding->placements == each.goal) return;
-    const OperatorScope on_course(each.gradient, each.goal);
+    const OperatorScope on_trace(each.gradient, each.goal);
     set_part(each.gradient,
              redistribute_local(state.local, each.gradient.sizes(), each.gradient.suggest_memory_format(), *state.mesh,
                                 state.sharding->placements, each.goal));

@@ -65,7 +65,7 @@ Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t 
 }
 
 /// Where the generator is that replicated values are drawn from: on all ranks in the same place.
-Course::Surroundings generator_of_random_numbers() {
+OperatorTrace::Surroundings generator_of_random_numbers() {
   return {.save =
               [] {
                 at::Generator generator = at::detail::getDefaultCPUGenerator();
@@ -105,11 +105,11 @@ MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::strin
   for (std::size_t axis = 0; axis < sizes_.size(); ++axis) axis_groups_.push_back(line_along(group_, sizes_, axis));
   replicated_ = intern(Placements(sizes_.size()));
   if (group_.size() > 1 && group_.checks_arguments()) {
-    course_ = std::make_shared<Course>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()),
-                                       generator_of_random_numbers());
+    trace_ = std::make_shared<OperatorTrace>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()),
+                                             generator_of_random_numbers());
     std::set groups{&group_.impl()};
     for (const auto& each : axis_groups_) groups.insert(&each.impl());
-    for (auto* each : groups) each->add_course(course_);
+    for (auto* each : groups) each->add_trace(trace_);
   }
 }
 

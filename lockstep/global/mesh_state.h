@@ -1,7 +1,7 @@
 // The state of a Mesh: its groups, and the placements and plans that its tensors share.
 #pragma once
 
-#include <lockstep/comm/course.h>
+#include <lockstep/comm/operator_trace.h>
 #include <lockstep/global/mesh.h>
 #include <lockstep/global/traffic_count.h>
 
@@ -46,7 +46,7 @@ class MeshState {
   TrafficCount& traffic() { return traffic_; }
   /// What this rank did on the mesh, compared with the others' in every collective; nullptr where the group does not
   /// check arguments or has one rank.
-  Course* course() { return course_.get(); }
+  OperatorTrace* trace() { return trace_.get(); }
   /// Of a mesh for tensors without memory: told of each operator on them, instead of its being carried out.
   Recorder* recorder() const { return recorder_.get(); }
 
@@ -61,7 +61,7 @@ class MeshState {
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
   TrafficCount traffic_;
-  std::shared_ptr<Course> course_;
+  std::shared_ptr<OperatorTrace> trace_;
   std::shared_ptr<Recorder> recorder_;
 };
 

@@ -3,7 +3,7 @@
 // All buckets of one dtype lie one after the other in one piece of memory, the arena. A bucket holds its gradients,
 // each starting on a cache line, and then its tail:
 //
-//     | gradient | pad | gradient | pad | ... | gave up | hands | used 0 | ... | pad |
+//     | gradient | pad | gradient | pad | ... | gave up | stop_votes | used 0 | ... | pad |
 //
 // The tail travels with the gradients in the same all_reduce, so that ranks learn what they must agree on without a
 // collective of its own (gradient_buckets.h says what the numbers mean).
@@ -36,7 +36,7 @@ struct BucketPlan {
   int dtype = 0;
   std::int64_t begin = 0;     ///< in the arena of the dtype; on a cache line
   std::int64_t elements = 0;  ///< of the whole bucket: gradients, padding, tail
-  std::int64_t tail = 0;      ///< from the bucket's begin: `gave up`, `hands`, then `used` for each member in order
+  std::int64_t tail = 0;  ///< from the bucket's begin: `gave up`, `stop_votes`, then `used` for each member in order
   std::vector<Member> members;
 };
 

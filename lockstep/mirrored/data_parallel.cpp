@@ -21,7 +21,7 @@ struct DataParallel::State {
   std::optional<mirrored::SynchronizedBatchNorms> batch_norms;  ///< none in a group of one
   std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when there are none to send
   std::shared_ptr<mirrored::Reducer> reducer;           ///< none in a group of one; refers to buffers
-  bool hand = false;                                    ///< up, in a group of one
+  bool stop = false;                                    ///< up, in a group of one
 
   State(std::shared_ptr<torch::nn::Module> trained, Group ranks)
       : module(std::move(trained)), group(std::move(ranks)) {}
@@ -100,16 +100,16 @@ void DataParallel::backward_without_data() {
   if (state_->reducer) state_->reducer->round_without_gradients();
 }
 
-void DataParallel::raise_hand() {
+void DataParallel::vote_to_stop() {
   if (state_->reducer) {
-    state_->reducer->raise_hand();
+    state_->reducer->vote_to_stop();
   } else {
-    state_->hand = state_->group.size() == 1;
+    state_->stop = state_->group.size() == 1;
   }
 }
 
-int DataParallel::hands_raised() const {
-  return state_->reducer ? state_->reducer->hands_raised() : static_cast<int>(state_->hand);
+int DataParallel::stop_votes() const {
+  return state_->reducer ? state_->reducer->stop_votes() : static_cast<int>(state_->stop);
 }
 
 void DataParallel::synchronize_buffers() {

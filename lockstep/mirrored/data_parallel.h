@@ -94,12 +94,13 @@ class DataParallel {
   /// a synchronization without a backward. Does nothing under no_sync.
   void backward_without_data();
 
-  /// Raises this rank's hand, a flag that is sent with the gradients from the next synchronized backward on, for free.
-  /// With it ranks agree on the step after which they react to an event that only some of them saw, such as a signal.
-  void raise_hand();
+  /// Votes to stop: sets a flag of this rank that is sent with the gradients from the next synchronized backward on,
+  /// for free. With it ranks agree on the step after which they react to an event that only some of them saw, such as a
+  /// signal.
+  void vote_to_stop();
 
-  /// The number of raised hands in the last synchronized backward: the same on all ranks.
-  int hands_raised() const;
+  /// The number of votes in the last synchronized backward: the same on all ranks.
+  int stop_votes() const;
 
   /// Every rank takes rank 0's buffers. A collective.
   void synchronize_buffers();

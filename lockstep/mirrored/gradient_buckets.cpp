@@ -33,7 +33,7 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced too; it stays zero
     bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
-    bucket.hands = bucket.flat.narrow(0, plan.tail + 1, 1);
+    bucket.stop_votes = bucket.flat.narrow(0, plan.tail + 1, 1);
     bucket.used = bucket.flat.narrow(0, plan.tail + 2, static_cast<std::int64_t>(plan.members.size()));
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
@@ -47,7 +47,7 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
 void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, const Marks& marks) {
   Bucket& bucket = buckets_[index];
   set_all(bucket.gave_up, marks.gave_up ? 1 : 0);
-  set_all(bucket.hands, marks.hand ? 1 : 0);
+  set_all(bucket.stop_votes, marks.stop ? 1 : 0);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
   // Sizes and dtypes were compared when the module was. That all ranks are in a backward at all is asked once a round,

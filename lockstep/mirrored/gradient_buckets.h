@@ -18,7 +18,7 @@ namespace lockstep::mirrored {
 ///
 /// The tail of a bucket is reduced with it:
 ///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that nobody waits for it
-///   hands    1 when this rank has its hand up (DataParallel::raise_hand)
+///   stop_votes    1 when this rank votes to stop (DataParallel::vote_to_stop)
 ///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
@@ -41,7 +41,7 @@ class GradientBuckets {
 
   struct Marks {
     bool gave_up = false;
-    bool hand = false;
+    bool stop = false;
   };
   /// Starts to reduce a bucket. `unused` are the positions among its members of those without a gradient here.
   void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
@@ -52,16 +52,16 @@ class GradientBuckets {
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
   /// After `wait`: how many ranks gave up before they launched this bucket.
   int ranks_that_gave_up(std::size_t bucket) const { return ranks_with(buckets_[bucket].gave_up); }
-  /// Likewise: how many had their hand up.
-  int hands(std::size_t bucket) const { return ranks_with(buckets_[bucket].hands); }
+  /// Likewise: how many voted to stop.
+  int stop_votes(std::size_t bucket) const { return ranks_with(buckets_[bucket].stop_votes); }
 
  private:
   struct Bucket {
     BucketPlan plan;
-    at::Tensor flat;     ///< [plan.elements]
-    at::Tensor gave_up;  ///< [1], in flat
-    at::Tensor hands;    ///< [1], in flat
-    at::Tensor used;     ///< [members], in flat
+    at::Tensor flat;        ///< [plan.elements]
+    at::Tensor gave_up;     ///< [1], in flat
+    at::Tensor stop_votes;  ///< [1], in flat
+    at::Tensor used;        ///< [members], in flat
     Work work;
   };
   at::Tensor& arena(int dtype);

@@ -143,7 +143,7 @@ void Reducer::finish_round() {
   round_open_ = false;
   report_unused();
   require_that_nobody_gave_up();
-  hands_raised_ = buckets_.hands(buckets_.count() - 1);
+  stop_votes_ = buckets_.stop_votes(buckets_.count() - 1);
   completed_backward(group_);
 }
 
@@ -213,7 +213,7 @@ void Reducer::launch_next(bool gave_up) {
   for (std::size_t position = 0; position < members.size(); ++position) {
     if (!slots_[members[position].parameter].contributes) unused.push_back(position);
   }
-  together([&] { buckets_.launch(launched_, unused, {gave_up, hand_}); });
+  together([&] { buckets_.launch(launched_, unused, {gave_up, votes_to_stop_}); });
   ++launched_;
 }
 

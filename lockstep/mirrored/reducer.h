@@ -40,10 +40,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// While false, gradients accumulate on this rank and no round opens.
   void set_synchronizes(bool synchronize) { synchronize_ = synchronize; }
 
-  /// From now on this rank says in each round that its hand is up.
-  void raise_hand() { hand_ = true; }
+  /// From now on this rank votes to stop in each round.
+  void vote_to_stop() { votes_to_stop_ = true; }
   /// Ranks that said so in the last bucket of the last round.
-  int hands_raised() const { return hands_raised_; }
+  int stop_votes() const { return stop_votes_; }
 
   /// A round of its own, in which no gradient arrives here.
   void round_without_gradients();
@@ -90,8 +90,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::size_t launched_ = 0;           ///< buckets before this one are under way or done
   std::size_t tested_ = 0;             ///< buckets before this one are known to be done
   bool reported_unused_ = false;
-  bool hand_ = false;
-  int hands_raised_ = 0;
+  bool votes_to_stop_ = false;
+  int stop_votes_ = 0;
 
   std::vector<GradientHook> hooks_;  ///< last, so that they go first
 };

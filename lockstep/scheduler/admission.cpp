@@ -21,13 +21,13 @@ Admission put_off(const Member& finished) {
 }
 
 // The place of a member whose process is known to be gone.
-Admission take_place(const Roll& roll, const Member& holder, const std::string& how) {
-  if (holder.phase == Phase::finished && !roll.recovery) return put_off(holder);
+Admission take_place(const Membership& membership, const Member& holder, const std::string& how) {
+  if (holder.phase == Phase::finished && !membership.recovery) return put_off(holder);
   if (holder.phase == Phase::finished) {
     return {Verdict::refuse, fmt::format("{} has finished its work; the job needs no other", describe(holder)), {}};
   }
-  if (const auto complete = find_completion(roll)) return {Verdict::refuse, *complete, {}};
-  if (roll.generation > 0 && !roll.recovery) {
+  if (const auto complete = find_completion(membership)) return {Verdict::refuse, *complete, {}};
+  if (membership.generation > 0 && !membership.recovery) {
     return {Verdict::refuse,
             fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "
                         "MS_ENABLE_RECOVERY=1 if it is to survive this",
@@ -37,12 +37,12 @@ Admission take_place(const Roll& roll, const Member& holder, const std::string& 
   return {Verdict::welcome, fmt::format("in the place of {}, which {}", describe(holder), how), holder.node_id};
 }
 
-Admission admit_known(const Roll& roll, const Applicant& applicant, const Member& holder, Time now) {
+Admission admit_known(const Membership& membership, const Applicant& applicant, const Member& holder, Time now) {
   if (holder.life == applicant.request.life) return {Verdict::welcome_back, "the same process is back", {}};
-  if (holder.link == Link::closed) return take_place(roll, holder, "has lost its connection");
+  if (holder.link == Link::closed) return take_place(membership, holder, "has lost its connection");
   const auto silence = now - holder.heard;
-  if (silence >= roll.patience.silence) {
-    return take_place(roll, holder, fmt::format("has been silent for {:.0f} s", seconds_in(silence)));
+  if (silence >= membership.limits.silence) {
+    return take_place(membership, holder, fmt::format("has been silent for {:.0f} s", seconds_in(silence)));
   }
   if (applicant.challenged && holder.heard > *applicant.challenged) {
     return {Verdict::refuse,
@@ -52,62 +52,65 @@ Admission admit_known(const Roll& roll, const Applicant& applicant, const Member
   }
   return {Verdict::challenge,
           fmt::format("{} may be alive: it has {:.0f} s to answer", describe(holder),
-                      std::ceil(seconds_in(roll.patience.silence - silence))),
+                      std::ceil(seconds_in(membership.limits.silence - silence))),
           {}};
 }
 
-Admission admit_unknown(const Roll& roll, const Applicant& applicant) {
+Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
   if (applicant.request.generation > 0) {
     return {Verdict::refuse, "its place was given to another worker while it was away", {}};
   }
-  if (static_cast<int>(roll.members.size()) < roll.wanted) return {Verdict::welcome, "a place is free", {}};
-  for (const Member& member : roll.members) {
+  if (static_cast<int>(membership.members.size()) < membership.wanted) return {Verdict::welcome, "a place is free", {}};
+  for (const Member& member : membership.members) {
     if (member.link != Link::closed || member.phase == Phase::finished) continue;
-    if (roll.generation == 0 || roll.recovery) return take_place(roll, member, "has lost its connection");
+    if (membership.generation == 0 || membership.recovery)
+      return take_place(membership, member, "has lost its connection");
   }
-  const auto done = std::find_if(roll.members.begin(), roll.members.end(),
+  const auto done = std::find_if(membership.members.begin(), membership.members.end(),
                                  [](const Member& member) { return member.phase == Phase::finished; });
-  if (done != roll.members.end() && !roll.recovery) return put_off(*done);
-  return {Verdict::refuse,
-          fmt::format("there are enough workers: {} of {} (MS_WORKER_NUM)", roll.members.size(), roll.wanted),
-          {}};
+  if (done != membership.members.end() && !membership.recovery) return put_off(*done);
+  return {
+      Verdict::refuse,
+      fmt::format("there are enough workers: {} of {} (MS_WORKER_NUM)", membership.members.size(), membership.wanted),
+      {}};
 }
 
-// The place of a worker that was seated by a scheduler before this one, which could not save that: what is saved of the
-// place is older.
-const Member* find_older_self(const Roll& roll, const Register& request) {
-  if (!roll.recovery || request.job.empty() || !request.rank || request.generation < roll.generation) return nullptr;
-  const Member* member = find_member(roll, request.node_id);
-  for (const Member& other : roll.members) {
+// The place of a worker that got its rank from a scheduler before this one, which could not save that: what is saved of
+// the place is older.
+const Member* find_older_self(const Membership& membership, const Register& request) {
+  if (!membership.recovery || request.job.empty() || !request.rank || request.generation < membership.generation)
+    return nullptr;
+  const Member* member = find_member(membership, request.node_id);
+  for (const Member& other : membership.members) {
     if (member == nullptr && other.rank == request.rank) member = &other;
   }
   if (member == nullptr || member->generation >= request.generation) return nullptr;
   // A replacement of this very worker (generation 0) is not older, it is the next.
   const bool untouched = member->link == Link::unknown && member->generation > 0;
-  return request.generation > roll.generation || member->life == request.life || untouched ? member : nullptr;
+  return request.generation > membership.generation || member->life == request.life || untouched ? member : nullptr;
 }
 
-void take_from(Roll& roll, Member& member, const Register& request) {
+void take_from(Membership& membership, Member& member, const Register& request) {
   member.rank = request.rank;
   member.generation = request.generation;
   member.phase = Phase::running;
-  if (roll.generation >= request.generation) return;
-  roll.generation = request.generation;
-  roll.store_host.clear();  // rank 0 tells again
-  roll.store_port = 0;
+  if (membership.generation >= request.generation) return;
+  membership.generation = request.generation;
+  membership.store_host.clear();  // rank 0 tells again
+  membership.store_port = 0;
 }
 
-bool is_whole(const Roll& roll) {
-  return static_cast<int>(roll.members.size()) == roll.wanted &&
-         std::all_of(roll.members.begin(), roll.members.end(), [&](const Member& member) {
+bool is_whole(const Membership& membership) {
+  return static_cast<int>(membership.members.size()) == membership.wanted &&
+         std::all_of(membership.members.begin(), membership.members.end(), [&](const Member& member) {
            const bool computes = member.phase == Phase::running && member.link == Link::open;
-           return (computes || member.phase == Phase::finished) && member.generation == roll.generation;
+           return (computes || member.phase == Phase::finished) && member.generation == membership.generation;
          });
 }
 
 }  // namespace
 
-Admission admit(const Roll& roll, const Applicant& applicant, Time now) {
+Admission admit(const Membership& membership, const Applicant& applicant, Time now) {
   const Register& request = applicant.request;
   if (request.protocol != kProtocol) {
     return {Verdict::refuse,
@@ -117,31 +120,31 @@ Admission admit(const Roll& roll, const Applicant& applicant, Time now) {
             {}};
   }
   if (request.node_id.empty() || request.life.empty()) return {Verdict::refuse, "it has no node id", {}};
-  if (!request.job.empty() && request.job != roll.job) {
+  if (!request.job.empty() && request.job != membership.job) {
     return {Verdict::refuse,
             "it belongs to a job that this scheduler does not know; a scheduler that is to take its workers back "
             "needs MS_ENABLE_RECOVERY=1 and the same MS_RECOVERY_PATH as before",
             {}};
   }
-  if (const Member* before = find_older_self(roll, request)) {
+  if (const Member* before = find_older_self(membership, request)) {
     return {
         Verdict::welcome_back,
         fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
         before->node_id};
   }
-  const Member* holder = find_member(roll, request.node_id);
-  return holder != nullptr ? admit_known(roll, applicant, *holder, now) : admit_unknown(roll, applicant);
+  const Member* holder = find_member(membership, request.node_id);
+  return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant);
 }
 
-void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now) {
+void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now) {
   const Register& request = applicant.request;
-  Member* member = find_member(roll, admission.replaces.value_or(request.node_id));
+  Member* member = find_member(membership, admission.replaces.value_or(request.node_id));
   if (member == nullptr) {
-    member = &roll.members.emplace_back();
+    member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
     Member next;
     next.rank = member->rank;
-    next.restarts = member->restarts + (roll.generation > 0 ? 1 : 0);
+    next.restarts = member->restarts + (membership.generation > 0 ? 1 : 0);
     next.last_error = member->last_error;
     *member = next;
   }
@@ -155,10 +158,10 @@ void enter(Roll& roll, const Applicant& applicant, const Admission& admission, T
   member->connection = applicant.connection;
   member->link = Link::open;
   member->heard = now;
-  roll.changed = now;
+  membership.changed = now;
   if (admission.verdict != Verdict::welcome_back) return;
-  if (request.generation > member->generation) take_from(roll, *member, request);
-  if (is_whole(roll)) roll.broken.reset();  // connections alone were lost
+  if (request.generation > member->generation) take_from(membership, *member, request);
+  if (is_whole(membership)) membership.broken.reset();  // connections alone were lost
 }
 
 }  // namespace lockstep::scheduler

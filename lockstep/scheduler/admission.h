@@ -1,8 +1,8 @@
 // Admission of workers to a job. Pure: time is an argument, and the decision is a value with its reason.
 #pragma once
 
+#include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/messages.h>
-#include <lockstep/scheduler/roll.h>
 
 #include <cstdint>
 #include <optional>
@@ -33,9 +33,9 @@ struct Admission {
   std::optional<std::string> replaces{};  ///< the node id of the member whose place it takes
 };
 
-Admission admit(const Roll& roll, const Applicant& applicant, Time now);
+Admission admit(const Membership& membership, const Applicant& applicant, Time now);
 
 /// Carries out an admission, for the welcome verdicts.
-void enter(Roll& roll, const Applicant& applicant, const Admission& admission, Time now);
+void enter(Membership& membership, const Applicant& applicant, const Admission& admission, Time now);
 
 }  // namespace lockstep::scheduler

@@ -1,9 +1,7 @@
-// The scheduler's decisions about registered workers: their ranks, and their loss by silence or by report. Pure:
-// time is an argument, and each decision is a value with its reason. Functions that change a roll do nothing else.
+// The membership of a job: the whole state of the scheduler, as a value.
 #pragma once
 
-#include <lockstep/scheduler/messages.h>
-#include <lockstep/scheduler/roll.h>
+#include <lockstep/base/step_times.h>
 
 #include <chrono>
 #include <cstdint>
@@ -13,32 +11,80 @@
 
 namespace lockstep::scheduler {
 
-/// Gives every member its rank, in a new generation, when all wanted workers have registered and wait. Ranks
-/// are kept as long as the job runs. New ones follow the node ids, in natural order ("w2" before
-/// "w10"), so that they do not depend on the order of registration; members with random ids come last, machine by
-/// machine. False, and nothing changed, when it is too early.
-bool seat_all(Roll& roll, const std::string& store_key, Time now);
+using Time = std::chrono::steady_clock::time_point;
 
-/// The message for a seated member. `members` that share its machine count as its local ranks.
-Seated seat_of(const Roll& roll, const Member& member);
+/// The connection of a worker.
+enum class Link {
+  open,     ///< connected
+  closed,   ///< it ended: the process has ended too, or will connect again
+  unknown,  ///< it was connected to a scheduler that has died since: it may connect again
+};
 
-/// A member's connection ended, for this reason; returns the line for the log, if any.
-std::optional<std::string> note_closed(Roll& roll, std::uint64_t connection, const std::string& reason, Time now);
+enum class Phase {
+  waiting,   ///< registered, or between two generations, and waits for the others
+  running,   ///< has its rank, and computes
+  finished,  ///< reported that it is done
+  failed,    ///< reported that it cannot continue
+};
 
-/// A member reported that it is done.
-void note_leave(Roll& roll, Member& member, const Leave& leave, Time now);
+struct Member {
+  std::string node_id;
+  bool named = false;  ///< the user chose the id; else it is random
+  std::string life;    ///< of the process that has the id now
+  std::string host;
+  std::string machine;  ///< equal for members that share one
+  std::string address;  ///< as the scheduler sees it
+  std::int64_t pid = 0;
 
-/// The scheduler itself was stopped for so long and could not receive heartbeats: that time does not count as silence.
-void excuse_silence(Roll& roll, std::chrono::steady_clock::duration time);
+  std::optional<int> rank;  ///< once assignment, and then unchanged
+  std::int64_t generation = 0;
+  int restarts = 0;  ///< processes that had this node id before, minus the first
 
-/// Connections of members that were silent for too long.
-std::vector<std::uint64_t> find_silent(const Roll& roll, Time now);
+  Phase phase = Phase::waiting;
+  Link link = Link::open;
+  std::uint64_t connection = 0;  ///< with Link::open
+  Time heard;                    ///< time of the last message; after a restart of the scheduler, the restart
+  std::optional<std::int64_t> step;
+  std::optional<StepTime> step_time;  ///< of its recent steps
+  std::string last_error;
+};
 
-/// Connections of members that hang: other members of their generation cannot continue, but these still compute.
-std::vector<std::uint64_t> find_hanging(const Roll& roll, Time now);
+/// The time limits of a job.
+struct TimeLimits {
+  std::chrono::milliseconds silence =
+      std::chrono::seconds(30);  ///< after which a worker is lost, whatever its connection's state
+  std::chrono::milliseconds absence = std::chrono::minutes(15);  ///< for all workers to register, or connect again
+  std::chrono::milliseconds hang = std::chrono::minutes(2);      ///< for a worker to detect that its generation is over
+};
 
-/// A member cannot continue in this generation, and waits for the next. False, and nothing changed, when the message
-/// has no effect: it is of another generation, or the member waits already.
-bool note_again(Roll& roll, Member& member, const Again& again, Time now);
+struct Membership {
+  std::string job;  ///< a random name
+  int wanted = 1;
+  bool recovery = false;
+  TimeLimits limits;
+
+  std::int64_t generation = 0;  ///< rendezvous so far
+  std::string store_key;        ///< of this generation
+  std::string store_host;       ///< of this generation; empty until rank 0 has published it
+  int store_port = 0;
+  std::vector<Member> members;  ///< in the order of registration; at most `wanted`
+  Time changed;                 ///< when a member registered or was lost
+  std::optional<Time> broken;   ///< since when a member of this generation is lost, or cannot continue
+  std::string last_error;       ///< the first worker's that was lost or failed, with its name
+};
+
+/// The member with this id; nullptr when there is none.
+const Member* find_member(const Membership& membership, const std::string& node_id);
+Member* find_member(Membership& membership, const std::string& node_id);
+Member* find_connection(Membership& membership, std::uint64_t connection);
+
+/// "worker 'w3' (rank 3, pid 12 on host h)".
+std::string describe(const Member& member);
+
+/// Whether a member reported that it is done, or that it cannot continue.
+bool is_over(const Member& member);
+
+/// The number of members that are connected and not done.
+int count_present(const Membership& membership);
 
 }  // namespace lockstep::scheduler

@@ -30,7 +30,7 @@ void describe(Fields& f, Refused& m) {
   f.text("reason", m.reason);
 }
 template <typename Fields>
-void describe(Fields& f, Seated& m) {
+void describe(Fields& f, RankAssignment& m) {
   f.number("generation", m.generation, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
   f.number("size", m.size, 1, kMostWorkers);
   f.number("rank", m.rank, 0, m.size - 1);
@@ -76,7 +76,7 @@ void describe(Fields& f, Register& m) {
   f.name("proof", m.proof);
 }
 template <typename Fields>
-void describe(Fields& f, Beat& m) {
+void describe(Fields& f, Heartbeat& m) {
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   f.maybe("step", m.step, std::int64_t{0}, kMost);
   f.maybe("step_us", m.step_us, std::int64_t{0}, kMost);
@@ -98,13 +98,13 @@ constexpr const char* type_of() {
   if constexpr (std::is_same_v<T, Hello>) return "hello";
   if constexpr (std::is_same_v<T, Wait>) return "wait";
   if constexpr (std::is_same_v<T, Refused>) return "refused";
-  if constexpr (std::is_same_v<T, Seated>) return "seated";
+  if constexpr (std::is_same_v<T, RankAssignment>) return "assigned";
   if constexpr (std::is_same_v<T, StoreAt>) return "store_at";
   if constexpr (std::is_same_v<T, Lost>) return "lost";
   if constexpr (std::is_same_v<T, Ping>) return "ping";
   if constexpr (std::is_same_v<T, Ended>) return "ended";
   if constexpr (std::is_same_v<T, Register>) return "register";
-  if constexpr (std::is_same_v<T, Beat>) return "beat";
+  if constexpr (std::is_same_v<T, Heartbeat>) return "heartbeat";
   if constexpr (std::is_same_v<T, Again>) return "again";
   if constexpr (std::is_same_v<T, Leave>) return "leave";
 }

@@ -1,8 +1,9 @@
 // The messages between workers and the scheduler: one JSON object for each WebSocket message, {"type": ..., ...}.
 //
-// A worker connects to /v1/worker; the scheduler sends Hello, the worker sends Register, and waits until it is seated.
-// Fields that a reader does not know are ignored, so that later versions may add some; changes of existing fields need
-// another protocol number. All input comes from a peer that may be hostile: Error(data) says what is wrong with it.
+// A worker connects to /v1/worker; the scheduler sends Hello, the worker sends Register, and waits until it
+// has a rank. Fields that a reader does not know are ignored, so that later versions may add some; changes of existing
+// fields need another protocol number. All input comes from a peer that may be hostile: Error(data) says what is wrong
+// with it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
-/// The worker is registered, and not yet seated.
+/// The worker is registered, and has no rank yet.
 struct Wait {
   int present = 0;
   int wanted = 0;
@@ -46,7 +47,7 @@ struct Refused {
 };
 
 /// All workers have registered, and this is the rank of the receiver.
-struct Seated {
+struct RankAssignment {
   std::int64_t generation = 0;  ///< counts the rendezvous of the job from 1
   int rank = 0;
   int size = 1;
@@ -54,7 +55,7 @@ struct Seated {
   int local_size = 1;
   std::string store_key;  ///< prefix of the keys in the store; random, so that no other process can guess it
   std::string proof;      ///< proof that the scheduler knows the secret; empty when there is none
-  bool operator==(const Seated&) const = default;
+  bool operator==(const RankAssignment&) const = default;
 };
 
 /// From the worker with rank 0 to the scheduler, and from there to all: the rendezvous store of this generation.
@@ -99,8 +100,8 @@ struct Register {
   std::string host;     ///< its name, for people
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
-  std::string job;              ///< of the Hello under which it was seated; empty before that
-  std::int64_t generation = 0;  ///< in which it was seated; 0: never
+  std::string job;              ///< of the Hello under which it got its rank; empty before that
+  std::int64_t generation = 0;  ///< in which it got its rank; 0: never
   std::optional<int> rank;      ///< then
   std::string nonce;            ///< challenge for the scheduler's proof
   std::string proof;            ///< proof that it knows the secret
@@ -108,11 +109,11 @@ struct Register {
 };
 
 /// The heartbeat of a worker.
-struct Beat {
+struct Heartbeat {
   std::optional<std::int64_t> step{};     ///< the last that was completed
   std::optional<std::int64_t> step_us{};  ///< the present duration of a step
   std::optional<std::int64_t> own_us{};   ///< the part of it that was not spent blocked in collectives
-  bool operator==(const Beat&) const = default;
+  bool operator==(const Heartbeat&) const = default;
 };
 
 /// With recovery: the worker cannot continue in this generation, keeps its state, and waits for the next.
@@ -129,8 +130,8 @@ struct Leave {
   bool operator==(const Leave&) const = default;
 };
 
-using FromScheduler = std::variant<Hello, Wait, Refused, Seated, StoreAt, Lost, Ping, Ended>;
-using FromWorker = std::variant<Register, StoreAt, Beat, Again, Leave>;
+using FromScheduler = std::variant<Hello, Wait, Refused, RankAssignment, StoreAt, Lost, Ping, Ended>;
+using FromWorker = std::variant<Register, StoreAt, Heartbeat, Again, Leave>;
 
 FromScheduler parse_from_scheduler(std::string_view text);
 FromWorker parse_from_worker(std::string_view text);

@@ -1,7 +1,7 @@
 // The assignment of ranks to members.
 #pragma once
 
-#include <lockstep/scheduler/roll.h>
+#include <lockstep/scheduler/membership.h>
 
 #include <string_view>
 #include <vector>

@@ -78,46 +78,47 @@ Member read_member(const json& saved, Time now) {
   return member;
 }
 
-void check(const Roll& roll) {
-  if (static_cast<int>(roll.members.size()) > roll.wanted) fail(ErrorKind::data, "state", "it has too many workers");
+void check(const Membership& membership) {
+  if (static_cast<int>(membership.members.size()) > membership.wanted)
+    fail(ErrorKind::data, "state", "it has too many workers");
   std::set<int> ranks;
   std::set<std::string> ids;
-  for (const Member& member : roll.members) {
+  for (const Member& member : membership.members) {
     if (!ids.insert(member.node_id).second) fail(ErrorKind::data, "state", "a node id occurs twice");
     if (!member.rank) continue;
-    if (*member.rank < 0 || *member.rank >= roll.wanted || !ranks.insert(*member.rank).second) {
-      fail(ErrorKind::data, "state", "the ranks are not those of {} workers", roll.wanted);
+    if (*member.rank < 0 || *member.rank >= membership.wanted || !ranks.insert(*member.rank).second) {
+      fail(ErrorKind::data, "state", "the ranks are not those of {} workers", membership.wanted);
     }
   }
 }
 
 }  // namespace
 
-std::string print_state(const Roll& roll) {
+std::string print_state(const Membership& membership) {
   json members = json::array();
-  for (const Member& member : roll.members) members.push_back(print_member(member));
+  for (const Member& member : membership.members) members.push_back(print_member(member));
   const json state = {{"format", kFormat},
-                      {"job", roll.job},
-                      {"worker_num", roll.wanted},
-                      {"generation", roll.generation},
-                      {"store_key", roll.store_key},
-                      {"store_host", roll.store_host},
-                      {"store_port", roll.store_port},
-                      {"last_error", roll.last_error},
+                      {"job", membership.job},
+                      {"worker_num", membership.wanted},
+                      {"generation", membership.generation},
+                      {"store_key", membership.store_key},
+                      {"store_host", membership.store_host},
+                      {"store_port", membership.store_port},
+                      {"last_error", membership.last_error},
                       {"workers", std::move(members)}};
   return state.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-void read_state(std::string_view text, Roll& roll, Time now) {
+void read_state(std::string_view text, Membership& membership, Time now) {
   try {
     const json state = json::parse(text);
     if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it is of another version of Lockstep");
     const int wanted = integer_of<int>(state.at("worker_num"));
-    if (wanted != roll.wanted) {
+    if (wanted != membership.wanted) {
       fail(ErrorKind::data, "state", "it is of a job with {} workers, and this one has {} (MS_WORKER_NUM)", wanted,
-           roll.wanted);
+           membership.wanted);
     }
-    Roll read = roll;
+    Membership read = membership;
     read.job = state.at("job").get<std::string>();
     read.generation = integer_of<std::int64_t>(state.at("generation"));
     read.store_key = state.at("store_key").get<std::string>();
@@ -128,7 +129,7 @@ void read_state(std::string_view text, Roll& roll, Time now) {
     for (const json& member : state.at("workers")) read.members.push_back(read_member(member, now));
     read.changed = now;
     check(read);
-    roll = std::move(read);
+    membership = std::move(read);
   } catch (const json::exception& error) {
     fail(ErrorKind::data, "state", "it is no state of a scheduler: {}", json_mistake(error));
   }

@@ -1,17 +1,17 @@
-// The text form of a roll, from which a restarted scheduler continues.
+// The text form of a membership, from which a restarted scheduler continues.
 #pragma once
 
-#include <lockstep/scheduler/roll.h>
+#include <lockstep/scheduler/membership.h>
 
 #include <string>
 #include <string_view>
 
 namespace lockstep::scheduler {
 
-std::string print_state(const Roll& roll);
+std::string print_state(const Membership& membership);
 
 /// Fills in the state that `print_state` wrote, except the time limits. No member is connected: members that were are
 /// expected to connect again. Error(data) when the text is not a state, or of another number of workers.
-void read_state(std::string_view text, Roll& roll, Time now);
+void read_state(std::string_view text, Membership& membership, Time now);
 
 }  // namespace lockstep::scheduler

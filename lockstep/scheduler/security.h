@@ -1,7 +1,7 @@
 // The protection of connections, made from the settings: secrets read from files, and TLS.
 #pragma once
 
-#include <lockstep/scheduler/chore.h>
+#include <lockstep/scheduler/periodic_task.h>
 #include <lockstep/scheduler/tls.h>
 #include <lockstep/world/cluster_options.h>
 
@@ -21,8 +21,8 @@ std::string read_secret(const ClusterSettings& settings);
 /// TLS according to the settings. All fields are empty with enable_ssl off.
 struct Tls {
   std::shared_ptr<boost::asio::ssl::context> context = nullptr;
-  Chore check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
-  int connections = 0;            ///< most connections that the scheduler accepts
+  PeriodicTask check_of_certificates{};  ///< warns again and again of certificates in `context` that expire soon
+  int connections = 0;                   ///< most connections that the scheduler accepts
 };
 
 /// TLS of a worker, and of the scheduler. Errors: those of read_tls_files() and make_context() (tls.h).

@@ -2,9 +2,9 @@
 #include <lockstep/base/log.h>
 #include <lockstep/net/name_lookup.h>
 #include <lockstep/net/sleep.h>
-#include <lockstep/scheduler/desk.h>
+#include <lockstep/scheduler/connection.h>
 #include <lockstep/scheduler/server.h>
-#include <lockstep/scheduler/session.h>
+#include <lockstep/scheduler/service.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -30,7 +30,7 @@ constexpr int kBacklog = 4096;
 net::ChannelLimits channel_limits(const ServerOptions& options) {
   net::ChannelLimits limits;
   limits.step = options.step;
-  limits.idle = 2 * options.patience.silence;  // the desk says earlier who is silent
+  limits.idle = 2 * options.limits.silence;  // the service says earlier who is silent
   limits.longest_message = kLongestMessage;
   return limits;
 }
@@ -45,7 +45,7 @@ std::string reason_of(const std::exception& error) {
 class Server::State {
  public:
   explicit State(ServerOptions options)
-      : options_(std::move(options)), desk_(options_, Clock::now()), acceptor_(context_) {
+      : options_(std::move(options)), service_(options_, Clock::now()), acceptor_(context_) {
     listen();
   }
 
@@ -65,9 +65,9 @@ class Server::State {
     }
     asio::co_spawn(context_, accept(), asio::detached);
     asio::co_spawn(context_, watch(), asio::detached);
-    keep_doing(context_, options_.check_of_certificates);
+    run_periodically(context_, options_.check_of_certificates);
     context_.run();
-    desk_.refusals().finish();
+    service_.refusals().finish();
     if (ending_) end.ending = *ending_;
     return end;
   }
@@ -76,22 +76,22 @@ class Server::State {
   void listen();
   net::Awaitable<void> accept();
   net::Awaitable<void> watch();
-  net::Awaitable<void> serve(std::shared_ptr<Session> session);
-  net::Awaitable<void> secure(Session& session);
-  net::Awaitable<void> refuse_plain(Session& session);
-  net::Awaitable<void> converse(const std::shared_ptr<Session>& session);
-  net::Awaitable<void> hear_worker(const std::shared_ptr<Session>& session);
+  net::Awaitable<void> serve(std::shared_ptr<Connection> connection);
+  net::Awaitable<void> secure(Connection& connection);
+  net::Awaitable<void> refuse_plain(Connection& connection);
+  net::Awaitable<void> converse(const std::shared_ptr<Connection>& connection);
+  net::Awaitable<void> hear_worker(const std::shared_ptr<Connection>& connection);
   void take(tcp::socket socket);
   void make_room();
   void close_late(Time now);
 
   const ServerOptions options_;
-  // Before the sessions, which use it.
+  // Before the connections, which use it.
   asio::io_context context_{1};
-  Desk desk_;
+  SchedulerService service_;
   tcp::acceptor acceptor_;
   std::uint64_t next_id_ = 1;
-  std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
   std::optional<Ending> ending_;
 };
 
@@ -120,7 +120,7 @@ net::Awaitable<void> Server::State::accept() {
     } else if (error == asio::error::operation_aborted) {
       co_return;
     } else {
-      desk_.refusals().note("a connection that could not be accepted", error.message(), Clock::now());
+      service_.refusals().note("a connection that could not be accepted", error.message(), Clock::now());
       co_await net::sleep(pause, kTick);  // out of descriptors: it is still there
     }
   }
@@ -128,86 +128,87 @@ net::Awaitable<void> Server::State::accept() {
 
 // Of those that never said who they are, the oldest goes.
 void Server::State::make_room() {
-  if (sessions_.size() < options_.most_connections) return;
-  for (const auto& [id, session] : sessions_) {
-    if (session->is_worker || !session->close_reason.empty()) continue;
-    return close(*session, fmt::format("there are more than {} connections", options_.most_connections));
+  if (connections_.size() < options_.most_connections) return;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->is_worker || !connection->close_reason.empty()) continue;
+    return close(*connection, fmt::format("there are more than {} connections", options_.most_connections));
   }
 }
 
 void Server::State::take(tcp::socket socket) {
-  const auto session = std::make_shared<Session>(std::move(socket), channel_limits(options_), next_id_++, Clock::now());
-  sessions_.emplace(session->id, session);
-  asio::co_spawn(context_, serve(session), asio::detached);
+  const auto connection =
+      std::make_shared<Connection>(std::move(socket), channel_limits(options_), next_id_++, Clock::now());
+  connections_.emplace(connection->id, connection);
+  asio::co_spawn(context_, serve(connection), asio::detached);
 }
 
-net::Awaitable<void> Server::State::serve(std::shared_ptr<Session> session) {
+net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection) {
   std::string reason;
   try {
-    co_await secure(*session);
-    co_await converse(session);
+    co_await secure(*connection);
+    co_await converse(connection);
   } catch (const std::exception& error) {
     reason = reason_of(error);
   }
-  if (!session->close_reason.empty()) reason = session->close_reason;
-  if (!session->is_visitor && !session->is_worker && !session->closing && !reason.empty()) {
-    desk_.refusals().note(session->channel.peer(), reason, Clock::now());
+  if (!connection->close_reason.empty()) reason = connection->close_reason;
+  if (!connection->is_visitor && !connection->is_worker && !connection->closing && !reason.empty()) {
+    service_.refusals().note(connection->channel.peer(), reason, Clock::now());
   }
-  sessions_.erase(session->id);
-  desk_.forget(*session, reason, Clock::now());
-  close(*session, "it is over");
+  connections_.erase(connection->id);
+  service_.forget(*connection, reason, Clock::now());
+  close(*connection, "it is over");
 }
 
 // Tells people with curl what they did, and the log who did it.
-net::Awaitable<void> Server::State::refuse_plain(Session& session) {
-  co_await session.channel.read_request();
-  co_await session.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
+net::Awaitable<void> Server::State::refuse_plain(Connection& connection) {
+  co_await connection.channel.read_request();
+  co_await connection.channel.respond(400, "text/plain", "this port speaks TLS, with certificates on both sides\n");
   fail(ErrorKind::data, "network", "it does not speak TLS, which this port wants (enable_ssl)");
 }
 
-net::Awaitable<void> Server::State::secure(Session& session) {
-  session.is_visitor = true;
-  const bool begins_tls = co_await session.channel.peer_begins_tls();
-  session.is_visitor = false;
+net::Awaitable<void> Server::State::secure(Connection& connection) {
+  connection.is_visitor = true;
+  const bool begins_tls = co_await connection.channel.peer_begins_tls();
+  connection.is_visitor = false;
   if (options_.tls) {
-    if (!begins_tls) co_await refuse_plain(session);
-    co_await session.channel.secure_as_server(*options_.tls);
+    if (!begins_tls) co_await refuse_plain(connection);
+    co_await connection.channel.secure_as_server(*options_.tls);
   } else if (begins_tls) {
     fail(ErrorKind::data, "network", "it speaks TLS, and this port does not (enable_ssl is off here)");
   }
 }
 
-net::Awaitable<void> Server::State::converse(const std::shared_ptr<Session>& session) {
+net::Awaitable<void> Server::State::converse(const std::shared_ptr<Connection>& connection) {
   for (;;) {
-    const net::HttpRequest request = co_await session->channel.read_request();
-    if (request.wants_websocket && request.target == "/v1/worker") co_return co_await hear_worker(session);
+    const net::HttpRequest request = co_await connection->channel.read_request();
+    if (request.wants_websocket && request.target == "/v1/worker") co_return co_await hear_worker(connection);
     const bool asks_status = request.target == "/v1/status" && request.method == "GET";
-    session->is_visitor = true;
+    connection->is_visitor = true;
     if (asks_status) {
-      co_await session->channel.respond(200, "application/json", desk_.status(Clock::now()));
+      co_await connection->channel.respond(200, "application/json", service_.status(Clock::now()));
     } else {
-      co_await session->channel.respond(404, "text/plain", "a scheduler of Lockstep answers GET /v1/status\n");
+      co_await connection->channel.respond(404, "text/plain", "a scheduler of Lockstep answers GET /v1/status\n");
     }
     if (!request.keep_alive) co_return;
   }
 }
 
-net::Awaitable<void> Server::State::hear_worker(const std::shared_ptr<Session>& session) {
-  session->is_visitor = false;
-  co_await session->channel.accept_websocket();
-  asio::co_spawn(context_, send_outbox(session), asio::detached);
-  desk_.greet(session);
+net::Awaitable<void> Server::State::hear_worker(const std::shared_ptr<Connection>& connection) {
+  connection->is_visitor = false;
+  co_await connection->channel.accept_websocket();
+  asio::co_spawn(context_, send_outbox(connection), asio::detached);
+  service_.greet(connection);
   for (;;) {
-    const std::string message = co_await session->channel.receive();
-    desk_.hear(*session, message, Clock::now());
+    const std::string message = co_await connection->channel.receive();
+    service_.hear(*connection, message, Clock::now());
   }
 }
 
 // A connection that does not get on with it.
 void Server::State::close_late(Time now) {
-  for (const auto& [id, session] : sessions_) {
-    if (session->is_worker || session->asking || now - session->since < 3 * options_.step) continue;
-    close(*session, "it did not say in time what it wants");
+  for (const auto& [id, connection] : connections_) {
+    if (connection->is_worker || connection->asking || now - connection->since < 3 * options_.step) continue;
+    close(*connection, "it did not say in time what it wants");
   }
 }
 
@@ -217,12 +218,12 @@ net::Awaitable<void> Server::State::watch() {
     co_await net::sleep(timer, kTick);
     const auto now = Clock::now();
     close_late(now);
-    desk_.refusals().tick(now);
-    ending_ = desk_.tick(now);
+    service_.refusals().tick(now);
+    ending_ = service_.tick(now);
   }
   acceptor_.close();
   const auto deadline = Clock::now() + kFarewell;
-  while (!sessions_.empty() && Clock::now() < deadline) co_await net::sleep(timer, kTick);
+  while (!connections_.empty() && Clock::now() < deadline) co_await net::sleep(timer, kTick);
   context_.stop();
 }
 

@@ -1,9 +1,9 @@
 // The scheduler's server: one port for workers (WebSocket) and for status requests (HTTP).
 #pragma once
 
-#include <lockstep/scheduler/chore.h>
 #include <lockstep/scheduler/job_state.h>
-#include <lockstep/scheduler/roll.h>
+#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/periodic_task.h>
 #include <lockstep/scheduler/state_place.h>
 
 #include <chrono>
@@ -25,11 +25,11 @@ struct ServerOptions {
   std::uint16_t port = 0;          ///< 0: one that is free
   int workers = 1;
   bool recovery = false;
-  Patience patience{};
+  TimeLimits limits{};
   std::optional<StatePlace> state{};                 ///< kept up to date, and continued from when it exists
   std::string secret{};                              ///< workers must know it; empty: none
   std::shared_ptr<boost::asio::ssl::context> tls{};  ///< nullptr: plain
-  Chore check_of_certificates{};
+  PeriodicTask check_of_certificates{};
   std::string version{};                 ///< of Lockstep, for the status
   std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration

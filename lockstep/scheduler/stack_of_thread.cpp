@@ -39,7 +39,7 @@ std::string name_of(void* address) {
 
 }  // namespace
 
-std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience) {
+std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds limits) {
   InterruptedStack::get_ready();
   taken = false;
   struct sigaction action {};
@@ -51,7 +51,7 @@ std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience
     ::sigaction(kWhereAreYou, &before, nullptr);
     return "(not known)";
   }
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + limits;
   while (!taken) {
     if (std::chrono::steady_clock::now() > deadline) return "(the thread does not answer)";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

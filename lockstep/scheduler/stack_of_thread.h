@@ -9,9 +9,9 @@
 namespace lockstep::scheduler {
 
 /// The functions that `thread` is in, innermost first, a line each; or why that is not known: it did not answer within
-/// `patience`, for example because it is blocked in the kernel. Interrupts it with kWhereAreYou
+/// `limits`, for example because it is blocked in the kernel. Interrupts it with kWhereAreYou
 /// (base/stack_signal.h), whose action is restored afterwards, unless the thread did not answer and may still do so.
 /// One call at a time; not for the calling thread.
-std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds patience);
+std::string stack_of_thread(pthread_t thread, std::chrono::milliseconds limits);
 
 }  // namespace lockstep::scheduler

@@ -92,10 +92,10 @@ std::string table_of(const json& status) {
 
 }  // namespace
 
-std::string status_json(const Roll& roll, const StatusFacts& facts, Time now) {
+std::string status_json(const Membership& membership, const StatusFacts& facts, Time now) {
   std::vector<const Member*> members;
-  members.reserve(roll.members.size());
-  for (const Member& member : roll.members) members.push_back(&member);
+  members.reserve(membership.members.size());
+  for (const Member& member : membership.members) members.push_back(&member);
   std::stable_sort(members.begin(), members.end(), [](const Member* a, const Member* b) {
     return a->rank.value_or(kMostWorkers) < b->rank.value_or(kMostWorkers);
   });
@@ -114,15 +114,15 @@ std::string status_json(const Roll& roll, const StatusFacts& facts, Time now) {
   }
   const json status = {{"schema", 1},
                        {"version", facts.version},
-                       {"job", roll.job},
-                       {"state", name(state_of(roll))},
-                       {"generation", roll.generation},
-                       {"wanted", roll.wanted},
-                       {"present", count_present(roll)},
+                       {"job", membership.job},
+                       {"state", name(state_of(membership))},
+                       {"generation", membership.generation},
+                       {"wanted", membership.wanted},
+                       {"present", count_present(membership)},
                        {"step", or_null(least_step)},
                        {"restarts", restarts},
-                       {"last_error", roll.last_error.empty() ? json(nullptr) : json(roll.last_error)},
-                       {"recovery", roll.recovery},
+                       {"last_error", membership.last_error.empty() ? json(nullptr) : json(membership.last_error)},
+                       {"recovery", membership.recovery},
                        {"saves_state", facts.saves},
                        {"secured", facts.secured},
                        {"uptime_s", seconds(now - facts.started)},

@@ -1,7 +1,7 @@
 // The document of /v1/status (docs/scheduler.md has its schema).
 #pragma once
 
-#include <lockstep/scheduler/roll.h>
+#include <lockstep/scheduler/membership.h>
 
 #include <string>
 
@@ -14,7 +14,7 @@ struct StatusFacts {
   Time started;
 };
 
-std::string status_json(const Roll& roll, const StatusFacts& facts, Time now);
+std::string status_json(const Membership& membership, const StatusFacts& facts, Time now);
 
 /// The same as a table for people. Error(data) when `json` is not a status document.
 std::string status_table(const std::string& json);

@@ -14,7 +14,7 @@ class MirroredRun final : public ParallelRun {
               const ForwardOptions& options);
 
   StepLosses step(const StepRequest& request, data::Loader& loader) override;
-  bool asked_to_end() const override { return parallel_.hands_raised() > 0; }
+  bool asked_to_end() const override { return parallel_.stop_votes() > 0; }
   Evaluation evaluate(data::Loader& loader) override;
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override { return updater_.state(); }

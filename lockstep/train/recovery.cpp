@@ -3,8 +3,8 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/recovery.h>
+#include <lockstep/train/recovery_state.h>
 #include <lockstep/train/share_checkpoint.h>
-#include <lockstep/train/standing.h>
 
 #include <c10/util/Exception.h>
 
@@ -13,22 +13,22 @@
 namespace lockstep::train {
 namespace {
 
-Standing standing_of(const Kept& kept) {
-  Standing standing;
-  if (kept.state) standing = standing_of(kept.state->state, kept.state->tensors);
-  standing.claim = kept.claim;
-  return standing;
+RecoveryState recovery_state_of(const Kept& kept) {
+  RecoveryState recovery_state;
+  if (kept.state) recovery_state = recovery_state_of(kept.state->state, kept.state->tensors);
+  recovery_state.unverified = kept.unverified;
+  return recovery_state;
 }
 
 // Every rank's part goes from the rank that has it to all; one of them keeps them and makes the whole.
 StateChoice agree_on_parts(Kept& kept, const Group& group) {
-  std::vector<ShardStanding> standings;
-  for (const auto& text : gather_texts(to_json(standing_of(kept.parts)), group)) {
-    standings.push_back(parse_shard_standing(text));
+  std::vector<ShardRecoveryState> recovery_states;
+  for (const auto& text : gather_texts(to_json(recovery_state_of(kept.parts)), group)) {
+    recovery_states.push_back(parse_shard_recovery_state(text));
   }
-  auto choice = choose_shards(standings);
+  auto choice = choose_shards(recovery_states);
   if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
-  const auto step = standings[static_cast<std::size_t>(*choice.rank)].shared.step;
+  const auto step = recovery_states[static_cast<std::size_t>(*choice.rank)].shared.step;
   const bool assembles = group.rank() == *choice.rank;
   std::vector<NamedTensors> by_rank;
   for (const auto& source : choice.sources) {
@@ -51,20 +51,20 @@ StateChoice agree_on_parts(Kept& kept, const Group& group) {
 }  // namespace
 
 std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
-  std::vector<Standing> standings;
-  for (const auto& text : gather_texts(to_json(standing_of(kept)), group)) {
-    standings.push_back(parse_standing(text));
+  std::vector<RecoveryState> recovery_states;
+  for (const auto& text : gather_texts(to_json(recovery_state_of(kept)), group)) {
+    recovery_states.push_back(parse_recovery_state(text));
   }
-  auto choice = choose_state(standings);
+  auto choice = choose_state(recovery_states);
   if (choice.rank) {
     auto shared = share_checkpoint(kept.state, group, *choice.rank);
     kept.state = std::move(shared);
   } else if (choice.reason.empty()) {
     choice = agree_on_parts(kept, group);
   }
-  kept.claim = choice.claim;
+  kept.unverified = choice.unverified;
   kept.parts.reset();
-  if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, "what ranks have in memory", choice.claim};
+  if (choice.rank) return ResumePoint{*kept.state, {choice.reason}, "what ranks have in memory", choice.unverified};
   kept.state.reset();
   if (!choice.reason.empty()) {
     const auto words = fmt::format("{}, the newest checkpoint counts", choice.reason);

@@ -1,7 +1,7 @@
 // Recovery of a run: it continues in the same processes after some of its ranks were lost (docs/recovery.md).
 #pragma once
 
-#include <lockstep/base/fault.h>
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/console.h>
@@ -16,11 +16,11 @@ namespace lockstep::train {
 
 /// The state that a rank keeps while it has no group.
 struct Kept {
-  std::optional<Fault> fault = find_fault(current_environment());  ///< that has not been triggered yet
-  std::optional<Checkpoint> state;                                 ///< see Session::salvage
-  std::optional<KeptParts> parts;   ///< instead, where the ranks have it together: see Session::salvage_parts
-  std::optional<Claim> claim;       ///< not yet compared with a repeated step on all ranks
-  std::optional<RunResult> result;  ///< once there is one; only the other ranks had not reached the end
+  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
+  std::optional<Checkpoint> state;                                                  ///< see Session::salvage
+  std::optional<KeptParts> parts;            ///< instead, where the ranks have it together: see Session::salvage_parts
+  std::optional<UnverifiedStep> unverified;  ///< not yet compared with a repeated step on all ranks
+  std::optional<RunResult> result;           ///< once there is one; only the other ranks had not reached the end
 };
 
 /// Compares all ranks' states, and gives the most advanced one to all (also in `kept`). nullopt, and nothing kept,

@@ -4,7 +4,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/standing.h>
+#include <lockstep/train/recovery_state.h>
 
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ struct ResumePoint {
   Checkpoint checkpoint;
   std::vector<std::string> remarks;  ///< for people, rank 0 only: the origin, and which damaged files were skipped
   std::string origin{};              ///< for messages, on all ranks: "the checkpoint of step 12 in out/checkpoints"
-  std::optional<Claim> claim{};      ///< of a state that was in memory: the expected result of the next step
+  std::optional<UnverifiedStep> unverified{};  ///< of a state that was in memory: the expected result of the next step
 };
 
 /// Follows checkpoint.resume: rank 0 reads the checkpoint, all ranks get it; nullopt means from the start. A

@@ -180,7 +180,7 @@ RunConfig planned(const RunConfig& config, const Group& group, Console& console)
 // What cannot be kept is gone: the others, or the newest checkpoint, have it.
 void keep_state(Kept& kept, Session& session) {
   try {
-    kept.claim = session.claim();
+    kept.unverified = session.unverified();
     kept.state = session.salvage();
     kept.parts = session.salvage_parts();
   } catch (const std::exception& error) {

@@ -26,7 +26,7 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 }  // namespace
 
 Session::Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
-                 std::optional<Fault>& fault, std::optional<ResumePoint> kept)
+                 std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept)
     : config_(config),
       group_(group),
       console_(console),
@@ -56,7 +56,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Group& g
     parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
     restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
     parallel_->load_own(resumed_->checkpoint.tensors);
-    claim_ = resumed_->claim;
+    unverified_ = resumed_->unverified;
   } else {
     seed_rank(config.system.seed, parallel_->random_stream(), 0);
   }
@@ -284,19 +284,20 @@ std::optional<Checkpoint> Session::salvage() const {
 }
 
 // The step comes to the same on all ranks that began it with the same. Whoever differs now was wrong, then or before.
-// The claim stays until all have said that they do not: else what ranks have is compared with it when they meet again.
-void Session::compare_with_claim() {
-  if (!claim_ || claim_->step != state_.step) return;
+// The unverified step stays until all have said that they do not: else what ranks have is compared with it when they
+// meet again.
+void Session::compare_with_unverified() {
+  if (!unverified_ || unverified_->step != state_.step) return;
   const auto own = salvage();
   if (!own) return;
-  auto differ = torch::full({1}, sha256_of(own->tensors) == claim_->sha256 ? 0 : 1, torch::kInt);
+  auto differ = torch::full({1}, sha256_of(own->tensors) == unverified_->sha256 ? 0 : 1, torch::kInt);
   all_reduce(differ, group_, ReduceOp::max);
   if (differ.item<int>() != 0) {
     fail(ErrorKind::peer_lost, "recovery", "made again, step {} did not come out as rank {} had it on all ranks",
-         claim_->step, claim_->rank);
+         unverified_->step, unverified_->rank);
   }
-  tell(console_, fmt::format("step {} came out as rank {} had it", claim_->step, claim_->rank));
-  claim_.reset();
+  tell(console_, fmt::format("step {} came out as rank {} had it", unverified_->step, unverified_->rank));
+  unverified_.reset();
 }
 
 StepReport Session::train_step(const StopSignals& signals) {
@@ -335,7 +336,7 @@ StepReport Session::train_step(const StopSignals& signals) {
   completed_step(group_, state_.step);
   state_.samples += report.samples;
   state_.seconds += report.seconds;
-  compare_with_claim();
+  compare_with_unverified();
   fault_at(FaultPlace::updated, number);
   return report;
 }

@@ -1,7 +1,7 @@
 // One rank's part of a run: data, model, optimizer, and the loop over them.
 #pragma once
 
-#include <lockstep/base/fault.h>
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/console.h>
@@ -29,7 +29,7 @@ class Session {
   /// no steps are left to do under this configuration.
   /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
   Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
-          std::optional<Fault>& fault, std::optional<ResumePoint> kept = std::nullopt);
+          std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
   /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early:
@@ -45,7 +45,7 @@ class Session {
   std::optional<KeptParts> salvage_parts();
 
   /// The expected result of a repeated step, until all ranks are known to have it.
-  const std::optional<Claim>& claim() const { return claim_; }
+  const std::optional<UnverifiedStep>& unverified() const { return unverified_; }
 
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
@@ -64,7 +64,7 @@ class Session {
   void tell_of_idle_axes();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
-  void compare_with_claim();
+  void compare_with_unverified();
   bool save_is_due() const;
   void end_epoch_if_whole();
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
@@ -95,8 +95,8 @@ class Session {
   bool recovers_;                              ///< the members below are kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began, if all ranks have the same
   bool in_step_ = false;
-  std::optional<Claim> claim_;  ///< of a rank that had completed the next step
-  std::optional<Fault>& fault_;
+  std::optional<UnverifiedStep> unverified_;  ///< of a rank that had completed the next step
+  std::optional<InjectedFault>& fault_;
 };
 
 }  // namespace lockstep::train

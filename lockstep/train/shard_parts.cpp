@@ -86,23 +86,23 @@ NamedTensors assemble(const ShardLayout& layout, const std::vector<NamedTensors>
 
 int rank_before(const Group& group) { return (group.rank() + group.size() - 1) % group.size(); }
 
-Standing standing_of(const RunState& state, const NamedTensors& tensors) {
-  Standing standing;
-  standing.has_state = true;
-  standing.step = state.step;
-  standing.epoch = state.epoch;
-  standing.evaluations = static_cast<std::int64_t>(state.evaluations.size());
-  standing.sha256 = sha256_of(tensors);
-  return standing;
+RecoveryState recovery_state_of(const RunState& state, const NamedTensors& tensors) {
+  RecoveryState recovery_state;
+  recovery_state.has_state = true;
+  recovery_state.step = state.step;
+  recovery_state.epoch = state.epoch;
+  recovery_state.evaluations = static_cast<std::int64_t>(state.evaluations.size());
+  recovery_state.sha256 = sha256_of(tensors);
+  return recovery_state;
 }
 
-ShardStanding standing_of(const std::optional<KeptParts>& kept) {
+ShardRecoveryState recovery_state_of(const std::optional<KeptParts>& kept) {
   if (!kept) return {};
-  ShardStanding standing;
-  standing.shared = standing_of(kept->state, kept->shared);
-  standing.parts = hashes_of(kept->parts.shards);
-  if (kept->parts.next) standing.next = hashes_of(*kept->parts.next);
-  return standing;
+  ShardRecoveryState recovery_state;
+  recovery_state.shared = recovery_state_of(kept->state, kept->shared);
+  recovery_state.parts = hashes_of(kept->parts.shards);
+  if (kept->parts.next) recovery_state.next = hashes_of(*kept->parts.next);
+  return recovery_state;
 }
 
 const NamedTensors& part_from(const KeptParts& kept, const ShardSource& source, std::int64_t step) {

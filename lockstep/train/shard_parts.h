@@ -5,7 +5,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/run_state.h>
-#include <lockstep/train/shard_standing.h>
+#include <lockstep/train/shard_recovery_state.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -63,9 +63,9 @@ struct KeptParts {
   ShardParts parts;
 };
 
-/// The standing of such a state, without a claim.
-Standing standing_of(const RunState& state, const NamedTensors& tensors);
-ShardStanding standing_of(const std::optional<KeptParts>& kept);
+/// The recovery_state of such a state, without an unverified step.
+RecoveryState recovery_state_of(const RunState& state, const NamedTensors& tensors);
+ShardRecoveryState recovery_state_of(const std::optional<KeptParts>& kept);
 
 /// The part after `step` that a choice takes from this rank, which is `source`.
 const NamedTensors& part_from(const KeptParts& kept, const ShardSource& source, std::int64_t step);

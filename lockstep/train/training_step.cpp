@@ -87,7 +87,7 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
     own_pictures += count;
     if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
     if (last && request.forwarded) request.forwarded();
-    if (last && request.signals != nullptr && request.signals->noted()) parallel_.raise_hand();
+    if (last && request.signals != nullptr && request.signals->noted()) parallel_.vote_to_stop();
     const auto near_the_end = [&] {
       if (request.leaving) request.leaving();
       if (request.fault) request.fault(FaultPlace::backward);

@@ -1,7 +1,7 @@
 // One optimizer step: forward and backward of this rank's batches, and the update.
 #pragma once
 
-#include <lockstep/base/fault.h>
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/data/loader.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/forward.h>

@@ -144,11 +144,11 @@ TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
     return signs;
   };
   std::vector<std::int64_t> before;
-  ASSERT_TRUE(when_keys("beat/", [&](const nlohmann::json& keys) {
+  ASSERT_TRUE(when_keys("heartbeat/", [&](const nlohmann::json& keys) {
     before = signs_of_life(keys);
     return before.size() == 2;
   }));
-  ASSERT_TRUE(when_keys("beat/", [&](const nlohmann::json& keys) {
+  ASSERT_TRUE(when_keys("heartbeat/", [&](const nlohmann::json& keys) {
     const auto now = signs_of_life(keys);
     return now.size() == 2 && now[0] >= before[0] + 6 && now[1] >= before[1] + 6;
   }));

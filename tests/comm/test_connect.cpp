@@ -6,7 +6,7 @@
 #include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/init.h>
 #include <lockstep/comm/open_store.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 #include <lockstep/comm/store_probe.h>
 #include <lockstep/comm/stores.h>
 #include <lockstep/compat/libtorch.h>
@@ -222,9 +222,9 @@ std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::
       World world = world_at({}, rank, size);
       auto& words = told[static_cast<std::size_t>(rank)];
       try {
-        const auto roster = *detail::meet(*store, detail::this_rank(world, ""), size, timeout, [] {});
+        const auto members = *detail::meet(*store, detail::this_rank(world, ""), size, timeout, [] {});
         const auto in_order = [&, next = 0](const auto& info) mutable { return info.rank == next++; };
-        words = std::all_of(roster.begin(), roster.end(), in_order) ? std::to_string(roster.size()) : "in no order";
+        words = std::all_of(members.begin(), members.end(), in_order) ? std::to_string(members.size()) : "in no order";
       } catch (const Error& error) {
         words = error.message();
       }
@@ -559,7 +559,7 @@ TEST(Connect, ARosterThatHoldsAnEarlierProcessIsNotBelieved) {
     const auto store = c10::make_intrusive<c10d::HashStore>();
     const World world = world_at({}, 1, 2);
     const auto ranks = std::vector{detail::this_rank(world_at({}, 0, 2), ""), detail::this_rank(world, "")};
-    store->set("roster", detail::to_bytes(detail::encode(ranks)));
+    store->set("outcome", detail::to_bytes(detail::encode(ranks)));
     EXPECT_TRUE(detail::meet(*store, ranks[1], 2, 1s, [] {}));
     EXPECT_FALSE(detail::meet(*store, detail::this_rank(world, ""), 2, 1s, [] {}));
   });
@@ -587,9 +587,9 @@ TEST(Connect, AStoreIsAskedBeforeAClientOfItIsMade) {
   const auto outcomes = fork_outcomes(1, {}, [](int) {
     auto store = detail::make_tcp_store("127.0.0.1", 0, true, 30s);
     const auto port = dynamic_cast<c10d::TCPStore&>(*store).getPort();
-    c10d::PrefixStore("/job/lockstep", store).set("roster", detail::to_bytes("here"));
+    c10d::PrefixStore("/job/lockstep", store).set("outcome", detail::to_bytes("here"));
     detail::StoreProbe probe("127.0.0.1", port, 30s);
-    EXPECT_TRUE(probe.holds("//job/lockstep/roster", 30s));
+    EXPECT_TRUE(probe.holds("//job/lockstep/outcome", 30s));
     EXPECT_FALSE(probe.holds("//job/lockstep/other", 30s));
     EXPECT_FALSE(probe.goes_within(1ms));
     store.reset();

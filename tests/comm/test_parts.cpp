@@ -1,7 +1,7 @@
 // The parts that need no ranks: fingerprints, counts, settings, who is where.
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/counts.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 #include <lockstep/comm/settings.h>
 
 #include "comm/suite.h"

@@ -15,7 +15,7 @@ doctor::Facts sound_host(int rank) {
   facts.libtorch = "1.13.1";
   facts.address = fmt::format("10.0.0.{}", rank + 1);
   facts.address_why = "the route to the master, node-a";
-  facts.greeter = 40000;
+  facts.probe_server = 40000;
   facts.interfaces = {{"lo", "127.0.0.1", true}, {"eth0", facts.address, false}};
   facts.names = {{facts.host, {facts.address}, 1}};
   facts.shm_bytes = std::uint64_t{8} << 30;

@@ -67,11 +67,11 @@ TEST(DoctorProbe, Interfaces) {
 }
 
 TEST(DoctorProbe, Names) {
-  const Patience patience(30s);
-  EXPECT_THAT(probe_name("localhost", patience).addresses, Contains("127.0.0.1"));
-  EXPECT_THAT(probe_name("10.1.2.3", patience).addresses, testing::ElementsAre("10.1.2.3"));
-  EXPECT_TRUE(probe_name("no-such-host.invalid", patience).addresses.empty());
-  EXPECT_TRUE(probe_name("localhost", patience).answered);
+  const WaitLimit wait_limit(30s);
+  EXPECT_THAT(probe_name("localhost", wait_limit).addresses, Contains("127.0.0.1"));
+  EXPECT_THAT(probe_name("10.1.2.3", wait_limit).addresses, testing::ElementsAre("10.1.2.3"));
+  EXPECT_TRUE(probe_name("no-such-host.invalid", wait_limit).addresses.empty());
+  EXPECT_TRUE(probe_name("localhost", wait_limit).answered);
 }
 
 TEST(DoctorProbe, PortsAndWhoHoldsThem) {

@@ -1,4 +1,5 @@
-// Whatever stands in a scheduler's state file, reading it throws an Error or gives a roll that is read back the same.
+// Whatever stands in a scheduler's state file, reading it throws an Error or gives a membership that is read back the
+// same.
 #include <lockstep/base/error.h>
 #include <lockstep/scheduler/saved_state.h>
 
@@ -11,10 +12,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::scheduler;
   const auto read = [](std::string_view text) {
-    Roll roll;
-    roll.wanted = 2;
-    read_state(text, roll, Time());
-    return print_state(roll);
+    Membership membership;
+    membership.wanted = 2;
+    read_state(text, membership, Time());
+    return print_state(membership);
   };
   try {
     const std::string text = read({reinterpret_cast<const char*>(data), size});

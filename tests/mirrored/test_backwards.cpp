@@ -105,7 +105,7 @@ TEST_P(BackwardsTest, RefusesASecondGradientAfterTheFirstWasSent) {
   });
 }
 
-// ---- hands --------------------------------------------------------------------------------------------------------
+// ---- votes to stop ----------------------------------------------------------------------------------------------
 
 TEST_P(BackwardsTest, AHandIsSeenByAllRanksInTheSameStep) {
   for (const bool mean : {true, false}) {
@@ -115,13 +115,13 @@ TEST_P(BackwardsTest, AHandIsSeenByAllRanksInTheSameStep) {
       DataParallel parallel(module, rank.group(), {.gradients_mean = mean, .bucket_bytes = 1});
       for (int step = 0; step < 5; ++step) {
         SCOPED_TRACE("step " + std::to_string(step));
-        // The last rank raises its hand in the first step or later, the others follow.
-        if (step == (mean ? 2 : 0) && rank.rank() == rank.size() - 1) parallel.raise_hand();
-        if (step == 4) parallel.raise_hand();
+        // The last rank votes to stop in the first step or later, the others follow.
+        if (step == (mean ? 2 : 0) && rank.rank() == rank.size() - 1) parallel.vote_to_stop();
+        if (step == 4) parallel.vote_to_stop();
         module->zero_grad(true);
         const auto expected = emulated_gradients(scenario, *module, rank.size(), step, mean);
         scenario.loss(*module, rank.rank(), step).backward();
-        EXPECT_EQ(parallel.hands_raised(), step == 4 ? rank.size() : step >= (mean ? 2 : 0) ? 1 : 0);
+        EXPECT_EQ(parallel.stop_votes(), step == 4 ? rank.size() : step >= (mean ? 2 : 0) ? 1 : 0);
         expect_close(gradients_of(*module), expected);
       }
     });

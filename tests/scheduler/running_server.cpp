@@ -39,8 +39,8 @@ scheduler::ServerOptions server_of(int workers) {
   return options;
 }
 
-scheduler::SeatOptions worker_of(std::uint16_t port, const std::string& node_id) {
-  scheduler::SeatOptions options;
+scheduler::WorkerSessionOptions worker_of(std::uint16_t port, const std::string& node_id) {
+  scheduler::WorkerSessionOptions options;
   options.host = "127.0.0.1";
   options.port = port;
   options.node_id = node_id;
@@ -51,16 +51,18 @@ scheduler::SeatOptions worker_of(std::uint16_t port, const std::string& node_id)
   return options;
 }
 
-std::vector<std::unique_ptr<scheduler::Seat>> seat_workers(const std::vector<scheduler::SeatOptions>& workers) {
-  std::vector<std::future<std::unique_ptr<scheduler::Seat>>> coming;
+std::vector<std::unique_ptr<scheduler::WorkerSession>> start_workers(
+    const std::vector<scheduler::WorkerSessionOptions>& workers) {
+  std::vector<std::future<std::unique_ptr<scheduler::WorkerSession>>> coming;
   coming.reserve(workers.size());
   for (const auto& options : workers) {
-    coming.push_back(std::async(std::launch::async, [&] { return std::make_unique<scheduler::Seat>(options); }));
+    coming.push_back(
+        std::async(std::launch::async, [&] { return std::make_unique<scheduler::WorkerSession>(options); }));
   }
-  std::vector<std::unique_ptr<scheduler::Seat>> seats;
-  seats.reserve(workers.size());
-  for (auto& one : coming) seats.push_back(one.get());
-  return seats;
+  std::vector<std::unique_ptr<scheduler::WorkerSession>> sessions;
+  sessions.reserve(workers.size());
+  for (auto& one : coming) sessions.push_back(one.get());
+  return sessions;
 }
 
 RawPeer::RawPeer(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

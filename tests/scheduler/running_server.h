@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/scheduler/seat.h>
 #include <lockstep/scheduler/server.h>
+#include <lockstep/scheduler/worker_session.h>
 
 #include <chrono>
 #include <memory>
@@ -40,10 +40,11 @@ class RunningServer {
 scheduler::ServerOptions server_of(int workers);
 
 /// Of a worker of it.
-scheduler::SeatOptions worker_of(std::uint16_t port, const std::string& node_id);
+scheduler::WorkerSessionOptions worker_of(std::uint16_t port, const std::string& node_id);
 
-/// All of them, seated at the same time.
-std::vector<std::unique_ptr<scheduler::Seat>> seat_workers(const std::vector<scheduler::SeatOptions>& workers);
+/// All of them, given their ranks at the same time.
+std::vector<std::unique_ptr<scheduler::WorkerSession>> start_workers(
+    const std::vector<scheduler::WorkerSessionOptions>& workers);
 
 /// A connection to a port of this machine that says what a test wants.
 class RawPeer {

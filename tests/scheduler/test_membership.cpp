@@ -1,7 +1,7 @@
 // Decisions about workers, with time as an argument.
 #include <lockstep/scheduler/admission.h>
+#include <lockstep/scheduler/decisions.h>
 #include <lockstep/scheduler/job_state.h>
-#include <lockstep/scheduler/membership.h>
 #include <lockstep/scheduler/saved_state.h>
 
 #include <fmt/format.h>
@@ -20,13 +20,13 @@ using testing::HasSubstr;
 
 const Time kStart{std::chrono::hours(1000)};
 
-Roll new_roll(int wanted, bool recovery = false) {
-  Roll roll;
-  roll.job = "job";
-  roll.wanted = wanted;
-  roll.recovery = recovery;
-  roll.changed = kStart;
-  return roll;
+Membership new_membership(int wanted, bool recovery = false) {
+  Membership membership;
+  membership.job = "job";
+  membership.wanted = wanted;
+  membership.recovery = recovery;
+  membership.changed = kStart;
+  return membership;
 }
 
 Applicant applicant(const std::string& id, std::uint64_t connection, const std::string& life = "") {
@@ -42,39 +42,39 @@ Applicant applicant(const std::string& id, std::uint64_t connection, const std::
   return one;
 }
 
-Admission come(Roll& roll, const Applicant& one, Time now) {
-  const Admission admission = admit(roll, one, now);
+Admission come(Membership& membership, const Applicant& one, Time now) {
+  const Admission admission = admit(membership, one, now);
   if (admission.verdict == Verdict::welcome || admission.verdict == Verdict::welcome_back) {
-    enter(roll, one, admission, now);
+    enter(membership, one, admission, now);
   }
   return admission;
 }
 
 /// A job of so many workers w0, w1, ... on connections 1, 2, ..., which computes.
-Roll running(int wanted, bool recovery = false) {
-  Roll roll = new_roll(wanted, recovery);
+Membership running(int wanted, bool recovery = false) {
+  Membership membership = new_membership(wanted, recovery);
   for (int i = 0; i < wanted; ++i) {
-    come(roll, applicant(fmt::format("w{}", i), static_cast<std::uint64_t>(i + 1)), kStart);
+    come(membership, applicant(fmt::format("w{}", i), static_cast<std::uint64_t>(i + 1)), kStart);
   }
-  EXPECT_TRUE(seat_all(roll, "key", kStart));
-  return roll;
+  EXPECT_TRUE(assign_ranks(membership, "key", kStart));
+  return membership;
 }
 
-Roll with_lost(Roll roll, std::uint64_t connection, Time now) {
-  EXPECT_TRUE(note_closed(roll, connection, "it closed the connection", now));
-  return roll;
+Membership with_lost(Membership membership, std::uint64_t connection, Time now) {
+  EXPECT_TRUE(note_closed(membership, connection, "it closed the connection", now));
+  return membership;
 }
 
-/// The roll of a scheduler that was started anew.
-Roll restarted(const Roll& roll, Time now) {
-  Roll next = new_roll(roll.wanted, roll.recovery);
-  read_state(print_state(roll), next, now);
+/// The membership of a scheduler that was started anew.
+Membership restarted(const Membership& membership, Time now) {
+  Membership next = new_membership(membership.wanted, membership.recovery);
+  read_state(print_state(membership), next, now);
   return next;
 }
 
 struct MembershipCase {
   const char* what;
-  Roll roll;
+  Membership membership;
   Applicant who;
   Time when;
   Verdict verdict;
@@ -117,22 +117,22 @@ Applicant challenged_at(Applicant one, Time when) {
   return one;
 }
 
-Roll finished_by_w0(bool recovery = true) {
-  Roll roll = running(2, recovery);
-  note_leave(roll, *find_member(roll, "w0"), Leave{}, kStart);
-  note_closed(roll, 1, "it closed the connection", kStart);
-  return roll;
+Membership finished_by_w0(bool recovery = true) {
+  Membership membership = running(2, recovery);
+  note_leave(membership, *find_member(membership, "w0"), Leave{}, kStart);
+  note_closed(membership, 1, "it closed the connection", kStart);
+  return membership;
 }
 
-Roll one_of_two() {
-  Roll roll = new_roll(2);
-  come(roll, applicant("w0", 1), kStart);
-  return roll;
+Membership one_of_two() {
+  Membership membership = new_membership(2);
+  come(membership, applicant("w0", 1), kStart);
+  return membership;
 }
 
-Roll heard(Roll roll, const std::string& id, Time when) {
-  find_member(roll, id)->heard = when;
-  return roll;
+Membership heard(Membership membership, const std::string& id, Time when) {
+  find_member(membership, id)->heard = when;
+  return membership;
 }
 
 const Time kSoon = kStart + seconds(5);
@@ -141,9 +141,9 @@ const Time kLate = kStart + seconds(30);
 std::vector<MembershipCase> cases() {
   const Applicant again = applicant("w0", 9, "another life");
   return {
-      {"the first", new_roll(2), applicant("w0", 1), kStart, Verdict::welcome, "a place is free"},
-      {"without a name", new_roll(2), applicant("", 1), kStart, Verdict::refuse, "no node id"},
-      {"another version", new_roll(2), of_another_version(), kStart, Verdict::refuse, "same version of Lockstep"},
+      {"the first", new_membership(2), applicant("w0", 1), kStart, Verdict::welcome, "a place is free"},
+      {"without a name", new_membership(2), applicant("", 1), kStart, Verdict::refuse, "no node id"},
+      {"another version", new_membership(2), of_another_version(), kStart, Verdict::refuse, "same version of Lockstep"},
       {"one too many at the start", running(2), applicant("w2", 9), kSoon, Verdict::refuse, "2 of 2 (MS_WORKER_NUM)"},
       {"one too many, with recovery", running(2, true), applicant("w2", 9), kSoon, Verdict::refuse, "enough workers"},
       {"the same process on a new connection", running(2), applicant("w0", 9), kSoon, Verdict::welcome_back, "is back"},
@@ -197,177 +197,178 @@ std::vector<MembershipCase> cases() {
 TEST(Membership, Admission) {
   for (const MembershipCase& one : cases()) {
     SCOPED_TRACE(one.what);
-    const Admission admission = admit(one.roll, one.who, one.when);
+    const Admission admission = admit(one.membership, one.who, one.when);
     EXPECT_EQ(static_cast<int>(admission.verdict), static_cast<int>(one.verdict)) << admission.reason;
     EXPECT_THAT(admission.reason, HasSubstr(one.words));
     EXPECT_EQ(admission.replaces, one.replaces);
   }
 }
 
-TEST(Membership, NobodyIsSeatedBeforeAllAreThere) {
-  Roll roll = one_of_two();
-  EXPECT_FALSE(seat_all(roll, "key", kStart));
-  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_STARTING");
-  come(roll, applicant("w1", 2), kStart);
-  Roll lost = with_lost(roll, 1, kSoon);
-  EXPECT_FALSE(seat_all(lost, "key", kSoon)) << "one that left before all were there";
-  ASSERT_TRUE(seat_all(roll, "key", kStart));
-  EXPECT_FALSE(seat_all(roll, "other", kStart)) << "they compute already";
-  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_READY");
-  EXPECT_EQ(roll.generation, 1);
-  const Seated seat = seat_of(roll, *find_member(roll, "w1"));
-  EXPECT_EQ(seat, (Seated{1, 1, 2, 1, 2, "key", ""}));
+TEST(Membership, NobodyHasARankBeforeAllAreThere) {
+  Membership membership = one_of_two();
+  EXPECT_FALSE(assign_ranks(membership, "key", kStart));
+  EXPECT_STREQ(name(state_of(membership)), "CLUSTER_STARTING");
+  come(membership, applicant("w1", 2), kStart);
+  Membership lost = with_lost(membership, 1, kSoon);
+  EXPECT_FALSE(assign_ranks(lost, "key", kSoon)) << "one that left before all were there";
+  ASSERT_TRUE(assign_ranks(membership, "key", kStart));
+  EXPECT_FALSE(assign_ranks(membership, "other", kStart)) << "they compute already";
+  EXPECT_STREQ(name(state_of(membership)), "CLUSTER_READY");
+  EXPECT_EQ(membership.generation, 1);
+  const RankAssignment session = assignment_of(membership, *find_member(membership, "w1"));
+  EXPECT_EQ(session, (RankAssignment{1, 1, 2, 1, 2, "key", ""}));
 }
 
 TEST(Membership, LocalRanksAreThoseOfAMachine) {
-  Roll roll = new_roll(3);
+  Membership membership = new_membership(3);
   for (const auto& [id, machine] :
        std::vector<std::pair<std::string, std::string>>{{"0", "a"}, {"1", "b"}, {"2", "a"}}) {
     Applicant one = applicant(id, 1 + static_cast<std::uint64_t>(id[0] - '0'));
     one.request.machine = machine;
-    come(roll, one, kStart);
+    come(membership, one, kStart);
   }
-  ASSERT_TRUE(seat_all(roll, "key", kStart));
-  EXPECT_EQ(seat_of(roll, *find_member(roll, "2")), (Seated{1, 2, 3, 1, 2, "key", ""}));
-  EXPECT_EQ(seat_of(roll, *find_member(roll, "1")), (Seated{1, 1, 3, 0, 1, "key", ""}));
+  ASSERT_TRUE(assign_ranks(membership, "key", kStart));
+  EXPECT_EQ(assignment_of(membership, *find_member(membership, "2")), (RankAssignment{1, 2, 3, 1, 2, "key", ""}));
+  EXPECT_EQ(assignment_of(membership, *find_member(membership, "1")), (RankAssignment{1, 1, 3, 0, 1, "key", ""}));
 }
 
 TEST(Membership, AReplacementKeepsTheRankAndWaitsForTheNextMeeting) {
-  Roll roll = with_lost(running(2, true), 2, kSoon);
-  EXPECT_STREQ(name(state_of(roll)), "NODE_TIMEOUT");
-  EXPECT_THAT(roll.last_error, HasSubstr("worker 'w1' (rank 1, pid 2 on host) is lost"));
-  come(roll, applicant("w1", 9, "another life"), kSoon);
-  const Member& member = *find_member(roll, "w1");
+  Membership membership = with_lost(running(2, true), 2, kSoon);
+  EXPECT_STREQ(name(state_of(membership)), "NODE_TIMEOUT");
+  EXPECT_THAT(membership.last_error, HasSubstr("worker 'w1' (rank 1, pid 2 on host) is lost"));
+  come(membership, applicant("w1", 9, "another life"), kSoon);
+  const Member& member = *find_member(membership, "w1");
   EXPECT_EQ(member.rank, 1);
   EXPECT_EQ(member.restarts, 1);
   EXPECT_EQ(member.last_error, "it closed the connection");
-  EXPECT_FALSE(seat_all(roll, "key2", kSoon)) << "w0 still computes";
+  EXPECT_FALSE(assign_ranks(membership, "key2", kSoon)) << "w0 still computes";
   // It gives up, and comes again.
-  note_leave(roll, *find_member(roll, "w0"), Leave{false, "rank 1 was lost"}, kSoon);
-  EXPECT_FALSE(note_closed(roll, 1, "it closed the connection", kSoon)) << "nobody is lost who has said so";
-  come(roll, applicant("w0", 10, "another life"), kSoon);
-  ASSERT_TRUE(seat_all(roll, "key2", kSoon));
-  EXPECT_EQ(seat_of(roll, member).rank, 1);
-  EXPECT_EQ(roll.generation, 2);
+  note_leave(membership, *find_member(membership, "w0"), Leave{false, "rank 1 was lost"}, kSoon);
+  EXPECT_FALSE(note_closed(membership, 1, "it closed the connection", kSoon)) << "nobody is lost who has said so";
+  come(membership, applicant("w0", 10, "another life"), kSoon);
+  ASSERT_TRUE(assign_ranks(membership, "key2", kSoon));
+  EXPECT_EQ(assignment_of(membership, member).rank, 1);
+  EXPECT_EQ(membership.generation, 2);
 }
 
 TEST(Membership, ANewIdTakesOverTheRank) {
-  Roll roll = with_lost(running(2, true), 2, kSoon);
-  come(roll, applicant("spare", 9), kSoon);
-  EXPECT_EQ(find_member(roll, "spare")->rank, 1);
-  EXPECT_EQ(find_member(roll, "w1"), nullptr);
-  EXPECT_EQ(admit(roll, applicant("w1", 10, "life of w1"), kSoon).verdict, Verdict::refuse);
+  Membership membership = with_lost(running(2, true), 2, kSoon);
+  come(membership, applicant("spare", 9), kSoon);
+  EXPECT_EQ(find_member(membership, "spare")->rank, 1);
+  EXPECT_EQ(find_member(membership, "w1"), nullptr);
+  EXPECT_EQ(admit(membership, applicant("w1", 10, "life of w1"), kSoon).verdict, Verdict::refuse);
 }
 
 TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
   // Saved in generation 1; since then w0 was started anew, a spare took the place of w1, and nobody could save that.
-  Roll roll = restarted(running(3, true), kSoon);
-  const auto back = come(roll, of_generation(3, "w0", 0, "another life"), kSoon);
+  Membership membership = restarted(running(3, true), kSoon);
+  const auto back = come(membership, of_generation(3, "w0", 0, "another life"), kSoon);
   EXPECT_THAT(back.reason, HasSubstr("generation 3, of which the saved state knows nothing"));
-  EXPECT_EQ(roll.generation, 3);
-  come(roll, of_generation(3, "spare", 1), kSoon);
-  EXPECT_EQ(find_member(roll, "w1"), nullptr);
-  come(roll, of_generation(3, "w2", 2), kSoon);
-  EXPECT_STREQ(name(state_of(roll)), "CLUSTER_READY");
+  EXPECT_EQ(membership.generation, 3);
+  come(membership, of_generation(3, "spare", 1), kSoon);
+  EXPECT_EQ(find_member(membership, "w1"), nullptr);
+  come(membership, of_generation(3, "w2", 2), kSoon);
+  EXPECT_STREQ(name(state_of(membership)), "CLUSTER_READY");
   for (const auto* id : {"w0", "spare", "w2"}) {
-    Member& member = *find_member(roll, id);
-    EXPECT_EQ(seat_of(roll, member).generation, 3) << id;
-    EXPECT_TRUE(note_again(roll, member, {3, "why"}, kSoon)) << id;
+    Member& member = *find_member(membership, id);
+    EXPECT_EQ(assignment_of(membership, member).generation, 3) << id;
+    EXPECT_TRUE(note_again(membership, member, {3, "why"}, kSoon)) << id;
   }
-  EXPECT_TRUE(seat_all(roll, "key", kSoon));
-  EXPECT_EQ(roll.generation, 4);
-  EXPECT_EQ(seat_of(roll, *find_member(roll, "spare")).rank, 1);
+  EXPECT_TRUE(assign_ranks(membership, "key", kSoon));
+  EXPECT_EQ(membership.generation, 4);
+  EXPECT_EQ(assignment_of(membership, *find_member(membership, "spare")).rank, 1);
 }
 
 TEST(Membership, AWorkerWhosePlaceWasTakenDoesNotKnowMore) {
-  Roll roll = with_lost(running(2, true), 2, kSoon);
-  come(roll, applicant("w1", 9, "another life"), kSoon);
-  EXPECT_EQ(admit(roll, of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
-  EXPECT_EQ(admit(restarted(roll, kSoon), of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
+  Membership membership = with_lost(running(2, true), 2, kSoon);
+  come(membership, applicant("w1", 9, "another life"), kSoon);
+  EXPECT_EQ(admit(membership, of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
+  EXPECT_EQ(admit(restarted(membership, kSoon), of_generation(1, "w1", 1), kSoon).verdict, Verdict::challenge);
 }
 
 TEST(Membership, ConnectionsThatWereLostAndCameBackBreakNothing) {
-  Roll roll = with_lost(with_lost(running(2, true), 1, kSoon), 2, kSoon);
-  ASSERT_TRUE(roll.broken);
-  come(roll, applicant("w0", 9), kSoon);
-  EXPECT_TRUE(roll.broken) << "w1 is away";
-  come(roll, applicant("w1", 10), kSoon);
-  EXPECT_FALSE(roll.broken);
-  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(1000)).empty());
+  Membership membership = with_lost(with_lost(running(2, true), 1, kSoon), 2, kSoon);
+  ASSERT_TRUE(membership.broken);
+  come(membership, applicant("w0", 9), kSoon);
+  EXPECT_TRUE(membership.broken) << "w1 is away";
+  come(membership, applicant("w1", 10), kSoon);
+  EXPECT_FALSE(membership.broken);
+  EXPECT_TRUE(find_hanging(membership, kSoon + seconds(1000)).empty());
 }
 
 TEST(Membership, ASchedulerThatWasStoppedExcusesSilence) {
-  Roll roll = running(2, true);
-  excuse_silence(roll, seconds(100));
-  EXPECT_TRUE(find_silent(roll, kStart + seconds(129)).empty());
-  EXPECT_EQ(find_silent(roll, kStart + seconds(130)).size(), 2U);
+  Membership membership = running(2, true);
+  excuse_silence(membership, seconds(100));
+  EXPECT_TRUE(find_silent(membership, kStart + seconds(129)).empty());
+  EXPECT_EQ(find_silent(membership, kStart + seconds(130)).size(), 2U);
 }
 
 TEST(Membership, SilenceIsFoundAtItsTime) {
-  const Roll roll = heard(running(2), "w1", kStart + seconds(1));
-  EXPECT_TRUE(find_silent(roll, kStart + milliseconds(29'999)).empty());
-  EXPECT_EQ(find_silent(roll, kStart + seconds(30)), std::vector<std::uint64_t>{1});
-  EXPECT_EQ(find_silent(roll, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
+  const Membership membership = heard(running(2), "w1", kStart + seconds(1));
+  EXPECT_TRUE(find_silent(membership, kStart + milliseconds(29'999)).empty());
+  EXPECT_EQ(find_silent(membership, kStart + seconds(30)), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(find_silent(membership, kStart + seconds(31)), (std::vector<std::uint64_t>{1, 2}));
 }
 
 TEST(Membership, NobodyHangsBecauseAConnectionWasLostForAWhile) {
   for (const bool recovery : {false, true}) {
-    Roll roll = with_lost(running(2, recovery), 2, kSoon);
-    EXPECT_EQ(come(roll, applicant("w1", 3), kSoon + seconds(1)).verdict, Verdict::welcome_back);
-    EXPECT_TRUE(find_hanging(roll, kSoon + seconds(1000)).empty());
+    Membership membership = with_lost(running(2, recovery), 2, kSoon);
+    EXPECT_EQ(come(membership, applicant("w1", 3), kSoon + seconds(1)).verdict, Verdict::welcome_back);
+    EXPECT_TRUE(find_hanging(membership, kSoon + seconds(1000)).empty());
   }
   // But the others may have given up meanwhile.
-  Roll roll = with_lost(running(2, true), 2, kSoon);
-  note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon + seconds(1));
-  come(roll, applicant("w1", 3), kSoon + seconds(1));
-  EXPECT_EQ(find_hanging(roll, kSoon + seconds(1000)), std::vector<std::uint64_t>{3});
+  Membership membership = with_lost(running(2, true), 2, kSoon);
+  note_again(membership, *find_member(membership, "w0"), {1, "why"}, kSoon + seconds(1));
+  come(membership, applicant("w1", 3), kSoon + seconds(1));
+  EXPECT_EQ(find_hanging(membership, kSoon + seconds(1000)), std::vector<std::uint64_t>{3});
 }
 
 TEST(Membership, WhoDoesNotNoticeTheEndOfAGenerationHangs) {
-  Roll roll = with_lost(running(3, true), 2, kSoon);
-  note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon + seconds(1));
-  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(119)).empty());
-  EXPECT_EQ(find_hanging(roll, kSoon + seconds(120)), std::vector<std::uint64_t>{3});
-  note_again(roll, *find_member(roll, "w2"), {1, "why"}, kSoon + seconds(120));
-  EXPECT_TRUE(find_hanging(roll, kSoon + seconds(121)).empty());
+  Membership membership = with_lost(running(3, true), 2, kSoon);
+  note_again(membership, *find_member(membership, "w0"), {1, "why"}, kSoon + seconds(1));
+  EXPECT_TRUE(find_hanging(membership, kSoon + seconds(119)).empty());
+  EXPECT_EQ(find_hanging(membership, kSoon + seconds(120)), std::vector<std::uint64_t>{3});
+  note_again(membership, *find_member(membership, "w2"), {1, "why"}, kSoon + seconds(120));
+  EXPECT_TRUE(find_hanging(membership, kSoon + seconds(121)).empty());
   EXPECT_EQ(find_hanging(with_lost(running(2), 2, kSoon), kSoon + seconds(120)), std::vector<std::uint64_t>{1})
       << "without recovery too: the job must end";
   EXPECT_TRUE(find_hanging(running(2), kSoon + seconds(1000)).empty());
 }
 
-TEST(Membership, SurvivorsAndAReplacementAreSeatedInTheNextGeneration) {
-  Roll roll = with_lost(running(3, true), 2, kSoon);
-  EXPECT_TRUE(note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon));
-  EXPECT_FALSE(note_again(roll, *find_member(roll, "w0"), {1, "why"}, kSoon));  // it waits already
-  EXPECT_FALSE(note_again(roll, *find_member(roll, "w2"), {2, "why"}, kSoon));  // there was no such generation
-  EXPECT_TRUE(note_again(roll, *find_member(roll, "w2"), {1, "why"}, kSoon));
-  EXPECT_FALSE(seat_all(roll, "second key", kSoon));
-  come(roll, applicant("w1", 9, "another life"), kSoon);
-  ASSERT_TRUE(seat_all(roll, "second key", kSoon));
-  EXPECT_EQ(roll.generation, 2);
-  EXPECT_EQ(find_member(roll, "w0")->restarts, 0);
-  EXPECT_EQ(find_member(roll, "w1")->restarts, 1);
-  EXPECT_EQ(find_member(roll, "w1")->rank, 1);
+TEST(Membership, SurvivorsAndAReplacementAreInTheNextGeneration) {
+  Membership membership = with_lost(running(3, true), 2, kSoon);
+  EXPECT_TRUE(note_again(membership, *find_member(membership, "w0"), {1, "why"}, kSoon));
+  EXPECT_FALSE(note_again(membership, *find_member(membership, "w0"), {1, "why"}, kSoon));  // it waits already
+  EXPECT_FALSE(
+      note_again(membership, *find_member(membership, "w2"), {2, "why"}, kSoon));  // there was no such generation
+  EXPECT_TRUE(note_again(membership, *find_member(membership, "w2"), {1, "why"}, kSoon));
+  EXPECT_FALSE(assign_ranks(membership, "second key", kSoon));
+  come(membership, applicant("w1", 9, "another life"), kSoon);
+  ASSERT_TRUE(assign_ranks(membership, "second key", kSoon));
+  EXPECT_EQ(membership.generation, 2);
+  EXPECT_EQ(find_member(membership, "w0")->restarts, 0);
+  EXPECT_EQ(find_member(membership, "w1")->restarts, 1);
+  EXPECT_EQ(find_member(membership, "w1")->rank, 1);
 }
 
-Roll left(Roll roll, const std::string& id, bool ok, Time when) {
-  Member& member = *find_member(roll, id);
-  note_leave(roll, member, {ok, ok ? "" : "it failed"}, when);
-  note_closed(roll, member.connection, "it closed the connection", when);
-  return roll;
+Membership left(Membership membership, const std::string& id, bool ok, Time when) {
+  Member& member = *find_member(membership, id);
+  note_leave(membership, member, {ok, ok ? "" : "it failed"}, when);
+  note_closed(membership, member.connection, "it closed the connection", when);
+  return membership;
 }
 
 struct EndCase {
   const char* what;
-  Roll roll;
+  Membership membership;
   Time when;
   std::optional<bool> ok;  ///< nullopt: it goes on
   const char* words;
 };
 
 TEST(Membership, TheJobEnds) {
-  const Roll two = running(2);
-  const Roll recovering = running(2, true);
+  const Membership two = running(2);
+  const Membership recovering = running(2, true);
   const auto minutes = [](int n) { return kStart + std::chrono::minutes(n); };
   const std::vector<EndCase> cases = {
       {"not while it runs", two, minutes(1000), std::nullopt, ""},
@@ -394,7 +395,7 @@ TEST(Membership, TheJobEnds) {
   };
   for (const EndCase& one : cases) {
     SCOPED_TRACE(one.what);
-    const auto ending = find_ending(one.roll, one.when);
+    const auto ending = find_ending(one.membership, one.when);
     ASSERT_EQ(ending.has_value(), one.ok.has_value());
     if (!ending) continue;
     EXPECT_EQ(ending->ok, *one.ok);

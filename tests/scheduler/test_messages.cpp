@@ -39,22 +39,23 @@ TEST(Messages, EachReadsBackWhatWasWritten) {
   const std::vector<FromScheduler> ours = {Hello{1, "job", "nonce", true},
                                            Wait{3, 8, "why"},
                                            Refused{"a \"quoted\" reason\nof two lines"},
-                                           Seated{1, 3, 8, 1, 4, "key", "proof"},
+                                           RankAssignment{1, 3, 8, 1, 4, "key", "proof"},
                                            StoreAt{1, "10.0.0.1", 4711},
                                            Lost{4, "w", 2, "it closed the connection", true},
                                            Ping{},
                                            Ended{false, "why"}};
   for (const auto& message : ours) EXPECT_EQ(parse_from_scheduler(print(message)), message) << print(message);
-  const std::vector<FromWorker> theirs = {some_register(), nameless(), StoreAt{1, "::1", 1},
-                                          Beat{},          Beat{5},    Beat{5, 57000, 6000},
-                                          Again{1, "why"}, Leave{},    Leave{false, "why"}};
+  const std::vector<FromWorker> theirs = {some_register(), nameless(),   StoreAt{1, "::1", 1},
+                                          Heartbeat{},     Heartbeat{5}, Heartbeat{5, 57000, 6000},
+                                          Again{1, "why"}, Leave{},      Leave{false, "why"}};
   for (const auto& message : theirs) EXPECT_EQ(parse_from_worker(print(message)), message) << print(message);
 }
 
 TEST(Messages, UnknownFieldsAreForLaterVersions) {
-  EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": 7, "mood": ["good"]})"), FromWorker(Beat{7}));
-  EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": null})"), FromWorker(Beat{}));
-  EXPECT_EQ(parse_from_worker(R"({"type": "beat", "step": 7, "step_us": 9, "own_us": 4})"), FromWorker(Beat{7, 9, 4}));
+  EXPECT_EQ(parse_from_worker(R"({"type": "heartbeat", "step": 7, "mood": ["good"]})"), FromWorker(Heartbeat{7}));
+  EXPECT_EQ(parse_from_worker(R"({"type": "heartbeat", "step": null})"), FromWorker(Heartbeat{}));
+  EXPECT_EQ(parse_from_worker(R"({"type": "heartbeat", "step": 7, "step_us": 9, "own_us": 4})"),
+            FromWorker(Heartbeat{7, 9, 4}));
 }
 
 struct BadMessage {
@@ -66,16 +67,16 @@ TEST(Messages, WhatIsWrongIsSaid) {
   const std::vector<BadMessage> cases = {
       {"", "it is no JSON"},
       {"[1, 2]", "it is no JSON object"},
-      {"\"beat\"", "it is no JSON object"},
+      {"\"heartbeat\"", "it is no JSON object"},
       {"{\"type\": \"be", "it is no JSON"},
       {"{}", "it has no type"},
       {R"({"type": 5})", "it has no type"},
       {R"({"type": "hello"})", "its type is unknown"},
       {R"({"type": "leave", "ok": 1, "error": ""})", "ok is neither true nor false"},
       {R"({"type": "leave", "ok": true})", "error is missing"},
-      {R"({"type": "beat", "step": -1})", "step is not from 0"},
-      {R"({"type": "beat", "step": 1e300})", "step is no integer"},
-      {R"({"type": "beat", "step": 18446744073709551615})", "step is not from 0"},
+      {R"({"type": "heartbeat", "step": -1})", "step is not from 0"},
+      {R"({"type": "heartbeat", "step": 1e300})", "step is no integer"},
+      {R"({"type": "heartbeat", "step": 18446744073709551615})", "step is not from 0"},
       {R"({"type": "store_at", "generation": 1, "host": "a\nb", "port": 1})", "host has characters"},
       {R"({"type": "store_at", "generation": 1, "host": 7, "port": 1})", "host is no text"},
       {R"({"type": "store_at", "generation": 1, "host": "h", "port": 65536})", "port is not from 1 to 65535"},
@@ -87,7 +88,7 @@ TEST(Messages, WhatIsWrongIsSaid) {
   }
   expect_error(ErrorKind::data, {"rank is not from 0 to 1"}, [] {
     parse_from_scheduler(
-        R"({"type":"seated","generation":1,"rank":2,"size":2,"local_rank":0,"local_size":1,"store_key":"","proof":""})");
+        R"({"type":"assigned","generation":1,"rank":2,"size":2,"local_rank":0,"local_size":1,"store_key":"","proof":""})");
   });
 }
 

@@ -1,7 +1,7 @@
 #include "base/expect_error.h"
 
 #include <lockstep/scheduler/admission.h>
-#include <lockstep/scheduler/membership.h>
+#include <lockstep/scheduler/decisions.h>
 #include <lockstep/scheduler/saved_state.h>
 
 #include <fmt/format.h>
@@ -19,17 +19,17 @@ using test::expect_error;
 
 const Time kNow{std::chrono::hours(5)};
 
-Roll some_roll() {
-  Roll roll;
-  roll.job = "job";
-  roll.wanted = 2;
-  roll.generation = 3;
-  roll.store_key = "key";
-  roll.store_host = "10.0.0.1";
-  roll.store_port = 4711;
-  roll.last_error = "worker \"x\" is lost";
+Membership some_membership() {
+  Membership membership;
+  membership.job = "job";
+  membership.wanted = 2;
+  membership.generation = 3;
+  membership.store_key = "key";
+  membership.store_host = "10.0.0.1";
+  membership.store_port = 4711;
+  membership.last_error = "worker \"x\" is lost";
   for (int i = 0; i < 2; ++i) {
-    Member& member = roll.members.emplace_back();
+    Member& member = membership.members.emplace_back();
     member.node_id = fmt::format("w{}", i);
     member.life = "life";
     member.rank = 1 - i;
@@ -39,22 +39,22 @@ Roll some_roll() {
     member.link = i == 0 ? Link::open : Link::closed;
     member.step = 17;
   }
-  return roll;
+  return membership;
 }
 
 TEST(SavedState, ReadsBackWhatWasWritten) {
-  const std::string text = print_state(some_roll());
-  Roll roll;
-  roll.wanted = 2;
-  read_state(text, roll, kNow);
-  EXPECT_EQ(roll.generation, 3);
-  EXPECT_EQ(roll.store_port, 4711);
-  ASSERT_EQ(roll.members.size(), 2U);
-  EXPECT_EQ(roll.members[0].rank, 1);
-  EXPECT_EQ(roll.members[0].link, Link::unknown) << "nobody is connected yet";
-  EXPECT_EQ(roll.members[1].link, Link::closed) << "who was known to be dead still is";
-  EXPECT_EQ(roll.members[0].heard, kNow);
-  EXPECT_EQ(print_state(roll), text);
+  const std::string text = print_state(some_membership());
+  Membership membership;
+  membership.wanted = 2;
+  read_state(text, membership, kNow);
+  EXPECT_EQ(membership.generation, 3);
+  EXPECT_EQ(membership.store_port, 4711);
+  ASSERT_EQ(membership.members.size(), 2U);
+  EXPECT_EQ(membership.members[0].rank, 1);
+  EXPECT_EQ(membership.members[0].link, Link::unknown) << "nobody is connected yet";
+  EXPECT_EQ(membership.members[1].link, Link::closed) << "who was known to be dead still is";
+  EXPECT_EQ(membership.members[0].heard, kNow);
+  EXPECT_EQ(print_state(membership), text);
 }
 
 struct BadState {
@@ -64,13 +64,13 @@ struct BadState {
 };
 
 std::string changed(const char* pointer, const json& value) {
-  json state = json::parse(print_state(some_roll()));
+  json state = json::parse(print_state(some_membership()));
   state[json::json_pointer(pointer)] = value;
   return state.dump();
 }
 
 TEST(SavedState, WhatCannotBeUsedIsSaid) {
-  const std::string whole = print_state(some_roll());
+  const std::string whole = print_state(some_membership());
   const std::vector<BadState> cases = {
       {"empty", "", "no state of a scheduler"},
       {"cut off", whole.substr(0, whole.size() / 2), "no state of a scheduler"},
@@ -86,11 +86,11 @@ TEST(SavedState, WhatCannotBeUsedIsSaid) {
   };
   for (const auto& one : cases) {
     SCOPED_TRACE(one.what);
-    Roll roll;
-    roll.wanted = 2;
-    roll.job = "untouched";
-    expect_error(ErrorKind::data, {one.words}, [&] { read_state(one.text, roll, kNow); });
-    EXPECT_EQ(roll.job, "untouched");
+    Membership membership;
+    membership.wanted = 2;
+    membership.job = "untouched";
+    expect_error(ErrorKind::data, {one.words}, [&] { read_state(one.text, membership, kNow); });
+    EXPECT_EQ(membership.job, "untouched");
   }
 }
 

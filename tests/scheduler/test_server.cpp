@@ -28,8 +28,8 @@ using test::LogLines;
 using test::RawPeer;
 using test::RawServer;
 using test::RunningServer;
-using test::seat_workers;
 using test::server_of;
+using test::start_workers;
 using test::worker_of;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -49,24 +49,24 @@ json status_when(std::uint16_t port, Condition condition) {
   }
 }
 
-TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
+TEST(Scheduler, GivesItsWorkersRanksAndEndsWithThem) {
   const LogLines log;
   RunningServer server(server_of(3));
-  auto seats =
-      seat_workers({worker_of(server.port(), "w2"), worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
-  EXPECT_EQ(seats[0]->place().rank, 2);
-  EXPECT_EQ(seats[1]->place().rank, 0);
-  EXPECT_EQ(seats[2]->place().rank, 1);
-  EXPECT_EQ(seats[0]->place().local_rank, 2);
-  EXPECT_EQ(seats[0]->place().local_size, 3);
-  EXPECT_EQ(seats[0]->place().store_key, seats[1]->place().store_key);
-  EXPECT_EQ(seats[1]->own_address(), "127.0.0.1");
+  auto sessions =
+      start_workers({worker_of(server.port(), "w2"), worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  EXPECT_EQ(sessions[0]->place().rank, 2);
+  EXPECT_EQ(sessions[1]->place().rank, 0);
+  EXPECT_EQ(sessions[2]->place().rank, 1);
+  EXPECT_EQ(sessions[0]->place().local_rank, 2);
+  EXPECT_EQ(sessions[0]->place().local_size, 3);
+  EXPECT_EQ(sessions[0]->place().store_key, sessions[1]->place().store_key);
+  EXPECT_EQ(sessions[1]->own_address(), "127.0.0.1");
 
-  seats[1]->publish_store("10.9.8.7", 4711);
-  for (const auto& seat : seats) {
-    EXPECT_EQ(seat->await_store(std::chrono::steady_clock::now() + 60s), (StoreAt{1, "10.9.8.7", 4711}));
+  sessions[1]->publish_store("10.9.8.7", 4711);
+  for (const auto& session : sessions) {
+    EXPECT_EQ(session->await_store(std::chrono::steady_clock::now() + 60s), (StoreAt{1, "10.9.8.7", 4711}));
   }
-  for (const auto& seat : seats) seat->completed_step(7, StepTime{57ms, 6ms});
+  for (const auto& session : sessions) session->completed_step(7, StepTime{57ms, 6ms});
   const auto status = status_when(server.port(), [](const json& s) {
     return std::all_of(s["workers"].begin(), s["workers"].end(), [](const json& each) { return each["step"] == 7; });
   });
@@ -78,16 +78,16 @@ TEST(Scheduler, SeatsItsWorkersAndEndsWithThem) {
   EXPECT_EQ(status["workers"][2]["own_ms"], 6.0);
   EXPECT_EQ(status["workers"][2]["restarts"], 0);
 
-  seats.clear();
+  sessions.clear();
   EXPECT_TRUE(server.wait().ok);
   EXPECT_THAT(log.with("'w1' (rank 1"), Not(HasSubstr("is lost")));
 }
 
 TEST(Scheduler, WorkersNeedNoNames) {
   RunningServer server(server_of(2));
-  auto seats = seat_workers({worker_of(server.port(), ""), worker_of(server.port(), "")});
-  EXPECT_NE(seats[0]->place().rank, seats[1]->place().rank);
-  seats.clear();
+  auto sessions = start_workers({worker_of(server.port(), ""), worker_of(server.port(), "")});
+  EXPECT_NE(sessions[0]->place().rank, sessions[1]->place().rank);
+  sessions.clear();
   EXPECT_TRUE(server.wait().ok);
 }
 
@@ -99,7 +99,7 @@ TEST(Scheduler, WorkersMayComeFirst) {
   auto options = server_of(1);
   options.port = nobody->port();
   auto worker =
-      std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(options.port, "early")); });
+      std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(worker_of(options.port, "early")); });
   ASSERT_EQ(tried.get_future().wait_for(60s), std::future_status::ready);
   nobody.reset();
   RunningServer server(options);
@@ -112,12 +112,12 @@ TEST(Scheduler, AWorkerThatWaitsInVainSaysForWhat) {
   auto alone = worker_of(server.port(), "alone");
   alone.start_timeout = 2s;
   expect_error(ErrorKind::timeout, {"waited 2.0 s for the other workers, 1 of 2 are there", "MS_WORKER_NUM"},
-               [&] { const Seat seat(alone); });
+               [&] { const WorkerSession session(alone); });
   std::uint16_t nobody = 0;
   { nobody = RunningServer(server_of(1)).port(); }
   alone.port = nobody;
   expect_error(ErrorKind::timeout, {"the scheduler at 127.0.0.1:", "Connection refused"},
-               [&] { const Seat seat(alone); });
+               [&] { const WorkerSession session(alone); });
 }
 
 TEST(Scheduler, AWorkerThatWaitsForTheStoreSaysHowLongItDid) {
@@ -125,9 +125,9 @@ TEST(Scheduler, AWorkerThatWaitsForTheStoreSaysHowLongItDid) {
   auto first = worker_of(server.port(), "w0");
   auto second = worker_of(server.port(), "w1");
   second.start_timeout = 300s;
-  const auto seats = seat_workers({first, second});
+  const auto sessions = start_workers({first, second});
   try {
-    seats[1]->await_store(std::chrono::steady_clock::now() + 1s);
+    sessions[1]->await_store(std::chrono::steady_clock::now() + 1s);
     FAIL() << "nobody opened a store";
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), AllOf(HasSubstr("waited "), HasSubstr("for rank 0 to open the store"),
@@ -138,11 +138,11 @@ TEST(Scheduler, AWorkerThatWaitsForTheStoreSaysHowLongItDid) {
 TEST(Scheduler, RefusesANodeIdThatIsTaken) {
   const LogLines log;
   RunningServer server(server_of(2));
-  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
   expect_error(ErrorKind::environment, {"the node id 'w0' is that of worker 'w0' (rank 0,", "its own MS_NODE_ID"},
-               [&] { const Seat seat(worker_of(server.port(), "w0")); });
+               [&] { const WorkerSession session(worker_of(server.port(), "w0")); });
   expect_error(ErrorKind::environment, {"there are enough workers: 2 of 2 (MS_WORKER_NUM)"},
-               [&] { const Seat seat(worker_of(server.port(), "w2")); });
+               [&] { const WorkerSession session(worker_of(server.port(), "w2")); });
   EXPECT_THAT(log.with("refused worker 'w2' at 127.0.0.1:"), HasSubstr("refused worker 'w0' at 127.0.0.1:"));
   EXPECT_EQ(status_of(server.port())["present"], 2);
 }
@@ -150,14 +150,14 @@ TEST(Scheduler, RefusesANodeIdThatIsTaken) {
 TEST(Scheduler, TellsTheOthersWhoFailed) {
   const LogLines log;
   RunningServer server(server_of(2));
-  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
-  seats[1]->leave(false, "the loss is NaN");
-  seats[1].reset();
+  auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  sessions[1]->leave(false, "the loss is NaN");
+  sessions[1].reset();
   log.with("the scheduler says that worker 'w1' (rank 1) is lost: the loss is NaN");
   const auto status = status_of(server.port());
   EXPECT_EQ(status["workers"][1]["state"], "failed");
   EXPECT_EQ(status["workers"][1]["last_error"], "the loss is NaN");
-  seats.clear();
+  sessions.clear();
   const auto ending = server.wait();
   EXPECT_FALSE(ending.ok);
   EXPECT_THAT(ending.reason, HasSubstr("worker 'w1' (rank 1"));
@@ -167,14 +167,15 @@ TEST(Scheduler, ADeadWorkersPlaceIsFreeAtOnce) {
   auto options = server_of(2);
   options.recovery = true;
   RunningServer server(options);
-  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
-  seats[1]->leave(false, "killed");
-  seats[1].reset();
-  auto again = std::async(std::launch::async, [&] { return std::make_unique<Seat>(worker_of(server.port(), "w1")); });
+  auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  sessions[1]->leave(false, "killed");
+  sessions[1].reset();
+  auto again =
+      std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(worker_of(server.port(), "w1")); });
   status_when(server.port(), [](const json& s) { return s["restarts"] == 1; });
-  seats[0]->leave(false, "its peer was lost");
-  seats[0].reset();
-  const Seat first(worker_of(server.port(), "w0"));
+  sessions[0]->leave(false, "its peer was lost");
+  sessions[0].reset();
+  const WorkerSession first(worker_of(server.port(), "w0"));
   const auto second = again.get();
   EXPECT_EQ(second->place().rank, 1);
   EXPECT_EQ(second->place().generation, 2);
@@ -190,29 +191,29 @@ TEST(Scheduler, SurvivorsAndAReplacementMeetAgain) {
     worker.recovers = true;
     return worker;
   };
-  auto seats = seat_workers({recovering("w0"), recovering("w1")});
+  auto sessions = start_workers({recovering("w0"), recovering("w1")});
   std::promise<std::string> broken;
-  seats[0]->on_broken([&](const std::string& why) { broken.set_value(why); });
-  seats[1]->leave(false, "its disk is full");
+  sessions[0]->on_broken([&](const std::string& why) { broken.set_value(why); });
+  sessions[1]->leave(false, "its disk is full");
   EXPECT_THAT(broken.get_future().get(), HasSubstr("worker 'w1' (rank 1) is lost: its disk is full"));
-  EXPECT_TRUE(seats[0]->broken(1));
-  seats[0]->on_broken(nullptr);
-  seats[1].reset();
+  EXPECT_TRUE(sessions[0]->broken(1));
+  sessions[0]->on_broken(nullptr);
+  sessions[1].reset();
 
-  seats[0]->ask_again("w1 is lost");
-  auto coming = std::async(std::launch::async, [&] { return std::make_unique<Seat>(recovering("w1")); });
-  ASSERT_TRUE(seats[0]->await_next_place());
-  EXPECT_EQ(seats[0]->place().generation, 2);
-  EXPECT_EQ(seats[0]->place().rank, 0);
-  EXPECT_EQ(seats[0]->broken(2), std::nullopt);
+  sessions[0]->ask_again("w1 is lost");
+  auto coming = std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(recovering("w1")); });
+  ASSERT_TRUE(sessions[0]->await_next_place());
+  EXPECT_EQ(sessions[0]->place().generation, 2);
+  EXPECT_EQ(sessions[0]->place().rank, 0);
+  EXPECT_EQ(sessions[0]->broken(2), std::nullopt);
   auto replacement = coming.get();
   EXPECT_EQ(replacement->place().rank, 1);
-  EXPECT_EQ(replacement->place().store_key, seats[0]->place().store_key);
+  EXPECT_EQ(replacement->place().store_key, sessions[0]->place().store_key);
   EXPECT_EQ(status_of(server.port())["restarts"], 1);
 
   replacement.reset();  // it is done, and so is the job
-  seats[0]->ask_again("w1 is gone");
-  EXPECT_FALSE(seats[0]->await_next_place());
+  sessions[0]->ask_again("w1 is gone");
+  EXPECT_FALSE(sessions[0]->await_next_place());
   EXPECT_TRUE(server.wait().ok);
 }
 
@@ -221,12 +222,12 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
   const auto hang = [] {
     auto options = server_of(2);
     options.recovery = true;
-    options.patience.hang = 200ms;
+    options.limits.hang = 200ms;
     RunningServer server(options);
-    std::vector<SeatOptions> workers = {worker_of(server.port(), "w0"), worker_of(server.port(), "w1")};
+    std::vector<WorkerSessionOptions> workers = {worker_of(server.port(), "w0"), worker_of(server.port(), "w1")};
     for (auto& worker : workers) worker.recovers = true;
-    auto coming = std::async(std::launch::async, [&] { return std::make_unique<Seat>(workers[1]); });
-    Seat here(workers[0]);
+    auto coming = std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(workers[1]); });
+    WorkerSession here(workers[0]);
     here.describe_progress_with([] { return std::string("had completed step 7"); });
     coming.get()->leave(false, "its disk is full");
     // And this thread does not look any more.
@@ -239,11 +240,11 @@ TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
 TEST(Scheduler, SilentWorkersAreLost) {
   const LogLines log;
   auto options = server_of(1);
-  options.patience.silence = 300ms;
+  options.limits.silence = 300ms;
   RunningServer server(options);
   auto mute = worker_of(server.port(), "mute");
   mute.heartbeat = 60s;
-  auto seats = seat_workers({mute});
+  auto sessions = start_workers({mute});
   EXPECT_THAT(log.with("is lost: nothing was heard of it"), HasSubstr("worker 'mute' (rank 0"));
   // It is alive, and has its place again as soon as it notices.
   status_when(server.port(), [](const json& s) { return s["present"] == 1; });
@@ -256,17 +257,17 @@ TEST(Scheduler, ANewSchedulerTakesItsWorkersBack) {
   options.state = state_in_file(folder.path() / "deep" / "scheduler.json");
   auto first = std::make_unique<RunningServer>(options);
   options.port = first->port();
-  auto seats = seat_workers({worker_of(options.port, "w1"), worker_of(options.port, "w0")});
+  auto sessions = start_workers({worker_of(options.port, "w1"), worker_of(options.port, "w0")});
   const auto job = status_of(options.port)["job"];
   first.reset();
   RunningServer second(options);
-  for (const auto& seat : seats) seat->completed_step(3, std::nullopt);
+  for (const auto& session : sessions) session->completed_step(3, std::nullopt);
   const auto status = status_when(options.port, [](const json& s) { return s["step"] == 3 && s["present"] == 2; });
   EXPECT_EQ(status["job"], job);
   EXPECT_EQ(status["state"], "CLUSTER_READY");
   EXPECT_EQ(status["generation"], 1);
   EXPECT_EQ(status["restarts"], 0);
-  seats.clear();
+  sessions.clear();
   EXPECT_TRUE(second.wait().ok);
 }
 
@@ -277,7 +278,7 @@ TEST(Scheduler, AFinishedJobsStateIsNotGoneOnWith) {
   options.state = state_in_file(folder.path() / "scheduler.json");
   for (int job = 0; job < 2; ++job) {
     RunningServer server(options);
-    seat_workers({worker_of(server.port(), "w0")}).clear();
+    start_workers({worker_of(server.port(), "w0")}).clear();
     EXPECT_TRUE(server.wait().ok);
   }
   options.workers = 2;
@@ -293,7 +294,7 @@ TEST(Scheduler, AnotherJobsSchedulerIsNoneOfOurs) {
   auto options = server_of(1);
   auto first = std::make_unique<RunningServer>(options);
   options.port = first->port();
-  const auto seats = seat_workers({worker_of(options.port, "w0")});
+  const auto sessions = start_workers({worker_of(options.port, "w0")});
   first.reset();
   const RunningServer second(options);
   EXPECT_THAT(log.with("training goes on without the scheduler"), HasSubstr("a job that this scheduler does not know"));
@@ -306,19 +307,19 @@ TEST(Scheduler, ASecretKeepsStrangersOut) {
   options.secret = "swordfish";
   RunningServer server(options);
   expect_error(ErrorKind::environment, {"does not know the secret", "LOCKSTEP_CLUSTER_SECRET_FILE"},
-               [&] { const Seat seat(worker_of(server.port(), "w")); });
+               [&] { const WorkerSession session(worker_of(server.port(), "w")); });
   auto wrong = worker_of(server.port(), "w");
   wrong.secret = "sword";
-  expect_error(ErrorKind::environment, {"its secret is another one"}, [&] { const Seat seat(wrong); });
+  expect_error(ErrorKind::environment, {"its secret is another one"}, [&] { const WorkerSession session(wrong); });
   EXPECT_THAT(log.with("its secret is another one"), Not(HasSubstr("sword")));
   wrong.secret = "swordfish";
-  seat_workers({wrong}).clear();
+  start_workers({wrong}).clear();
   EXPECT_TRUE(server.wait().ok);
 
   RunningServer open(server_of(1));
   wrong.port = open.port();
   expect_error(ErrorKind::environment, {"whoever answers at 127.0.0.1:", "does not know the secret"},
-               [&] { const Seat seat(wrong); });
+               [&] { const WorkerSession session(wrong); });
 }
 
 // ---- people, and strangers
@@ -399,10 +400,10 @@ TEST(SchedulerPort, StrangersHoldNobodyUp) {
   RunningServer server(options);
   std::vector<std::unique_ptr<RawPeer>> strangers;
   for (int i = 0; i < 60; ++i) strangers.push_back(std::make_unique<RawPeer>(server.port()));
-  auto seats = seat_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
+  auto sessions = start_workers({worker_of(server.port(), "w0"), worker_of(server.port(), "w1")});
   for (int i = 0; i < 60; ++i) strangers.push_back(std::make_unique<RawPeer>(server.port()));
   EXPECT_EQ(status_of(server.port())["present"], 2);
-  seats.clear();
+  sessions.clear();
   EXPECT_TRUE(server.wait().ok);
 }
 

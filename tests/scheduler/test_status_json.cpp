@@ -29,16 +29,16 @@ Member worker_of(int rank, std::optional<StepTime> time) {
   return member;
 }
 
-Roll with_a_slow_one() {
-  Roll roll;
-  roll.wanted = 3;
-  roll.generation = 1;
-  roll.members = {worker_of(0, StepTime{57100us, 6000us}), worker_of(1, StepTime{57000us, 56500us}),
-                  worker_of(2, StepTime{56900us, 7000us})};
-  return roll;
+Membership with_a_slow_one() {
+  Membership membership;
+  membership.wanted = 3;
+  membership.generation = 1;
+  membership.members = {worker_of(0, StepTime{57100us, 6000us}), worker_of(1, StepTime{57000us, 56500us}),
+                        worker_of(2, StepTime{56900us, 7000us})};
+  return membership;
 }
 
-json status_of(const Roll& roll) { return json::parse(status_json(roll, {}, kNow)); }
+json status_of(const Membership& membership) { return json::parse(status_json(membership, {}, kNow)); }
 
 TEST(StatusJson, SaysForWhomTheOthersWait) {
   const auto status = status_of(with_a_slow_one());
@@ -52,11 +52,11 @@ TEST(StatusJson, SaysForWhomTheOthersWait) {
 }
 
 TEST(StatusJson, TimesAreOfThoseThatCompute) {
-  Roll roll = with_a_slow_one();
-  roll.members[0].phase = Phase::waiting;
-  roll.members[1].link = Link::closed;
-  roll.members[2].step_time.reset();
-  const auto status = status_of(roll);
+  Membership membership = with_a_slow_one();
+  membership.members[0].phase = Phase::waiting;
+  membership.members[1].link = Link::closed;
+  membership.members[2].step_time.reset();
+  const auto status = status_of(membership);
   for (const auto& worker : status["workers"]) {
     EXPECT_EQ(worker["step_ms"], nullptr);
     EXPECT_EQ(worker["own_ms"], nullptr);

@@ -22,8 +22,8 @@ using test::expect_error;
 using test::LogLines;
 using test::NodeFiles;
 using test::RunningServer;
-using test::seat_workers;
 using test::server_of;
+using test::start_workers;
 using test::worker_of;
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -46,7 +46,7 @@ class SchedulerTls : public testing::Test {
     auto worker = worker_of(port, "w");
     worker.tls = tls;
     worker.start_timeout = kind == ErrorKind::timeout ? 1s : 60s;
-    expect_error(kind, words, [&] { const Seat seat(worker); });
+    expect_error(kind, words, [&] { const WorkerSession session(worker); });
   }
 
   /// The scheduler says that it refused this machine's peer for that reason.
@@ -71,12 +71,12 @@ TEST_F(SchedulerTls, BothSidesShowTheirCertificates) {
   first.host = "localhost";  // the certificate is for both names
   auto second = worker_of(server.port(), "w1");
   second.tls = first.tls;
-  auto seats = seat_workers({first, second});
-  EXPECT_EQ(seats[1]->place().rank, 1);
+  auto sessions = start_workers({first, second});
+  EXPECT_EQ(sessions[1]->place().rank, 1);
   const auto status = nlohmann::json::parse(fetch_status("localhost", server.port(), first.tls));
   EXPECT_EQ(status["secured"], true);
   EXPECT_EQ(status["present"], 2);
-  seats.clear();
+  sessions.clear();
   EXPECT_TRUE(server.wait().ok);
 }
 
@@ -134,7 +134,7 @@ TEST_F(SchedulerTls, RefusesWhatIsRevoked) {
     expect_refusal("its certificate is revoked");
     auto worker = worker_of(server.port(), "w");
     worker.tls = files.client();
-    seat_workers({worker}).clear();
+    start_workers({worker}).clear();
     EXPECT_TRUE(server.wait().ok) << "one that is not in the list";
   }
   RunningServer server(server_with(node(stolen).server()));
@@ -253,7 +253,7 @@ TEST_F(SchedulerTls, OnlyTheCiphersOfTheListAreSpoken) {
   ASSERT_EQ(::SSL_CTX_set_cipher_list(other->native_handle(), "ECDHE-ECDSA-AES128-GCM-SHA256"), 1);
   auto worker = worker_of(server.port(), "w");
   worker.tls = other;
-  seat_workers({worker}).clear();
+  start_workers({worker}).clear();
   EXPECT_TRUE(server.wait().ok);
 }
 
@@ -293,7 +293,7 @@ TEST_F(SchedulerTls, WarnsAgainWhileItRuns) {
   names.server_cert = "server.p12";
   names.client_cert = "client.p12";
   const auto check_of = [&](TlsSide side, const Context& tls) {
-    return Chore{20ms, [=] { warn_of_expiry(*tls, side, names); }};
+    return PeriodicTask{20ms, [=] { warn_of_expiry(*tls, side, names); }};
   };
   auto options = server_with(files.server());
   options.check_of_certificates = check_of(TlsSide::server, options.tls);
@@ -301,7 +301,7 @@ TEST_F(SchedulerTls, WarnsAgainWhileItRuns) {
   auto worker = worker_of(server.port(), "w");
   worker.tls = files.client();
   worker.check_of_certificates = check_of(TlsSide::client, worker.tls);
-  auto seats = seat_workers({worker});
+  auto sessions = start_workers({worker});
   for (const auto* file : {"server.p12", "client.p12"}) {
     const auto words = fmt::format("'{}' expires in 10 day", file);
     const auto deadline = std::chrono::steady_clock::now() + 60s;
@@ -310,7 +310,7 @@ TEST_F(SchedulerTls, WarnsAgainWhileItRuns) {
     }
     EXPECT_GE(count_of(words, log_.with(words)), 3U) << "again and again";
   }
-  seats.clear();
+  sessions.clear();
   EXPECT_TRUE(server.wait().ok);
 }
 

@@ -44,7 +44,8 @@ class Agent {
         options_(options),
         store_(store),
         forks_(launch),
-        watcher_(Membership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
+        watcher_(
+            AgentMembership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
         logs_(launch.output, options.job),
         inbox_(heard(launch.signals)) {
@@ -68,9 +69,9 @@ class Agent {
   /// that, or at `deadline`.
   std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
                                    std::optional<Clock::time_point> deadline = {});
-  void take_part(const JobState& state, const Seat& seat);
-  Job job_of(const JobState& state, const Seat& seat, const Place& place) const;
-  void run_ranks(const JobState& state, const Seat& seat, const Place& place);
+  void take_part(const JobState& state, const NodePlace& node_place);
+  Job job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
+  void run_ranks(const JobState& state, const NodePlace& node_place, const Place& place);
   void take_signals();
   void tell_of_end(int round, const NodeEnds& ends);
   void say(const NodeReport& report);
@@ -111,8 +112,8 @@ LaunchResult Agent::run() {
     last_ = {};
     clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
     tell_of_restart(*state);
-    if (const auto seat = store_->get(watcher_.keys().seat(*state, watcher_.ticket()))) {
-      take_part(*state, parse_seat(*seat));
+    if (const auto node_place = store_->get(watcher_.keys().node_place(*state, watcher_.ticket()))) {
+      take_part(*state, parse_node_place(*node_place));
     } else {
       log_.tell(fmt::format("round {} runs on its {} nodes; this node is a spare", state->round, state->nodes));
     }
@@ -152,9 +153,9 @@ void Agent::say(const NodeReport& report) {
   watcher_.say(report);
 }
 
-void Agent::take_part(const JobState& state, const Seat& seat) {
+void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   std::optional<StoreHost> ranks_store;
-  if (seat.node == 0) {
+  if (node_place.node == 0) {
     const Place here{options_.address, ranks_store.emplace().port()};
     store_->set(watcher_.keys().meeting(state), to_text(here));
   }
@@ -166,30 +167,30 @@ void Agent::take_part(const JobState& state, const Seat& seat) {
   };
   if (!wait_for(over_or_known, kMeetingLook)) return;
   if (!place) return;  // the round is over
-  if (options_.policy.max_nodes > 1) log_.tell_place(state, seat, options_.node.ranks);
-  run_ranks(state, seat, parse_place(*place));
+  if (options_.policy.max_nodes > 1) log_.tell_place(state, node_place, options_.node.ranks);
+  run_ranks(state, node_place, parse_place(*place));
 }
 
-Job Agent::job_of(const JobState& state, const Seat& seat, const Place& place) const {
+Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Place& place) const {
   Job job;
   job.ranks = options_.node.ranks;
-  job.first_rank = seat.first_rank;
+  job.first_rank = node_place.first_rank;
   job.world_size = state.ranks;
   job.master_addr = place.host;
   job.master_port = place.port;
-  job.node = seat.node;
+  job.node = node_place.node;
   job.nodes = state.nodes;
   job.restarts = state.restarts;
   job.max_restarts = options_.policy.max_restarts;
   job.run_id = options_.job;
   job.role = launch_.prefix.role;
   job.folder = logs_.attempt(state.round - 1);  // of the round: one that ended for another node's sake keeps its logs
-  job.columns = columns_for_ranks(launch_, seat.first_rank + job.ranks - 1);
+  job.columns = columns_for_ranks(launch_, node_place.first_rank + job.ranks - 1);
   return job;
 }
 
-void Agent::run_ranks(const JobState& state, const Seat& seat, const Place& place) {
-  job_ = job_of(state, seat, place);
+void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const Place& place) {
+  job_ = job_of(state, node_place, place);
   LaunchOptions launch = launch_;
   const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job_.ranks);
   if (told_of_threads) launch.environment["OMP_NUM_THREADS"] = "1";

@@ -1,7 +1,7 @@
 // The elastic agent: `lockstep run` on one of several nodes, or with restarts. Starts its node's ranks in each round.
 #pragma once
 
-#include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/launch.h>
 
 #include <string>

@@ -16,10 +16,11 @@ void AgentLog::write(std::string_view text) const {
 
 void AgentLog::tell(std::string_view line) const { write(fmt::format("lockstep run: {}\n", line)); }
 
-void AgentLog::tell_place(const JobState& state, const Seat& seat, int ranks) const {
-  const int last = seat.first_rank + ranks - 1;
-  const auto which = ranks == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {} to {}", seat.first_rank, last);
-  tell(fmt::format("round {}: this is node {} of {}, with {} of {}", state.round, seat.node, state.nodes, which,
+void AgentLog::tell_place(const JobState& state, const NodePlace& node_place, int ranks) const {
+  const int last = node_place.first_rank + ranks - 1;
+  const auto which =
+      ranks == 1 ? fmt::format("rank {}", last) : fmt::format("ranks {} to {}", node_place.first_rank, last);
+  tell(fmt::format("round {}: this is node {} of {}, with {} of {}", state.round, node_place.node, state.nodes, which,
                    state.ranks));
 }
 

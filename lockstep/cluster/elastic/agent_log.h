@@ -23,7 +23,7 @@ class AgentLog {
   void tell(std::string_view line) const;
 
   /// Reports which place this node has in the round.
-  void tell_place(const JobState& state, const Seat& seat, int ranks) const;
+  void tell_place(const JobState& state, const NodePlace& node_place, int ranks) const;
 
   /// Whether a message about the wait is due: true every 10 s, but not at first.
   bool time_to_tell(Time since, Time now);

@@ -12,13 +12,13 @@ using Kind = Decision::Kind;
 using std::chrono::milliseconds;
 
 Coordinator::Coordinator(KeyValueStore& store, const Keys& keys, const Policy& policy, Ticket self)
-    : store_(store), keys_(keys), policy_(policy), self_(self), roll_(policy.silence, self) {}
+    : store_(store), keys_(keys), policy_(policy), self_(self), liveness_(policy.silence, self) {}
 
 void Coordinator::tick(const JobState& state, const std::string& text, Time now) {
   if (state.phase == Phase::closed) return;
   learn_members(state);
   look(now);
-  const auto nodes = roll_.views(now);
+  const auto nodes = liveness_.views(now);
   const auto decision = decide(state, members_, nodes, policy_, waited(state, enough_since_.has_value(), now));
   JobState next = state;
   switch (decision.kind) {
@@ -48,23 +48,23 @@ void Coordinator::learn_members(const JobState& state) {
 }
 
 void Coordinator::look(Time now) {
-  roll_.expect(store_.add(keys_.arrivals(), 0), now);
-  roll_.forget_gone(members_, now);
+  liveness_.expect(store_.add(keys_.arrivals(), 0), now);
+  liveness_.forget_gone(members_, now);
   const auto read = [this](const std::vector<Ticket>& tickets, auto key_of) {
     std::vector<std::string> keys;
     keys.reserve(tickets.size());
     for (const Ticket ticket : tickets) keys.push_back(key_of(ticket));
     return store_.get_all(keys);
   };
-  const auto undescribed = roll_.undescribed();
+  const auto undescribed = liveness_.undescribed();
   const auto descriptions = read(undescribed, [this](Ticket ticket) { return keys_.node(ticket); });
   for (std::size_t i = 0; i < undescribed.size(); ++i) {
-    if (descriptions[i]) roll_.describe(undescribed[i], parse_description(*descriptions[i]));
+    if (descriptions[i]) liveness_.describe(undescribed[i], parse_description(*descriptions[i]));
   }
-  const auto followed = roll_.followed();
-  const auto beats = read(followed, [this](Ticket ticket) { return keys_.beat(ticket); });
+  const auto followed = liveness_.followed();
+  const auto heartbeats = read(followed, [this](Ticket ticket) { return keys_.heartbeat(ticket); });
   for (std::size_t i = 0; i < followed.size(); ++i) {
-    if (beats[i]) roll_.hear(followed[i], *beats[i], now);
+    if (heartbeats[i]) liveness_.hear(followed[i], *heartbeats[i], now);
   }
 }
 
@@ -94,7 +94,7 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   store_.set(keys_.members(next), to_text(decision.members));
   for (int node = 0; node < next.nodes; ++node) {
     const Ticket ticket = decision.members[static_cast<std::size_t>(node)];
-    store_.set(keys_.seat(next, ticket), to_text(Seat{node, next.ranks}));
+    store_.set(keys_.node_place(next, ticket), to_text(NodePlace{node, next.ranks}));
     next.ranks += ranks_of[ticket];
   }
   members_ = decision.members;

@@ -1,9 +1,9 @@
 // The coordinator of a job, one of its agents: reads the reports of all agents, decides, and publishes the job's state.
 #pragma once
 
+#include <lockstep/cluster/elastic/agent_liveness.h>
 #include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
-#include <lockstep/cluster/elastic/roll_call.h>
 #include <lockstep/cluster/report.h>
 
 #include <optional>
@@ -14,15 +14,15 @@ namespace lockstep::cluster::elastic {
 /// the n nodes' reports. It publishes by compare and set: after another agent has taken over, its writes do nothing.
 class Coordinator {
  public:
-  using Time = RollCall::Time;
+  using Time = AgentLiveness::Time;
 
   Coordinator(KeyValueStore& store, const Keys& keys, const Policy& policy, Ticket self);
 
   /// `state` is what the store held just now, as `text`. Throws what the store does.
   void tick(const JobState& state, const std::string& text, Time now);
 
-  /// See RollCall.
-  void excuse(Time begin, Time end) { roll_.excuse(begin, end); }
+  /// See AgentLiveness.
+  void excuse(Time begin, Time end) { liveness_.excuse(begin, end); }
 
  private:
   void look(Time now);
@@ -41,7 +41,7 @@ class Coordinator {
   const Keys keys_;
   const Policy policy_;
   const Ticket self_;
-  RollCall roll_;
+  AgentLiveness liveness_;
   int members_of_ = 0;  ///< the round
   std::vector<Ticket> members_;
   std::optional<Time> gathering_since_;

@@ -23,7 +23,9 @@ std::string to_text(const JobState& state) {
   return to_json_text(json);
 }
 
-std::string to_text(const Seat& seat) { return to_json_text({{"node", seat.node}, {"first_rank", seat.first_rank}}); }
+std::string to_text(const NodePlace& node_place) {
+  return to_json_text({{"node", node_place.node}, {"first_rank", node_place.first_rank}});
+}
 
 std::string to_text(const std::vector<Ticket>& members) { return to_json_text(members); }
 
@@ -46,9 +48,9 @@ JobState parse_state(std::string_view text) {
   });
 }
 
-Seat parse_seat(std::string_view text) {
+NodePlace parse_node_place(std::string_view text) {
   return from_json_text(text, "a node's place", [](const nlohmann::json& json) {
-    return Seat{integer_of<int>(json.at("node")), integer_of<int>(json.at("first_rank"))};
+    return NodePlace{integer_of<int>(json.at("node")), integer_of<int>(json.at("first_rank"))};
   });
 }
 

@@ -32,18 +32,18 @@ struct JobState {
 };
 
 /// A node's place in a round.
-struct Seat {
+struct NodePlace {
   int node = 0;        ///< its number
   int first_rank = 0;  ///< of its ranks
 };
 
 std::string to_text(const JobState& state);
-std::string to_text(const Seat& seat);
+std::string to_text(const NodePlace& node_place);
 std::string to_text(const std::vector<Ticket>& members);
 
 /// Error(data) when the text is not the JSON of such a value.
 JobState parse_state(std::string_view text);
-Seat parse_seat(std::string_view text);
+NodePlace parse_node_place(std::string_view text);
 std::vector<Ticket> parse_members(std::string_view text);
 
 /// The keys of these values in the store. Keys of a round contain the ticket of the coordinator that formed it: a
@@ -55,10 +55,10 @@ class Keys {
   std::string arrivals() const { return prefix_ + "arrivals"; }
   std::string state() const { return prefix_ + "state"; }
   std::string node(Ticket ticket) const { return prefix_ + "node/" + std::to_string(ticket); }
-  std::string beat(Ticket ticket) const { return prefix_ + "beat/" + std::to_string(ticket); }
+  std::string heartbeat(Ticket ticket) const { return prefix_ + "heartbeat/" + std::to_string(ticket); }
   std::string members(const JobState& state) const { return of_round(state) + "members"; }
-  std::string seat(const JobState& state, Ticket ticket) const {
-    return of_round(state) + "seat/" + std::to_string(ticket);
+  std::string node_place(const JobState& state, Ticket ticket) const {
+    return of_round(state) + "place/" + std::to_string(ticket);
   }
   /// The rendezvous of the ranks, written by node 0.
   std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }

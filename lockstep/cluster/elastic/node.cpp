@@ -14,7 +14,7 @@ std::string to_text(const NodeDescription& node) {
 }
 
 std::string to_text(const NodeReport& report) {
-  return to_json_text({{"beat", report.beat},
+  return to_json_text({{"heartbeat", report.heartbeat},
                        {"stage", report.stage},
                        {"round", report.round},
                        {"failed", report.failed},
@@ -37,7 +37,7 @@ NodeDescription parse_description(std::string_view text) {
 NodeReport parse_report(std::string_view text) {
   return from_json_text(text, "the heartbeat of a node", [](const nlohmann::json& json) {
     NodeReport report;
-    json.at("beat").get_to(report.beat);
+    json.at("heartbeat").get_to(report.heartbeat);
     json.at("stage").get_to(report.stage);
     json.at("round").get_to(report.round);
     json.at("failed").get_to(report.failed);

@@ -28,7 +28,7 @@ enum class Stage {
 
 /// The content of a heartbeat.
 struct NodeReport {
-  std::int64_t beat = 0;  ///< counts up
+  std::int64_t heartbeat = 0;  ///< counts up
   Stage stage = Stage::waiting;
   int round = 0;        ///< the last round it was in; 0: none
   bool failed = false;  ///< one of its ranks failed in that round

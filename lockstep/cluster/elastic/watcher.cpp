@@ -11,8 +11,8 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-Ticket joined(Membership& membership) {
-  membership.join(RollCall::Time::clock::now());
+Ticket joined(AgentMembership& membership) {
+  membership.join(AgentLiveness::Time::clock::now());
   return membership.ticket();
 }
 
@@ -29,7 +29,7 @@ void Flag::lower() noexcept {
   static_cast<void>(::eventfd_read(fd_.get(), &ignored));
 }
 
-Watcher::Watcher(Membership membership)
+Watcher::Watcher(AgentMembership membership)
     : membership_(std::move(membership)), ticket_(joined(membership_)), keys_(membership_.keys()) {
   thread_ = std::thread([this] { run(); });
 }
@@ -87,9 +87,9 @@ void Watcher::run() {
       const bool saying = to_say_.has_value();
       if (saying) membership_.say(*std::exchange(to_say_, std::nullopt));
       lock.unlock();
-      const auto begin = RollCall::Time::clock::now();
+      const auto begin = AgentLiveness::Time::clock::now();
       membership_.tick(begin);
-      membership_.excuse(begin, RollCall::Time::clock::now());
+      membership_.excuse(begin, AgentLiveness::Time::clock::now());
       lock.lock();
       const JobState& now = membership_.state();
       const bool news = now.phase != state_.phase || now.round != state_.round;

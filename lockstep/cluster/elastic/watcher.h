@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/elastic/agent_membership.h>
 
 #include <condition_variable>
 #include <exception>
@@ -28,7 +28,7 @@ class Flag {
 /// functions are only for the thread that made the object.
 class Watcher {
  public:
-  explicit Watcher(Membership membership);
+  explicit Watcher(AgentMembership membership);
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   ~Watcher();
@@ -58,7 +58,7 @@ class Watcher {
   void run();
   void publish_locked();
 
-  Membership membership_;
+  AgentMembership membership_;
   const Ticket ticket_;
   const Keys keys_;
   Flag changed_;

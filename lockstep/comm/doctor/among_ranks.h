@@ -16,7 +16,7 @@ struct Gathering {
   std::function<void()> closed = [] {};  ///< called when no rank is waited for any more (on rank 0)
 };
 
-/// Collective. `mine` is completed with the port of this host's greeter.
+/// Collective. `mine` is completed with the port of this host's probe server.
 Consultation among_ranks(Notes& notes, Facts mine, const Request& request, const Gathering& gathering);
 
 }  // namespace lockstep::doctor

@@ -3,7 +3,7 @@
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/comm/doctor/own_facts.h>
 #include <lockstep/comm/open_store.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>

@@ -20,12 +20,12 @@ void Notes::put(std::string_view what, int rank, const nlohmann::json& value) {
 }
 
 // Polls, as a store of libtorch 1.13 cannot take back a wait that timed out.
-std::optional<nlohmann::json> Notes::take(std::string_view what, int rank, const Patience& patience) {
+std::optional<nlohmann::json> Notes::take(std::string_view what, int rank, const WaitLimit& wait_limit) {
   const auto where = key(what, rank);
   auto pause = milliseconds(2);
   while (!store_->check({where})) {
-    if (patience.over()) return std::nullopt;
-    std::this_thread::sleep_for(std::min(pause, patience.slice()));
+    if (wait_limit.over()) return std::nullopt;
+    std::this_thread::sleep_for(std::min(pause, wait_limit.slice()));
     pause = std::min(pause * 2, milliseconds(100));
   }
   return nlohmann::json::parse(detail::to_text(store_->get(where)));

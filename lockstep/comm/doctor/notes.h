@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/stores.h>
-#include <lockstep/doctor/patience.h>
+#include <lockstep/doctor/wait_limit.h>
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -18,8 +18,8 @@ class Notes {
   Notes(detail::StorePtr store, std::string corner);
 
   void put(std::string_view what, int rank, const nlohmann::json& value);
-  /// Waits for the value; nullopt when `patience` has run out.
-  std::optional<nlohmann::json> take(std::string_view what, int rank, const Patience& patience);
+  /// Waits for the value; nullopt when `wait_limit` has run out.
+  std::optional<nlohmann::json> take(std::string_view what, int rank, const WaitLimit& wait_limit);
 
  private:
   std::string key(std::string_view what, int rank) const;

@@ -53,7 +53,7 @@ std::string master_of(const World& world) { return world.meeting == Meeting::tcp
 Facts own_facts(const Request& request, OpensPort opens_port) {
   const World& world = request.world;
   const Environment& environment = request.environment;
-  const Patience patience(std::chrono::seconds(5), request.stop);
+  const WaitLimit wait_limit(std::chrono::seconds(5), request.stop);
   const auto self = detail::this_rank(world, "");
   Facts facts;
   facts.rank = world.rank;
@@ -64,9 +64,9 @@ Facts own_facts(const Request& request, OpensPort opens_port) {
   facts.lockstep = LOCKSTEP_VERSION;
   facts.libtorch = TORCH_VERSION;
   probe_machine(facts, environment);
-  facts.names.push_back(probe_name(facts.host, patience));
+  facts.names.push_back(probe_name(facts.host, wait_limit));
   if (!world.master_addr.empty() && world.master_addr != facts.host) {
-    facts.names.push_back(probe_name(world.master_addr, patience));
+    facts.names.push_back(probe_name(world.master_addr, wait_limit));
   }
   for (const auto& file : request.files) facts.files[file.string()] = probe_file(file);
   facts.named_files = probe_command_line();

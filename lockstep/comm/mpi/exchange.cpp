@@ -3,7 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/runtime.h>
-#include <lockstep/comm/roster.h>
+#include <lockstep/comm/rendezvous.h>
 
 #include <ATen/ops/zeros.h>
 

@@ -136,7 +136,7 @@ Error Collective::mismatch(const Endpoint& endpoint) const {
   // Ranks that say the same are named together, in the order of the first of them.
   struct Alike {
     std::string call;
-    std::uint64_t course;
+    std::uint64_t trace;
     std::vector<int> ranks;
   };
   std::vector<Alike> groups;
@@ -144,14 +144,14 @@ Error Collective::mismatch(const Endpoint& endpoint) const {
     const Header& header = endpoint.segment().header(rank, sequence_);
     const bool refused = header.signature.kind == Kind::refused;
     const std::string theirs = refused ? std::string(header.note.data()) : describe(header.signature);
-    const std::uint64_t course = header.signature.course;
+    const std::uint64_t trace = header.signature.trace;
     auto group = groups.begin();
-    while (group != groups.end() && (group->call != theirs || group->course != course)) ++group;
-    if (group == groups.end()) group = groups.insert(group, {theirs, course, {}});
+    while (group != groups.end() && (group->call != theirs || group->trace != trace)) ++group;
+    if (group == groups.end()) group = groups.insert(group, {theirs, trace, {}});
     group->ranks.push_back(rank);
   }
   std::vector<std::string> parts;
-  for (const auto& [theirs, course, ranks] : groups) {
+  for (const auto& [theirs, trace, ranks] : groups) {
     parts.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), theirs));
   }
   return Error(ErrorKind::mismatch, name(),

@@ -1,5 +1,5 @@
-#include <lockstep/comm/shm/bell.h>
 #include <lockstep/comm/shm/endpoint.h>
+#include <lockstep/comm/shm/wake_up.h>
 
 #include <algorithm>
 #include <limits>

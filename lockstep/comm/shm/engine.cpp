@@ -1,5 +1,5 @@
-#include <lockstep/comm/shm/bell.h>
 #include <lockstep/comm/shm/engine.h>
+#include <lockstep/comm/shm/wake_up.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,9 +33,9 @@ Engine::Engine(const Segment& segment, std::shared_ptr<void> memory, EngineOptio
     : segment_(segment),
       memory_(std::move(memory)),
       options_(std::move(options)),
-      patience_(segment.ranks(), options_.cpus),
+      strategy_(segment.ranks(), options_.cpus),
       endpoint_(segment, options_.rank),
-      mail_(segment, options_.rank) {}
+      point_to_point_(segment, options_.rank) {}
 
 Engine::~Engine() {
   segment_.left(options_.rank).store(1, std::memory_order_release);
@@ -54,7 +54,7 @@ void Engine::submit(std::shared_ptr<Send> send) {
   const Lock lock(mutex_);
   throw_if_failed();
   messages_.push_back(send);
-  mail_.post(*send);
+  point_to_point_.post(*send);
   advance();
 }
 
@@ -62,7 +62,7 @@ void Engine::submit(std::shared_ptr<Receive> receive) {
   const Lock lock(mutex_);
   throw_if_failed();
   messages_.push_back(receive);
-  fail_on_error([&] { mail_.post(*receive); });
+  fail_on_error([&] { point_to_point_.post(*receive); });
   advance();
 }
 
@@ -76,13 +76,13 @@ bool Engine::test(Operation& operation) noexcept {
 void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   if (operation.done()) return operation.rethrow();
   Lock lock(mutex_);
-  Waiting waiting(patience_);
+  Waiting waiting(strategy_);
   std::optional<Clock::time_point> start;
   Clock::time_point next_check;
   for (;;) {
-    const std::uint64_t before = endpoint_.activity() + mail_moved_;
+    const std::uint64_t before = endpoint_.activity() + messages_moved_;
     advance();
-    if (endpoint_.activity() + mail_moved_ != before) waiting.restart();
+    if (endpoint_.activity() + messages_moved_ != before) waiting.restart();
     if (operation.done()) return operation.rethrow();
     switch (waiting.next()) {
       case Waiting::Step::spin: relax_cpu(); break;
@@ -122,9 +122,9 @@ void Engine::sleep(Operation& operation, Clock::time_point until, Lock& lock) {
     if (!lack.ranks.empty()) publishers.push_back(lack.ranks.front());
   }
   const auto look_again = [&] {
-    const std::uint64_t before = endpoint_.activity() + mail_moved_;
+    const std::uint64_t before = endpoint_.activity() + messages_moved_;
     advance();
-    const bool news = operation.done() || endpoint_.activity() + mail_moved_ != before;
+    const bool news = operation.done() || endpoint_.activity() + messages_moved_ != before;
     lock.unlock();
     return news;
   };
@@ -156,7 +156,7 @@ void Engine::advance() noexcept {
     }
     endpoint_.flush();
     if (messages_.empty()) return;
-    if (mail_.advance()) ++mail_moved_;
+    if (point_to_point_.advance()) ++messages_moved_;
     std::erase_if(messages_, [](const auto& message) { return message->done(); });
   });
 }

@@ -4,8 +4,8 @@
 
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/shm/collective.h>
-#include <lockstep/comm/shm/mail.h>
-#include <lockstep/comm/shm/patience.h>
+#include <lockstep/comm/shm/point_to_point.h>
+#include <lockstep/comm/shm/wait_strategy.h>
 
 #include <chrono>
 #include <deque>
@@ -83,13 +83,13 @@ class Engine {
   Segment segment_;
   std::shared_ptr<void> memory_;
   EngineOptions options_;
-  Patience patience_;
+  WaitStrategy strategy_;
   std::mutex mutex_;
   Endpoint endpoint_;
-  Mail mail_;
+  PointToPoint point_to_point_;
   std::deque<std::shared_ptr<Collective>> collectives_;  // in order, from the first that is not done
   std::vector<std::shared_ptr<Message>> messages_;
-  std::uint64_t mail_moved_ = 0;
+  std::uint64_t messages_moved_ = 0;
   std::optional<Error> failure_;
 };
 

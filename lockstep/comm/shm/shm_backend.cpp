@@ -62,7 +62,7 @@ class ShmState : public WorkState {
   std::shared_ptr<shm::Operation> operation_;
 };
 
-// Rank 0 leaves its invitation in the store. Polls: see `appears` in roster.cpp for why it does not wait there.
+// Rank 0 leaves its invitation in the store. Polls: see `appears` in rendezvous.cpp for why it does not wait there.
 shm::Gathering meet(const BackendContext& context) {
   const auto deadline = std::chrono::steady_clock::now() + context.start_timeout;
   if (context.rank == 0) {
@@ -150,7 +150,7 @@ class ShmBackend : public Backend {
   }
 
   Pending barrier(const Call& call) override {
-    const Signature signature{.course = call.course, .step = call.step};
+    const Signature signature{.trace = call.trace, .step = call.step};
     return start(std::make_shared<shm::Transfer>(signature, shm::Place{}, Buffers{}, nullptr));
   }
 
@@ -218,7 +218,7 @@ class ShmBackend : public Backend {
                         .dtype = dtype_of(tensor),
                         .op = static_cast<std::uint8_t>(op),
                         .root = root,
-                        .course = call.course,
+                        .trace = call.trace,
                         .step = call.step};
     // Nothing that names a type; its number tells such types apart.
     if (signature.dtype == DType::other) signature.op = static_cast<std::uint8_t>(tensor.scalar_type());

@@ -88,7 +88,7 @@ std::string describe_call(const Signature& signature) {
 
 std::string describe(const Signature& signature) {
   const auto call = describe_call(signature);
-  return signature.course == 0 ? call : fmt::format("{} in global operator {}", call, signature.step);
+  return signature.trace == 0 ? call : fmt::format("{} in global operator {}", call, signature.step);
 }
 
 }  // namespace lockstep::shm

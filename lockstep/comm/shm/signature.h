@@ -38,8 +38,8 @@ struct Signature {
   std::uint8_t op = 0;    ///< ReduceOp, where there is one
   std::uint8_t dims = 0;  ///< used entries of `sizes`
   std::int32_t root = -1;
-  std::uint64_t course = 0;  ///< hash of the caller's course (comm/course.h), 0: none
-  std::uint64_t step = 0;    ///< number of the step on that
+  std::uint64_t trace = 0;  ///< hash of the caller's trace (comm/operator_trace.h), 0: none
+  std::uint64_t step = 0;   ///< number of the step on that
   std::array<std::int64_t, kMaxDims> sizes{};
 
   /// Keeps the shape; the product of all dimensions from the eighth on is kept as one.

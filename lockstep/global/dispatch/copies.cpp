@@ -1,6 +1,6 @@
 #include <lockstep/global/dispatch/copies.h>
 #include <lockstep/global/dispatch/fetched_view.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/results.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/redistribute.h>
@@ -13,8 +13,8 @@ namespace {
 at::Tensor whole_of(const at::Tensor& tensor) {
   auto& state = state_of(tensor);
   current_part(tensor);
-  const OperatorScope on_course(tensor, state.mesh->replicated()->placements);
-  return on_course.run(*state.mesh, [&] {
+  const OperatorScope on_trace(tensor, state.mesh->replicated()->placements);
+  return on_trace.run(*state.mesh, [&] {
     return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
                               state.sharding->placements, state.mesh->replicated()->placements);
   });
@@ -28,8 +28,8 @@ bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch
     current_part(self);
     check_written(info, self);
     auto& state = state_of(self);
-    const OperatorScope on_course("copy into", *state.mesh, self, state.sharding->placements);
-    on_course.run(*state.mesh, [&] {
+    const OperatorScope on_trace("copy into", *state.mesh, self, state.sharding->placements);
+    on_trace.run(*state.mesh, [&] {
       const auto whole = source.expand(self.sizes()).to(self.scalar_type());
       assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self),
              state.sharding);

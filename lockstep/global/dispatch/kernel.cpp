@@ -5,7 +5,7 @@
 #include <lockstep/global/dispatch/inputs.h>
 #include <lockstep/global/dispatch/kernel.h>
 #include <lockstep/global/dispatch/key.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/results.h>
@@ -105,8 +105,8 @@ void run_on_parts(const c10::OperatorHandle& op, const OpInfo& info, const Plan&
 void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
   const auto mesh = state_of(stack[plan.tensor_positions.front()].toTensor()).mesh;
   work_with(mesh);
-  const OperatorScope on_course(*mesh, plan);
-  on_course.run(*mesh, [&] { run_on_parts(op, info, plan, stack); });
+  const OperatorScope on_trace(*mesh, plan);
+  on_trace.run(*mesh, [&] { run_on_parts(op, info, plan, stack); });
 }
 
 /// Inputs are brought to where the plan wants them. The results come behind what is on the stack.
@@ -149,8 +149,8 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   const auto mesh = mesh_of_call(op, info, inputs);
   const Plan* plan = mesh->plans().find(key);
   if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));
-  const OperatorScope on_course(*mesh, *plan);
-  on_course.run(*mesh, [&] { bring_and_run(op, info, *plan, mesh, arguments, inputs, stack); });
+  const OperatorScope on_trace(*mesh, *plan);
+  on_trace.run(*mesh, [&] { bring_and_run(op, info, *plan, mesh, arguments, inputs, stack); });
 }
 
 }  // namespace

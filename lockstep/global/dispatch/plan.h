@@ -31,8 +31,8 @@ struct Plan {
   bool direct = false;       ///< inputs lie right, and neither lists nor `out` are among the arguments
   std::vector<std::size_t> tensor_positions;  ///< of a direct plan: which arguments are global tensors
   std::vector<std::size_t> device_positions;  ///< and which name their device
-  std::string course_text;                    ///< the call on the mesh's course: what it is, with shapes and placements
-  std::uint64_t course_hash = 0;              ///< of that; 0: not on the course
+  std::string trace_text;                     ///< the call on the mesh's trace: what it is, with shapes and placements
+  std::uint64_t trace_hash = 0;               ///< of that; 0: not on the trace
   bool for_one_rank = false;                  ///< one rank alone may make the call, and have its error for itself
 };
 

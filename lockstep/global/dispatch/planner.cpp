@@ -3,7 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/global/dispatch/op_call_reader.h>
-#include <lockstep/global/dispatch/operator_course.h>
+#include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/local/local_call.h>
@@ -164,7 +164,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   if (shapes || info.name == "set") plan.form = find_local_form(info.name);
   if (plan.form && replaces_operator(plan.form)) try_on_little(op, info, arguments);
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);
-  if (mesh.course()) put_on_course(plan, op, info, inputs);
+  if (mesh.trace()) add_to_trace(plan, op, info, inputs);
   return plan;
 }
 

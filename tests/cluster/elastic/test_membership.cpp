@@ -1,6 +1,6 @@
 // Several agents on one store, ticked by hand: who coordinates, and what they come to agree on.
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/elastic/membership.h>
+#include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/elastic/memory_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 
@@ -38,7 +38,7 @@ class Job {
  public:
   explicit Job(const Policy& policy) : policy_(policy) {}
 
-  Membership& arrive(int ranks = 1) {
+  AgentMembership& arrive(int ranks = 1) {
     NodeDescription node;
     node.host = "host" + std::to_string(agents_.size() + 1);
     node.ranks = ranks;
@@ -47,7 +47,7 @@ class Job {
   }
 
   /// Time goes on by `time`, in steps of 100 ms; `except` is suspended.
-  void pass(std::chrono::milliseconds time, const Membership* except = nullptr) {
+  void pass(std::chrono::milliseconds time, const AgentMembership* except = nullptr) {
     for (auto passed = 0ms; passed < time; passed += 100ms) {
       for (auto& agent : agents_) {
         if (&agent != except) agent.tick(now_);
@@ -62,16 +62,16 @@ class Job {
     now_ += time;
   }
 
-  Seat seat(const Membership& agent) const {
-    return parse_seat(store_->get(agent.keys().seat(agent.state(), agent.ticket())).value());
+  NodePlace node_place(const AgentMembership& agent) const {
+    return parse_node_place(store_->get(agent.keys().node_place(agent.state(), agent.ticket())).value());
   }
   CountingStore& store() { return *store_; }
 
  private:
   std::shared_ptr<CountingStore> store_ = std::make_shared<CountingStore>();
   Policy policy_;
-  RollCall::Time now_{};
-  std::deque<Membership> agents_;
+  AgentLiveness::Time now_{};
+  std::deque<AgentMembership> agents_;
 };
 
 Policy policy_of(int least, int most, int restarts = 0) {
@@ -84,7 +84,7 @@ Policy policy_of(int least, int most, int restarts = 0) {
   return policy;
 }
 
-TEST(Membership, TwoAgentsAgreeOnARound) {
+TEST(AgentMembership, TwoAgentsAgreeOnARound) {
   Job job(policy_of(2, 2));
   auto& first = job.arrive(2);
   job.pass(500ms);
@@ -96,11 +96,11 @@ TEST(Membership, TwoAgentsAgreeOnARound) {
     EXPECT_EQ(agent->state().nodes, 2);
     EXPECT_EQ(agent->state().ranks, 5);
   }
-  EXPECT_EQ(job.seat(second).node, 1);
-  EXPECT_EQ(job.seat(second).first_rank, 2);
+  EXPECT_EQ(job.node_place(second).node, 1);
+  EXPECT_EQ(job.node_place(second).first_rank, 2);
 }
 
-TEST(Membership, AnotherCoordinatorTakesOver) {
+TEST(AgentMembership, AnotherCoordinatorTakesOver) {
   Job job(policy_of(1, 3));
   auto& first = job.arrive();
   auto& second = job.arrive();
@@ -127,7 +127,7 @@ TEST(Membership, AnotherCoordinatorTakesOver) {
   EXPECT_THAT(third.state().why, HasSubstr("host1 joins"));
 }
 
-TEST(Membership, NobodyIsLostForTheSilenceOfTheStore) {
+TEST(AgentMembership, NobodyIsLostForTheSilenceOfTheStore) {
   Job job(policy_of(1, 3));
   auto& first = job.arrive();
   auto& second = job.arrive();
@@ -146,7 +146,7 @@ TEST(Membership, NobodyIsLostForTheSilenceOfTheStore) {
   EXPECT_THAT(second.state().why, HasSubstr("host3 was lost"));
 }
 
-TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {
+TEST(AgentMembership, ACoordinatorThatLeavesIsFollowedAtOnce) {
   Job job(policy_of(1, 2));
   auto& first = job.arrive();
   auto& second = job.arrive();
@@ -158,7 +158,7 @@ TEST(Membership, ACoordinatorThatLeavesIsFollowedAtOnce) {
   EXPECT_EQ(second.state().why, "host1 left (ended by SIGTERM)");
 }
 
-TEST(Membership, TheFirstToComeMayDieBeforeItBegins) {
+TEST(AgentMembership, TheFirstToComeMayDieBeforeItBegins) {
   Job job(policy_of(1, 1));
   const auto& ghost = job.arrive();
   const auto& second = job.arrive();
@@ -179,7 +179,7 @@ NodeEnds ends_of(const std::string& host, int rank, ExitStatus status, int asked
   return {host, "", {end}, 0ms};
 }
 
-TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
+TEST(AgentMembership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
   Job job(policy_of(2, 2, 1));
   auto& first = job.arrive();
   auto& second = job.arrive();
@@ -212,14 +212,14 @@ TEST(Membership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
   EXPECT_THROW(job.arrive(), Error);
 }
 
-TEST(Membership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
+TEST(AgentMembership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
   const auto cost = [](int nodes) {
     Job job(policy_of(nodes, nodes));
-    std::vector<Membership*> agents;
+    std::vector<AgentMembership*> agents;
     for (int i = 0; i < nodes; ++i) agents.push_back(&job.arrive());
     job.pass(400ms);
     for (const auto* agent : agents) EXPECT_EQ(agent->state().phase, Phase::running);
-    EXPECT_EQ(job.seat(*agents.back()).node, nodes - 1);
+    EXPECT_EQ(job.node_place(*agents.back()).node, nodes - 1);
     return job.store().operations();
   };
   const int few = cost(100);
@@ -228,7 +228,7 @@ TEST(Membership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {
   EXPECT_LE(many, 30 * 2000);
 }
 
-TEST(Membership, SaysWhenTheStoreHoldsSomethingElse) {
+TEST(AgentMembership, SaysWhenTheStoreHoldsSomethingElse) {
   Job job(policy_of(1, 1));
   auto& agent = job.arrive();
   job.store().set(agent.keys().state(), "{\"phase\": 5}");

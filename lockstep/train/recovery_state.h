@@ -1,0 +1,62 @@
+// The choice of the state to continue from, among those that the ranks of a new generation have in memory. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// The result of a step that only one rank had completed.
+struct UnverifiedStep {
+  std::int64_t step = 0;
+  int rank = 0;
+  std::string sha256;
+
+  bool operator==(const UnverifiedStep&) const = default;
+};
+
+/// The summary of the state that one rank has in memory.
+struct RecoveryState {
+  bool has_state = false;  ///< false: a new process, or one that cannot go on from memory
+  std::int64_t step = 0;   ///< that it has completed; this and the rest, except the unverified, only with a state
+  std::int64_t epoch = 0;  ///< finished
+  std::int64_t evaluations = 0;
+  std::string sha256;  ///< of its tensors: parameters, buffers, optimizer state
+  std::optional<UnverifiedStep>
+      unverified{};  ///< that it has received, and that was not compared with all ranks' results yet
+
+  bool operator==(const RecoveryState&) const = default;
+};
+
+/// Conversion to one JSON object and from it. Error(data) for any other text.
+std::string to_json(const RecoveryState& recovery_state);
+RecoveryState parse_recovery_state(std::string_view json);
+
+/// The most advanced rank; nullopt when no rank has a state.
+std::optional<int> find_furthest(const std::vector<RecoveryState>& recovery_states);
+
+/// A contradiction between the states, in words; empty where there is none. A step needs all ranks: they are at most
+/// one step apart, and those at the same step hold the same. Else one of them is wrong, and it is unknown which.
+std::string find_contradiction(const std::vector<RecoveryState>& recovery_states);
+
+/// The end of such a text.
+inline constexpr std::string_view kNothingToTrust = "no state in memory can be trusted";
+
+struct StateChoice {
+  std::optional<int> rank{};  ///< the rank whose state all take; nullopt: the newest checkpoint, or the beginning
+  std::string reason;         ///< for people; empty where no rank had a state
+  std::optional<UnverifiedStep>
+      unverified{};  ///< of the rank that is one step ahead: the expected result of the next step
+};
+
+/// Chooses the state of the most advanced rank: it has completed its last step with the gradients of all ranks, so
+/// ranks that were interrupted in that step can take its result. But a single rank that is one step ahead of all others
+/// cannot be compared: all take the state before, repeat that step, and compare. The unverified step is
+/// kept until this comparison is complete, also when more ranks are lost meanwhile. Chooses the checkpoint where
+/// find_contradiction finds one, or the result of a step differs from the unverified one.
+StateChoice choose_state(const std::vector<RecoveryState>& recovery_states);
+
+}  // namespace lockstep::train
