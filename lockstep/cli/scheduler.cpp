@@ -55,9 +55,9 @@ scheduler::ServerOptions server_options(const ClusterSettings& settings) {
   options.port = settings.port;
   options.workers = settings.workers;
   options.recovery = settings.recovery;
-  options.patience.silence = scheduler::milliseconds_of(settings.node_timeout_s);
-  options.patience.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
-  options.patience.hang = scheduler::milliseconds_of(settings.hang_timeout_s);
+  options.limits.silence = scheduler::milliseconds_of(settings.node_timeout_s);
+  options.limits.absence = scheduler::milliseconds_of(settings.topo_timeout_s);
+  options.limits.hang = scheduler::milliseconds_of(settings.hang_timeout_s);
   if (settings.recovery) options.state = state_place(settings.recovery_path);
   options.secret = scheduler::read_secret(settings);
   scheduler::Tls tls = scheduler::make_server_tls(settings);
