@@ -1,6 +1,7 @@
 // How long many ranks take to meet through a store on this machine: every simulated rank is a thread with a connection
 // of its own that does what a rank does before its first collective. Prints one JSON object.
 #include <lockstep/comm/open_store.h>
+#include <lockstep/comm/own_store.h>
 #include <lockstep/comm/rendezvous.h>
 
 #include <sys/resource.h>
@@ -45,7 +46,7 @@ void meet_as(const World& world, c10d::Store* store_of_rank_0, std::chrono::mill
   if (outcome.first_error.empty()) outcome.first_error = error;
 }
 
-// A connection is two descriptors on either side.
+// A connection is a descriptor on either side.
 void allow_many_descriptors() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -70,8 +71,8 @@ int main(int argc, char** argv) try {
   world.master_addr = "127.0.0.1";
   world.host = "simulated";
   const auto limit = std::chrono::seconds(limit_s);
-  const auto hosted = comm::make_tcp_store(world.master_addr, 0, true, limit);
-  world.master_port = static_cast<c10d::TCPStore&>(*hosted).getPort();
+  const auto hosted = comm::host_own_store({world.master_addr, 0}, {world.master_addr}, limit);
+  world.master_port = hosted->port();
   c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep", hosted);
 
   Outcome outcome;

@@ -1,9 +1,9 @@
 // What a scheduler costs: a process of its own serves many simulated workers, which register at once and then send
 // heartbeats. Each has a connection and does what a real one does; one thread plays all of them. Prints one JSON
 // object.
+#include <lockstep/base/secret.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/scheduler/messages.h>
-#include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/server.h>
 
 #include <fmt/format.h>

@@ -10,19 +10,20 @@ declare -A may_include=(
   [kernels]="base"
   [world]="base"
   [net]="base"
+  [store]="base world"
   [scheduler]="base world net"
   [doctor]="base world"
-  [comm]="base compat world scheduler doctor"
+  [comm]="base compat world store scheduler doctor"
   [mirrored]="base kernels world comm"
   [global]="base kernels world comm"
   [plan]="base kernels world comm global"
   [data]="base"
   [models]="base"
   [train]="base compat kernels world comm mirrored global plan data models"
-  [cluster]="base world net comm"
+  [cluster]="base world net store comm"
   [cli]="base kernels world scheduler doctor comm mirrored global plan data models train cluster"
 )
-torch_free=(base world net scheduler doctor data)
+torch_free=(base world net store scheduler doctor data)
 
 status=0
 for room in "${!may_include[@]}"; do

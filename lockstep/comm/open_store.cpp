@@ -9,13 +9,14 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/c10d_error.h>
 #include <lockstep/comm/file_meeting.h>
 #include <lockstep/comm/mpi/exchange.h>
+#include <lockstep/comm/own_store.h>
 #include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/store_probe.h>
-#include <lockstep/compat/libtorch.h>
+#include <lockstep/comm/store_addresses.h>
 #include <lockstep/world/await_listener.h>
 #include <lockstep/world/host_addresses.h>
 
@@ -24,6 +25,7 @@
 #include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -76,6 +78,7 @@ class Wait {
   }
   milliseconds limit() const { return limit_; }
   bool over() const { return left() == milliseconds(0); }
+  bool is_younger_than(milliseconds age) const { return Clock::now() - begin_ < age; }
 
   void tell(const std::string& reason) {
     if (Clock::now() < next_word_) return;
@@ -128,10 +131,20 @@ bool resolves_in_time(const World& world, const std::string& host, milliseconds 
   fail(ErrorKind::io, "connect", "rank 0 cannot open the port for the meeting of ranks, {}: {}{}", where, why, advice);
 }
 
-StorePtr host_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
+// What both sides of a connection to the store prove that they know; empty: nothing. The name of the keys under a
+// scheduler is told to registered workers alone.
+std::string secret_of(const World& world) {
+  if (world.meeting == Meeting::scheduler) return prove(world.scheduler_secret, "store", world.store_prefix);
+  return find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
+}
+
+OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
   if (!resolves_in_time(world, host, timeout)) fail_to_resolve(host, timeout);
+  const auto meeting_host = find_meeting_host(world, host);
+  const auto own = own_addresses();
   try {
-    return make_tcp_store(host, port, true, timeout);
+    return host_own_store({host_to_connect_to(meeting_host, own), port, secret_of(world)},
+                          addresses_to_listen_on(meeting_host, own), timeout);
   } catch (const std::exception& error) {
     fail_to_host(fmt::format("{}:{}", host, port), host, first_line(error));
   }
@@ -146,9 +159,8 @@ StorePtr host_tcp_store(const World& world, const std::string& host, std::uint16
                "MASTER_PORT)");
 }
 
-// A store of c10d lets one connection in at a time, and looks at all others in between. Those that do not fit into the
-// kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs three) are tried again after whole
-// seconds.
+// Connections that do not fit into the kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs up
+// to three) are tried again after whole seconds.
 void take_turns(const World& world, milliseconds timeout) {
   constexpr int kAtOnce = 1000;
   if (world.size <= kAtOnce) return;
@@ -165,29 +177,8 @@ constexpr auto kNotLeft = "it is that of an earlier meeting, which rank 0 has no
        where, seconds_in(wait.limit()));
 }
 
-// Where one meeting takes place in a store and that is over: a connection to it.
-std::optional<StoreProbe> find_earlier_meeting(const World& world, const std::string& host, std::uint16_t port,
-                                               milliseconds limit) {
-  if (!compat::kStoreThreadEndsProcess || world.store_is_external || world.rank == 0) return std::nullopt;
-  StoreProbe probe(host, port, limit);
-  // c10d begins each key with "/", and its PrefixStore ends each prefix so.
-  const auto outcome = fmt::format("/{}/{}/{}", corner_of(world), corner_of_meeting(1), kOutcomeKey);
-  if (!probe.holds(outcome, limit)) return std::nullopt;
-  return probe;
-}
-
-// Waits until rank 0 has left it.
-void pass_earlier_meeting(StoreProbe probe, const std::string& where, Wait& wait,
-                          const std::function<void()>& give_up) {
-  while (!probe.goes_within(std::min(wait.left(), milliseconds(100)))) {
-    if (give_up) give_up();
-    if (wait.over()) fail_beside_earlier(where, wait);
-    wait.tell(kNotLeft);
-  }
-  throw std::runtime_error("rank 0 has just left an earlier meeting there");
-}
-
-// The same through a client of c10d. Who asks the store when rank 0 has closed it gets an exception of c10d.
+// A store in which one meeting takes place, and that is over: waits until rank 0 has left it. Who asks the store then
+// gets an exception.
 [[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, Wait& wait,
                                 const std::function<void()>& give_up) {
   for (milliseconds pause(2);; pause = std::min(pause * 2, milliseconds(100))) {
@@ -199,22 +190,46 @@ void pass_earlier_meeting(StoreProbe probe, const std::string& where, Wait& wait
   }
 }
 
+// A connection to the store. Where a launcher holds it, that may be c10d's, which ends a connection upon our first
+// words.
+StorePtr join_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
+  try {
+    return join_own_store({host, port, secret_of(world)}, timeout);
+  } catch (const store::NoWord&) {
+    if (!world.store_is_external) throw;
+  }
+  return make_tcp_store(host, port, false, timeout);
+}
+
+// One that refuses this rank may be that of an earlier job, which is about to end.
+constexpr milliseconds kPatienceWithOthers = seconds(10);
+
+StorePtr join_unless_refused(const World& world, const std::string& host, std::uint16_t port, milliseconds limit,
+                             const Wait& wait) {
+  try {
+    return join_store(world, host, port, limit);
+  } catch (const Error& error) {
+    if (!wait.is_younger_than(kPatienceWithOthers)) throw;
+    throw std::runtime_error(error.message());
+  }
+}
+
 // The keys of the meeting to come at a store that another process holds.
 StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout,
                          const std::function<void()>& give_up = {}) {
   const auto where = fmt::format("{}:{}", host, port);
+  const auto there = host_to_connect_to(find_meeting_host(world, host), own_addresses());
   take_turns(world, timeout);
   if (give_up) give_up();
   Wait wait(world, fmt::format("the store at {}", where), timeout);
   const auto tell = [&](seconds, const std::string& reason) { wait.tell(reason); };
   for (milliseconds pause(5);; pause = std::min(pause * 2, milliseconds(250))) {
-    if (const auto why = await_listener(host, port, wait.left(), tell, give_up)) fail_to_reach(where, timeout, *why);
+    if (const auto why = await_listener(there, port, wait.left(), tell, give_up)) fail_to_reach(where, timeout, *why);
     std::string why;
     try {
-      auto earlier = find_earlier_meeting(world, host, port, wait.left());
-      if (earlier) pass_earlier_meeting(std::move(*earlier), where, wait, give_up);
-      const auto store =
-          with_keys_of(world, make_tcp_store(host, port, false, std::max(wait.left(), milliseconds(1000))), timeout);
+      const auto limit = std::max(wait.left(), milliseconds(1000));
+      const auto joined = join_unless_refused(world, there, port, limit, wait);
+      const auto store = with_keys_of(world, joined, timeout);
       if (world.rank == 0) return open_meeting(store);
       const auto number = find_meeting(store, world.rank);
       if (number == 1 || world.store_is_external) return keys_of_meeting(store, number);
@@ -232,9 +247,9 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
 
 // At a port of its own where `port` is 0.
 void host_meeting(OpenedStore& opened, const World& world, milliseconds timeout) {
-  const auto store = host_tcp_store(world, opened.host, opened.port, timeout);
+  const auto store = host_store(world, opened.host, opened.port, timeout);
   opened.held_here = true;
-  opened.port = static_cast<c10d::TCPStore&>(*store).getPort();
+  opened.port = store->port();
   opened.store = open_meeting(with_keys_of(world, store, timeout));
 }
 
@@ -325,13 +340,15 @@ StorePtr visit_store(const World& world, const std::string& host, std::uint16_t 
   }
   const auto where = fmt::format("{}:{}", host, port);
   const auto quiet = [](seconds, const std::string&) {};
-  if (const auto why = await_listener(host, port, timeout, quiet)) {
+  const auto there = host_to_connect_to(find_meeting_host(world, host), own_addresses());
+  if (const auto why = await_listener(there, port, timeout, quiet)) {
     fail(ErrorKind::timeout, "connect", "cannot connect to {}, where the ranks meet: {}", where, *why);
   }
-  if (!found && find_earlier_meeting(world, host, port, timeout)) {
+  const auto store = with_keys_of(world, join_store(world, there, port, timeout), timeout);
+  const bool has_one_meeting = !world.store_is_external && world.rank != 0;
+  if (!found && has_one_meeting && find_meeting(store, world.rank) != 1) {
     fail(ErrorKind::timeout, "connect", "cannot meet at {} yet: {}", where, kNotLeft);
   }
-  const auto store = with_keys_of(world, make_tcp_store(host, port, false, timeout), timeout);
   // The last one is this rank's own as long as its start-up goes on, also when all have come and it is over for others.
   return keys_of_meeting(store, found ? last_meeting(store) : find_meeting(store, world.rank));
 }

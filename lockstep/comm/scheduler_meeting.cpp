@@ -35,6 +35,7 @@ RankedWorld meet_scheduler(const World& world, const GroupOptions& options, cons
   const auto settings = find_cluster(environment, options.cluster, ClusterRole::worker);
   auto session = std::make_shared<scheduler::WorkerSession>(session_options(*settings, options.start_timeout));
   World met = at_place(world, session->place());
+  met.scheduler_secret = scheduler::read_secret(*settings);
   if (met.host.empty()) met.host = lockstep::host_name().value_or("");
   return {std::move(met), std::move(session)};
 }

@@ -19,10 +19,6 @@ namespace lockstep::compat {
 /// Whether c10d's TCP store, once connected, waits for its peer's first answer without a deadline.
 inline constexpr bool kStoreWaitsWithoutDeadline = LOCKSTEP_LIBTORCH_SINCE(2, 4);
 
-/// Whether a client of c10d's TCP store has a thread that ends the process when its connection is reset; the store's
-/// protocol is that of 1.13 there.
-inline constexpr bool kStoreThreadEndsProcess = !LOCKSTEP_LIBTORCH_SINCE(2, 2);
-
 /// c10d's TCP store then listens with sockets, as it always did: libuv is not compiled into every libtorch.
 inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)

@@ -1,9 +1,9 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/scheduler/certificate_folder.h>
 #include <lockstep/scheduler/make_certificates.h>
-#include <lockstep/scheduler/secret.h>
 
 #include <nlohmann/json.hpp>
 #include <set>

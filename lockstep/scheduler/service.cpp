@@ -1,9 +1,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/scheduler/decisions.h>
 #include <lockstep/scheduler/saved_state.h>
 #include <lockstep/scheduler/seconds.h>
-#include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/service.h>
 #include <lockstep/scheduler/status_json.h>
 

@@ -2,8 +2,8 @@
 // workers.
 #pragma once
 
+#include <lockstep/base/refusal_log.h>
 #include <lockstep/scheduler/connection.h>
-#include <lockstep/scheduler/refusal_log.h>
 #include <lockstep/scheduler/server.h>
 #include <lockstep/scheduler/state_writer.h>
 

@@ -1,8 +1,8 @@
 // How workers register at the service, and get their ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/scheduler/decisions.h>
-#include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/service.h>
 
 #include <utility>

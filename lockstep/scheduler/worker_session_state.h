@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/net/channel.h>
-#include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/worker_session.h>
 
 #include <pthread.h>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -21,17 +22,30 @@ using std::chrono::seconds;
 
 std::string words_for(int error) { return std::generic_category().message(error); }
 
+// A port of this host that nobody listens on, and that the kernel chose for this side: TCP connects it to itself, and
+// keeps the one from it who is to listen there.
+bool is_connected_to_itself(int socket) {
+  sockaddr_storage own{};
+  sockaddr_storage other{};
+  socklen_t own_length = sizeof own;
+  socklen_t other_length = sizeof other;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) == 0 &&
+         ::getpeername(socket, reinterpret_cast<sockaddr*>(&other), &other_length) == 0 && own_length == other_length &&
+         std::memcmp(&own, &other, own_length) == 0;
+}
+
 Connected try_connect(const addrinfo& address, milliseconds limit) {
   UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return {{}, words_for(errno)};
-  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return {std::move(socket), ""};
-  if (errno != EINPROGRESS) return {{}, words_for(errno)};
+  const bool at_once = ::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0;
+  if (!at_once && errno != EINPROGRESS) return {{}, words_for(errno)};
   pollfd ready{socket.get(), POLLOUT, 0};
   if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return {{}, words_for(ETIMEDOUT)};
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
   if (error != 0) return {{}, words_for(error)};
+  if (is_connected_to_itself(socket.get())) return {{}, words_for(ECONNREFUSED)};
   return {std::move(socket), ""};
 }
 

@@ -14,7 +14,7 @@ namespace lockstep {
 /// The kind of rendezvous, by which ranks find each other before any group exists.
 enum class Meeting {
   alone,      ///< one process: no rendezvous
-  tcp,        ///< a TCPStore at master_addr:master_port
+  tcp,        ///< a store at master_addr:master_port
   file,       ///< a file that all ranks see (store_path)
   mpi,        ///< MPI itself broadcasts the address of a store opened by rank 0
   scheduler,  ///< the scheduler at master_addr:master_port assigns the rank and publishes the store's address
@@ -38,6 +38,7 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_path;          ///< with Meeting::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
+  std::string scheduler_secret;    ///< with Meeting::scheduler: the secret of the job; empty: none
   std::string store_prefix;        ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
 };
 

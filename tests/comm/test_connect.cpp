@@ -7,9 +7,7 @@
 #include <lockstep/comm/init.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/store_probe.h>
 #include <lockstep/comm/stores.h>
-#include <lockstep/compat/libtorch.h>
 
 #include "comm/suite.h"
 
@@ -580,22 +578,6 @@ TEST(Connect, AStoreThatRankZeroDoesNotLeaveIsNamed) {
     }
     barrier(rank.group());
   });
-}
-
-TEST(Connect, AStoreIsAskedBeforeAClientOfItIsMade) {
-  if (!compat::kStoreThreadEndsProcess) GTEST_SKIP() << "clients of this libtorch's stores need no question first";
-  const auto outcomes = fork_outcomes(1, {}, [](int) {
-    auto store = detail::make_tcp_store("127.0.0.1", 0, true, 30s);
-    const auto port = dynamic_cast<c10d::TCPStore&>(*store).getPort();
-    c10d::PrefixStore("/job/lockstep", store).set("outcome", detail::to_bytes("here"));
-    detail::StoreProbe probe("127.0.0.1", port, 30s);
-    EXPECT_TRUE(probe.holds("//job/lockstep/outcome", 30s));
-    EXPECT_FALSE(probe.holds("//job/lockstep/other", 30s));
-    EXPECT_FALSE(probe.goes_within(1ms));
-    store.reset();
-    EXPECT_TRUE(probe.goes_within(30s));
-  });
-  expect_all_ok(outcomes);
 }
 
 TEST(Connect, StorePrefixesKeepTwoAttemptsApart) {

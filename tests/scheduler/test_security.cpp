@@ -1,9 +1,9 @@
 #include "base/expect_error.h"
 #include "scheduler/running_server.h"
 
+#include <lockstep/base/secret.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/scheduler/certificate_folder.h>
-#include <lockstep/scheduler/secret.h>
 #include <lockstep/scheduler/security.h>
 
 #include <gmock/gmock.h>

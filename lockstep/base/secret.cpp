@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/secret.h>
+#include <lockstep/base/secret.h>
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,7 +9,7 @@
 #include <array>
 #include <span>
 
-namespace lockstep::scheduler {
+namespace lockstep {
 namespace {
 
 std::string hex_of(std::span<const unsigned char> bytes) {
@@ -23,7 +23,7 @@ std::string hex_of(std::span<const unsigned char> bytes) {
 std::string random_token() {
   std::array<unsigned char, 16> bytes{};
   if (::RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
-    fail(ErrorKind::io, "scheduler", "the system has no random bytes");
+    fail(ErrorKind::io, "secret", "the system has no random bytes");
   }
   return hex_of(bytes);
 }
@@ -42,4 +42,4 @@ bool is_proof(std::string_view proof, std::string_view secret, std::string_view 
   return proof.size() == expected.size() && ::CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
 }
 
-}  // namespace lockstep::scheduler
+}  // namespace lockstep

@@ -1,7 +1,7 @@
 #include <lockstep/base/log.h>
-#include <lockstep/scheduler/refusal_log.h>
+#include <lockstep/base/refusal_log.h>
 
-namespace lockstep::scheduler {
+namespace lockstep {
 namespace {
 
 constexpr std::size_t kLines = 10;
@@ -33,4 +33,4 @@ void RefusalLog::finish() {
   unsaid_ = 0;
 }
 
-}  // namespace lockstep::scheduler
+}  // namespace lockstep

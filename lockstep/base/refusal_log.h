@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-namespace lockstep::scheduler {
+namespace lockstep {
 
 /// The first ten refusals of a minute have a line each. One line at the end of the minute gives the number of the rest
 /// and the last of them: a client that connects without end does not fill the disk. Not thread-safe.
@@ -27,4 +27,4 @@ class RefusalLog {
   std::string last_;
 };
 
-}  // namespace lockstep::scheduler
+}  // namespace lockstep

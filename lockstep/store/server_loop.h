@@ -1,0 +1,96 @@
+// The loop of a store's server: who connects, who may speak, and what is sent back. Used by one thread, but for stop().
+#pragma once
+
+#include <lockstep/base/refusal_log.h>
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/store/handshake.h>
+#include <lockstep/store/server.h>
+#include <lockstep/store/values.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep::store {
+
+class ServerLoop {
+ public:
+  /// std::runtime_error when there are no descriptors left.
+  ServerLoop(const ServerOptions& options, std::vector<UniqueFd> listeners);
+
+  /// Until stop().
+  void run();
+  void stop() const;
+
+  /// Closes all connections.
+  void close();
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  enum class Stage {
+    hello,    ///< has to say which protocol it speaks
+    proof,    ///< has to prove that it knows the secret
+    member,   ///< may ask
+    refused,  ///< is told so, and has to close the connection
+  };
+
+  struct Peer {
+    UniqueFd socket{};
+    std::string address{};
+    Stage stage = Stage::hello;
+    Nonces nonces{};
+    Time came{};
+    std::optional<Time> deadline{};
+    std::string in{};   ///< came and is not a whole message yet
+    std::string out{};  ///< could not be sent yet
+    bool waits_to_send = false;
+  };
+  using Id = std::uint64_t;
+
+  void accept_from(int listener);
+  void welcome(UniqueFd socket, std::string address);
+  bool has_room();
+  void watch_listeners(bool on);
+
+  void serve(Id id, std::uint32_t events);
+  bool receive(Peer& peer);
+  void handle_input(Id id, Peer& peer);
+  void hear_hello(Peer& peer);
+  void hear_proof(Peer& peer);
+  void hear_requests(Id id, Peer& peer);
+  void become_member(Id id, Peer& peer);
+  void refuse(Peer& peer, std::string_view last_words, const std::string& why);
+
+  void send_answers(std::vector<Answer> answers);
+  void send(Peer& peer, Id id, std::string_view bytes);
+  void flush(Peer& peer, Id id);
+  void set_deadline(Id id, Peer& peer, std::optional<Time> deadline);
+
+  void drop(Id id, const std::string& why);
+  void drop_overdue();
+  int milliseconds_to_wait() const;
+  void note(const Peer& peer, const std::string& why);
+
+  const ServerOptions options_;
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  std::vector<UniqueFd> listeners_;
+  bool listening_ = false;
+  std::optional<Time> accepts_again_;  ///< descriptors had run out
+  std::map<Id, Peer> peers_;
+  Id next_id_;
+  std::set<Id> strangers_;  ///< the oldest first
+  std::set<std::pair<Time, Id>> deadlines_;
+  std::vector<std::pair<Id, std::string>> broken_;  ///< found while others were served
+  Values values_;
+  RefusalLog refusals_;
+};
+
+}  // namespace lockstep::store
