@@ -35,14 +35,16 @@ milliseconds parse_monitor_interval(const std::string& text) {
 
 elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, int processes) {
   const auto nodes = node_count_of(flags);
-  if (flags.max_restarts < 0 || flags.max_restarts > std::numeric_limits<int>::max()) {
-    refuse("--max_restarts {} must not be negative", flags.max_restarts);
+  const auto max_restarts = flags.max_restarts.value_or(0);
+  if (max_restarts < 0 || max_restarts > std::numeric_limits<int>::max()) {
+    refuse("--max_restarts {} must not be negative", max_restarts);
   }
   elastic::AgentOptions options;
   if (!flags.rdzv_id.empty()) options.job = flags.rdzv_id;
   options.policy.min_nodes = nodes.least;
   options.policy.max_nodes = nodes.most;
-  options.policy.max_restarts = static_cast<int>(flags.max_restarts);
+  options.policy.max_restarts = static_cast<int>(max_restarts);
+  options.policy.max_replacements = replacements_of(flags);
   options.policy.join_timeout = conf.join_timeout;
   options.policy.last_call = conf.last_call_timeout;
   options.policy.silence = conf.keep_alive_interval * conf.keep_alive_max_attempt;

@@ -7,12 +7,12 @@
 #include <lockstep/cli/run_arguments.h>
 #include <lockstep/cluster/fork_server/fork_attempt.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/rank_options.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -66,9 +66,12 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     if (!attempt.ready()) return {{}, options.start_method == cluster::StartMethod::automatic};
     tell(found->remarks);
     cluster::LaunchWays ways;
-    ways.host_store = [&] { return attempt.server().host_store(options.err); };
-    ways.fork = [&](const cluster::Job& job) {
-      auto forked = attempt.server().fork(cluster::prepare_ranks(options, job));
+    ways.host = [&](int ranks, UniqueFd events) {
+      return attempt.server().host_store(options.err, ranks, std::move(events));
+    };
+    ways.fork = [&](const std::vector<ChildOptions>& ranks) {
+      if (began) return attempt.fork(options, ranks);  // one that takes a lost one's place, if need be without a fork
+      auto forked = attempt.server().fork(ranks);
       began = true;
       return std::optional(std::move(forked));
     };

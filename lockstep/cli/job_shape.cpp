@@ -46,7 +46,7 @@ bool is_one_node(const NodeFlags& flags) {
 bool needs_agent(const NodeFlags& flags) {
   if (!flags.nodes.empty()) return false;
   check(flags);
-  return flags.max_restarts != 0 || !is_one_node(flags);
+  return flags.max_restarts.value_or(0) != 0 || !is_one_node(flags);
 }
 
 std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const Environment& environment) {

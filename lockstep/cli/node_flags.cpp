@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
 #include <sstream>
 #include <string_view>
 
@@ -60,7 +62,7 @@ Endpoint parse_endpoint(const std::string& text, std::uint16_t default_port) {
 void refuse_other_flags_beside_nodes(const NodeFlags& flags) {
   if (flags.nnodes == "1" && !flags.node_rank && !flags.master_addr && !flags.master_port &&
       flags.rdzv_endpoint.empty() && flags.rdzv_conf.empty() && flags.rdzv_backend == "static" && !flags.standalone &&
-      flags.max_restarts == 0) {
+      !flags.max_restarts) {
     return;
   }
   refuse(
@@ -140,10 +142,23 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "KEY=VALUE,...");
   command.add_flag("--standalone", flags.standalone, "The whole job is here, whatever the --rdzv_* flags say");
   add("--max-restarts,--max_restarts", flags.max_restarts,
-      "How often all ranks are started anew after one has failed (default: 0)", "N");
+      "How many ranks may be replaced after they were lost, and how often all ranks are started anew where that does "
+      "not help or the program cannot do it (default: 3 replacements, and all ranks are not started anew)",
+      "N");
+  add("--on-loss,--on_loss", flags.on_loss,
+      "When a rank is lost: replace (default: it is started again and the others go on from memory, where the program "
+      "can, as 'lockstep train' does) or restart (all ranks are started anew, as --max-restarts allows)",
+      "WHAT");
   add("--monitor-interval,--monitor_interval", flags.monitor_interval,
       "Seconds from one look at the job to the next (default: 0.1)", "SECONDS");
   add("--local-addr,--local_addr", flags.local_addr, "Address at which the other nodes reach this one", "HOST");
+}
+
+int replacements_of(const NodeFlags& flags) {
+  if (flags.on_loss == "restart") return 0;
+  if (flags.on_loss != "replace") refuse("--on-loss '{}' must be replace or restart", flags.on_loss);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(flags.max_restarts.value_or(kReplacements), 0, std::numeric_limits<int>::max()));
 }
 
 std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const Environment& environment) {

@@ -17,6 +17,9 @@ namespace lockstep::cli {
 /// Where a job of several nodes meets, unless told: torch.distributed.launch's.
 inline constexpr std::uint16_t kStaticPort = 29500;
 
+/// Ranks that are replaced in place unless the user says otherwise.
+inline constexpr int kReplacements = 3;
+
 struct NodeFlags {
   std::string nnodes = "1";
   std::optional<std::int64_t> node_rank;
@@ -27,7 +30,8 @@ struct NodeFlags {
   std::string rdzv_id;
   std::string rdzv_conf;
   bool standalone = false;
-  std::int64_t max_restarts = 0;
+  std::optional<std::int64_t> max_restarts;  ///< not given: kReplacements, and all ranks are not started anew
+  std::string on_loss = "replace";
   std::string monitor_interval = "0.1";
   std::string local_addr;
   std::string nodes;  ///< addresses separated by commas, instead of all the above
@@ -45,6 +49,9 @@ struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
 };
+
+/// How many lost ranks may be replaced in place. Error(invalid_argument) for a bad --on-loss.
+int replacements_of(const NodeFlags& flags);
 
 /// These read a few of the flags; Error(invalid_argument) when they break a rule.
 NodeCount node_count_of(const NodeFlags& flags);

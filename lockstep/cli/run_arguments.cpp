@@ -92,6 +92,7 @@ cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchSt
   options.run_id = arguments.nodes.rdzv_id;
   options.prefix = prefix_of(arguments.output, options.environment);
   options.output = output_of(arguments.output);
+  options.replacements = replacements_of(arguments.nodes);
   options.ending.grace = grace_of(arguments.grace);
   options.signals = cluster::parse_signals("--signals_to_handle", arguments.signals);
   options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = arguments.signals;

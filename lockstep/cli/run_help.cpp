@@ -29,6 +29,8 @@ constexpr const char* kRunFooter =
     "and go with --nnodes MIN:MAX), its own --node_rank with --nnodes and the address of node 0, or the same with\n"
     "--nodes and --ctrl_port. With --max_restarts all ranks of all nodes are started anew when one has failed.\n"
     "\n"
+    "If a rank of a program that can go on from memory ('lockstep train') is killed, crashes or hangs, it alone is\n"
+    "started again; the others keep their processes, and no completed step is lost (--max-restarts, --on-loss).\n"
     "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first\n"
     "failing rank's reason is printed. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGQUIT are passed on to the ranks, which\n"
     "have the grace period to end; a second one kills them. SIGUSR1 is passed on and nothing more. Ranks of\n"

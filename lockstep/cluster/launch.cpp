@@ -1,14 +1,24 @@
 #include <lockstep/cluster/fork_server/fork_attempt.h>
+#include <lockstep/cluster/job_service.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/store_host.h>
+
+#include <utility>
 
 namespace lockstep::cluster {
 
 LaunchResult launch(const LaunchOptions& options) {
   ForkAttempt forks(options);  // loads the program while the rest is prepared
   std::optional<StoreHost> store;
-  return launch_ranks(
-      options, {[&] { return store.emplace().port(); }, [&](const Job& job) { return forks.fork(options, job); }});
+  std::optional<JobService> service;
+  LaunchWays ways;
+  ways.host = [&](int ranks, UniqueFd events) {
+    Hosted hosted{store.emplace().port()};
+    if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
+    return hosted;
+  };
+  ways.fork = [&](const std::vector<ChildOptions>& ranks) { return forks.fork(options, ranks); };
+  return launch_ranks(options, ways);
 }
 
 }  // namespace lockstep::cluster

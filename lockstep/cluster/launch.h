@@ -35,6 +35,9 @@ struct LaunchOptions {
   LinePrefix prefix{};
   OutputOptions output{};
   EndingPolicy ending{};
+  /// How many ranks may be replaced in place: those that a signal ended or that hang, in programs whose other ranks go
+  /// on from memory (GroupOptions::rejoins). Not with a given rendezvous.
+  int replacements = 0;
   std::vector<int> signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  ///< each is passed on to the ranks and ends the job
   Environment environment = current_environment();                ///< the ranks inherit it
   int out = 1;                                                    ///< descriptor that gets what ranks write to stdout
@@ -51,6 +54,7 @@ struct LaunchResult {
   std::optional<int> first_failed;  ///< the rank whose failure ended the job
   std::string report;               ///< for people; empty when all ranks ended well
   std::vector<RankEnd> ends;        ///< by rank
+  int replaced = 0;                 ///< ranks that were replaced in place
   bool stopped = false;             ///< the ranks were asked to end because of LaunchOptions::stop_fd
   std::optional<int> user_signal;   ///< the last that the user sent
 };

@@ -1,10 +1,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/rank_options.h>
 
 #include <fmt/core.h>
 
 #include <random>
+#include <utility>
 
 namespace lockstep::cluster {
 namespace {
@@ -47,11 +49,21 @@ int last_rank_of(const LaunchOptions& options) {
 LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) {
   Job job;
   job.ranks = options.processes;
+  Replacing replacing;
+  replacing.allowed = [left = options.replacements]() mutable { return left-- > 0; };
+  replacing.fork = [&](const ChildOptions& rank) { return ways.fork({rank}); };
   if (options.first_rank && has_place_to_meet(*options.first_rank)) {
     meet_at_given_place(*options.first_rank, job);
   } else {
     if (options.first_rank) require_all_here(*options.first_rank, options.processes);
-    job.master_port = ways.host_store();
+    const bool has_files = options.output.log_dir != "/dev/null";  // in which ranks say that they can be replaced
+    const bool offers = options.replacements > 0 && options.processes > 1 && has_files;
+    const int replaceable = offers ? options.processes : 0;
+    Pipe events = make_pipe();
+    const Hosted hosted = ways.host(replaceable, std::move(events.write_end));
+    job.master_port = hosted.store_port;
+    job.service = hosted.service;
+    if (job.service) replacing.events = ServiceEvents(std::move(events.read_end));
   }
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options, last_rank_of(options));
@@ -61,7 +73,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   if (options.output.log_dir.empty() && logs.stays()) {
     ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
   }
-  LaunchResult result = supervise(options, job, ways.fork(job));
+  LaunchResult result = supervise(options, job, ways.fork(prepare_ranks(options, job)), std::move(replacing));
   if (result.first_failed) leave_last_word(result, job, logs, options.environment);
   return result;
 }

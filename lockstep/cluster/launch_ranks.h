@@ -6,15 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace lockstep::cluster {
 
 /// The steps that differ between launchers.
 struct LaunchWays {
-  /// Hosts the rendezvous store until launch_ranks() returns; returns its port. Not called where a rendezvous is given.
-  std::function<std::uint16_t()> host_store;
-  /// The ranks of a job, forked; nullopt: start them one by one.
-  std::function<std::optional<ForkedRanks>(const Job&)> fork;
+  /// Hosts the rendezvous store until launch_ranks() returns, and, for more than 0 ranks, a job service for so many,
+  /// which writes its events to the descriptor. Not called where a rendezvous is given.
+  std::function<Hosted(int ranks, UniqueFd events)> host;
+  /// Ranks, forked; nullopt: start them one by one.
+  std::function<std::optional<ForkedRanks>(const std::vector<ChildOptions>&)> fork;
 };
 
 /// launch() with these steps.

@@ -30,6 +30,11 @@ void LocalRank::signal(int signal) {
   if (signal != SIGKILL) child_.signal_group(SIGCONT);  // or a stopped process would never notice
 }
 
+void LocalRank::mark_replaced() {
+  replaced_ = true;
+  child_.signal_group(SIGKILL);
+}
+
 RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {
   RankEnd end;
   end.rank = rank_;

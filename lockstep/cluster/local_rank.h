@@ -9,6 +9,7 @@
 #include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/report.h>
 
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,12 +37,20 @@ class LocalRank {
   RankStream& out() { return out_; }
   RankStream& err() { return err_; }
 
+  /// Another process has taken the place of this one.
+  bool replaced() const { return replaced_; }
+  /// Ends what the process has left running in its group.
+  void mark_replaced();
+
   /// Records the end of the rank if it has ended. True when it is seen for the first time.
   bool look_for_end();
   const ExitStatus& status() const { return *status_; }
 
   /// Sends a signal to the process and its group, also when the process has ended.
   void signal(int signal);
+
+  /// Ends it as a mishap does: it does not count as asked to end.
+  void kill() { child_.signal_group(SIGKILL); }
 
   /// Asks the process and its group for their stacks (base/stack_signal.h).
   void ask_where() { child_.signal_group(kWhereAreYou); }
@@ -57,6 +66,7 @@ class LocalRank {
   RankStream out_;
   RankStream err_;
   int asked_ = 0;
+  bool replaced_ = false;
   std::optional<ExitStatus> status_;
   std::chrono::steady_clock::time_point ended_;
   std::chrono::system_clock::time_point ended_wall_;

@@ -4,6 +4,8 @@
 
 #include <fmt/ranges.h>
 
+#include <utility>
+
 namespace lockstep::cluster {
 namespace {
 
@@ -11,6 +13,10 @@ namespace {
 /// and back it with huge pages. A training step frees and allocates the same hundreds of megabytes again and again.
 constexpr const char* kKeepMemory =
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1";
+
+constexpr const char* kService = "LOCKSTEP_JOB_SERVICE";
+constexpr const char* kServiceSecret = "LOCKSTEP_JOB_SERVICE_SECRET";
+constexpr const char* kSessionFile = "LOCKSTEP_SESSION_FILE";
 
 /// What a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
 void set_defaults(Environment& environment, int ranks) {
@@ -59,6 +65,10 @@ std::filesystem::path status_file_of(const Job& job, int local_rank) {
   return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "status";
 }
 
+std::filesystem::path session_file_of(const Job& job, int local_rank) {
+  return job.folder.empty() ? job.folder : folder_of_rank(job, local_rank) / "session";
+}
+
 int world_size_of(const Job& job) { return job.world_size > 0 ? job.world_size : job.ranks; }
 
 bool limits_threads(const Environment& inherited, int ranks) {
@@ -72,11 +82,22 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   for (const auto& [name, value] : identity_of_rank(job, local_rank)) inherited[name] = value;
   // One that was set for the launcher is already in the job's place to meet.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
+  for (const auto* name : {kService, kServiceSecret, kSessionFile}) inherited.erase(name);  // an outer launcher's
+  if (job.service) {
+    inherited[kService] = fmt::format("{}:{}", job.service->host, job.service->port);
+    inherited[kServiceSecret] = job.service->secret;
+    inherited[kSessionFile] = session_file_of(job, local_rank).string();
+  }
   if (!job.store_path.empty()) inherited["LOCKSTEP_INIT_METHOD"] = "file://" + job.store_path;
 
   // Through the launcher's pipe a rank cannot see that there is a terminal to draw a progress bar on.
   if (job.columns > 0) inherited.try_emplace("LOCKSTEP_TERMINAL_COLUMNS", std::to_string(job.columns));
   return inherited;
+}
+
+Environment environment_of_replacement(Environment inherited, const Job& job, int local_rank) {
+  inherited.erase("LOCKSTEP_FAULT");
+  return environment_of_rank(std::move(inherited), job, local_rank);
 }
 
 Environment environment_to_load_in(Environment inherited, int ranks) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/cluster/service_events.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace lockstep::cluster {
@@ -16,12 +18,13 @@ struct Job {
   int first_rank = 0;  ///< that of local rank 0 in the world
   int world_size = 0;  ///< 0: the local ranks are all
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;  ///< where the launcher's store listens, or that of rank 0
-  std::string store_path;         ///< the file of a file rendezvous; empty: none
-  bool hosts_store = true;        ///< the launcher does; else rank 0
-  int node = 0;                   ///< of this launcher, if `nodes` is given
-  int nodes = 0;                  ///< 0: as many as follow from equally many ranks on each
-  int restarts = 0;               ///< that came before this start
+  std::uint16_t master_port = 0;            ///< where the launcher's store listens, or that of rank 0
+  std::string store_path;                   ///< the file of a file rendezvous; empty: none
+  bool hosts_store = true;                  ///< the launcher does; else rank 0
+  std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
+  int node = 0;                             ///< of this launcher, if `nodes` is given
+  int nodes = 0;                            ///< 0: as many as follow from equally many ranks on each
+  int restarts = 0;                         ///< that came before this start
   int max_restarts = 0;
   std::string run_id;
   std::string role = "default";
@@ -43,11 +46,18 @@ std::filesystem::path error_file_of(const Job& job, int local_rank);
 /// The file of a rank's status page; empty when there are no files.
 std::filesystem::path status_file_of(const Job& job, int local_rank);
 
+/// The file that a rank keeps while it is in a session with the job service; empty when there are no files.
+std::filesystem::path session_file_of(const Job& job, int local_rank);
+
 /// True when `environment_of_rank` limits each rank to one OpenMP thread because the user did not say.
 bool limits_threads(const Environment& inherited, int ranks);
 
 /// `inherited` with the variables of `local_rank` laid over it.
 Environment environment_of_rank(Environment inherited, const Job& job, int local_rank);
+
+/// The same for a process that takes the place of a lost one: without the fault that was ordered (LOCKSTEP_FAULT),
+/// which has happened.
+Environment environment_of_replacement(Environment inherited, const Job& job, int local_rank);
 
 /// The common part of the environments of all `ranks` local ranks, for a process that loads their program before the
 /// ranks are known: variables that give a rank's numbers or its rendezvous are "?".

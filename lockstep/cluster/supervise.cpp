@@ -2,6 +2,7 @@
 #include <lockstep/cluster/local_rank.h>
 #include <lockstep/cluster/poller.h>
 #include <lockstep/cluster/rank_options.h>
+#include <lockstep/cluster/replacements.h>
 #include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/stray_processes.h>
 #include <lockstep/cluster/supervise.h>
@@ -56,9 +57,10 @@ struct Asked {
 
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, const Job& job)
+  Supervisor(const LaunchOptions& options, const Job& job, Replacing replacing)
       : options_(options),
         job_(job),
+        replacements_(options, job, std::move(replacing)),
         signals_(heard(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
@@ -76,7 +78,7 @@ class Supervisor {
 
  private:
   void start_ranks(std::optional<ForkedRanks> forked);
-  void take_rank(int local_rank, Child child);
+  void take_rank(const Job& job, int local_rank, Child child);
   void end_what_is_left();
   void drain();
   LaunchResult result() const;
@@ -89,6 +91,12 @@ class Supervisor {
   void watch_output(Poller& poller, RankStream& stream);
   void watch_console(Poller& poller, ConsoleSink& console, std::string_view name);
   void look_for_end(LocalRank& rank);
+  /// Starts a process in the place of one that has ended; false when that is not to be done, or fails.
+  bool replace(LocalRank& rank);
+  void take_replacement(Replacements::Started started);
+  void end_lost_ranks();
+  /// Processes that came for a job that has ended well without them.
+  void end_late_replacements();
   void take_signals();
   void watch_stop(Poller& poller);
   void tell_ranks(std::optional<int> signal);
@@ -98,6 +106,7 @@ class Supervisor {
 
   const LaunchOptions& options_;
   const Job& job_;
+  Replacements replacements_;
   const Clock::time_point start_ = Clock::now();
   const IgnoreFailedWrites ignore_failed_writes_;
   SignalInbox signals_;
@@ -112,7 +121,7 @@ class Supervisor {
   bool killed_ = false;      ///< all ranks were sent SIGKILL
   bool failed_ = false;      ///< a rank ended badly before any was asked to, and not to be started again (EX_TEMPFAIL)
   bool hurried_ = false;     ///< the user sent a signal, after which nothing waits for a slow console
-  std::deque<LocalRank> ranks_;
+  std::deque<LocalRank> ranks_;  ///< those that were replaced, too
 };
 
 void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
@@ -123,9 +132,9 @@ void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
   }
   for (int local_rank = 0; local_rank < job_.ranks; ++local_rank) {
     if (!forked) {
-      take_rank(local_rank, Child(prepare_rank(options_, job_, local_rank)));
+      take_rank(job_, local_rank, Child(prepare_rank(options_, job_, local_rank)));
     } else {
-      take_rank(local_rank, std::move(forked->children.at(static_cast<std::size_t>(local_rank))));
+      take_rank(job_, local_rank, std::move(forked->children.at(static_cast<std::size_t>(local_rank))));
       ranks_.back().out().take(forked->said.out);
       ranks_.back().err().take(forked->said.err);
     }
@@ -133,11 +142,11 @@ void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
   if (forked) forked->release();
 }
 
-void Supervisor::take_rank(int local_rank, Child child) {
-  const int rank = job_.first_rank + local_rank;
-  const LocalRank& taken = ranks_.emplace_back(
-      rank, std::move(child), options_.prefix.of(rank, local_rank),
-      outlets_of(options_.output, local_rank, folder_of_rank(job_, local_rank)), lifeline_, consoles_);
+void Supervisor::take_rank(const Job& job, int local_rank, Child child) {
+  const int rank = job.first_rank + local_rank;
+  const LocalRank& taken = ranks_.emplace_back(rank, std::move(child), options_.prefix.of(rank, local_rank),
+                                               outlets_of(options_.output, local_rank, folder_of_rank(job, local_rank)),
+                                               lifeline_, consoles_);
   strays_.except(taken.child().pid());
   strays_.except(taken.keeper().pid());
 }
@@ -174,6 +183,10 @@ void Supervisor::wait_for_events(milliseconds limit) {
   Poller poller;
   if (signals_.fd() >= 0) poller.add(signals_.fd(), POLLIN, [this] { take_signals(); });
   watch_stop(poller);
+  if (replacements_.events_fd() >= 0) {
+    poller.add(replacements_.events_fd(), POLLIN, [this] { replacements_.read_events(); });
+  }
+  poller.add(replacing_.events.fd(), POLLIN, [this] { replacing_.events.read_some(); });
   // Output before ends: what a rank wrote last is then known when its end is looked at.
   for (LocalRank& rank : ranks_) {
     watch_output(poller, rank.out());
@@ -189,7 +202,10 @@ void Supervisor::wait_for_events(milliseconds limit) {
   };
   if (const auto deadline = ending_.deadline()) at_most_until(*deadline);
   if (asked_ && !asked_->told) at_most_until(asked_->at + kTellSlow);
+  if (const auto moment = replacements_.next_look()) at_most_until(*moment);
   poller.wait(limit);
+  end_lost_ranks();
+  end_late_replacements();
   end_ranks(ending_.tick(Clock::now()));
   tell_who_is_slow();
 }
@@ -216,9 +232,57 @@ void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string
 }
 
 void Supervisor::look_for_end(LocalRank& rank) {
-  if (!rank.look_for_end() || rank.status().ok()) return;
+  if (!rank.look_for_end() || rank.status().ok() || replacements_.is_excused(rank) || replace(rank)) return;
   failed_ = failed_ || (!asked_ && rank.status().code != EX_TEMPFAIL);
   ending_.rank_failed(Clock::now());
+}
+
+bool Supervisor::replace(LocalRank& rank) {
+  if (asked_ || failed_ || !replacements_.is_mishap(rank)) return false;
+  const auto end = rank.end(start_);
+  const auto what = fmt::format("lockstep run: rank {} (pid {}) was lost after {:.1f} s: {}", end.rank, end.pid,
+                                static_cast<double>(end.after.count()) / 1000, describe(end.status));
+  if (!replacements_.take_one()) {
+    consoles_.err.append(
+        fmt::format("{}; it is not replaced: none of the job's replacements is left (--max-restarts)\n", what));
+    return false;
+  }
+  rank.mark_replaced();
+  try {
+    take_replacement(replacements_.start(rank));
+  } catch (const Error& error) {
+    consoles_.err.append(fmt::format("{}; no process could be started in its place: {}\n", what, error.message()));
+    return false;
+  }
+  consoles_.err.append(fmt::format("{}; the others go on with what they have in memory, and pid {} takes its place\n",
+                                   what, ranks_.back().child().pid()));
+  return true;
+}
+
+void Supervisor::take_replacement(Replacements::Started started) {
+  take_rank(started.job, started.local_rank, std::move(started.ranks.children.front()));
+  replacements_.note_started(ranks_.back());
+  ranks_.back().out().take(started.ranks.said.out);
+  ranks_.back().err().take(started.ranks.said.err);
+  if (started.ranks.gate) started.ranks.release();
+}
+
+// One that is stopped, or starved, may never end by itself.
+void Supervisor::end_lost_ranks() {
+  for (LocalRank& rank : ranks_) {
+    if (rank.running() && replacements_.is_to_be_killed(rank, Clock::now())) rank.kill();
+  }
+}
+
+void Supervisor::end_late_replacements() {
+  if (asked_ || failed_) return;
+  const auto needed = [&](const LocalRank& rank) { return rank.running() && !replacements_.came_too_late(rank); };
+  if (!any_running() || std::any_of(ranks_.begin(), ranks_.end(), needed)) return;
+  for (LocalRank& rank : ranks_) {
+    if (!rank.running()) continue;
+    replacements_.excuse(rank);
+    rank.kill();
+  }
 }
 
 void Supervisor::take_signals() {
@@ -276,12 +340,15 @@ void Supervisor::tell_who_is_slow() {
 LaunchResult Supervisor::result() const {
   LaunchResult result;
   for (const LocalRank& rank : ranks_) {
+    if (rank.replaced()) continue;
     result.ends.push_back(rank.end(start_));
     RankEnd& end = result.ends.back();
-    const int local_rank = rank.rank() - job_.first_rank;
-    end.note = read_error_file(error_file_of(job_, local_rank));
-    end.progress = read_status_page(status_file_of(job_, local_rank), start_ + end.after);
+    end.note = read_error_file(replacements_.file_of(rank, error_file_of));
+    end.progress = read_status_page(replacements_.file_of(rank, status_file_of), start_ + end.after);
+    if (replacements_.is_excused(rank)) end.status = {};
   }
+  std::sort(result.ends.begin(), result.ends.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  result.replaced = replacements_.count();
   const Outcome outcome = judge(result.ends, ending_.interrupted_by());
   result.exit_code = outcome.exit_code;
   result.first_failed = outcome.first_failed;
@@ -293,8 +360,9 @@ LaunchResult Supervisor::result() const {
 
 }  // namespace
 
-LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked) {
-  return Supervisor(options, job).run(std::move(forked));
+LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked,
+                       Replacing replacing) {
+  return Supervisor(options, job, std::move(replacing)).run(std::move(forked));
 }
 
 }  // namespace lockstep::cluster

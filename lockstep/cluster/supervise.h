@@ -4,6 +4,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/replacements.h>
 
 #include <optional>
 
@@ -12,6 +13,7 @@ namespace lockstep::cluster {
 /// Starts the ranks of `job` and returns when none of their processes is left. The calling thread waits for all events
 /// at once (ends, output, signals, deadlines) and is the only one. `forked` are ranks of this job that are forked
 /// already and need not be started.
-LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked = {});
+LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked = {},
+                       Replacing replacing = {});
 
 }  // namespace lockstep::cluster

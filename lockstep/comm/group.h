@@ -33,6 +33,9 @@ struct GroupOptions {
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
   /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_arguments = true;
+  /// The program calls rejoin() when ranks are lost (comm/rejoin.h): its launcher may replace them in place, as a
+  /// scheduler with recovery does. The same on all ranks.
+  bool rejoins = false;
   /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
   ClusterOptions cluster{};
 };

@@ -15,7 +15,8 @@ struct RankedWorld {
   std::shared_ptr<scheduler::WorkerSession> session;  ///< nullptr without a scheduler
 };
 
-/// With Meeting::scheduler, the world with its rank, once all workers have registered; any other world as is. Errors:
+/// With Meeting::scheduler, the world with its rank, once all workers have registered; the same with the service of a
+/// launcher (World::job_service), where the program rejoins; any other world as is. Errors:
 /// those of find_cluster(), of its files, and of WorkerSession.
 RankedWorld meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment);
 

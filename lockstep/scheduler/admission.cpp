@@ -11,7 +11,8 @@ namespace lockstep::scheduler {
 namespace {
 
 // The program that follows this job's on the same workers comes as soon as the first of them is done. With recovery
-// it cannot be told from the replacement of a worker.
+// it cannot be told from the replacement of a worker, which is not needed any more; a launcher knows which it is, and
+// ends those.
 Admission put_off(const Member& finished) {
   return {
       Verdict::put_off,
@@ -22,11 +23,15 @@ Admission put_off(const Member& finished) {
 
 // The place of a member whose process is known to be gone.
 Admission take_place(const Membership& membership, const Member& holder, const std::string& how) {
-  if (holder.phase == Phase::finished && !membership.recovery) return put_off(holder);
+  const bool waits = !membership.recovery || membership.programs_follow;
+  if (holder.phase == Phase::finished && waits) return put_off(holder);
   if (holder.phase == Phase::finished) {
     return {Verdict::refuse, fmt::format("{} has finished its work; the job needs no other", describe(holder)), {}};
   }
-  if (const auto complete = find_completion(membership)) return {Verdict::refuse, *complete, {}};
+  if (const auto complete = find_completion(membership)) {
+    if (membership.programs_follow) return {Verdict::put_off, *complete, {}};
+    return {Verdict::refuse, *complete, {}};
+  }
   if (membership.generation > 0 && !membership.recovery) {
     return {Verdict::refuse,
             fmt::format("{} {}, and without recovery the job cannot go on: start all of it again, with "

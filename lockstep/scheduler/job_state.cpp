@@ -22,7 +22,8 @@ std::string names_of(const Membership& membership, bool (*which)(const Member&))
 }
 
 std::optional<Ending> end_of_start(const Membership& membership, Time now) {
-  if (now - membership.changed < membership.limits.absence) return std::nullopt;
+  // A launcher's ranks have a limit of their own, and may never come: not all programs go on from memory.
+  if (membership.programs_follow || now - membership.changed < membership.limits.absence) return std::nullopt;
   return Ending{false, fmt::format("{} of {} workers are there, and no other came for {:.0f} s; start the others, or "
                                    "correct MS_WORKER_NUM, MS_SCHED_HOST and MS_SCHED_PORT where they run",
                                    count_present(membership), membership.wanted, seconds_in(now - membership.changed))};

@@ -1,6 +1,7 @@
 #include <lockstep/scheduler/membership.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -35,6 +36,18 @@ int count_present(const Membership& membership) {
   return static_cast<int>(std::count_if(membership.members.begin(), membership.members.end(), [](const Member& member) {
     return member.link == Link::open && (member.phase == Phase::waiting || member.phase == Phase::running);
   }));
+}
+
+std::string describe_missing(const Membership& membership) {
+  if (!membership.programs_follow) return {};
+  std::vector<int> missing;
+  for (int rank = 0; rank < membership.wanted; ++rank) {
+    const Member* member = find_member(membership, std::to_string(rank));
+    if (member == nullptr || member->link != Link::open) missing.push_back(rank);
+  }
+  if (missing.empty()) return {};
+  return fmt::format("rank{} {} ha{} not come", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "),
+                     missing.size() == 1 ? "s" : "ve");
 }
 
 }  // namespace lockstep::scheduler

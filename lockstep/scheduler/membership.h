@@ -61,6 +61,7 @@ struct Membership {
   std::string job;  ///< a random name
   int wanted = 1;
   bool recovery = false;
+  bool programs_follow = false;  ///< a launcher's: when this job has ended, its workers may begin another one
   TimeLimits limits;
 
   std::int64_t generation = 0;  ///< rendezvous so far
@@ -86,5 +87,9 @@ bool is_over(const Member& member);
 
 /// The number of members that are connected and not done.
 int count_present(const Membership& membership);
+
+/// With `programs_follow`, whose node ids are the ranks: "rank 2 has not come" or "ranks 2, 3 have not come"; else, and
+/// where all are present, empty.
+std::string describe_missing(const Membership& membership);
 
 }  // namespace lockstep::scheduler

@@ -14,6 +14,7 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
+#include <memory>
 
 namespace lockstep::scheduler {
 namespace {
@@ -45,7 +46,9 @@ std::string reason_of(const std::exception& error) {
 class Server::State {
  public:
   explicit State(ServerOptions options)
-      : options_(std::move(options)), service_(options_, Clock::now()), acceptor_(context_) {
+      : options_(std::move(options)),
+        service_(std::make_unique<SchedulerService>(options_, Clock::now())),
+        acceptor_(context_) {
     listen();
   }
 
@@ -67,7 +70,7 @@ class Server::State {
     asio::co_spawn(context_, watch(), asio::detached);
     run_periodically(context_, options_.check_of_certificates);
     context_.run();
-    service_.refusals().finish();
+    service_->refusals().finish();
     if (ending_) end.ending = *ending_;
     return end;
   }
@@ -84,11 +87,12 @@ class Server::State {
   void take(tcp::socket socket);
   void make_room();
   void close_late(Time now);
+  void begin_next_job();
 
   const ServerOptions options_;
   // Before the connections, which use it.
   asio::io_context context_{1};
-  SchedulerService service_;
+  std::unique_ptr<SchedulerService> service_;
   tcp::acceptor acceptor_;
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;
@@ -120,7 +124,7 @@ net::Awaitable<void> Server::State::accept() {
     } else if (error == asio::error::operation_aborted) {
       co_return;
     } else {
-      service_.refusals().note("a connection that could not be accepted", error.message(), Clock::now());
+      service_->refusals().note("a connection that could not be accepted", error.message(), Clock::now());
       co_await net::sleep(pause, kTick);  // out of descriptors: it is still there
     }
   }
@@ -152,10 +156,10 @@ net::Awaitable<void> Server::State::serve(std::shared_ptr<Connection> connection
   }
   if (!connection->close_reason.empty()) reason = connection->close_reason;
   if (!connection->is_visitor && !connection->is_worker && !connection->closing && !reason.empty()) {
-    service_.refusals().note(connection->channel.peer(), reason, Clock::now());
+    service_->refusals().note(connection->channel.peer(), reason, Clock::now());
   }
   connections_.erase(connection->id);
-  service_.forget(*connection, reason, Clock::now());
+  service_->forget(*connection, reason, Clock::now());
   close(*connection, "it is over");
 }
 
@@ -185,7 +189,7 @@ net::Awaitable<void> Server::State::converse(const std::shared_ptr<Connection>& 
     const bool asks_status = request.target == "/v1/status" && request.method == "GET";
     connection->is_visitor = true;
     if (asks_status) {
-      co_await connection->channel.respond(200, "application/json", service_.status(Clock::now()));
+      co_await connection->channel.respond(200, "application/json", service_->status(Clock::now()));
     } else {
       co_await connection->channel.respond(404, "text/plain", "a scheduler of Lockstep answers GET /v1/status\n");
     }
@@ -197,10 +201,10 @@ net::Awaitable<void> Server::State::hear_worker(const std::shared_ptr<Connection
   connection->is_visitor = false;
   co_await connection->channel.accept_websocket();
   asio::co_spawn(context_, send_outbox(connection), asio::detached);
-  service_.greet(connection);
+  service_->greet(connection);
   for (;;) {
     const std::string message = co_await connection->channel.receive();
-    service_.hear(*connection, message, Clock::now());
+    service_->hear(*connection, message, Clock::now());
   }
 }
 
@@ -212,14 +216,24 @@ void Server::State::close_late(Time now) {
   }
 }
 
+// The port stays open: workers of the next job may be looking for it already. Connections of the one before are
+// closing.
+void Server::State::begin_next_job() {
+  if (options_.on_ended) options_.on_ended(*ending_);
+  ending_.reset();
+  service_->refusals().finish();
+  service_ = std::make_unique<SchedulerService>(options_, Clock::now());
+}
+
 net::Awaitable<void> Server::State::watch() {
   asio::steady_timer timer(context_);
   while (!ending_) {
     co_await net::sleep(timer, kTick);
     const auto now = Clock::now();
     close_late(now);
-    service_.refusals().tick(now);
-    ending_ = service_.tick(now);
+    service_->refusals().tick(now);
+    ending_ = service_->tick(now);
+    if (ending_ && options_.programs_follow) begin_next_job();
   }
   acceptor_.close();
   const auto deadline = Clock::now() + kFarewell;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@ struct ServerOptions {
   std::uint16_t port = 0;          ///< 0: one that is free
   int workers = 1;
   bool recovery = false;
+  bool programs_follow = false;  ///< after one job comes another, until `stop`
   TimeLimits limits{};
   std::optional<StatePlace> state{};                 ///< kept up to date, and continued from when it exists
   std::string secret{};                              ///< workers must know it; empty: none
@@ -33,6 +35,9 @@ struct ServerOptions {
   std::string version{};                 ///< of Lockstep, for the status
   std::size_t most_connections = 10000;  ///< beyond it, connections that did not register make room, oldest first
   std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, a registration
+  /// Called when nothing is heard of a worker, or it hangs: the job goes on without this process. Throws nothing.
+  std::function<void(std::int64_t process)> on_lost{};
+  std::function<void(const Ending&)> on_ended{};  ///< likewise, for each job, where programs follow each other
 };
 
 /// The end of a scheduler: with its job, by a signal, or by `stop`.

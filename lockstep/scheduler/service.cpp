@@ -20,6 +20,7 @@ Membership new_membership(const ServerOptions& options, Time now) {
   membership.job = random_token();
   membership.wanted = options.workers;
   membership.recovery = options.recovery;
+  membership.programs_follow = options.programs_follow;
   membership.limits = options.limits;
   membership.changed = now;
   return membership;
@@ -109,8 +110,8 @@ void SchedulerService::take(Connection& connection, const Again& again, Time now
   }
   if (!note_again(membership_, member, again, now)) return;
   changed_ = true;
-  log_warning("{} cannot go on in generation {}, and waits for the next: {}", describe(member), again.generation,
-              again.reason);
+  tell_people(fmt::format("{} cannot go on in generation {}, and waits for the next: {}", describe(member),
+                          again.generation, again.reason));
   tell_lost(member, again.reason, true);
   assign(now);
 }
@@ -122,7 +123,7 @@ void SchedulerService::take(Connection& connection, const Leave& leave, Time now
   if (leave.ok) {
     log_info("{} is done", describe(member));
   } else {
-    log_warning("{} failed: {}", describe(member), leave.error);
+    tell_people(fmt::format("{} failed: {}", describe(member), leave.error));
     tell_lost(member, leave.error, true);
   }
   close_politely(connection);
@@ -136,8 +137,20 @@ void SchedulerService::forget(Connection& connection, const std::string& reason,
   const auto what = note_closed(membership_, connection.id, reason, now);
   if (!what) return;
   changed_ = true;
-  log_warning("{}", *what);
-  if (was_running) tell_lost(*lost, reason, !connection.close_reason.empty());
+  tell_people(*what);
+  if (!was_running) return;
+  const bool certain = !connection.close_reason.empty();
+  if (certain) report_lost(*lost);
+  tell_lost(*lost, reason, certain);
+}
+
+// A launcher and its ranks say the same in their own words.
+void SchedulerService::tell_people(const std::string& text) const {
+  write_log(options_.programs_follow ? LogLevel::debug : LogLevel::warning, text);
+}
+
+void SchedulerService::report_lost(const Member& member) const {
+  if (options_.on_lost) options_.on_lost(member.pid);
 }
 
 void SchedulerService::tell_lost(const Member& member, const std::string& reason, bool certain) {
@@ -159,6 +172,7 @@ void SchedulerService::expel_hanging(Time now) {
     const Member& member = *find_connection(membership_, connection);
     log_warning("{} hangs: others have waited {:.0f} s for it to notice that they cannot go on", describe(member),
                 seconds_in(now - *membership_.broken));
+    report_lost(member);
     post(*found->second, Ended{false, membership_.recovery ? "this worker hangs, and another is to take its place"
                                                            : "this worker hangs, and the job cannot go on without it"});
   }
@@ -170,7 +184,7 @@ void SchedulerService::tell_waiting(Time now) {
   for (const Member& member : membership_.members) {
     if (member.link != Link::open || member.phase != Phase::waiting) continue;
     if (const auto found = workers_.find(member.connection); found != workers_.end()) {
-      post(*found->second, Wait{count_present(membership_), membership_.wanted, ""});
+      post(*found->second, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
     }
   }
 }

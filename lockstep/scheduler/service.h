@@ -54,6 +54,8 @@ class SchedulerService {
   void tell_waiting(Time now);
   void tell_lost(const Member& member, const std::string& reason, bool certain);
   void tell_running(const FromScheduler& message);
+  void report_lost(const Member& member) const;
+  void tell_people(const std::string& text) const;
   void save_if_changed();
 
   const ServerOptions& options_;

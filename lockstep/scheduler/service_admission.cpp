@@ -83,7 +83,7 @@ void SchedulerService::welcome(Connection& connection, const Admission& admissio
   log_info("{} at {} is in: {} ({} of {})", describe(member), connection.channel.peer(), admission.reason,
            count_present(membership_), membership_.wanted);
   if (member.phase != Phase::waiting) return tell_assignment(connection, member);
-  post(connection, Wait{count_present(membership_), membership_.wanted, ""});
+  post(connection, Wait{count_present(membership_), membership_.wanted, describe_missing(membership_)});
   assign(now);
 }
 

@@ -28,6 +28,7 @@ struct WorkerSessionOptions {
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
   PeriodicTask check_of_certificates;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  bool of_launcher = false;  ///< the service is that of a launcher, which knows the ranks: other words for people
   bool recovers = false;  ///< with recovery: a lost worker is replaced, and this one goes on with the next generation
   std::chrono::milliseconds heartbeat = std::chrono::seconds(3);
   std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< after which the scheduler's host counts as lost

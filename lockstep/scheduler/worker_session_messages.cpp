@@ -42,7 +42,7 @@ net::Awaitable<void> WorkerSession::State::live() {
       if (std::exchange(connected_, false)) {
         back_off = {};
         if (assignment_ && !over_ && !leave_)
-          log_warning("the scheduler at {} is lost ({}); looking for it, training goes on", where_, why);
+          log_warning("{} at {} is lost ({}); looking for it, training goes on", service(), where_, why);
       }
       trouble_ = why;
       changed_.notify_all();
@@ -138,12 +138,12 @@ void WorkerSession::State::stop_trying(ErrorKind kind, std::string why) {
 void WorkerSession::State::hear(const FromScheduler& message) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
     return stop_trying(ErrorKind::environment,
-                       fmt::format("the scheduler at {} refuses worker '{}': {}", where_, node_id_, refused->reason));
+                       fmt::format("{} at {} refuses worker '{}': {}", service(), where_, node_id_, refused->reason));
   }
   if (const auto* ended = std::get_if<Ended>(&message)) {
     complete_ = ended->ok;
     if (!ended->ok && is_hanging()) return end_process(ended->reason);
-    return stop_trying(ErrorKind::peer_lost, fmt::format("the scheduler at {} has ended the job: {}", where_,
+    return stop_trying(ErrorKind::peer_lost, fmt::format("{} at {} has ended the job: {}", service(), where_,
                                                          ended->ok ? "all workers are done" : ended->reason));
   }
   if (const auto* assignment = std::get_if<RankAssignment>(&message)) {
@@ -173,8 +173,10 @@ void WorkerSession::State::hear_assignment(const RankAssignment& assignment) {
 }
 
 void WorkerSession::State::hear_lost(const Lost& lost) {
-  log_warning("the scheduler says that worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
-  const auto why = fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
+  const auto why = options_.of_launcher
+                       ? fmt::format("rank {} is lost: {}", lost.rank, lost.reason)
+                       : fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);
+  log_warning("{} says that {}", service(), why);
   const auto note = [&](std::optional<Failure>& failure) {
     if (!failure || failure->generation != lost.generation) failure = {lost.generation, why};
   };

@@ -54,6 +54,9 @@ class WorkerSession::State {
     std::string why;
   };
 
+  const char* service() const { return options_.of_launcher ? "the launcher's job service" : "the scheduler"; }
+  const char* worker() const { return options_.of_launcher ? "rank" : "worker"; }
+
   // Functions of the session's thread (worker_session_messages.cpp).
   net::Awaitable<void> live();
   net::Awaitable<void> converse();

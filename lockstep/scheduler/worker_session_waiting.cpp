@@ -20,13 +20,23 @@ constexpr auto kLastReport = std::chrono::seconds(5);
 
 std::string WorkerSession::State::what_is_awaited() const {
   if (!connected_)
-    return fmt::format("the scheduler at {} ({})", where_, trouble_.empty() ? "no answer yet" : trouble_);
-  if (!wait_) return fmt::format("the scheduler at {} to answer", where_);
+    return fmt::format("{} at {} ({})", service(), where_, trouble_.empty() ? "no answer yet" : trouble_);
+  if (!wait_) return fmt::format("{} at {} to answer", service(), where_);
+  if (options_.of_launcher) {
+    const auto missing = wait_->reason.empty() ? "" : ": " + wait_->reason;
+    return fmt::format("the other ranks, {} of {} are there{}", wait_->present, wait_->wanted, missing);
+  }
   if (!wait_->reason.empty()) return fmt::format("its node id '{}': {}", node_id_, wait_->reason);
   return fmt::format("the other workers, {} of {} are there", wait_->present, wait_->wanted);
 }
 
 void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration waited) const {
+  if (options_.of_launcher) {
+    fail(ErrorKind::timeout, "connect",
+         "this rank waited {:.1f} s for {}; look into the logs of those that did not come, or wait longer "
+         "(LOCKSTEP_START_TIMEOUT_S)",
+         seconds_in(waited), what);
+  }
   fail(ErrorKind::timeout, "scheduler",
        "this worker waited {:.1f} s for {}; start the scheduler and all workers with the same MS_SCHED_HOST, "
        "MS_SCHED_PORT and MS_WORKER_NUM, or wait longer (LOCKSTEP_START_TIMEOUT_S)",
@@ -44,8 +54,8 @@ void WorkerSession::State::wait_for_assignment() {
     if (assignment_ || over_) break;
     if (now >= deadline) fail_waiting(what_is_awaited(), options_.start_timeout);
     if (now < next_words) continue;
-    log_warning("this worker waits for {}: {:.0f} s of at most {:.0f} s", what_is_awaited(), seconds_in(now - start),
-                seconds_in(options_.start_timeout));
+    log_warning("this {} waits for {}: {:.0f} s of at most {:.0f} s", worker(), what_is_awaited(),
+                seconds_in(now - start), seconds_in(options_.start_timeout));
     next_words = now + kWords;
   }
   if (!assignment_) throw Error(over_->first, "scheduler", over_->second);
@@ -71,7 +81,7 @@ bool WorkerSession::State::await_next_place() {
   auto next_words = start + kFirstWords;
   const auto come = [&] { return over_ || assignment_->generation > place_->generation; };
   while (!changed_.wait_until(lock, next_words, come)) {
-    log_warning("this worker keeps its state and waits for {}: {:.0f} s", what_is_awaited(),
+    log_warning("this {} keeps its state and waits for {}: {:.0f} s", worker(), what_is_awaited(),
                 seconds_in(Clock::now() - start));
     next_words = Clock::now() + kWords;
   }

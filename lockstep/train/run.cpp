@@ -37,6 +37,7 @@ GroupOptions group_options(const RunConfig& run) {
   options.timeout = milliseconds(config.timeout_s);
   options.check_arguments = config.check_collectives;
   options.cluster = run.cluster;
+  options.rejoins = true;
   return options;
 }
 

@@ -227,11 +227,11 @@ void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals
   for (const auto& callback : callbacks) callback->on_epoch_end(report);
 }
 
-// With recovery, what a step draws by chance depends on nothing but its number and the rank, so that whoever takes a
-// lost rank's place draws the same; and what the forward changes can be put back.
+// What a step draws by chance depends on nothing but its number and the rank, so that whoever takes a lost rank's place
+// draws the same, and all ways to start a run give the same. With recovery, what the forward changes can be put back.
 void Session::begin_step() {
-  if (!recovers_) return;
   seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);
+  if (!recovers_) return;
   in_step_ = true;
   if (config_.parallel.buffers == "local") return;  // the run keeps them in this rank's part
   const torch::NoGradGuard no_grad;

@@ -39,7 +39,8 @@ struct World {
   std::string store_path;          ///< with Meeting::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
   std::string scheduler_secret;    ///< with Meeting::scheduler: the secret of the job; empty: none
-  std::string store_prefix;        ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
+  std::string job_service;   ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: there is none
+  std::string store_prefix;  ///< keys live under this prefix, e.g. "/worker/attempt_0" under torchrun
 };
 
 /// Names accepted by `--launcher` and `detect_world`, "auto" first.

@@ -7,6 +7,7 @@
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/elastic/watcher.h>
 #include <lockstep/cluster/fork_server/fork_attempt.h>
+#include <lockstep/cluster/job_service.h>
 #include <lockstep/cluster/last_word.h>
 #include <lockstep/cluster/poller.h>
 #include <lockstep/cluster/signal_inbox.h>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <csignal>
 #include <functional>
+#include <utility>
 
 namespace lockstep::cluster::elastic {
 namespace {
@@ -71,6 +73,9 @@ class Agent {
                                    std::optional<Clock::time_point> deadline = {});
   void take_part(const JobState& state, const NodePlace& node_place);
   Job job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
+  /// Offered by node 0 to all ranks of the round; nullopt where it cannot be, or is not wanted.
+  std::optional<ServiceAddress> offer_service(int ranks);
+  Replacing replacing(const JobState& state);
   void run_ranks(const JobState& state, const NodePlace& node_place, const Place& place);
   void take_signals();
   void tell_of_end(int round, const NodeEnds& ends);
@@ -93,12 +98,14 @@ class Agent {
   const LogFolder logs_;
   SignalInbox inbox_;  ///< for all its life, so that a signal between two waits is for the next one
   NodeReport said_;
-  int looked_at_ = 0;            ///< the last round that this node took part in, or for which it was not needed
-  int restarts_ = 0;             ///< that were told of
-  milliseconds clock_ahead_{0};  ///< of the coordinator's, as of the last round's begin
-  std::optional<int> signal_;    ///< of the user
-  Job job_;                      ///< of the last round
-  LaunchResult last_;            ///< of the last round; no ends: no ranks of this node ran in it
+  int looked_at_ = 0;                  ///< the last round that this node took part in, or for which it was not needed
+  int restarts_ = 0;                   ///< that were told of
+  milliseconds clock_ahead_{0};        ///< of the coordinator's, as of the last round's begin
+  std::optional<int> signal_;          ///< of the user
+  Job job_;                            ///< of the last round
+  LaunchResult last_;                  ///< of the last round; no ends: no ranks of this node ran in it
+  std::optional<JobService> service_;  ///< of the round, where this is node 0
+  ServiceEvents events_;
 };
 
 LaunchResult Agent::run() {
@@ -156,7 +163,7 @@ void Agent::say(const NodeReport& report) {
 void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   std::optional<StoreHost> ranks_store;
   if (node_place.node == 0) {
-    const Place here{options_.address, ranks_store.emplace().port()};
+    const Place here{options_.address, ranks_store.emplace().port(), offer_service(state.ranks)};
     store_->set(watcher_.keys().meeting(state), to_text(here));
   }
   std::optional<std::string> place;
@@ -171,6 +178,31 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   run_ranks(state, node_place, parse_place(*place));
 }
 
+std::optional<ServiceAddress> Agent::offer_service(int ranks) {
+  service_.reset();
+  if (launch_.replacements <= 0 || ranks < 2 || launch_.output.log_dir == "/dev/null") return std::nullopt;
+  Pipe events = make_pipe();
+  try {
+    service_.emplace(options_.address, ranks, std::move(events.write_end));
+  } catch (const Error& error) {
+    log_.tell(fmt::format("lost ranks are not replaced in place: {}", error.message()));
+    return std::nullopt;
+  }
+  events_ = ServiceEvents(std::move(events.read_end));
+  return service_->address();
+}
+
+// All nodes take from one number. What a restart of all ranks uses is none of it.
+Replacing Agent::replacing(const JobState& state) {
+  Replacing replacing;
+  replacing.events = std::exchange(events_, ServiceEvents());
+  replacing.allowed = [this, restarts = state.restarts] {
+    return store_->add(watcher_.keys().replaced(), 1) + restarts <= options_.policy.max_replacements;
+  };
+  replacing.fork = [this](const ChildOptions& rank) { return forks_.fork(launch_, {rank}, inbox_.fd()); };
+  return replacing;
+}
+
 Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Place& place) const {
   Job job;
   job.ranks = options_.node.ranks;
@@ -183,6 +215,7 @@ Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Plac
   job.restarts = state.restarts;
   job.max_restarts = options_.policy.max_restarts;
   job.run_id = options_.job;
+  job.service = place.service;
   job.role = launch_.prefix.role;
   job.folder = logs_.attempt(state.round - 1);  // of the round: one that ended for another node's sake keeps its logs
   job.columns = columns_for_ranks(launch_, node_place.first_rank + job.ranks - 1);
@@ -198,7 +231,7 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
   try {
-    last_ = supervise(launch, job_, forks_.fork(launch, job_, inbox_.fd()));
+    last_ = supervise(launch, job_, forks_.fork(launch, job_, inbox_.fd()), replacing(state));
     ends.ends = last_.ends;
   } catch (const Error& error) {
     ends.error = error.what();

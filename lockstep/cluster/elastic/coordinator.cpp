@@ -19,7 +19,8 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
   learn_members(state);
   look(now);
   const auto nodes = liveness_.views(now);
-  const auto decision = decide(state, members_, nodes, policy_, waited(state, enough_since_.has_value(), now));
+  const auto decision =
+      decide(state, members_, nodes, policy_now(state), waited(state, enough_since_.has_value(), now));
   JobState next = state;
   switch (decision.kind) {
     case Kind::wait:
@@ -36,6 +37,15 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
   gathering_since_.reset();
   enough_since_.reset();
   store_.replace(keys_.state(), text, to_text(next));
+}
+
+// A rank that was replaced has used one of the restarts.
+Policy Coordinator::policy_now(const JobState& state) {
+  Policy policy = policy_;
+  if (state.phase != Phase::gathering || policy.max_restarts == 0) return policy;
+  replaced_ = static_cast<int>(std::min<std::int64_t>(store_.add(keys_.replaced(), 0), policy.max_restarts));
+  policy.max_restarts -= replaced_;
+  return policy;
 }
 
 void Coordinator::learn_members(const JobState& state) {
@@ -86,7 +96,7 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   if (decision.uses_restart) {
     ++next.restarts;
     report(state, ends_of(state),
-           fmt::format("lockstep run: all ranks are started anew: restart {} of {}\n", next.restarts,
+           fmt::format("lockstep run: all ranks are started anew: restart {} of {}\n", next.restarts + replaced_,
                        policy_.max_restarts));
   }
   std::map<Ticket, int> ranks_of;
@@ -111,8 +121,9 @@ JobState Coordinator::close(const JobState& state, const Decision& decision) {
   const auto nodes = ends_of(state);
   std::string after;
   if (policy_.max_restarts > 0) {
-    after = fmt::format("lockstep run: {} of {} restarts were used{}\n", state.restarts, policy_.max_restarts,
-                        state.restarts < policy_.max_restarts ? why_no_restart(nodes) : "");
+    const int used = state.restarts + replaced_;
+    after = fmt::format("lockstep run: {} of {} restarts were used{}\n", used, policy_.max_restarts,
+                        used < policy_.max_restarts ? why_no_restart(nodes) : "");
   }
   const auto outcome = report(state, nodes, after);
   next.exit_code = std::max(1, outcome.exit_code);

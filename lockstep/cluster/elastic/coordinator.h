@@ -27,6 +27,7 @@ class Coordinator {
  private:
   void look(Time now);
   void learn_members(const JobState& state);
+  Policy policy_now(const JobState& state);
   Waited waited(const JobState& state, bool enough, Time now);
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
@@ -42,6 +43,7 @@ class Coordinator {
   const Policy policy_;
   const Ticket self_;
   AgentLiveness liveness_;
+  int replaced_ = 0;    ///< ranks that were replaced in place
   int members_of_ = 0;  ///< the round
   std::vector<Ticket> members_;
   std::optional<Time> gathering_since_;

@@ -13,7 +13,8 @@ namespace lockstep::cluster::elastic {
 struct Policy {
   int min_nodes = 1;
   int max_nodes = 1;
-  int max_restarts = 0;                                               ///< of the whole job
+  int max_restarts = 0;                                               ///< of all ranks, by the whole job
+  int max_replacements = 0;                                           ///< of single ranks, restarts of all included
   bool ranks_given = false;                                           ///< the user gave every node its number
   std::chrono::milliseconds join_timeout = std::chrono::minutes(10);  ///< until min_nodes have joined
   std::chrono::milliseconds last_call = std::chrono::seconds(30);     ///< for more than those, before round 1

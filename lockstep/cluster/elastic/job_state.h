@@ -62,6 +62,8 @@ class Keys {
   }
   /// The rendezvous of the ranks, written by node 0.
   std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }
+  /// How many ranks were replaced in place, a number.
+  std::string replaced() const { return prefix_ + "replaced"; }
   /// The ends of a node's ranks.
   std::string ends(int round, Ticket ticket) const {
     return prefix_ + "ends/" + std::to_string(round) + "/" + std::to_string(ticket);

@@ -4,11 +4,24 @@
 
 namespace lockstep::cluster::elastic {
 
-std::string to_text(const Place& place) { return to_json_text({{"host", place.host}, {"port", place.port}}); }
+std::string to_text(const Place& place) {
+  nlohmann::json json{{"host", place.host}, {"port", place.port}};
+  if (const auto& service = place.service) {
+    json["service"] = {{"host", service->host}, {"port", service->port}, {"secret", service->secret}};
+  }
+  return to_json_text(json);
+}
 
 Place parse_place(std::string_view text) {
   return from_json_text(text, "the place where ranks meet", [](const nlohmann::json& json) {
-    return Place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
+    Place place{json.at("host").get<std::string>(), integer_of<std::uint16_t>(json.at("port"))};
+    if (json.contains("service")) {
+      const auto& service = json.at("service");
+      place.service =
+          ServiceAddress{service.at("host").get<std::string>(), integer_of<std::uint16_t>(service.at("port")),
+                         service.at("secret").get<std::string>()};
+    }
+    return place;
   });
 }
 

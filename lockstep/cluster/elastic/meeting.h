@@ -1,7 +1,10 @@
 // The rendezvous of a round's ranks: the address of the store that node 0's agent opens. Values and their JSON.
 #pragma once
 
+#include <lockstep/cluster/service_events.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +13,7 @@ namespace lockstep::cluster::elastic {
 struct Place {
   std::string host;
   std::uint16_t port = 0;
+  std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
 };
 
 std::string to_text(const Place& place);

@@ -25,10 +25,15 @@ bool ForkAttempt::ready(int stop_fd) {
 }
 
 std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const Job& job, int stop_fd) {
+  return fork(options, prepare_ranks(options, job), stop_fd);
+}
+
+std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const std::vector<ChildOptions>& ranks,
+                                             int stop_fd) {
   bool unexpected = options.start_method == StartMethod::fork_server && !obstacle_;
   if (ready(stop_fd)) {
     try {
-      return server_->fork(prepare_ranks(options, job));
+      return server_->fork(ranks);
     } catch (const Error& error) {
       obstacle_ = error.message();
       server_.reset();

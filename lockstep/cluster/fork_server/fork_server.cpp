@@ -77,21 +77,25 @@ std::optional<std::string> ForkServer::hear_hello(int stop_fd) {
   return answer->words.empty() ? answer->kind : answer->words.front();
 }
 
-std::string ForkServer::answer_to(const char* request, const char* expected) {
+std::vector<std::string> ForkServer::answer_to(const char* request, const char* expected) {
   pollfd watched{socket_.get(), POLLIN, 0};
   if (::poll(&watched, 1, kAnswerMilliseconds) == 0) {
     fail(ErrorKind::timeout, "launch", "cannot {}: the process that forks ranks does not answer", request);
   }
-  const auto answer = receive_message(socket_.get());
-  if (answer && answer->kind == expected && !answer->words.empty()) return answer->words.front();
+  auto answer = receive_message(socket_.get());
+  if (answer && answer->kind == expected && !answer->words.empty()) return std::move(answer->words);
   const std::string why =
       !answer ? "the process that forks ranks is gone" : (answer->words.empty() ? answer->kind : answer->words.front());
   fail(ErrorKind::io, "launch", "cannot {}: {}", request, why);
 }
 
-std::uint16_t ForkServer::host_store(int err) {
-  send_message(socket_.get(), kHostStore, {}, {err});
-  return static_cast<std::uint16_t>(parse_integer(answer_to("host the store where the ranks meet", kPort)).value_or(0));
+Hosted ForkServer::host_store(int err, int ranks, UniqueFd events) {
+  send_message(socket_.get(), kHostStore, {std::to_string(ranks)}, {err, events ? events.get() : err});
+  const auto words = answer_to("host the store where the ranks meet", kPorts);
+  const auto port = [&](std::size_t i) { return static_cast<std::uint16_t>(parse_integer(words.at(i)).value_or(0)); };
+  Hosted hosted{port(0)};
+  if (ranks > 0) hosted.service = ServiceAddress{"127.0.0.1", port(1), words.at(2)};
+  return hosted;
 }
 
 Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
@@ -101,7 +105,7 @@ Child ForkServer::fork_one(const ChildOptions& rank, int gate) {
   Pipe err = make_pipe();
   send_message(socket_.get(), kRank, words, {gate, out.write_end.get(), err.write_end.get()});
   RunningChild running;
-  running.pid = static_cast<pid_t>(parse_integer(answer_to("fork a rank", kPid)).value());
+  running.pid = static_cast<pid_t>(parse_integer(answer_to("fork a rank", kPid).front()).value());
   // It is still the forking process's child and its number cannot be another's: that one waits for no child, and this
   // one, to whom it falls, for none that it does not know.
   running.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0)));

@@ -5,6 +5,7 @@
 #include <lockstep/base/process.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/service_events.h>
 #include <lockstep/cluster/subreaper.h>
 
 #include <cstdint>
@@ -30,6 +31,12 @@ struct ForkedRanks {
   void release();
 };
 
+/// What a launcher hosts for its ranks.
+struct Hosted {
+  std::uint16_t store_port = 0;
+  std::optional<ServiceAddress> service{};
+};
+
 /// The handle of the process that forks, a child of this one. Only programs linked with liblockstep can be forked
 /// (obstacle_to_forking). Ranks are children of this process and not of the server, so that they can be held,
 /// waited for and ended like any others. All processes end when this handle or this process does, except ranks that
@@ -46,8 +53,9 @@ class ForkServer {
   std::optional<std::string> await_obstacle(int stop_fd = -1);
 
   /// Starts a process that hosts the ranks' rendezvous store, as StoreHost does, as long as this object exists; its
-  /// messages go to `err`. Returns the port. Error(io) when it cannot.
-  std::uint16_t host_store(int err);
+  /// messages go to `err`. With `ranks` above 0 also a JobService for them on this host, which writes to `events`.
+  /// Error(io) when it cannot.
+  Hosted host_store(int err, int ranks, UniqueFd events);
 
   /// Forks one process for each of `ranks`, which come from prepare_ranks(). Error(io) when that fails; then no rank is
   /// left, and the server cannot be used any more.
@@ -55,7 +63,7 @@ class ForkServer {
 
  private:
   std::optional<std::string> hear_hello(int stop_fd);
-  std::string answer_to(const char* request, const char* expected);
+  std::vector<std::string> answer_to(const char* request, const char* expected);
   Child fork_one(const ChildOptions& rank, int gate);
 
   const Subreaper subreaper_;

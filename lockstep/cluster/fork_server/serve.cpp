@@ -5,6 +5,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/fork_server/become_rank.h>
 #include <lockstep/cluster/fork_server/channel.h>
+#include <lockstep/cluster/job_service.h>
 #include <lockstep/cluster/lone_thread.h>
 #include <lockstep/cluster/store_host.h>
 
@@ -20,6 +21,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace lockstep::cluster {
@@ -72,13 +74,17 @@ void answer_hello(int socket, const Message& hello) {
 }
 
 /// The life of the process that hosts a store: as long as the server's.
-[[noreturn]] void host_store(UniqueFd socket, const Message& request, pid_t server) {
+[[noreturn]] void host_store(UniqueFd socket, Message request, pid_t server) {
   die_with(server);
   ::prctl(PR_SET_NAME, "lockstep-store");
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(request.descriptors.at(0).get(), stream);
   try {
     const StoreHost store;
-    send_message(socket.get(), kPort, {std::to_string(store.port())});
+    const auto ranks = static_cast<int>(parse_integer(request.words.at(0)).value_or(0));
+    std::optional<JobService> service;
+    if (ranks > 0) service.emplace("127.0.0.1", ranks, std::move(request.descriptors.at(1)));
+    const ServiceAddress at = service ? service->address() : ServiceAddress();
+    send_message(socket.get(), kPorts, {std::to_string(store.port()), std::to_string(at.port), at.secret});
     socket.reset();
     while (true) ::pause();
   } catch (const Error& error) {
@@ -87,10 +93,10 @@ void answer_hello(int socket, const Message& hello) {
   ::_exit(1);
 }
 
-void fork_store_host(UniqueFd& socket, const Message& request) {
+void fork_store_host(UniqueFd& socket, Message request) {
   const pid_t server = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) host_store(std::move(socket), request, server);
+  if (pid == 0) host_store(std::move(socket), std::move(request), server);
   if (pid < 0) send_message(socket.get(), kFailed, {std::strerror(errno)});
 }
 
@@ -135,11 +141,11 @@ bool forked_a_rank(UniqueFd& socket, const OwnState& own) {
 /// Returns in ranks only.
 void serve(UniqueFd socket) {
   const OwnState own = take_own_state();
-  while (const auto request = receive_message(socket.get())) {
+  while (auto request = receive_message(socket.get())) {
     if (request->kind == kHello) {
       answer_hello(socket.get(), *request);
     } else if (request->kind == kHostStore) {
-      fork_store_host(socket, *request);
+      fork_store_host(socket, std::move(*request));
     } else if (request->kind != kBeginForks) {
       send_message(socket.get(), kFailed, {"out of turn: " + request->kind});
     } else if (forked_a_rank(socket, own)) {
