@@ -1,3 +1,4 @@
+#include <lockstep/base/error.h>
 #include <lockstep/cluster/ending.h>
 #include <lockstep/cluster/local_rank.h>
 #include <lockstep/cluster/poller.h>
@@ -186,7 +187,6 @@ void Supervisor::wait_for_events(milliseconds limit) {
   if (replacements_.events_fd() >= 0) {
     poller.add(replacements_.events_fd(), POLLIN, [this] { replacements_.read_events(); });
   }
-  poller.add(replacing_.events.fd(), POLLIN, [this] { replacing_.events.read_some(); });
   // Output before ends: what a rank wrote last is then known when its end is looked at.
   for (LocalRank& rank : ranks_) {
     watch_output(poller, rank.out());

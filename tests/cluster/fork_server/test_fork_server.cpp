@@ -241,7 +241,7 @@ TEST(ForkServer, HostsAStoreThatEndsWithIt) {
   {
     ForkServer server(options_for(1, {}));
     ASSERT_EQ(server.await_obstacle(), std::nullopt);
-    EXPECT_GT(server.host_store(STDERR_FILENO), 0);
+    EXPECT_GT(server.host_store(STDERR_FILENO, 0, {}).store_port, 0);
   }
   EXPECT_TRUE(probe.nobody_left());
 }
@@ -270,7 +270,7 @@ void launch_until(int step, const std::filesystem::path& folder) {
   if (step == 0) std::raise(SIGKILL);
   if (server.await_obstacle()) return;
   if (step == 1) std::raise(SIGKILL);
-  job.master_port = server.host_store(STDERR_FILENO);
+  job.master_port = server.host_store(STDERR_FILENO, 0, {}).store_port;
   if (step == 2) std::raise(SIGKILL);
   const auto forked = server.fork(prepare_ranks(options, job));
   std::raise(SIGKILL);
