@@ -20,7 +20,7 @@ declare -A may_include=(
   [data]="base"
   [models]="base"
   [train]="base compat kernels world comm mirrored global plan data models"
-  [cluster]="base world net store comm"
+  [cluster]="base world net store scheduler comm"
   [cli]="base kernels world scheduler doctor comm mirrored global plan data models train cluster"
 )
 torch_free=(base world net store scheduler doctor data)
