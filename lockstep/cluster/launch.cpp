@@ -10,10 +10,11 @@ namespace lockstep::cluster {
 LaunchResult launch(const LaunchOptions& options) {
   ForkAttempt forks(options);  // loads the program while the rest is prepared
   std::optional<StoreHost> store;
+  std::optional<OwnStoreHost> own_store;
   std::optional<JobService> service;
   LaunchWays ways;
   ways.host = [&](int ranks, UniqueFd events) {
-    Hosted hosted{store.emplace().port()};
+    Hosted hosted{store.emplace().port(), own_store.emplace().address()};
     if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
     return hosted;
   };

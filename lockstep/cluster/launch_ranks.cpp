@@ -62,6 +62,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
     Pipe events = make_pipe();
     const Hosted hosted = ways.host(replaceable, std::move(events.write_end));
     job.master_port = hosted.store_port;
+    job.own_store = hosted.own_store;
     job.service = hosted.service;
     if (job.service) replacing.events = ServiceEvents(std::move(events.read_end));
   }

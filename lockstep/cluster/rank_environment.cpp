@@ -80,6 +80,11 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   // A launcher that is not among these was started by a rank, which cannot be right.
   inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
   for (const auto& [name, value] : identity_of_rank(job, local_rank)) inherited[name] = value;
+  inherited.erase("LOCKSTEP_STORE");  // of a launcher around this one
+  if (!job.own_store.place.empty()) {
+    inherited["LOCKSTEP_STORE"] = job.own_store.place;
+    inherited["LOCKSTEP_STORE_SECRET"] = job.own_store.secret;
+  }
   // One that was set for the launcher is already in the job's place to meet.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
   for (const auto* name : {kService, kServiceSecret, kSessionFile}) inherited.erase(name);  // an outer launcher's

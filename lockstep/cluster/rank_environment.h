@@ -12,6 +12,13 @@
 
 namespace lockstep::cluster {
 
+/// Where a launcher hosts a store for ranks of Lockstep alone, which strangers cannot disturb. A plain value for their
+/// environment.
+struct OwnStoreAddress {
+  std::string place;   ///< "127.0.0.1:4711"; empty: there is none
+  std::string secret;  ///< that both sides prove to know
+};
+
 /// The parameters of one start that all its ranks share.
 struct Job {
   int ranks = 1;       ///< local ranks
@@ -19,6 +26,7 @@ struct Job {
   int world_size = 0;  ///< 0: the local ranks are all
   std::string master_addr = "127.0.0.1";
   std::uint16_t master_port = 0;            ///< where the launcher's store listens, or that of rank 0
+  OwnStoreAddress own_store{};              ///< which ranks of Lockstep prefer to the one at master_port
   std::string store_path;                   ///< the file of a file rendezvous; empty: none
   bool hosts_store = true;                  ///< the launcher does; else rank 0
   std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced

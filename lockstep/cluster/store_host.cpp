@@ -1,10 +1,22 @@
+#include <lockstep/base/deadline_thread.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/secret.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/stores.h>
+#include <lockstep/store/server.h>
 
 #include <torch/cuda.h>
 
 namespace lockstep::cluster {
+namespace {
+
+constexpr auto kLoopback = "127.0.0.1";
+
+[[noreturn]] void fail_to_host(const std::exception& error) {
+  fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
+}
+
+}  // namespace
 
 struct StoreHost::State {
   detail::StorePtr store;
@@ -13,16 +25,37 @@ struct StoreHost::State {
 
 StoreHost::StoreHost() : state_(std::make_unique<State>()) {
   try {
-    state_->store = detail::make_tcp_store("127.0.0.1", 0, true, std::chrono::seconds(60));
+    state_->store = detail::make_tcp_store(kLoopback, 0, true, std::chrono::seconds(60));
     state_->port = dynamic_cast<const c10d::TCPStore&>(*state_->store).getPort();
   } catch (const std::exception& error) {
-    fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
+    fail_to_host(error);
   }
 }
 
-StoreHost::~StoreHost() = default;
+// c10d's server, when a stranger began a message, waits for the rest of it and cannot be ended.
+StoreHost::~StoreHost() {
+  DeadlineThread thread;
+  thread.within(std::chrono::seconds(2), [state = std::shared_ptr<State>(std::move(state_))] {
+    state->store.reset();
+    return true;
+  });
+}
 
 std::uint16_t StoreHost::port() const { return state_->port; }
+
+OwnStoreHost::OwnStoreHost() : address_{"", random_token()} {
+  try {
+    store::ServerOptions options;
+    options.addresses = {kLoopback};
+    options.secret = address_.secret;
+    server_ = std::make_unique<store::Server>(std::move(options));
+  } catch (const std::exception& error) {
+    fail_to_host(error);
+  }
+  address_.place = fmt::format("{}:{}", kLoopback, server_->port());
+}
+
+OwnStoreHost::~OwnStoreHost() = default;
 
 int usable_gpus() { return static_cast<int>(torch::cuda::device_count()); }
 

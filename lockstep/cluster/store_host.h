@@ -1,8 +1,14 @@
-// The rendezvous store of a job's ranks, hosted by the launcher.
+// The rendezvous stores of a job's ranks, hosted by the launcher.
 #pragma once
+
+#include <lockstep/cluster/rank_environment.h>
 
 #include <cstdint>
 #include <memory>
+
+namespace lockstep::store {
+class Server;
+}
 
 namespace lockstep::cluster {
 
@@ -20,6 +26,22 @@ class StoreHost {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// A store of Lockstep's own, on loopback, with a secret made for it; for a job on one node.
+class OwnStoreHost {
+ public:
+  /// Error(io) when it cannot listen.
+  OwnStoreHost();
+  OwnStoreHost(const OwnStoreHost&) = delete;
+  OwnStoreHost& operator=(const OwnStoreHost&) = delete;
+  ~OwnStoreHost();
+
+  const OwnStoreAddress& address() const { return address_; }
+
+ private:
+  OwnStoreAddress address_;
+  std::unique_ptr<store::Server> server_;
 };
 
 /// The number of GPUs that libtorch can use.

@@ -177,6 +177,13 @@ constexpr auto kNotLeft = "it is that of an earlier meeting, which rank 0 has no
        where, seconds_in(wait.limit()));
 }
 
+// What a rank connects to: where rank 0 listens, which it finds out in the same way.
+std::string host_of_store(const World& world, const std::string& host, milliseconds timeout) {
+  if (world.store_is_external || world.local_size != world.size) return host;
+  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(host, timeout);
+  return host_to_connect_to(find_meeting_host(world, host), own_addresses());
+}
+
 // A store in which one meeting takes place, and that is over: waits until rank 0 has left it. Who asks the store then
 // gets an exception.
 [[noreturn]] void await_its_end(c10d::Store& store, const std::string& where, Wait& wait,
@@ -218,7 +225,7 @@ StorePtr join_unless_refused(const World& world, const std::string& host, std::u
 StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout,
                          const std::function<void()>& give_up = {}) {
   const auto where = fmt::format("{}:{}", host, port);
-  const auto there = host_to_connect_to(find_meeting_host(world, host), own_addresses());
+  const auto there = host_of_store(world, host, timeout);
   take_turns(world, timeout);
   if (give_up) give_up();
   Wait wait(world, fmt::format("the store at {}", where), timeout);
@@ -340,7 +347,7 @@ StorePtr visit_store(const World& world, const std::string& host, std::uint16_t 
   }
   const auto where = fmt::format("{}:{}", host, port);
   const auto quiet = [](seconds, const std::string&) {};
-  const auto there = host_to_connect_to(find_meeting_host(world, host), own_addresses());
+  const auto there = host_of_store(world, host, timeout);
   if (const auto why = await_listener(there, port, timeout, quiet)) {
     fail(ErrorKind::timeout, "connect", "cannot connect to {}, where the ranks meet: {}", where, *why);
   }

@@ -12,6 +12,7 @@ namespace lockstep::detail {
 namespace {
 
 constexpr std::string_view kVariable = "LOCKSTEP_INIT_METHOD";
+constexpr auto kOwnStore = "LOCKSTEP_STORE";
 constexpr std::string_view kEnvironment = "env://";
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
@@ -68,6 +69,20 @@ std::optional<std::uint16_t> find_master_port(const Environment& environment) {
   const auto port = find_integer(environment, "MASTER_PORT", 1, kHighestPort);
   if (!port) return std::nullopt;
   return static_cast<std::uint16_t>(*port);
+}
+
+void meet_at_own_store(const Environment& environment, World& world) {
+  const auto place = find(environment, kOwnStore).value_or("");
+  if (place.empty()) return;
+  const auto colon = place.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : parse_integer(place.substr(colon + 1));
+  if (!port || *port < 1 || *port > kHighestPort || colon == 0) {
+    fail(ErrorKind::environment, "world",
+         "{}='{}' must be HOST:PORT, with a port from 1 to 65535; launchers set it, so leave it out", kOwnStore, place);
+  }
+  world.master_addr = without_brackets(std::string_view(place).substr(0, colon));
+  world.master_port = static_cast<std::uint16_t>(*port);
+  add_evidence(world, kOwnStore, place);
 }
 
 bool has_init_method(const Environment& environment) { return find_method(environment) != kEnvironment; }

@@ -15,6 +15,10 @@ std::optional<std::string> find_master_addr(const Environment& environment);
 /// MASTER_PORT; Error(environment) unless it is an integer in 1..65535.
 std::optional<std::uint16_t> find_master_port(const Environment& environment);
 
+/// LOCKSTEP_STORE, "host:port": where a launcher hosts a store for ranks of Lockstep alone. Fills in the address;
+/// nothing when it is not set. Error(environment) for anything else.
+void meet_at_own_store(const Environment& environment, World& world);
+
 /// Whether LOCKSTEP_INIT_METHOD says anything, i.e. is set to anything but "env://".
 bool has_init_method(const Environment& environment);
 

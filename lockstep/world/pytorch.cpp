@@ -39,6 +39,7 @@ void use_agent_store(const Environment& environment, World& world) {
   const auto attempt =
       find_integer(environment, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<std::int64_t>::max());
   world.store_is_external = true;
+  meet_at_own_store(environment, world);
   world.job_service = find(environment, "LOCKSTEP_JOB_SERVICE").value_or("");
   world.store_prefix = fmt::format("/worker/attempt_{}", attempt.value_or(0));
 }

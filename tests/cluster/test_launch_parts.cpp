@@ -362,6 +362,19 @@ TEST(RankEnvironment, OfOneNodeOfSeveral) {
   EXPECT_EQ(environment_of_rank(inherited, job, 1).at("LOCKSTEP_INIT_METHOD"), "file:///shared/store");
 }
 
+TEST(RankEnvironment, NamesTheLaunchersOwnStore) {
+  Job job;
+  job.own_store = {"127.0.0.1:4711", "random"};
+  const Environment inherited = {{"LOCKSTEP_STORE", "of a launcher around this"}, {"LOCKSTEP_STORE_SECRET", "given"}};
+  const auto told = environment_of_rank(inherited, job, 0);
+  EXPECT_EQ(told.at("LOCKSTEP_STORE"), "127.0.0.1:4711");
+  EXPECT_EQ(told.at("LOCKSTEP_STORE_SECRET"), "random");
+  job.own_store = {};
+  const auto not_told = environment_of_rank(inherited, job, 0);
+  EXPECT_FALSE(not_told.contains("LOCKSTEP_STORE"));
+  EXPECT_EQ(not_told.at("LOCKSTEP_STORE_SECRET"), "given");  // for a store that rank 0 hosts
+}
+
 TEST(RankEnvironment, TellsOfATerminal) {
   Job job;
   EXPECT_FALSE(environment_of_rank({}, job, 0).contains("LOCKSTEP_TERMINAL_COLUMNS"));

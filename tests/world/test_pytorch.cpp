@@ -184,5 +184,21 @@ TEST(WorldPytorch, UsesTheStoreOfTheAgent) {
       {{base + "TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RESTART_COUNT=x", {"TORCHELASTIC_RESTART_COUNT='x'"}}});
 }
 
+TEST(WorldPytorch, PrefersTheLaunchersStoreForRanksOfLockstep) {
+  const std::string base = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5 ";
+  const std::string own = base + "TORCHELASTIC_USE_AGENT_STORE=True LOCKSTEP_STORE=";
+  const World world = detect_world(environment_of(own + "127.0.0.1:4711"));
+  EXPECT_TRUE(world.store_is_external);
+  EXPECT_EQ(world.master_addr, "127.0.0.1");
+  EXPECT_EQ(world.master_port, 4711);
+  EXPECT_NE(world.evidence.find("LOCKSTEP_STORE=127.0.0.1:4711"), std::string::npos) << world.evidence;
+  EXPECT_EQ(detect_world(environment_of(own + "[::1]:4711")).master_addr, "::1");
+  EXPECT_EQ(detect_world(environment_of(base + "LOCKSTEP_STORE=127.0.0.1:4711")).master_port,
+            5);  // of another launcher
+  for (const auto* wrong : {"127.0.0.1", ":4711", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x"}) {
+    expect_refusals({{own + wrong, {std::string("LOCKSTEP_STORE='") + wrong + "'", "HOST:PORT"}}});
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -18,8 +18,9 @@ inline constexpr const char* kRank = "rank";     ///< [launcher's pid, variables
 inline constexpr const char* kEndForks = "end";  ///< -> kReady: the ranks are children of the launcher
 // The answers.
 inline constexpr const char* kReady = "ready";
-inline constexpr const char* kPorts = "ports";    ///< [of the store, of the service or 0, its secret]
-inline constexpr const char* kPid = "pid";        ///< [pid]
+inline constexpr const char* kPorts =
+    "ports";                                ///< [of the store, of the service or 0, its secret], own store, its secret
+inline constexpr const char* kPid = "pid";  ///< [pid]
 inline constexpr const char* kFailed = "failed";  ///< [why]
 
 /// The environment variable by which a program is asked to be a fork server: the number of its end of the socket.

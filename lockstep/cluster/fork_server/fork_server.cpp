@@ -93,7 +93,7 @@ Hosted ForkServer::host_store(int err, int ranks, UniqueFd events) {
   send_message(socket_.get(), kHostStore, {std::to_string(ranks)}, {err, events ? events.get() : err});
   const auto words = answer_to("host the store where the ranks meet", kPorts);
   const auto port = [&](std::size_t i) { return static_cast<std::uint16_t>(parse_integer(words.at(i)).value_or(0)); };
-  Hosted hosted{port(0)};
+  Hosted hosted{port(0), {words.at(3), words.at(4)}};
   if (ranks > 0) hosted.service = ServiceAddress{"127.0.0.1", port(1), words.at(2)};
   return hosted;
 }

@@ -241,7 +241,10 @@ TEST(ForkServer, HostsAStoreThatEndsWithIt) {
   {
     ForkServer server(options_for(1, {}));
     ASSERT_EQ(server.await_obstacle(), std::nullopt);
-    EXPECT_GT(server.host_store(STDERR_FILENO, 0, {}).store_port, 0);
+    const auto hosted = server.host_store(STDERR_FILENO, 0, {});
+    EXPECT_GT(hosted.store_port, 0);
+    EXPECT_THAT(hosted.own_store.place, testing::StartsWith("127.0.0.1:"));
+    EXPECT_FALSE(hosted.own_store.secret.empty());
   }
   EXPECT_TRUE(probe.nobody_left());
 }

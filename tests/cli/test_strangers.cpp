@@ -1,0 +1,122 @@
+// Jobs whose every port gets one byte from a stranger, and then silence: they end as if nobody had been there.
+#include "cli/port.h"
+#include "cli/stranger_at_ports.h"
+#include "cli/two_nodes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace lockstep::test {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+
+struct Part {
+  Words words;
+  Environment variables = {};
+};
+
+/// A job that trains in a folder of its own, to its end; the hash it leaves.
+std::string hash_of_job(const Workbench& bench, const std::vector<Part>& parts, const Environment& more) {
+  std::filesystem::remove_all(bench.work_dir());
+  std::vector<std::future<Captured>> running;
+  for (const auto& part : parts) {
+    running.push_back(std::async(std::launch::async, [&bench, &more, part] {
+      auto variables = part.variables;
+      variables.insert(more.begin(), more.end());
+      return run_in(bench.path(), part.words, variables);
+    }));
+  }
+  for (auto& one : running) {
+    const auto ran = one.get();
+    EXPECT_TRUE(ran.status.ok()) << describe(ran.status) << "\n" << ran.out << ran.err;
+  }
+  const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"), nullptr, false);
+  return result.is_discarded() ? "no result" : result["params_sha256"].get<std::string>();
+}
+
+Words training(const Workbench& bench) { return bench.train({"data.batch_size=5", "train.epochs=20"}); }
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// The names of the processes that were visited.
+std::map<std::string, int> expect_same_hash_with_a_stranger(const Workbench& bench, const std::vector<Part>& parts,
+                                                            const std::string& only = "") {
+  const auto undisturbed = hash_of_job(bench, parts, {});
+  EXPECT_EQ(undisturbed.size(), 64U) << undisturbed;
+  const StrangerAtPorts stranger(only);
+  EXPECT_EQ(hash_of_job(bench, parts, stranger.mark()), undisturbed);
+  return stranger.visited();
+}
+
+TEST(StrangersAtPorts, OfLockstepRun) {
+  const Workbench bench;
+  const Words run = {"lockstep", "run", "--nproc-per-node", "2"};
+  const auto visited = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}});
+  EXPECT_THAT(visited, Contains(Key("lockstep-store")));
+}
+
+TEST(StrangersAtPorts, OfLockstepRunThatLoadsEachRank) {
+  const Workbench bench;
+  const Words run = {"lockstep", "run", "--start-method", "spawn", "--nproc-per-node", "2"};
+  EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {{run + training(bench)}}), Not(IsEmpty()));
+}
+
+TEST(StrangersAtPorts, OfMpirun) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const Workbench bench;
+  const auto text = run_program({LOCKSTEP_MPIRUN, "--version"}).out;
+  Words mpirun = {LOCKSTEP_MPIRUN, "-n", "2"};
+  // The ports of Open MPI itself, of its ranks and its mpirun, do not stand it: it waits for the rest of the message.
+  if (text.find("Open") != std::string::npos) {
+    mpirun = mpirun + Words{"--oversubscribe", "--allow-run-as-root", "--mca", "btl", "^tcp"};
+  }
+  const auto visited = expect_same_hash_with_a_stranger(bench, {{mpirun + training(bench)}}, "lockstep");
+  EXPECT_THAT(visited, Contains(Key("lockstep")));
+}
+
+TEST(StrangersAtPorts, OfRanksByHand) {
+  const Workbench bench;
+  const auto port = free_port();
+  const auto rank = [&](const std::string& number) -> Part {
+    return {training(bench),
+            {{"RANK", number}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}}};
+  };
+  EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {rank("0"), rank("1")}), Contains(Key("lockstep")));
+}
+
+TEST(StrangersAtPorts, OfASchedulerWithTls) {
+  const Workbench bench;
+  const auto made = lockstep({"certs", "init", bench.path() / "certs"});
+  ASSERT_TRUE(made.status.ok()) << made.err;
+  const auto port = free_port();
+  const auto part = [&](const std::string& role) -> Part {
+    return {training(bench),
+            {{"MS_ROLE", role},
+             {"MS_WORKER_NUM", "2"},
+             {"MS_SCHED_HOST", "localhost"},
+             {"MS_SCHED_PORT", port},
+             {"LOCKSTEP_ENABLE_SSL", "1"},
+             {"LOCKSTEP_CLUSTER_CONFIG", bench.path() / "certs" / "localhost" / "config.json"}}};
+  };
+  const auto visited =
+      expect_same_hash_with_a_stranger(bench, {part("MS_SCHED"), part("MS_WORKER"), part("MS_WORKER")});
+  const auto ports =
+      std::accumulate(visited.begin(), visited.end(), 0, [](int sum, const auto& one) { return sum + one.second; });
+  EXPECT_GE(ports, 2);  // the scheduler's, and that of rank 0's store
+}
+
+}  // namespace
+}  // namespace lockstep::test
