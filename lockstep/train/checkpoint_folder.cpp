@@ -1,6 +1,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/divided_checkpoint.h>
+#include <lockstep/train/sharded/all_or_none.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -12,21 +14,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
+constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors", kPartsSuffix = ".sharded";
+// Folders of parts that are not complete yet, or not any more.
+constexpr std::string_view kSaving = ".sharded.saving", kRemoved = ".sharded.removed";
 
 std::optional<std::int64_t> step_of(const fs::path& file) {
   std::string name = file.filename().string();
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  const auto suffix = name.ends_with(kPartsSuffix) ? kPartsSuffix : kSuffix;
+  if (!name.starts_with(kPrefix) || !name.ends_with(suffix)) return std::nullopt;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - suffix.size());
   const auto step = parse_integer(name);
   return step && *step >= 0 ? step : std::nullopt;
 }
 
-// What stands where a checkpoint should be; empty: a file.
-std::string why_no_file(const fs::path& path) {
+bool is_in_parts(const fs::path& path) {
+  std::error_code failed;
+  return path.extension() == kPartsSuffix && fs::is_directory(fs::symlink_status(path, failed));
+}
+
+// What stands where a checkpoint should be; empty: a file, or a folder of parts.
+std::string why_none(const fs::path& path) {
+  if (is_in_parts(path)) return "";
   std::error_code failed;
   const bool is_link = fs::is_symlink(fs::symlink_status(path, failed));
   const auto status = fs::status(path, failed);
+  if (path.extension() == kPartsSuffix && fs::exists(status)) return "it is no folder";
   if (fs::is_regular_file(status)) return "";
   if (fs::is_directory(status)) return "it is a folder, not a file";
   if (fs::exists(status)) return "it is no regular file";
@@ -62,6 +74,39 @@ std::string set_aside(const Damaged& damaged) {
                      damaged.why);
 }
 
+// What a killed save, or a killed removal, has left. It does no harm but take room.
+void remove_remains(const fs::path& folder) {
+  std::error_code failed;
+  std::vector<fs::path> remains;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const auto name = entry->path().filename().string();
+    if (name.starts_with(kPrefix) && (name.ends_with(kSaving) || name.ends_with(kRemoved))) {
+      remains.push_back(entry->path());
+    }
+  }
+  for (const auto& path : remains) fs::remove_all(path, failed);
+}
+
+// A folder gets another name first: a removal that is killed must not leave what looks like a damaged checkpoint.
+void remove_checkpoint(fs::path path) {
+  std::error_code failed;
+  if (is_in_parts(path)) {
+    auto aside = path.parent_path() / (path.stem().string() + std::string(kRemoved));
+    fs::remove_all(aside, failed);  // of a removal that was killed
+    fs::rename(path, aside, failed);
+    if (!failed) path = std::move(aside);
+  } else if (fs::is_directory(fs::symlink_status(path, failed))) {
+    return;  // not of a run
+  }
+  if (!failed) fs::remove_all(path, failed);
+  if (failed) fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", path.string(), failed.message());
+}
+
+void remove_all_but(const fs::path& folder, std::int64_t keep) {
+  const auto files = list_checkpoints(folder);
+  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].file);
+}
+
 }  // namespace
 
 std::vector<CheckpointFile> list_checkpoints(const fs::path& folder) {
@@ -81,29 +126,40 @@ fs::path checkpoint_file(const fs::path& folder, std::int64_t step) {
   return folder / fmt::format("{}{:08}{}", kPrefix, step, kSuffix);
 }
 
+fs::path divided_checkpoint(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("{}{:08}{}", kPrefix, step, kPartsSuffix);
+}
+
+Checkpoint load_any_checkpoint(const fs::path& path) {
+  std::error_code failed;
+  return fs::is_directory(path, failed) ? load_divided(path) : load_checkpoint(path);
+}
+
 void save_into_folder(const fs::path& folder, const Checkpoint& checkpoint, std::int64_t keep) {
   save_checkpoint(checkpoint_file(folder, checkpoint.state.step), checkpoint);
-  const auto files = list_checkpoints(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) {
-    std::error_code failed;
-    if (fs::is_directory(fs::symlink_status(files[i].file, failed))) continue;  // not of a run
-    fs::remove(files[i].file, failed);
-    if (failed) {
-      fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", files[i].file.string(), failed.message());
-    }
-  }
+  remove_all_but(folder, keep);
+}
+
+void save_into_folder(const fs::path& folder, const RunState& state, const NamedTensors& tensors, const Group& group,
+                      std::int64_t keep) {
+  // Before any rank writes: no rank does before rank 0 has told where to.
+  if (group.rank() == 0) remove_remains(folder);
+  save_divided(divided_checkpoint(folder, state.step), state, tensors, group);
+  all_or_none(&group, problem_of([&] {
+    if (group.rank() == 0) remove_all_but(folder, keep);
+  }));
 }
 
 std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
   const auto files = list_checkpoints(folder);
   std::vector<Damaged> damaged;
   for (const auto& file : files) {
-    if (auto why = why_no_file(file.file); !why.empty()) {
+    if (auto why = why_none(file.file); !why.empty()) {
       damaged.push_back({file.file, std::move(why)});
       continue;
     }
     try {
-      FoundCheckpoint found{file.file, load_checkpoint(file.file), {}};
+      FoundCheckpoint found{file.file, load_any_checkpoint(file.file), {}};
       for (const auto& newer : damaged) found.skipped.push_back(set_aside(newer));
       return found;
     } catch (const Error& error) {

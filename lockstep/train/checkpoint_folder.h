@@ -1,6 +1,7 @@
-// The checkpoints of one run: files step_00000123.safetensors in a folder.
+// The checkpoints of one run in a folder: files step_00000123.safetensors, and folders of parts step_00000123.sharded.
 #pragma once
 
+#include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 
 #include <cstdint>
@@ -13,16 +14,25 @@ namespace lockstep::train {
 
 struct CheckpointFile {
   std::int64_t step = 0;
-  std::filesystem::path file;
+  std::filesystem::path file;  ///< or folder of parts
 };
 
 /// Newest first; empty for a missing folder. Other files are not touched, here and below.
 std::vector<CheckpointFile> list_checkpoints(const std::filesystem::path& folder);
 
 std::filesystem::path checkpoint_file(const std::filesystem::path& folder, std::int64_t step);
+/// The folder of one in parts.
+std::filesystem::path divided_checkpoint(const std::filesystem::path& folder, std::int64_t step);
 
 /// Saves, and only then removes all but the newest `keep`. Error(io) leaves older checkpoints as they were.
 void save_into_folder(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t keep);
+
+/// The same in parts, see save_divided. A collective.
+void save_into_folder(const std::filesystem::path& folder, const RunState& state, const NamedTensors& tensors,
+                      const Group& group, std::int64_t keep);
+
+/// load_checkpoint or load_divided, whichever it is.
+Checkpoint load_any_checkpoint(const std::filesystem::path& path);
 
 struct FoundCheckpoint {
   std::filesystem::path file;

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/train/checkpoint.h>
 #include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/global_run.h>
 
@@ -110,6 +111,13 @@ Evaluation GlobalRun::evaluate(data::Loader& loader) {
 NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }
 
 NamedTensors GlobalRun::optimizer_state() { return whole(train::optimizer_state(*optimizer_, parameters_)); }
+
+std::optional<NamedTensors> GlobalRun::divided_state() {
+  NamedTensors tensors;
+  add_part(tensors, "model", module_state(*model_.module));
+  add_part(tensors, "optimizer", train::optimizer_state(*optimizer_, parameters_));
+  return tensors;
+}
 
 void GlobalRun::load_optimizer_state(const NamedTensors& state) {
   train::load_optimizer_state(*optimizer_, parameters_, state);

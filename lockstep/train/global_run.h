@@ -23,6 +23,7 @@ class GlobalRun final : public ParallelRun {
   Evaluation evaluate(data::Loader& loader) override;
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override;
+  std::optional<NamedTensors> divided_state() override;
   void load_optimizer_state(const NamedTensors& state) override;
   int random_stream() const override { return 0; }
 

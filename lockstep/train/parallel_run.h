@@ -43,6 +43,10 @@ class ParallelRun {
   virtual NamedTensors optimizer_state() = 0;
   virtual void load_optimizer_state(const NamedTensors& state) = 0;
 
+  /// Both as they lie on the ranks, global tensors named as in checkpoint.h, where ranks divide them; nullopt where
+  /// every rank can have them whole.
+  virtual std::optional<NamedTensors> divided_state() { return std::nullopt; }
+
   /// Whether every rank holds both as a whole (buffers too) between two steps, so that one remaining rank has all.
   virtual bool keeps_whole_state() const { return false; }
 

@@ -5,6 +5,7 @@
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/sharded/index.h>
 #include <lockstep/train/share_checkpoint.h>
 
 #include <torch/torch.h>
@@ -32,13 +33,13 @@ ResumePoint from_file(const std::filesystem::path& file, const std::filesystem::
     fail(ErrorKind::config, "checkpoint.resume", "there is no file {}; give a checkpoint, or auto or none",
          file.string());
   }
-  if (std::filesystem::is_directory(file, ignored)) {
+  if (std::filesystem::is_directory(file, ignored) && !std::filesystem::exists(file / kIndexName, ignored)) {
     fail(ErrorKind::config, "checkpoint.resume",
-         "{} is a folder; give one of the files step_*.safetensors in it, or set checkpoint.folder to it and "
-         "checkpoint.resume to auto",
+         "{} is a folder, and no checkpoint in parts; give one of step_*.safetensors or step_*.sharded in it, or set "
+         "checkpoint.folder to it and checkpoint.resume to auto",
          file.string());
   }
-  ResumePoint point{load_checkpoint(file), {}, {}, {}};
+  ResumePoint point{load_any_checkpoint(file), {}, {}, {}};
   require_none_after(folder, point.checkpoint.state.step, fmt::format("checkpoint.resume={}", file.string()));
   point.remarks.push_back(fmt::format("going on from {}", file.string()));
   return point;

@@ -355,11 +355,20 @@ void Session::save_now() {
   const auto& checkpoint = config_.checkpoint;
   if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
   fault_at(FaultPlace::save, state_.step);
-  const auto content = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
+  const auto folder = checkpoint_folder_of(config_);
+  const auto divided = parallel_->divided_state();
+  std::optional<Checkpoint> whole;
+  if (!divided) {
+    whole = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
+  }
   saved_step_ = state_.step;
-  if (group_.rank() != 0) return;
+  if (whole && group_.rank() != 0) return;
   try {
-    save_into_folder(checkpoint_folder_of(config_), content, checkpoint.keep);
+    if (whole) {
+      save_into_folder(folder, *whole, checkpoint.keep);
+    } else {
+      save_into_folder(folder, state_, *divided, group_, checkpoint.keep);
+    }
   } catch (const Error& error) {
     // With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk.
     // The last checkpoint of a run is another matter: nobody would try again.
