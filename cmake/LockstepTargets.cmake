@@ -1,5 +1,9 @@
 # Helpers that give every room, program and test the same flags.
 
+# Where <lockstep/...> is found: public headers in include/, internal ones beside their sources. The library `lockstep` passes on
+# the first alone, so programs that link it, in this tree and outside, see public headers only.
+set(LOCKSTEP_INCLUDE_FOLDERS ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+
 # Flags for all of Lockstep's own code.
 add_library(lockstep_flags INTERFACE)
 target_compile_features(lockstep_flags INTERFACE cxx_std_20)
@@ -58,7 +62,7 @@ function(lockstep_room name)
   cmake_parse_arguments(ROOM "TORCH;APART" "" "SOURCES;LINK" ${ARGN})
   add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})
   set_target_properties(lockstep_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(lockstep_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(lockstep_${name} PUBLIC ${LOCKSTEP_INCLUDE_FOLDERS})
   target_link_libraries(lockstep_${name} PRIVATE lockstep_flags PUBLIC fmt::fmt spdlog::spdlog Threads::Threads ${ROOM_LINK})
   if(ROOM_APART)
     set_target_properties(lockstep_${name} PROPERTIES UNITY_BUILD OFF)
@@ -82,7 +86,7 @@ function(lockstep_instruction_sets room source table)
     set(target lockstep_${set}_${table})
     add_library(${target} OBJECT ${source})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_include_directories(${target} PRIVATE ${LOCKSTEP_INCLUDE_FOLDERS})
     target_link_libraries(${target} PRIVATE lockstep_flags)
     target_compile_definitions(${target} PRIVATE LOCKSTEP_TABLE=${set}_${table})
     target_compile_options(${target} PRIVATE -O3 -ffp-contract=off -fno-trapping-math ${flags_${set}})

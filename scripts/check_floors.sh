@@ -25,8 +25,15 @@ declare -A may_include=(
 )
 torch_free=(base world net store scheduler doctor data)
 
+# A room's sources and internal headers, and its public headers.
+folders_of() {
+  folders=("lockstep/$1")
+  if [[ -d "include/lockstep/$1" ]]; then folders+=("include/lockstep/$1"); fi
+}
+
 status=0
 for room in "${!may_include[@]}"; do
+  folders_of "$room"
   while IFS=: read -r file line text; do
     target=$(sed -E 's|.*<lockstep/([a-z_]+)/.*|\1|' <<<"$text")
     [[ "$target" == "$room" ]] && continue
@@ -34,10 +41,11 @@ for room in "${!may_include[@]}"; do
       echo "$file:$line: $room/ may not include $target/ (it may include: ${may_include[$room]:-nothing})" >&2
       status=1
     fi
-  done < <(grep -rnE '#include <lockstep/[a-z_]+/' "lockstep/$room" --include='*.h' --include='*.cpp' || true)
+  done < <(grep -rnE '#include <lockstep/[a-z_]+/' "${folders[@]}" --include='*.h' --include='*.cpp' || true)
 done
 for room in "${torch_free[@]}"; do
-  if grep -rnE '#include <(torch|ATen|c10)/' "lockstep/$room"; then
+  folders_of "$room"
+  if grep -rnE '#include <(torch|ATen|c10)/' "${folders[@]}"; then
     echo "lockstep/$room must stay free of libtorch" >&2
     status=1
   fi

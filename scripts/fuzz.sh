@@ -20,12 +20,12 @@ if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { r
   exit 77
 fi
 
-flags=(-std=c++20 -g1 -O1 -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
+flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
 sources=(base/error base/file_text base/json_words base/nearest base/shown_text scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
-  [[ -f "$1" && "$1" -nt "$3" && -z $(find lockstep/base lockstep/scheduler -name '*.h' -newer "$1" -print -quit) ]] ||
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/scheduler -name '*.h' -newer "$1" -print -quit) ]] ||
     "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
 }
 started=$SECONDS

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Formatting, floors, what documents point to and, with --tidy, clang-tidy over the rooms that do not include libtorch (--tidy-all: every room;
-# 15 to 30 minutes on two cores).
+# Formatting, floors, public headers, what documents point to and, with --tidy, clang-tidy over the rooms that do not include
+# libtorch (--tidy-all: every room; 15 to 30 minutes on two cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mapfile -t sources < <(git ls-files '*.h' '*.cpp')
 clang-format --dry-run --Werror "${sources[@]}"
 scripts/check_floors.sh
+scripts/check_public_headers.sh
 scripts/check_docs.sh
 
 # clang cannot read g++'s precompiled header, and parsing libtorch's headers takes most of the time: so its sources go

@@ -1,7 +1,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/cli/cluster_config.h>
 #include <lockstep/cli/override_keys.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +26,7 @@ std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
 }
 
 ClusterOptions read_cluster_options(const ClusterConfig& config) {
-  if (!config.file.empty()) return train::read_run_config(load_config(config.file, config.overrides)).cluster;
+  if (!config.file.empty()) return train::load_run_config(config.file, config.overrides).cluster;
   return read_config<OnlyCluster>(parse_config("{}", "the command line", config.overrides)).cluster;
 }
 

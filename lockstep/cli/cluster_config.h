@@ -1,7 +1,7 @@
 // The options of commands that read only the section `cluster` of a configuration.
 #pragma once
 
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 
 #include <memory>
 #include <string>

@@ -7,7 +7,7 @@
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/doctor/report.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ Start start_of(const DoctorArguments& arguments) {
   StartOptions options;
   options.launcher = arguments.launcher;
   if (!arguments.config.empty()) {
-    const train::RunConfig config = train::read_run_config(load_config(arguments.config));
+    const train::RunConfig config = train::load_run_config(arguments.config);
     options.nodes = train::node_list_of(config.parallel);
     options.devices_per_node = options.nodes.devices_per_node;
   }

@@ -3,6 +3,7 @@
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>

@@ -10,6 +10,7 @@
 #include <lockstep/plan/report/shown.h>
 #include <lockstep/plan/search.h>
 #include <lockstep/train/auto_mode.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/planned_step.h>
 
 #include <fmt/format.h>
@@ -99,7 +100,7 @@ Question question_of(const PlanArguments& arguments) {
   Question question;
   train::ParallelConfig parallel;
   if (arguments.gpt.empty()) {
-    const auto config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+    const auto config = train::load_run_config(arguments.config, arguments.overrides);
     parallel = config.parallel;
     if (train::is_auto_mode(parallel)) question.options = train::search_options(parallel, devices);
     question.step = train::trace_run(config, train::pictures_of_step(config, devices));

@@ -1,7 +1,7 @@
 // The scheduler's role of a process: its detection and its run.
 #pragma once
 
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 
 #include <string_view>
 

@@ -9,7 +9,7 @@
 #include <lockstep/cli/start_ranks.h>
 #include <lockstep/cluster/error_file.h>
 #include <lockstep/train/auto_mode.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/stop_signals.h>
@@ -137,7 +137,7 @@ int train_or_describe(const TrainArguments& arguments) {
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  train::RunConfig config = train::read_run_config(load_config(arguments.config, arguments.overrides));
+  train::RunConfig config = train::load_run_config(arguments.config, arguments.overrides);
   if (arguments.verify_plan && config.parallel.verify_plan == 0) {
     config.parallel.verify_plan = kStepsToVerify;
     train::check_run_config(config);

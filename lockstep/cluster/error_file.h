@@ -1,11 +1,11 @@
-// The error file of a rank: why it failed, for its launcher. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
+// The error file of a rank, as its launcher reads it. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
 #pragma once
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/process.h>
+#include <lockstep/cluster/report_failure.h>
 
 #include <chrono>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -28,20 +28,6 @@ struct FailureNote {
   /// The rank failed because another one did.
   bool is_consequence() const { return kind == "peer_lost"; }
 };
-
-/// Writes why this process fails to the file that `environment` names in TORCHELASTIC_ERROR_FILE, if any. Best effort:
-/// a program that is about to fail has no use for a second error. For the `main` of any program under `lockstep run`:
-///
-///     catch (const std::exception& error) {
-///       lockstep::cluster::report_failure(error);
-///       fmt::print(stderr, "{}\n", error.what());
-///       return 1;
-///     }
-void report_failure(const std::exception& error, const Environment& environment = current_environment()) noexcept;
-
-/// The same for a message and the name of its kind.
-void report_failure(std::string_view message, std::string_view kind,
-                    const Environment& environment = current_environment()) noexcept;
 
 /// Leaves the root cause of a job that failed, as its rank wrote it to `root_cause`, in the file that `environment`
 /// names in TORCHELASTIC_ERROR_FILE, if any, with message.errorCode: how the rank ended, as torchrun counts it (an exit

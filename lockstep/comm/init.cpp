@@ -1,4 +1,4 @@
-#include <lockstep/comm/init.h>
+#include <lockstep/comm/group.h>
 
 namespace lockstep {
 

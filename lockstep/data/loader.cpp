@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/data/batch_maker.h>
+#include <lockstep/data/batch_pool.h>
 #include <lockstep/data/loader.h>
 
 #include <atomic>

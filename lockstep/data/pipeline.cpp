@@ -1,8 +1,11 @@
 #include <lockstep/base/error.h>
+#include <lockstep/data/fused_plan.h>
 #include <lockstep/data/pipeline.h>
 #include <lockstep/data/step_by_step.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace lockstep::data {
 namespace {
@@ -33,37 +36,56 @@ std::string shape_text(const PictureShape& shape) {
 
 }  // namespace
 
-Pipeline::Pipeline(std::span<const TransformSpec> specs, const PictureShape& input, PipelineMode mode) : input_(input) {
+struct Pipeline::State {
+  PictureShape input;
+  PictureShape output;
+  std::vector<Transform> transforms;
+  std::optional<FusedPlan> fused;
+};
+
+PipelineScratch::PipelineScratch() : buffers_(std::make_unique<FusedScratch>()) {}
+PipelineScratch::~PipelineScratch() = default;
+PipelineScratch::PipelineScratch(PipelineScratch&&) noexcept = default;
+PipelineScratch& PipelineScratch::operator=(PipelineScratch&&) noexcept = default;
+
+Pipeline::Pipeline(std::span<const TransformSpec> specs, const PictureShape& input, PipelineMode mode) {
   if (input.channels < 1 || input.height < 1 || input.width < 1) {
     fail(ErrorKind::invalid_argument, "transforms", "pictures of {} (channels x height x width) hold nothing",
          shape_text(input));
   }
-  PictureState state{.shape = input};
-  transforms_ = build_transforms(specs, state);
-  require_model_input(specs, state);
-  output_ = state.shape;
-  if (mode == PipelineMode::fastest) fused_ = FusedPlan::compile(transforms_, input);
+  PictureState picture{.shape = input};
+  auto state = std::make_shared<State>();
+  state->input = input;
+  state->transforms = build_transforms(specs, picture);
+  require_model_input(specs, picture);
+  state->output = picture.shape;
+  if (mode == PipelineMode::fastest) state->fused = FusedPlan::compile(state->transforms, input);
+  state_ = std::move(state);
 }
 
 void Pipeline::apply(std::span<const std::uint8_t> pixels, const SampleKey& key, std::span<float> out,
                      Scratch& scratch) const {
-  if (pixels.size() != picture_size(input_) || out.size() != picture_size(output_)) {
+  if (pixels.size() != picture_size(input()) || out.size() != picture_size(output())) {
     fail(ErrorKind::invalid_argument, "transforms", "{} bytes and {} floats were given; {} -> {} takes {} and {}",
-         pixels.size(), out.size(), shape_text(input_), shape_text(output_), picture_size(input_),
-         picture_size(output_));
+         pixels.size(), out.size(), shape_text(input()), shape_text(output()), picture_size(input()),
+         picture_size(output()));
   }
-  if (fused_) {
-    fused_->apply(pixels, key, out, scratch);
+  if (state_->fused) {
+    state_->fused->apply(pixels, key, out, scratch.buffers());
     return;
   }
-  const FloatPicture picture = apply_transforms(transforms_, decode(pixels, input_), key);
+  const FloatPicture picture = apply_transforms(state_->transforms, decode(pixels, input()), key);
   std::copy(picture.values.begin(), picture.values.end(), out.begin());
 }
 
+const PictureShape& Pipeline::input() const { return state_->input; }
+const PictureShape& Pipeline::output() const { return state_->output; }
+bool Pipeline::is_fused() const { return state_->fused.has_value(); }
+
 std::string Pipeline::describe() const {
-  std::string text = shape_text(input_);
-  for (const Transform& transform : transforms_) text += " -> " + to_text(transform);
-  return fmt::format("{} -> {} ({})", text, shape_text(output_), is_fused() ? "fused" : "step by step");
+  std::string text = shape_text(input());
+  for (const Transform& transform : state_->transforms) text += " -> " + to_text(transform);
+  return fmt::format("{} -> {} ({})", text, shape_text(output()), is_fused() ? "fused" : "step by step");
 }
 
 }  // namespace lockstep::data

@@ -1,18 +1,13 @@
-// The key of one sample, on which its random choices depend, and nothing else.
+// The random choices of one sample: numbers that depend on its key (pipeline.h) and on nothing else.
 #pragma once
 
+#include <lockstep/data/pipeline.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/transform.h>
 
 #include <cstdint>
 
 namespace lockstep::data {
-
-struct SampleKey {
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  std::int64_t index = 0;  ///< of the record in its data set
-};
 
 /// The numbers for the `position`-th random transform of a pipeline, counting random ones alone from 0.
 inline RandomStream transform_stream(const SampleKey& key, std::size_t position) {

@@ -3,7 +3,7 @@
 
 #include <lockstep/scheduler/periodic_task.h>
 #include <lockstep/scheduler/tls.h>
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 
 #include <chrono>
 #include <memory>

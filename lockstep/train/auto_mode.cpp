@@ -3,6 +3,7 @@
 #include <lockstep/plan/measure/beside_data_parallel.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/train/auto_mode.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
 #include <lockstep/train/planned_step.h>
 #include <lockstep/train/verify_plan.h>

@@ -4,6 +4,7 @@
 #include <lockstep/base/yaml_text.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/changes.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
 
 #include <fmt/ranges.h>

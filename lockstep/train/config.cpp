@@ -1,7 +1,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 
 namespace lockstep::train {
 namespace {

@@ -1,6 +1,6 @@
 // parallel.nodes as a list of addresses.
 #include <lockstep/base/error.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/changes.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
 
 #include <fmt/ranges.h>
@@ -127,6 +127,10 @@ void check_run_config(const RunConfig& config) {
   check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
+}
+
+RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  return read_run_config(load_config(path, overrides));
 }
 
 RunConfig read_run_config(const ConfigSource& source) {

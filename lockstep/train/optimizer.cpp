@@ -1,3 +1,4 @@
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/optimizer.h>
 
 #include <torch/torch.h>

@@ -1,6 +1,8 @@
 // Reports of steps, evaluations and epochs, as values for callbacks.
 #pragma once
 
+#include <lockstep/train/evaluation.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -21,16 +23,6 @@ struct StepReport {
   double lr = 0;
   std::int64_t samples = 0;  ///< pictures of all ranks
   double seconds = 0;        ///< waiting for data included
-};
-
-/// Exact over all ranks: every picture counts once.
-struct Evaluation {
-  std::int64_t epoch = 0;  ///< epochs finished when it was made, a last one cut short included
-  std::int64_t step = 0;   ///< optimizer steps done when it was made
-  double accuracy = 0;     ///< share of pictures whose largest logit is at their label
-  double loss = 0;         ///< mean, of the configured loss
-  std::int64_t samples = 0;
-  double seconds = 0;
 };
 
 struct EpochReport {

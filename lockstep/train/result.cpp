@@ -1,5 +1,5 @@
 #include <lockstep/base/atomic_file.h>
-#include <lockstep/train/run.h>
+#include <lockstep/train/result.h>
 
 #include <nlohmann/json.hpp>
 

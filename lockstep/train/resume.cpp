@@ -3,6 +3,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/sharded/index.h>

@@ -6,10 +6,12 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/callbacks.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/loss_curve.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/recovery.h>
+#include <lockstep/train/result.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/runtime.h>

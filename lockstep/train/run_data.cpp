@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/data/format.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/transform_config.h>
 

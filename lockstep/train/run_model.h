@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/models/registry.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 
 #include <string>
 

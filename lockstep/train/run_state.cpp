@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/run_state.h>
 
 #include <nlohmann/json.hpp>

@@ -4,6 +4,7 @@
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/callback.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/console.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/parallel_run.h>

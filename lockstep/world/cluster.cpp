@@ -2,7 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 
 #include <fmt/ranges.h>
 

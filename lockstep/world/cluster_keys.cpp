@@ -1,4 +1,4 @@
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 
 namespace lockstep {
 

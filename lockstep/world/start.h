@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -11,13 +11,6 @@
 #include <vector>
 
 namespace lockstep {
-
-/// Nodes that all start the same command; the order counts. Node 0 is the master.
-struct NodeList {
-  std::vector<std::string> addresses;      ///< names or numeric addresses
-  std::optional<std::uint16_t> ctrl_port;  ///< where node 0 listens; needed for more than one node
-  int devices_per_node = 1;                ///< ranks on each node
-};
 
 /// The arguments of programs that start their ranks with mp.spawn: rank and world size count nodes.
 struct InitArguments {
@@ -52,10 +45,6 @@ Start detect_start(const StartOptions& options);
 /// "node 1 of 2 on host b, started by nodes (...): ranks 2 to 3 of 4": the description of a process that represents
 /// several ranks.
 std::string describe(const Start& start);
-
-/// The world of this process in a program that is started once on each node, unless its environment says otherwise
-/// (a launcher wins over the list). Error(environment) when the node has several ranks, which one process cannot be.
-World detect_world(const NodeList& nodes);
 
 namespace detail {
 

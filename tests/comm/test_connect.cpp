@@ -4,7 +4,7 @@
 #include <lockstep/comm/bind_address.h>
 
 #include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/init.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/rendezvous.h>
 #include <lockstep/comm/stores.h>

@@ -1,7 +1,5 @@
 // What somebody writes first: the README's program, and proof that ranks worked together.
-#include <lockstep/comm/rejoin.h>
 #include <lockstep/lockstep.h>
-#include <lockstep/train/optimizer.h>
 
 #include <torch/torch.h>
 
@@ -17,9 +15,10 @@ int main() {
     torch::mse_loss(model->forward(torch::randn({20, 10})), torch::randn({20, 5})).backward();
     optimizer.step();
   }
-  // What docs offer to programs beyond lockstep.h is there to link with, too.
+  // What headers declare is there to link with, too.
   const auto remembered = lockstep::train::optimizer_state(optimizer, lockstep::train::trainable_parameters(*model));
   if (lockstep::can_rejoin(group) || !remembered.empty()) return 1;
+  std::cout << "lockstep " << lockstep::version() << std::endl;
 
   auto ranks = torch::ones({1});
   lockstep::all_reduce(ranks, group);

@@ -1,4 +1,6 @@
 // One rank of a run, for tests whose ranks another launcher starts: rank_program CONFIG.
+#include <lockstep/base/config_source.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/run.h>
 
 #include <cstdio>
@@ -7,7 +9,7 @@
 int main(int argc, char** argv) {
   try {
     if (argc != 2) return 2;
-    const auto config = lockstep::train::read_run_config(lockstep::load_config(argv[1]));
+    const auto config = lockstep::train::load_run_config(argv[1]);
     lockstep::train::run_training(config, lockstep::detect_world());
     return 0;
   } catch (const std::exception& error) {

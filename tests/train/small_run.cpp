@@ -1,6 +1,8 @@
 #include "train/small_run.h"
 
+#include <lockstep/base/config_source.h>
 #include <lockstep/data/synthesize.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/metrics.h>
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The configuration of a run: what is read, what is refused, and that the shipped files are right.
-#include <lockstep/train/config.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/plan.h>
 
 #include <gtest/gtest.h>
@@ -124,11 +124,22 @@ TEST(RunConfig, EveryKeyIsDocumentedOnce) {
   }
 }
 
+TEST(RunConfig, IsReadFromAFileWithOverrides) {
+  const auto file = std::filesystem::path(LOCKSTEP_CONFIGS) / "mlp_mnist.yaml";
+  const std::vector<std::string> overrides{"train.epochs=3", "train.epochs=4", "data.batch_size=7"};
+  const auto config = load_run_config(file, overrides);
+  EXPECT_EQ(config.train.epochs, 4);
+  EXPECT_EQ(config.data.batch_size, 7);
+  const std::vector<std::string> contradiction{"optimizer.name=momentum", "optimizer.momentum=0"};
+  expect_error(ErrorKind::config, {"optimizer.momentum"}, [&] { load_run_config(file, contradiction); });
+  expect_error(ErrorKind::config, {"/no/such.yaml"}, [] { load_run_config("/no/such.yaml"); });
+}
+
 class ShippedConfig : public testing::TestWithParam<const char*> {};
 
 TEST_P(ShippedConfig, IsValid) {
   const auto file = std::filesystem::path(LOCKSTEP_CONFIGS) / (std::string(GetParam()) + ".yaml");
-  const auto config = read_run_config(load_config(file));
+  const auto config = load_run_config(file);
   EXPECT_EQ(config.system.work_dir, std::string("out/") + GetParam());
   EXPECT_EQ(config.model.name, std::string(GetParam()).substr(0, config.model.name.size()));
 }

@@ -1,6 +1,7 @@
 // Runs that end early, in every way, and go on.
 #include <lockstep/comm/collectives.h>
 #include <lockstep/train/checkpoint_folder.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/runtime.h>

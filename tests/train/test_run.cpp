@@ -1,5 +1,8 @@
 // Whole runs on synthetic data, as real processes.
+#include <lockstep/base/config.h>
+#include <lockstep/base/config_source.h>
 #include <lockstep/base/process.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/safetensors.h>
@@ -46,7 +49,7 @@ TEST(Run, LeavesEverythingItPromises) {
   EXPECT_EQ(result["eval_samples"], 50);
   EXPECT_GT(result["samples_per_s"], 0.0);
   EXPECT_EQ(result["params_sha256"].get<std::string>().size(), 64u);
-  EXPECT_EQ(print_config(read_run_config(load_config(folder / "config.yaml"))), print_config(config));
+  EXPECT_EQ(print_config(load_run_config(folder / "config.yaml")), print_config(config));
 }
 
 // 100 pictures in steps of 33: in the last, two ranks have none.
@@ -401,7 +404,7 @@ TEST(RealData, ThePerceptronLearnsMnist) {
   if (folder == nullptr) GTEST_SKIP() << "LOCKSTEP_TEST_DATA does not name a folder with mnist/";
   const std::vector<std::string> overrides = {"data.root=" + std::string(folder) + "/mnist", "train.epochs=1",
                                               "system.work_dir=" + mnist().work_dir("real").string()};
-  mnist().run(2, read_run_config(load_config(std::filesystem::path(LOCKSTEP_CONFIGS) / "mlp_mnist.yaml", overrides)));
+  mnist().run(2, load_run_config(std::filesystem::path(LOCKSTEP_CONFIGS) / "mlp_mnist.yaml", overrides));
   EXPECT_EQ(mnist().result("real")["eval_samples"], 10000);
   EXPECT_GT(mnist().result("real")["eval_accuracy"], 0.96);
 }

@@ -3,7 +3,7 @@
 #include "world/world_cases.h"
 
 #include <lockstep/base/config.h>
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/start.h>
 
 #include <gtest/gtest.h>

@@ -1,0 +1,25 @@
+// The process's environment as a value, so that what is decided from it can be a pure function.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+/// A copy of this process's environment. Not while another thread changes that (setenv); the other functions are pure.
+Environment current_environment();
+
+/// The value of `name`, or nullopt when unset. An empty value counts as set.
+std::optional<std::string> find(const Environment& environment, std::string_view name);
+
+/// The integer in `name`; nullopt when unset, Error(environment) naming the variable and its value when it is not a
+/// plain decimal integer within [low, high].
+std::optional<std::int64_t> find_integer(const Environment& environment, std::string_view name, std::int64_t low,
+                                         std::int64_t high);
+
+}  // namespace lockstep

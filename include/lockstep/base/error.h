@@ -1,0 +1,63 @@
+// The only exception type of Lockstep, for failures that a user can correct.
+//
+// Broken invariants of Lockstep itself are bugs and use `assert`-like checks, not this type; docs/errors.md draws
+// the line.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lockstep {
+
+/// What kind of thing went wrong, so that a caller can decide whether trying again makes sense.
+enum class ErrorKind {
+  invalid_argument,  ///< the caller passed something that breaks a rule
+  config,            ///< a configuration file or an override is wrong
+  environment,       ///< variables of the environment are missing or contradict each other
+  io,                ///< a file, disk or socket failed
+  data,              ///< a data set or checkpoint does not hold what its format requires
+  timeout,           ///< a deadline passed; names who was waited for
+  peer_lost,         ///< another rank died or left; names it
+  mismatch,          ///< ranks called the same collective with different arguments
+  unsupported,       ///< this build or backend cannot do it
+  numeric,           ///< training produced NaN or Inf
+};
+
+/// Printable name of a kind, e.g. "peer_lost".
+std::string_view name(ErrorKind kind);
+
+/// A place in a file the user wrote; line 0 means "the whole file", an empty file means "no file".
+struct FilePosition {
+  std::string file;
+  int line = 0;
+};
+
+/// Thrown by Lockstep for whatever a user can correct; copies are cheap enough to pass on between threads.
+/// `what()` reads `[where] message (file:line)`. The message states the rule, the actual values and the mend.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, std::string_view where, std::string_view message, FilePosition position = {});
+
+  ErrorKind kind() const noexcept { return kind_; }
+  const std::string& where() const noexcept { return where_; }
+  const std::string& message() const noexcept { return message_; }
+  const FilePosition& position() const noexcept { return position_; }
+
+ private:
+  ErrorKind kind_;
+  std::string where_;
+  std::string message_;
+  FilePosition position_;
+};
+
+/// Throws an Error with a formatted message: `fail(ErrorKind::io, "checkpoint", "cannot write {}: {}", path, why)`.
+template <typename... Args>
+[[noreturn]] void fail(ErrorKind kind, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, where, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,84 @@
+// Collectives as free functions over tensors.
+//
+// Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (other than
+// contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
+// carried; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all".
+// Complex: summed and averaged only. All ranks pass the same dtype and, where not said otherwise, the same shape;
+// a mismatch is Error(mismatch) on every rank. In a group of one rank they copy at most. Autograd does not see them.
+//
+// Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
+// `root`, `source` and `destination` are group ranks. The `_async` twins return a Work. Errors of all:
+// invalid_argument, mismatch, timeout, peer_lost, unsupported. Formulas and traffic: docs/architecture.md.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/comm/work.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace lockstep {
+
+/// `mean` is the sum, complete, divided once by the number of ranks.
+enum class ReduceOp { sum, mean, min, max, product };
+
+/// "sum", "mean", ...
+std::string_view name(ReduceOp op);
+
+/// In place: every rank ends with the reduction of all ranks' tensors, bit-equal on all ranks. `mean` of integers is
+/// Error(invalid_argument).
+void all_reduce(at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
+Work all_reduce_async(at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
+
+/// In place: `root` (a group rank) ends with the reduction; other ranks' tensors are unchanged.
+void reduce(at::Tensor& tensor, const Group& group, int root, ReduceOp op = ReduceOp::sum);
+Work reduce_async(at::Tensor& tensor, const Group& group, int root, ReduceOp op = ReduceOp::sum);
+
+/// In place: every rank ends with root's values.
+void broadcast(at::Tensor& tensor, const Group& group, int root = 0);
+Work broadcast_async(at::Tensor& tensor, const Group& group, int root = 0);
+
+/// Concatenation along dimension 0 in rank order: [n, ...] on each rank -> [size * n, ...].
+at::Tensor all_gather(const at::Tensor& tensor, const Group& group);
+/// The same into a caller's contiguous tensor of size * numel elements. `tensor` may be this rank's own slice of
+/// `output`.
+Work all_gather_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
+
+/// Reduction of all ranks' [size * n, ...], of which rank i gets rows [i * n, (i + 1) * n).
+/// Error(invalid_argument) unless dimension 0 divides by the group's size.
+at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
+Work reduce_scatter_async(at::Tensor& output, const at::Tensor& tensor, const Group& group,
+                          ReduceOp op = ReduceOp::sum);
+
+/// Rank i's slice k along dimension 0 becomes rank k's slice i; dimension 0 divides by the size.
+at::Tensor all_to_all(const at::Tensor& tensor, const Group& group);
+Work all_to_all_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
+
+/// root gets the concatenation along dimension 0; others an undefined tensor.
+at::Tensor gather(const at::Tensor& tensor, const Group& group, int root);
+
+/// root passes [size * n, ...] and every rank gets its [n, ...]. Other ranks pass a tensor of the shape and dtype of
+/// their slice as `like`; on root `like` may be undefined.
+at::Tensor scatter(const at::Tensor& tensor, const Group& group, int root, const at::Tensor& like);
+
+/// Point to point between two different group ranks; messages between a pair with one tag (0..kMaxTag) arrive in order.
+/// A send may block until its receive was called. Not checked for mismatches beyond their number of bytes, which fails
+/// the group. Empty tensors are not sent.
+inline constexpr int kMaxTag = (1 << 20) - 1;
+void send(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);
+Work send_async(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);
+void receive(at::Tensor& tensor, const Group& group, int source, int tag = 0);
+Work receive_async(at::Tensor& tensor, const Group& group, int source, int tag = 0);
+
+/// Returns once every rank has entered it.
+void barrier(const Group& group);
+
+/// A tensor whose memory the group's backend can reduce without a copy (shared memory under shm, ordinary memory
+/// elsewhere). Collective: every rank calls it with the same dtype (an at::ScalarType as int) and number of elements.
+at::Tensor allocate(const Group& group, std::int64_t elements, int scalar_type);
+
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+// A group of ranks that communicate: a value handle, cheap to copy.
+#pragma once
+
+#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/world.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+namespace detail {
+class GroupImpl;
+}
+
+struct GroupOptions {
+  /// "auto": self alone, shm when all ranks share a host, hierarchy (shm inside hosts, gloo or, where mpirun started
+  /// the ranks, mpi between them) when some do, gloo when none do. Or self, shm, gloo, mpi, hierarchy.
+  std::string backend = "auto";
+  /// How long ranks wait for each other to appear. Overridden by LOCKSTEP_START_TIMEOUT_S.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+  /// How long one collective may take. Overridden by LOCKSTEP_TIMEOUT_S.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// The time without an answer from a host's kernel (its ranks may be busy) after which its ranks count as lost, where
+  /// ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
+  std::chrono::milliseconds host_timeout = std::chrono::seconds(30);
+  /// Compare op, dtype, sizes between ranks before each collective so that a mismatch is an error on every rank
+  /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
+  /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
+  bool check_arguments = true;
+  /// The program calls rejoin() when ranks are lost (comm/rejoin.h): its launcher may replace them in place, as a
+  /// scheduler with recovery does. The same on all ranks.
+  bool rejoins = false;
+  /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
+  ClusterOptions cluster{};
+};
+
+/// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
+/// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
+///
+/// A failure is final: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this
+/// and the other groups of the job throws, naming the first reason, and ranks that wait for this one get an error too.
+/// Errors of other kinds leave the group usable.
+///
+/// The last handle's destruction releases local resources only and does not talk to other ranks. One exception: after
+/// a failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
+class Group {
+ public:
+  explicit Group(std::shared_ptr<detail::GroupImpl> impl);
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;  ///< position among this group's ranks on this host
+  int local_size() const;
+  const std::vector<int>& ranks() const;  ///< world rank of each group rank
+  int world_rank(int group_rank) const;   ///< Error(invalid_argument) outside 0..size-1
+  int group_rank(int world_rank) const;   ///< Error(invalid_argument) when that rank is not a member
+  bool contains(int world_rank) const;
+  const std::string& name() const;
+  std::string_view backend() const;  ///< "self" in every group of one rank
+  const World& world() const;
+  std::chrono::milliseconds timeout() const;
+
+  /// A group of the given world ranks, in that order. Every rank of *this* group calls it with the same list, in the
+  /// same order as other collectives; ranks outside the list get nullopt. Error on an empty list, a duplicate, or a
+  /// rank that is not a member of this group.
+  std::optional<Group> subgroup(const std::vector<int>& world_ranks) const;
+
+  /// A handle to the same group whose collectives do not compare arguments first. For calls whose arguments were
+  /// compared once, such as a bucket that is reduced every step. All ranks must use it for the same calls.
+  Group unchecked() const;
+  bool checks_arguments() const { return checks_; }
+
+  /// Tells the other ranks why this one gives up, so that their errors name the first reason. Best effort, never
+  /// throws, returns at once. Afterwards this group and every other group of the job are unusable on this rank.
+  void abort(std::string_view reason) noexcept;
+
+  detail::GroupImpl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<detail::GroupImpl> impl_;
+  bool checks_ = true;
+};
+
+/// Connects to the other ranks of `world` and returns the group of all of them.
+/// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S and LOCKSTEP_CHECK_COLLECTIVES override
+/// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID
+/// stands for the identity of this host, so that ranks with different values count as being on different hosts. Errors:
+/// timeout, naming the ranks that never came; io, when the port of the store is taken; unsupported, for a backend that
+/// this build lacks; invalid_argument or environment for a bad option or variable.
+Group connect(const World& world, const GroupOptions& options = {});
+
+/// The two calls most programs need: detect_world() and connect().
+Group init(const GroupOptions& options = {});
+
+/// The same for a program that is started once on each of `nodes`, with the same list on all of them.
+/// Errors: those of detect_world(NodeList) and connect().
+Group init(const NodeList& nodes, const GroupOptions& options = {});
+
+/// The group of all ranks with this rendezvous: init(InitMethod{"tcp://node0:6060", rank, world_size}).
+/// Errors: those of detect_world(InitMethod) and connect().
+Group init(const InitMethod& method, const GroupOptions& options = {});
+
+}  // namespace lockstep

@@ -1,0 +1,39 @@
+// The keys of a run's configuration: their description, reading them, and values that follow from several.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/train/config.h>
+#include <lockstep/world/cluster_settings.h>
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace lockstep::train {
+
+void describe(ConfigFields& fields, SystemConfig& c);
+void describe(ConfigFields& fields, ParallelConfig& c);
+void describe(ConfigFields& fields, ModelConfig& c);
+void describe(ConfigFields& fields, LossConfig& c);
+void describe(ConfigFields& fields, DataConfig& c);
+void describe(ConfigFields& fields, OptimizerConfig& c);
+void describe(ConfigFields& fields, SchedulerConfig& c);
+void describe(ConfigFields& fields, TrainConfig& c);
+void describe(ConfigFields& fields, CheckpointConfig& c);
+void describe(ConfigFields& fields, CallbacksConfig& c);
+void describe(ConfigFields& fields, RunConfig& c);
+
+/// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
+RunConfig read_run_config(const ConfigSource& source);
+
+/// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
+/// given. Error(config) for an entry that names no address.
+NodeList node_list_of(const ParallelConfig& config);
+
+/// The values of keys whose defaults follow from other keys.
+double momentum_of(const OptimizerConfig& config);
+std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over so many ranks
+std::uint64_t shuffle_seed_of(const RunConfig& config);
+std::filesystem::path checkpoint_folder_of(const RunConfig& config);
+
+}  // namespace lockstep::train

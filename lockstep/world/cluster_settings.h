@@ -1,0 +1,61 @@
+// The settings of a job with a scheduler, merged from MS_ROLE and related variables and from ClusterOptions.
+#pragma once
+
+#include <lockstep/base/config_fields.h>
+#include <lockstep/base/environment.h>
+#include <lockstep/world/cluster_options.h>
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep {
+
+/// Its keys, for base/config.h.
+void describe(ConfigFields& fields, ClusterOptions& c);
+
+enum class ClusterRole { scheduler, worker };
+
+/// A password or secret: given, or in a file, or not at all.
+struct HiddenText {
+  std::optional<std::string> text{};
+  std::optional<std::string> file{};  ///< counts without `text`
+};
+
+/// The settings from variables and configuration, merged and checked.
+struct ClusterSettings {
+  ClusterRole role = ClusterRole::worker;
+  int workers = 1;
+  std::string host;  ///< the scheduler's
+  std::uint16_t port = 0;
+  std::string node_id;  ///< empty: a random one
+  bool recovery = false;
+  std::string recovery_path;  ///< with recovery
+  double node_timeout_s = 30;
+  double topo_timeout_s = 900;
+  double hang_timeout_s = 120;
+  bool enable_ssl = false;
+  std::string config_file;  ///< with enable_ssl
+  HiddenText server_password;
+  HiddenText client_password;
+  HiddenText secret;
+  bool allow_insecure = false;
+  std::string evidence;  ///< the variables and keys that decided, without passwords
+};
+
+/// nullopt when there is no role. Error(environment) naming what is missing or breaks a rule, and Error(unsupported)
+/// for the role of a parameter server. `role`: overrides the role of variables and configuration. Reads no file.
+std::optional<ClusterSettings> find_cluster(const Environment& environment, const ClusterOptions& options,
+                                            std::optional<ClusterRole> role = std::nullopt);
+
+namespace detail {
+
+/// The world of a worker, whose rank the scheduler will assign. Error(environment) for the scheduler itself.
+World world_of_worker(const ClusterSettings& settings, const Environment& environment);
+
+/// Error(environment) when there are variables of a cluster and no role.
+void refuse_half_a_cluster(const Environment& environment);
+
+}  // namespace detail
+}  // namespace lockstep

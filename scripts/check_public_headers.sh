@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Fails where the public headers (include/) reach inside: they may include only each other, the standard library, libtorch and
+# fmt. Also where lockstep.h leaves one out, where examples include something else, and where the comments of RunConfig are not
+# those of docs/configuration.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+status=0
+complain() { echo "$1" >&2; status=1; }
+
+mapfile -t headers < <(cd include && find lockstep -name '*.h' | sort)
+((${#headers[@]} > 0)) || complain "include/lockstep has no headers"
+all=include/lockstep/lockstep.h
+
+for header in "${headers[@]}"; do
+  [[ ! -e "$header" ]] || complain "$header is also in include/: one of the two would hide the other"
+  read -r first <"include/$header"
+  [[ "$first" == "// "* ]] || complain "include/$header:1: the first line does not say in a comment what the header is"
+  while IFS=: read -r line name; do
+    place=include/$header:$line
+    case $name in
+      '<lockstep/'*)
+        name=${name:1:-1}
+        [[ -f "include/$name" ]] || complain "$place: $name is internal; move the header to include/, or declare what is needed"
+        ;;
+      '<torch/'* | '<ATen/'* | '<c10/'* | '<fmt/'* | '<sys/types.h>') ;;
+      '<'*[/.]* | '"'*) complain "$place: $name is neither public, nor of the standard library, libtorch or fmt" ;;
+    esac
+  done < <(grep -noP '^#include +\K[<"][^>"]*[>"]' "include/$header" || true)
+  if [[ "include/$header" != "$all" ]] && ! grep -qE '^#include <(torch|ATen|c10)/' "include/$header" &&
+    ! grep -qxF "#include <$header>" "$all"; then
+    complain "$all does not include $header"
+  fi
+done
+
+while IFS=: read -r file line name; do
+  [[ -f "include/$name" ]] || complain "$file:$line: $name is internal, and examples are programs of users"
+done < <(grep -noHP '^#include <\Klockstep/[^>]+' examples/*.cpp)
+
+# The tables of docs/configuration.md come from the program (scripts/key_reference.sh). Each meaning stands at the field, too.
+comments=$(cat include/lockstep/train/config.h include/lockstep/world/cluster_options.h | sed -E 's|^ */// ?||' | tr -s '\n ' '  ')
+while IFS=$'\t' read -r key meaning; do
+  [[ "$comments" == *"$meaning"* ]] || complain "the comment of $key in include/lockstep/ is not its meaning, '$meaning'"
+done < <(sed -nE 's/^\| `([a-z]+\.[a-z_]+)` \|.* \| (MS_[A-Z_]+: )?(.*[^ ]) \|$/\1\t\3/p' docs/configuration.md)
+exit $status
