@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of launchers) and compares its final weights
+with those of a run that nobody touched. The same seed breaks the same things in the same order.
+
+    scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--build build/release]
+
+With two launchers, each has half of the ranks and either may be killed; it is then started again, and all ranks begin
+anew from the newest checkpoint. What scripts/chaos.sh is to a job with a scheduler, this is to one without."""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--seconds", type=float, default=120, help="of breaking; the job then ends in peace")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--launchers", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    return parser.parse_args()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Job:
+    """The launchers of one job, each started again when it was killed."""
+
+    def __init__(self, args, folder, epochs):
+        self.args = args
+        self.folder = folder
+        self.port = free_port()
+        train = ["train", "--config", folder / "run.yaml", f"train.epochs={epochs}"]
+        flags = ["--max-restarts", "100000", "--nproc-per-node", str(args.ranks // args.launchers)]
+        if args.launchers > 1:
+            flags += ["--nnodes", str(args.launchers), "--rdzv-backend", "c10d", "--rdzv-endpoint",
+                      f"127.0.0.1:{self.port}"]
+        self.command = [str(word) for word in [args.build / "lockstep", "run", *flags, args.build / "lockstep", *train]]
+        self.launchers = [None] * args.launchers
+        self.starts = 0
+
+    def start(self, number):
+        log = open(self.folder / f"launcher.{number}.log", "ab")
+        # The first holds the store of the job; it may not be killed (an etcd would outlive it).
+        conf = ["--rdzv-conf", f"is_host={1 if number == 0 else 0}"] if self.args.launchers > 1 else []
+        command = self.command[:2] + conf + self.command[2:]
+        environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
+        self.launchers[number] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        self.starts += 1
+
+    def tend(self):
+        """Starts again what was killed. The exit codes once all launchers have ended by themselves."""
+        for number, launcher in enumerate(self.launchers):
+            if launcher is None or launcher.poll() == -signal.SIGKILL:
+                self.start(number)
+        codes = [launcher.poll() for launcher in self.launchers]
+        return codes if None not in codes else None
+
+    def ranks(self):
+        """Process numbers of the ranks, by rank, as their own environments tell them."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "environ").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+            if parent not in [launcher.pid for launcher in self.launchers if launcher]:
+                continue
+            variables = dict(word.split(b"=", 1) for word in words if b"=" in word)
+            if variables.get(b"LOCKSTEP_SESSION_FILE") and b"RANK" in variables:
+                found[int(variables[b"RANK"])] = int(entry.name)
+        return found
+
+    def has_trained(self):
+        return (self.folder / "out" / "metrics.jsonl").exists()
+
+    def result(self):
+        file = self.folder / "out" / "result.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def end(self):
+        for launcher in self.launchers:
+            if launcher and launcher.poll() is None:
+                launcher.terminate()
+                launcher.wait()
+
+
+def prepare(args, folder):
+    subprocess.run([args.build / "lockstep", "data", "synthesize", "cifar10", "--out", folder / "data", "--train", "40",
+                    "--test", "10"], check=True, stdout=subprocess.DEVNULL)
+    (folder / "run.yaml").write_text(f"""
+system:
+  seed: 7
+  work_dir: {folder}/out
+model:
+  name: mlp
+  hidden: [32]
+data:
+  name: cifar10
+  root: {folder}/data
+  global_batch_size: 8
+  train_transforms: [{{rescale: {{scale: 0.00392}}}}, hwc2chw]
+  eval_transforms: [{{rescale: {{scale: 0.00392}}}}, hwc2chw]
+optimizer:
+  name: momentum
+  lr: 0.01
+  momentum: 0.9
+train:
+  eval_every: 50
+callbacks:
+  loss_every: 0
+  metrics_every: 50
+checkpoint:
+  every_epochs: 0
+  every_steps: 50
+""")
+
+
+def to_the_end(job, limit):
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        codes = job.tend()
+        if codes is not None:
+            return codes
+        time.sleep(0.02)
+    return None
+
+
+def peace(args, epochs):
+    with tempfile.TemporaryDirectory(prefix="lockstep-chaos-") as name:
+        folder = pathlib.Path(name)
+        prepare(args, folder)
+        job = Job(args, folder, epochs)
+        try:
+            codes = to_the_end(job, 600 + 10 * args.seconds)
+            if codes is None or any(codes):
+                sys.exit(f"chaos: the undisturbed run failed: {codes}\n" + last_words(folder))
+            return job.result()
+        finally:
+            job.end()
+
+
+def last_words(folder):
+    return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in folder.glob("launcher.*.log"))
+
+
+class Strikes:
+    def __init__(self, args, job):
+        self.args, self.job = args, job
+        self.random = random.Random(args.seed)
+        self.paused = {}
+        self.count = 0
+        self.began = time.monotonic()
+
+    def say(self, what):
+        print(f"{time.monotonic() - self.began:7.1f} s  {what}", flush=True)
+
+    def signal(self, process, number):
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass
+
+    def end_pauses(self, now):
+        for process, until in list(self.paused.items()):
+            if now >= until:
+                self.signal(process, signal.SIGCONT)
+                del self.paused[process]
+
+    def strike(self):
+        self.count += 1
+        ranks = self.job.ranks()
+        kind = self.random.randrange(10)
+        victims = self.random.sample(range(self.args.ranks), 2 if kind == 0 else 1)
+        length = self.random.uniform(0.2, 9.0)
+        if kind >= 9 and self.args.launchers > 1:
+            self.say("kill launcher 1")
+            self.job.launchers[1].kill()
+            return
+        for rank in victims:
+            process = ranks.get(rank)
+            if process is None:
+                self.say(f"(rank {rank} is not there)")
+            elif 3 <= kind <= 5:
+                self.say(f"pause rank {rank} for {length:.1f} s")
+                self.signal(process, signal.SIGSTOP)
+                self.paused[process] = time.monotonic() + length
+            else:
+                self.say(f"kill rank {rank}")
+                self.signal(process, signal.SIGKILL)
+
+    def wreak(self):
+        """The exit codes if the job ended meanwhile."""
+        while not self.job.has_trained():
+            codes = self.job.tend()
+            if codes is not None:
+                return codes
+            time.sleep(0.05)
+        self.began = time.monotonic()
+        following = self.began + 1
+        while time.monotonic() < self.began + self.args.seconds:
+            codes = self.job.tend()
+            if codes is not None:
+                return codes
+            now = time.monotonic()
+            self.end_pauses(now)
+            if now >= following:
+                self.strike()
+                following = now + self.random.uniform(0.3, 4.3)
+            time.sleep(0.02)
+        self.end_pauses(float("inf"))
+        return None
+
+
+def main():
+    args = arguments()
+    sample = peace(args, 100)
+    epochs = max(100, int(100 / max(sample["seconds"], 0.01) * args.seconds / 6))
+    calm = peace(args, epochs)
+    print(f"undisturbed: {epochs} epochs in {calm['seconds']:.1f} s", flush=True)
+    with tempfile.TemporaryDirectory(prefix="lockstep-chaos-") as name:
+        folder = pathlib.Path(name)
+        prepare(args, folder)
+        job = Job(args, folder, epochs)
+        try:
+            strikes = Strikes(args, job)
+            codes = strikes.wreak()
+            if codes is None:
+                codes = to_the_end(job, 300 + 10 * args.seconds)
+            replaced = sum(log.read_text(errors="replace").count("takes its place") for log in folder.glob("launcher.*.log"))
+            print(f"{strikes.count} strikes, {replaced} ranks replaced in place, {job.starts} launchers started")
+            if codes is not None and not any(codes) and job.result().get("params_sha256") == calm["params_sha256"]:
+                print(f"the end is that of the undisturbed run: {calm['params_sha256']}")
+                return 0
+            print(f"ANOTHER END: exit codes {codes}, {job.result().get('params_sha256')} instead of "
+                  f"{calm['params_sha256']}\n{last_words(folder)}")
+            return 1
+        finally:
+            job.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
