@@ -116,7 +116,7 @@ net::Awaitable<void> be_worker(asio::io_context& context, std::uint16_t port, in
     scheduler::Register request;
     request.node_id = fmt::format("worker_{}", number);
     request.named = true;
-    request.life = random_token();
+    request.life = lockstep::random_token();
     request.host = "host";
     request.machine = fmt::format("machine {}", number / 8);
     co_await channel.send(print(scheduler::FromWorker(request)));
