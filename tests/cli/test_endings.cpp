@@ -205,9 +205,9 @@ TEST(Endings, AKilledRankIsReportedWithItsStepAndCollectiveAndLeavesNothing) {
   const auto before = shared_memory();
   for (const std::string rank : {"0", "1"}) {
     Probe probe;
-    const auto ran =
-        under_lockstep_run(2, bench.train({"train.epochs=20", "system.work_dir=" + (bench.path() / rank).string()}),
-                           {{"LOCKSTEP_FAULT", "rank=" + rank + ",step=5,action=kill"}});
+    auto words = bench.train({"train.epochs=20", "system.work_dir=" + (bench.path() / rank).string()});
+    words.insert(words.begin(), {"--max-restarts", "0"});  // else it would be replaced
+    const auto ran = under_lockstep_run(2, words, {{"LOCKSTEP_FAULT", "rank=" + rank + ",step=5,action=kill"}});
     EXPECT_EQ(ran.status, (ExitStatus{137, 0}));
     EXPECT_THAT(ran.err, ContainsRegex("lockstep run: rank " + rank +
                                        " \\(pid [0-9]+ on .+\\) failed first, .* signal 9 \\(SIGKILL\\)\n  it had "

@@ -183,6 +183,17 @@ TEST(ReplacementOfProcesses, OneThatIsKilledWhileRanksConnect) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(3, kRun)) << ran.err;
 }
 
+TEST(ReplacementOfProcesses, OneThatHangsSaysWhereAndIsReplaced) {
+  const Workbench bench;
+  const auto ran = run_program(
+      launched(2, {}, bench.train(kRun)),
+      {{"LOCKSTEP_FAULT", "rank=1,step=5,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "4"}, {"LOCKSTEP_HANG_TIMEOUT_S", "3"}});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr(kReplaced));
+  EXPECT_THAT(ran.err, HasSubstr("8lockstep5train7Session10train_step")) << "where it hangs";
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << ran.err;
+}
+
 TEST(ReplacementOfProcesses, NoMoreThanAreAllowed) {
   const Workbench bench;
   const auto ran = run_program(launched(2, {"--max-restarts", "0"}, bench.train(kRun)),

@@ -266,7 +266,9 @@ TEST(TrainCommand, UnderLockstepRunTheFirstReasonIsReported) {
 
 TEST(TrainCommand, UnderLockstepRunAKilledRankIsReported) {
   const Workbench bench;
-  const auto ran = under_lockstep_run(2, bench.train(), {{"LOCKSTEP_FAULT", "rank=1,step=2,action=kill"}});
+  auto words = bench.train();
+  words.insert(words.begin(), {"--max-restarts", "0"});  // else it would be replaced
+  const auto ran = under_lockstep_run(2, words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=kill"}});
   EXPECT_EQ(ran.status, (ExitStatus{137, 0}));
   EXPECT_THAT(ran.err, AllOf(HasSubstr("lockstep run: rank 1"), HasSubstr("signal 9 (SIGKILL)")));
 }
@@ -274,7 +276,7 @@ TEST(TrainCommand, UnderLockstepRunAKilledRankIsReported) {
 TEST(TrainCommand, UnderLockstepRunARankThatHangsSaysWhereItIs) {
   const Workbench bench;
   Words words = bench.train();
-  words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "--grace", "4"});
+  words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "--grace", "4", "--max-restarts", "0"});
   const auto ran = run_program(words, {{"LOCKSTEP_FAULT", "rank=1,step=2,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "6"}});
   EXPECT_FALSE(ran.status.ok());
   EXPECT_THAT(ran.err, AllOf(HasSubstr("did not take part in it in time"), HasSubstr("waiting for rank 1 to end")));
