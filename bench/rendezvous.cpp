@@ -73,7 +73,7 @@ int main(int argc, char** argv) try {
   const auto limit = std::chrono::seconds(limit_s);
   const auto hosted = comm::host_own_store({world.master_addr, 0}, {world.master_addr}, limit);
   world.master_port = hosted->port();
-  c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep", hosted);
+  c10d::PrefixStore store_of_rank_0(world.store_prefix + "/lockstep/meeting_1", hosted);
 
   Outcome outcome;
   std::vector<std::thread> threads;
