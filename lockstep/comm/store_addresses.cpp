@@ -21,7 +21,9 @@ std::vector<std::string> addresses_to_listen_on(const MeetingHost& host, const s
     chosen.push_back(address);
     some_lead_here = some_lead_here || !is_loopback_address(address);
   }
-  if (some_lead_here || is_always_this_host(host.name)) return chosen;
+  // A loopback address leads other hosts to themselves: a mistake, which the doctor can only tell if they reach this
+  // one.
+  if (some_lead_here || (is_always_this_host(host.name) && host.all_ranks_here)) return chosen;
   return {};
 }
 

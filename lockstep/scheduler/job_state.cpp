@@ -11,6 +11,8 @@ namespace {
 // How long a connection that broke may take to be replaced, before its process counts as gone.
 constexpr std::chrono::milliseconds kReconnect{5000};
 
+bool failed(const Member& member) { return member.phase == Phase::failed; }
+bool computes(const Member& member) { return member.phase == Phase::running && member.link == Link::open; }
 bool is_missing(const Member& member) { return !is_over(member) && member.link != Link::open; }
 
 std::string names_of(const Membership& membership, bool (*which)(const Member&)) {
@@ -73,6 +75,10 @@ std::optional<Ending> find_ending(const Membership& membership, Time now) {
   const bool all_gone = std::all_of(members.begin(), members.end(), [&](const Member& member) {
     return is_over(member) || (member.link == Link::closed && now - member.heard >= kReconnect);
   });
+  if (membership.programs_follow && std::any_of(members.begin(), members.end(), failed)) {
+    const bool some_compute = std::any_of(members.begin(), members.end(), computes);
+    return some_compute ? std::nullopt : std::optional(Ending{false, membership.last_error});
+  }
   // Those who died after the last step of all missed nothing.
   if (membership.recovery && find_completion(membership)) return all_gone ? std::optional(Ending{}) : std::nullopt;
   if (membership.recovery) return end_of_recovery(membership, now);

@@ -118,13 +118,18 @@ void SchedulerService::take(Connection& connection, const Again& again, Time now
 
 void SchedulerService::take(Connection& connection, const Leave& leave, Time now) {
   Member& member = member_of(connection);
+  if (options_.programs_follow && connection.expelled) {  // its launcher replaces it when it has ended
+    log_warning("{}: {}", describe(member), leave.error);
+    return close_politely(connection);
+  }
   note_leave(membership_, member, leave, now);
   changed_ = true;
   if (leave.ok) {
     log_info("{} is done", describe(member));
   } else {
     tell_people(fmt::format("{} failed: {}", describe(member), leave.error));
-    tell_lost(member, leave.error, true);
+    // A launcher's other ranks come to the same error, or see it in the store: nobody replaces this one.
+    if (!options_.programs_follow) tell_lost(member, leave.error, true);
   }
   close_politely(connection);
 }

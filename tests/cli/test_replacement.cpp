@@ -190,7 +190,7 @@ TEST(ReplacementOfProcesses, OneThatHangsSaysWhereAndIsReplaced) {
       {{"LOCKSTEP_FAULT", "rank=1,step=5,action=loop"}, {"LOCKSTEP_TIMEOUT_S", "4"}, {"LOCKSTEP_HANG_TIMEOUT_S", "3"}});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr(kReplaced));
-  EXPECT_THAT(ran.err, HasSubstr("8lockstep5train7Session10train_step")) << "where it hangs";
+  EXPECT_THAT(ran.err, HasSubstr("lockstep::train::Session::train_step")) << "where it hangs";
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << ran.err;
 }
 

@@ -245,7 +245,7 @@ std::string listens_on(const std::string& name, const std::vector<std::string>& 
 }
 
 TEST(OwnStore, ListensWhereTheOthersConnect) {
-  EXPECT_EQ(listens_on("127.0.0.1", {"127.0.0.1"}, false), "127.0.0.1 at 127.0.0.1");
+  EXPECT_EQ(listens_on("127.0.0.1", {"127.0.0.1"}, true), "127.0.0.1 at 127.0.0.1");
   EXPECT_EQ(listens_on("localhost", {"127.0.0.1", "::1"}, true), "127.0.0.1,::1 at localhost");
   EXPECT_EQ(listens_on("10.0.0.5", {"10.0.0.5"}, false), "10.0.0.5 at 10.0.0.5");
   EXPECT_EQ(listens_on("node5", {"10.0.0.5", "fd00::5"}, false), "10.0.0.5,fd00::5 at node5");
@@ -254,6 +254,7 @@ TEST(OwnStore, ListensWhereTheOthersConnect) {
   EXPECT_EQ(listens_on("node5", {"127.0.1.1"}, true), "127.0.0.1 at 127.0.0.1");
   // Other hosts know this one by another address: on all.
   EXPECT_EQ(listens_on("node5", {"127.0.1.1"}, false), " at node5");
+  EXPECT_EQ(listens_on("127.0.0.1", {"127.0.0.1"}, false), " at 127.0.0.1");
   EXPECT_EQ(listens_on("203.0.113.9", {"203.0.113.9"}, false), " at 203.0.113.9");
   EXPECT_EQ(listens_on("203.0.113.9", {"203.0.113.9"}, true), " at 203.0.113.9");
   // Of several only its own.

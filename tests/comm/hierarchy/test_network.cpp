@@ -22,6 +22,7 @@ Group join_on(int host, Rank& rank, const TwoHosts& hosts, std::string_view back
   world.meeting = Meeting::tcp;
   world.master_addr = TwoHosts::address(0);
   world.master_port = 29500;  // the namespace is new, so all ports are free
+  world.local_size = 0;       // as a launcher leaves it that does not say it: not all ranks are here
   return connect(world, RankOptions::test_group_options(backend));
 }
 
