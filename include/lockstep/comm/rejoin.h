@@ -1,13 +1,20 @@
 // Recovery of a job after the loss of ranks: the others keep their processes and memory, and form a new group with
 // the ranks that replace the lost ones.
 //
-//     std::optional<Group> group = lockstep::init();
+//     GroupOptions options;
+//     options.rejoins = true;
+//     std::optional<Group> group = lockstep::init(options);
 //     while (group) {
-//       const LossWatch watch(*group);
-//       try { ... work ...; break; }
-//       catch (const Error& error) { if (!can_rejoin(*group) || !is_loss(error)) throw; }
-//       group = rejoin(std::move(*group), "why");       // outside of the catch, with everything gone that uses the
-//       group
+//       std::string why;
+//       try {
+//         const LossWatch watch(*group);
+//         ... work ...; break;
+//       } catch (const Error& error) {
+//         if (!can_rejoin(*group) || !is_loss(error)) throw;
+//         why = error.what();
+//       }
+//       // Outside of the catch, with everything gone that uses the group.
+//       group = rejoin(std::move(*group), why);
 //     }
 #pragma once
 
@@ -20,7 +27,8 @@
 
 namespace lockstep {
 
-/// Whether a scheduler replaces lost workers of this job (MS_ENABLE_RECOVERY=1).
+/// Whether lost ranks of this job are replaced: by a scheduler with recovery (MS_ENABLE_RECOVERY=1), or by `lockstep
+/// run` where the group was made with GroupOptions::rejoins.
 bool can_rejoin(const Group& group);
 
 /// Whether other ranks are the cause of an error, so that this one may continue with the next generation.
