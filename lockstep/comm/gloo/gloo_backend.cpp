@@ -11,6 +11,9 @@
 #include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
+#include <chrono>
+#include <thread>
+
 #include <utility>
 
 namespace lockstep::detail {
@@ -26,7 +29,12 @@ class GlooBackend : public NetworkBackend {
   }
 
   ~GlooBackend() override {
-    if (messenger_->busy() || reducer_->busy()) group_->close();
+    // Once is not enough: what began while the group was being closed is not woken by that, and would be joined for
+    // as long as a collective may take.
+    for (int tries = 0; tries < 200 && (messenger_->busy() || reducer_->busy()); ++tries) {
+      group_->close();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
 
   std::string_view name() const override { return "gloo"; }

@@ -38,8 +38,9 @@ void finish(c10d::Work& work, std::chrono::milliseconds timeout) {
 
 }  // namespace
 
+// One that Gloo does not wake is left to itself, with what it uses: nobody waits for its message any more.
 Messenger::~Messenger() {
-  for (auto& one : running_) one.thread.join();
+  for (auto& one : running_) is_ready(one.done) ? one.thread.join() : one.thread.detach();
 }
 
 bool Messenger::busy() {
@@ -68,7 +69,9 @@ Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int t
   const WithoutSigpipe guard;  // the thread inherits it
   auto length_work = send_part(group_, length, destination, length_tag(tag));
   auto content_work = send_part(group_, bytes, destination, content_tag(tag));
+  const auto keep = c10::intrusive_ptr<ClosableGloo>::reclaim_copy(&group_);
   return pending(run(std::packaged_task<void()>([=, timeout = timeout_] {
+    const auto kept = keep;
     finish(*length_work, timeout);
     finish(*content_work, timeout);
   })));
@@ -80,7 +83,8 @@ Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag
   auto length_work = receive_part(group_, length, source, length_tag(tag));
   auto& last = last_received_[{source, tag}];
   const auto before = last;
-  last = run(std::packaged_task<void()>([=, timeout = timeout_, &group = group_] {
+  const auto group = c10::intrusive_ptr<ClosableGloo>::reclaim_copy(&group_);
+  last = run(std::packaged_task<void()>([=, timeout = timeout_] {
     if (before.valid()) before.get();
     finish(*length_work, timeout);
     const auto sent = *length.data_ptr<std::int64_t>();
@@ -89,7 +93,7 @@ Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag
                   fmt::format("rank {} sent {} bytes with tag {}, but the tensor to receive into has {}", source, sent,
                               tag, bytes.numel()));
     }
-    finish(*receive_part(group, bytes, source, content_tag(tag)), timeout);
+    finish(*receive_part(*group, bytes, source, content_tag(tag)), timeout);
   }));
   return pending(last);
 }
