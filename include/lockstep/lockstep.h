@@ -1,4 +1,4 @@
-// All public headers but those that need headers of libtorch themselves (global/factories.h): ranks (world), groups and
+// All public headers except those that include headers of libtorch (global/factories.h): ranks (world), groups and
 // collectives (comm), data parallel training (mirrored), tensors that many ranks hold together (global), automatic
 // layout (plan), the parts of a training run (data, models, train), and processes (cluster).
 #pragma once

@@ -1,4 +1,4 @@
-// The version of the Lockstep that a program runs with.
+// The version of the Lockstep library that a program runs with.
 #pragma once
 
 #include <string_view>

@@ -34,7 +34,7 @@ std::string reason(int error, const std::filesystem::path& path) {
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  constexpr std::size_t kRoomForName = 200;  // of the 255 bytes a name may have
+  constexpr std::size_t kRoomForName = 200;  // a file name may have 255 bytes
   const std::string name = path.filename().string().substr(0, kRoomForName);
   return folder_of(path) / fmt::format(".{}.{:08x}{}", name, std::random_device{}(), kSuffix);
 }
@@ -47,7 +47,7 @@ UniqueFd open_new(const std::filesystem::path& path) {
 int sync_folder(const std::filesystem::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return errno;
-  // Some file systems (network ones) cannot sync a folder and say EINVAL; there is nothing more to do then.
+  // Some network file systems cannot sync a folder and return EINVAL; that is not an error here.
   return ::fsync(fd.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
@@ -68,7 +68,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     if (error != EEXIST) break;
   }
   if (!fd_) give_up("create", error, 0);
-  // Tells remove_abandoned_temporaries that the writer lives; where locks are not supported it merely is not told.
+  // The lock tells remove_abandoned_temporaries that the writer still runs. Failure is ignored: some file systems do
+  // not support locks.
   ::flock(fd_.get(), LOCK_EX | LOCK_NB);
 }
 
@@ -97,7 +98,7 @@ void AtomicFile::commit() {
 
 void AtomicFile::give_up(std::string_view step, int error, std::uint64_t wanted) {
   const std::uint64_t written = written_;
-  // The reason first: once the temporary is gone, the disk is no longer full.
+  // Get the reason before the temporary is removed: afterwards the disk may no longer be full.
   const std::string why = reason(error, path_);
   remove_temporary();
   fail(ErrorKind::io, "file", "cannot {} {} ({} of {} bytes written): {}", step, path_.string(), written, wanted, why);

@@ -1,4 +1,5 @@
-// Atomic replacement of files: the old content or the whole new one, also after a crash or on a full disk.
+// Atomic replacement of files: after a crash or on a full disk, the file has either its complete old content or its
+// complete new content.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -22,11 +23,11 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  /// Appends all of it.
+  /// Appends all of the bytes.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// At most once, and the last call.
+  /// Call it at most once, as the last call.
   void commit();
 
   std::uint64_t bytes_written() const noexcept { return written_; }
@@ -44,8 +45,8 @@ class AtomicFile {
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// Removes temporaries in `folder` whose writer was killed; those of living writers stay (they hold a lock).
-/// Returns how many were removed; 0 for a missing folder.
+/// Removes temporaries in `folder` whose writer was killed; those of running writers stay (they hold a lock). Returns
+/// how many were removed; 0 for a missing folder.
 std::size_t remove_abandoned_temporaries(const std::filesystem::path& folder);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-// The number after `name` on a line of its own, as in "MemAvailable:   123 kB" or "active_file 456".
+// The number on the line that begins with `name`, as in "MemAvailable:   123 kB" or "active_file 456".
 std::optional<std::uint64_t> field(const std::filesystem::path& file, std::string_view name) {
   std::ifstream lines(file);
   std::string word;
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> field(const std::filesystem::path& file, std::strin
   return std::nullopt;
 }
 
-// "max" is no number and means no limit.
+// The number in `file`; nullopt also for "max", which means no limit.
 std::optional<std::uint64_t> number_in(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::uint64_t value = 0;
@@ -41,7 +41,7 @@ std::string own_group(const std::filesystem::path& proc) {
   return "";
 }
 
-// What one control group leaves. Files in its cache count as used, but can be dropped.
+// The bytes that the limit of one control group leaves. Its page cache counts as used, but can be dropped.
 std::uint64_t left_in_group(const std::filesystem::path& folder) {
   const auto limit = number_in(folder / "memory.max");
   const auto used = number_in(folder / "memory.current");
@@ -57,7 +57,7 @@ std::uint64_t left_in_group(const std::filesystem::path& folder) {
 std::uint64_t available_memory(const std::filesystem::path& proc, const std::filesystem::path& cgroup) {
   std::uint64_t available = kNoLimit;
   if (const auto kib = field(proc / "meminfo", "MemAvailable:")) available = *kib * 1024;
-  // Limits of the groups around it count too.
+  // The limits of the parent groups apply, too.
   std::filesystem::path folder = cgroup;
   available = std::min(available, left_in_group(folder));
   for (const auto& part : std::filesystem::path(own_group(proc))) {

@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-/// Bytes that can be had without swapping: the machine's estimate (MemAvailable), or less where this process's control
-/// group (version 2) has a limit that leaves less. The largest value when neither can be read. The folders are those of
-/// the kernel; tests pass others.
+/// Bytes that can be allocated without swapping: the machine's estimate (MemAvailable), or less where this process's
+/// control group (version 2) has a limit that leaves less. The largest value when neither can be read. The folders are
+/// those of the kernel; tests pass others.
 std::uint64_t available_memory(const std::filesystem::path& proc = "/proc",
                                const std::filesystem::path& cgroup = "/sys/fs/cgroup");
 

@@ -55,7 +55,7 @@ std::optional<std::string> from_base64(std::string_view text) {
       bytes += static_cast<char>(*bits >> (16 - 8 * byte) & 255);
     }
   }
-  // Bits behind the last byte that are not 0 would be lost.
+  // Rejects text with nonzero padding bits after the last byte, which decoding would drop.
   if (to_base64(bytes) != text) return std::nullopt;
   return bytes;
 }

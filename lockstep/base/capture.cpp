@@ -1,4 +1,4 @@
-// Running a program to its end while reading both of its streams.
+// The run of a program to its end, while both of its output streams are read.
 #include <lockstep/base/error.h>
 #include <lockstep/base/process.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Appends what is there; closes the descriptor at its end.
+// Appends the available bytes; closes the descriptor at the end of the stream.
 void read_some(UniqueFd& fd, std::string& text) {
   std::array<char, 65536> buffer;
   const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
@@ -40,7 +40,8 @@ bool wait_for_news(Child& child, Captured& captured, Clock::time_point deadline)
   return true;
 }
 
-// What lies in the pipe now; its end is not waited for, since a program that left the group may keep it open.
+// Appends the bytes that are in the pipe now. Does not wait for the end of the stream: a process that left the group
+// may keep the pipe open.
 void drain(UniqueFd& fd, std::string& text) {
   constexpr std::size_t kLargestPipe = 1 << 20;
   const std::size_t enough = text.size() + kLargestPipe;

@@ -39,8 +39,8 @@ T read_config(const ConfigSource& source) {
   return config;
 }
 
-/// The same for one piece of a source, e.g. the arguments of a step in a list; `path` begins the keys in messages.
-/// A null node is an empty section.
+/// The same for a part of a source, e.g. the arguments of one item of a list; `path` is the prefix of the keys in
+/// messages. A null node is an empty section.
 template <typename T>
 T read_config(const ConfigNode& node, std::string_view path) {
   T config;
@@ -48,7 +48,7 @@ T read_config(const ConfigNode& node, std::string_view path) {
   return config;
 }
 
-/// The whole configuration as YAML: what `read_config` reads back to an equal one.
+/// The whole configuration as YAML; `read_config` of that text gives an equal configuration.
 template <typename T>
 std::string print_config(T config) {
   return print_fields([&](ConfigFields& fields) { describe(fields, config); });

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// What values a field may take; for lists, what each item may be. Limits hold for numbers, choices for text.
+/// The values that a field may have; for lists, the values of each item. Limits are for numbers, choices for text.
 struct ConfigRule {
   std::optional<double> low{};
   std::optional<double> high{};
@@ -31,13 +31,14 @@ ConfigRule between(double low, double high);        ///< both included
 ConfigRule from_to_below(double low, double high);  ///< low included, high excluded
 ConfigRule one_of(std::vector<std::string> choices);
 
-/// For passwords. Printing leaves them out; an override on the command line, which every process can see, is a mistake.
+/// The rule of a password. It is not printed, and must not be given as an override on the command line, which every
+/// process can see.
 ConfigRule hidden();
 
-/// The same rule for a key that must be given.
+/// `rule` for a key that must be given.
 ConfigRule required(ConfigRule rule = {});
 
-/// Where a field lies in memory, and so of which type it is.
+/// The address of a field, which also gives its type.
 using ConfigTarget =
     std::variant<bool*, std::int64_t*, double*, std::string*, std::optional<bool>*, std::optional<std::int64_t>*,
                  std::optional<double>*, std::optional<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
@@ -61,7 +62,8 @@ class ConfigFields {
     leave();
   }
 
-  /// A nested struct that may be absent: given (even empty) it is there, `null` or no key leaves it out.
+  /// A nested struct that may be absent: it is present when its key is given (even with an empty section), and absent
+  /// when the key is missing or `null`.
   template <typename T>
   void section(std::string_view key, std::optional<T>& value, std::string_view doc) {
     const bool present = enter_optional(key, value.has_value(), doc);
@@ -86,7 +88,7 @@ struct ConfigKey {
   std::string path;           ///< "optimizer.lr"
   std::string type;           ///< "number", "integer", "text", "true/false", "list of integers", "section", ...
   std::string default_value;  ///< as YAML; "required" for a key without one
-  std::string allowed;        ///< "above 0", "sgd | momentum"; empty when anything goes
+  std::string allowed;        ///< "above 0", "sgd | momentum"; empty when every value is allowed
   std::string doc;
 };
 

@@ -1,4 +1,4 @@
-// Printing and listing: the two visitors that look at a configuration without changing it.
+// The printing and the listing visitor, which read a configuration without changing it.
 #include <lockstep/base/config_fields.h>
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/yaml_text.h>

@@ -1,4 +1,4 @@
-// Reading: the visitor that takes values out of a node and checks that nothing unknown is left there.
+// The reading visitor, which takes values from a node and reports unknown keys.
 #include <lockstep/base/config_fields.h>
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/foreign_keys.h>
@@ -18,7 +18,7 @@ namespace {
 
 using detail::ConfigMistake;
 
-constexpr std::size_t kMostShown = 10;  // of the mistakes; the others are only counted
+constexpr std::size_t kMostShown = 10;  // mistakes that are shown; further ones are only counted
 
 // A key with the name of its section in front.
 std::string join(const std::string& path, std::string_view key) {
@@ -100,7 +100,7 @@ class Reader final : public ConfigFields {
       if (i < kMostShown) {
         unknown_.push_back({position, section.path, unknown[i]->key, section.keys});
       } else {
-        mistakes_.push_back({position, ""});  // behind those that are shown
+        mistakes_.push_back({position, ""});  // counted only; sorted after those that are shown
       }
     }
   }
@@ -113,12 +113,12 @@ class Reader final : public ConfigFields {
     std::vector<std::string> keys;  ///< all that were asked for
   };
 
-  // What they mean can be told only when all sections have been seen.
+  // Suggestions for unknown keys need the keys of all sections, so they are made at the end.
   struct UnknownKey {
     FilePosition position;
     std::string section;
     std::string key;
-    std::vector<std::string> keys;  ///< that the section has
+    std::vector<std::string> keys;  ///< the section's keys
   };
 
   std::string describe(const UnknownKey& unknown) const {
@@ -163,7 +163,7 @@ std::string at(const FilePosition& position) {
 }
 
 [[noreturn]] void fail_with(std::vector<ConfigMistake> mistakes) {
-  // Those without words behind all others of their line.
+  // Mistakes without text are sorted after the others of their line.
   std::ranges::stable_sort(mistakes, {}, [](const ConfigMistake& each) {
     return std::pair(place_in_file(each.position), each.text.empty());
   });

@@ -53,7 +53,7 @@ ConfigNode& find_or_add(ConfigNode& map, std::string_view key, const FilePositio
   return map.entries.emplace_back(ConfigNode::Entry{std::string(key), make_null(position)}).value;
 }
 
-// A node that `path` leads through must be able to hold keys.
+// Makes a null node, which is a parent on `path`, a section. Error(config) for another kind of node.
 void require_section(ConfigNode& node, std::string_view path, const FilePosition& position) {
   if (node.kind == ConfigNode::Kind::null) node.kind = ConfigNode::Kind::map;
   if (node.kind == ConfigNode::Kind::map) return;
@@ -82,7 +82,7 @@ Override parse_override(std::string_view text) {
   }
   try {
     result.value = parse_yaml(text.substr(equals + 1), position.file);
-  } catch (const Error& error) {  // the same words; but a line number within an override would only puzzle
+  } catch (const Error& error) {  // the same message without the line number, which is meaningless in an override
     throw Error(ErrorKind::config, "config", error.message(), position);
   }
   stamp(result.value, position);

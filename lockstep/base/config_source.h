@@ -11,7 +11,7 @@
 namespace lockstep {
 
 struct ConfigSource {
-  std::string file;  ///< as messages name it
+  std::string file;  ///< name of the file in messages
   ConfigNode root;   ///< a map
 };
 

@@ -47,7 +47,7 @@ bool is_null(const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::null || (node.kind == ConfigNode::Kind::scalar && is_null_word(node));
 }
 
-// What to write instead, when that is plain to see.
+// A suggestion for the correct value, when it is obvious.
 template <typename T>
 std::string hint(const ConfigNode& node) {
   if (is_null(node)) return "; give a value or leave the key out";
@@ -149,7 +149,7 @@ class ValueReader {
   std::vector<ConfigMistake>& mistakes_;
 };
 
-// Text that other YAML readers would take for something else.
+// Whether other YAML readers would parse the unquoted text as another type.
 bool needs_quotes(const std::string& text) {
   return is_null_word(make_scalar(text)) || parse_bool(text) || parse_number(text);
 }

@@ -13,7 +13,8 @@ struct ConfigMistake {
   std::string text;
 };
 
-/// Stores what `node` holds in the target; when it breaks type or rule, adds to `mistakes` and leaves the target alone.
+/// Stores the value of `node` in the target. When its type or value breaks the rule, adds to `mistakes` and does not
+/// change the target.
 void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
                 std::vector<ConfigMistake>& mistakes);
 
@@ -23,7 +24,7 @@ ConfigNode to_node(const ConfigTarget& target);
 /// "integer", "list of numbers", "text, may be null", ...
 std::string type_name(const ConfigTarget& target);
 
-/// "above 0", "sgd | momentum"; empty when anything goes.
+/// "above 0", "sgd | momentum"; empty when every value is allowed.
 std::string allowed_values(const ConfigRule& rule);
 
 }  // namespace lockstep::detail

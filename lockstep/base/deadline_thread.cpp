@@ -26,7 +26,7 @@ struct DeadlineThread::State {
         busy = true;
         lock.unlock();
         task();
-      }  // also what the task owned is gone before somebody may wait for the thread
+      }  // destroys the task and its data before the thread is reported as idle
       lock.lock();
       busy = false;
       changed.notify_all();

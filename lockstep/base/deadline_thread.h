@@ -1,4 +1,4 @@
-// A thread that runs calls with a deadline, for calls that have none of their own.
+// A thread that runs blocking calls, so that the caller can wait for them with a deadline.
 #pragma once
 
 #include <chrono>
@@ -10,18 +10,19 @@
 
 namespace lockstep {
 
-/// Does calls one after the other on a thread of its own. A caller waits no longer than its limit; a call that then
-/// still has not returned (nothing can end it from outside) is left behind with what it works on, so `work` owns, by
-/// value or by shared pointer, all that it touches. Thread-safe.
+/// Runs calls one after the other on a thread of its own. A caller waits no longer than its limit. A call that exceeds
+/// its limit cannot be cancelled: it is abandoned and continues on its thread. So `work` must own, by value or by
+/// shared pointer, all data that it uses. Thread-safe.
 class DeadlineThread {
  public:
   DeadlineThread();
   DeadlineThread(const DeadlineThread&) = delete;
   DeadlineThread& operator=(const DeadlineThread&) = delete;
-  /// Waits for nothing: what is not done by now is dropped, or left behind.
+  /// Does not wait: calls that have not started are dropped, and a running call is abandoned.
   ~DeadlineThread();
 
-  /// What `work` returns or throws; nullopt when that took longer than `limit`, or a call before did and still does.
+  /// Returns or throws what `work` does; nullopt when it took longer than `limit`, or when an earlier call exceeded its
+  /// limit and still runs.
   template <typename Work>
   auto within(std::chrono::milliseconds limit, Work work) -> std::optional<decltype(work())> {
     using Task = std::packaged_task<decltype(work())()>;
@@ -37,7 +38,7 @@ class DeadlineThread {
  private:
   struct State;
 
-  /// False when a call was left behind.
+  /// False when an abandoned call still runs.
   bool post(std::function<void()> task);
   void give_up();
 

@@ -12,7 +12,7 @@ Environment current_environment() {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
     if (equals == std::string_view::npos) continue;
-    // Of a name that occurs twice, getenv and most shells see the first.
+    // If a name occurs twice, the first value is kept, as in getenv and most shells.
     environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;

@@ -11,8 +11,7 @@ struct ForeignKey {
   std::string_view ours;
 };
 
-// From the trainers, recipes and argument parsers that people come from. A name stands here only if nobody can mean
-// anything else by it.
+// Key names of other trainers, recipes and argument parsers. Only names with a single possible meaning are listed.
 constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"learningrate", "optimizer.lr"},
     {"baselr", "optimizer.lr"},

@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-/// The key among `known` (whole paths, "optimizer.lr") that people of other frameworks call `key`, given alone or with
-/// its section ("learning_rate", "data.path"). Letter case, '-' and '_' do not count.
+/// The key among `known` (full paths, "optimizer.lr") that other frameworks call `key`, which is given alone or with
+/// its section ("learning_rate", "data.path"). Letter case, '-' and '_' are ignored.
 std::optional<std::string> known_elsewhere_as(std::string_view key, std::span<const std::string> known);
 
 }  // namespace lockstep

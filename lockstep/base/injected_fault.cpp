@@ -92,7 +92,7 @@ std::optional<InjectedFault> find_injected_fault(const Environment& environment)
   if (fault.action == FaultAction::slow) fault.delay = kUsualDelay;
   if (may_wait && pairs.contains("ms")) fault.delay = std::chrono::milliseconds(take_integer("ms", 1));
   if (!pairs.empty()) refuse(*text);
-  // Before ranks connect, nobody has parameters.
+  // Before ranks connect, there are no parameters to corrupt.
   if (fault.place == FaultPlace::connect && fault.action == FaultAction::corrupt) refuse(*text);
   return fault;
 }

@@ -1,4 +1,4 @@
-// The choice at run time among loops compiled for several instruction sets (lockstep_instruction_sets() of CMake).
+// Run-time dispatch among loops compiled for several instruction sets (lockstep_instruction_sets() of CMake).
 #pragma once
 
 #include <string_view>
@@ -6,17 +6,17 @@
 
 namespace lockstep {
 
-bool machine_has_avx2();    ///< and fused multiply-add
-bool machine_has_avx512();  ///< F, BW, VL and DQ, and the above
+bool machine_has_avx2();    ///< AVX2 and fused multiply-add
+bool machine_has_avx512();  ///< AVX-512 F, BW, VL and DQ, and the above
 
-/// What was compiled for one instruction set.
+/// The loops compiled for one instruction set.
 template <typename Table>
 struct InstructionSet {
   std::string_view name;  ///< "baseline", "avx2", "avx512"
   const Table* table;
 };
 
-/// Those that this machine runs, slowest first.
+/// The instruction sets that this machine supports, slowest first.
 template <typename Table>
 std::vector<InstructionSet<Table>> usable_sets(const Table& baseline, const Table& avx2, const Table& avx512) {
   std::vector<InstructionSet<Table>> sets = {{"baseline", &baseline}};

@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-/// The whole number that `value` is. nlohmann::json's get() also takes a fraction, a boolean, or a number that does not
-/// fit, which is undefined behaviour or another number than what stands there. Throws nlohmann::json::type_error, which
+/// The integer in `value`. nlohmann::json's get() also accepts a fraction, a boolean, or a number that does not fit,
+/// which is undefined behaviour or gives another number than the text has. Throws nlohmann::json::type_error, which
 /// readers handle with the other errors of JSON.
 template <std::integral Int>
 Int integer_of(const nlohmann::json& value) {

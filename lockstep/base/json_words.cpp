@@ -20,7 +20,7 @@ std::string_view between(std::string_view text, std::string_view begin, std::str
   return rest.substr(0, rest.find(end));
 }
 
-// JSON's names of types.
+// The name of a JSON type in messages.
 std::string_view in_words(std::string_view type) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTypes = {{{"array", "a list"},
                                                                                     {"object", "an object {...}"},

@@ -1,5 +1,5 @@
-// Messages for users about mistakes in JSON. nlohmann's own begin with "[json.exception.type_error.304]" and tell a
-// programmer which call failed.
+// Messages for users about mistakes in JSON. nlohmann's own messages begin with "[json.exception.type_error.304]" and
+// are meant for programmers.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// What people mistype without meaning anything else: case, and dashes for underscores.
+// Normalizes differences that do not change the meaning: letter case, and dashes for underscores.
 std::string fold(std::string_view text) {
   std::string folded(text);
   for (char& c : folded) {
@@ -18,7 +18,7 @@ std::string fold(std::string_view text) {
   return folded;
 }
 
-// Damerau's distance in its restricted form: neighbours may be swapped once.
+// The restricted Damerau-Levenshtein distance (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -35,7 +35,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// A third of the letters wrong is still a slip of the fingers; more is another word.
+// Whether a distance can be a typing mistake: at most a third of the letters.
 bool is_slip(std::size_t distance, std::size_t size, std::size_t other_size) {
   const std::size_t allowed = std::max<std::size_t>(std::max(size, other_size) / 3, 1);
   return distance == 0 || (distance <= allowed && distance < std::min(size, other_size));

@@ -9,11 +9,11 @@
 namespace lockstep {
 
 /// The entry of `valid` with the smallest edit distance to `wrong` (insert, delete, replace or swap of neighbours;
-/// letter case, '-' and '_' hardly count), the first one of equals; nullopt when all are too far to be a slip of the
-/// fingers.
+/// differences in letter case, '-' and '_' cost little); the first one in case of a tie; nullopt when all are too
+/// different to be a typing mistake.
 std::optional<std::string> nearest(std::string_view wrong, std::span<const std::string> valid);
 
-/// "; did you mean 'lr'?" or nothing: ready to append to a message.
+/// "; did you mean 'lr'?", or an empty text: to be appended to a message.
 std::string did_you_mean(std::string_view wrong, std::span<const std::string> valid);
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@ namespace lockstep {
 /// Decimal digits with an optional leading '-'. No blanks, no '+', nothing after the digits, no overflow.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 
-/// A finite decimal number such as "-1", "0.5" or "1e-3". No blanks, no '+' in front, no "inf", no "nan". A number
-/// too small or too large for a double is none.
+/// A finite decimal number such as "-1", "0.5" or "1e-3". No blanks, no '+' in front, no "inf", no "nan". A number too
+/// small or too large for a double gives nullopt.
 std::optional<double> parse_number(std::string_view text);
 
 /// true, yes, on, 1 and false, no, off, 0, in lower case, Capitalised or UPPER case.

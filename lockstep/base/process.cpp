@@ -71,7 +71,7 @@ Child::~Child() { kill_and_reap(); }
 std::optional<ExitStatus> Child::poll() {
   if (status_ || pid_ < 0) return status_;
   siginfo_t info{};
-  // WNOWAIT leaves a zombie behind: it keeps the number of the process and of its group from being given to others.
+  // WNOWAIT keeps the zombie, so that the kernel does not reuse its process id and group id.
   if (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
     fail(ErrorKind::io, "process", "cannot wait for process {}: {} (does the program ignore SIGCHLD?)", pid_,
          std::generic_category().message(errno));
@@ -92,7 +92,8 @@ std::optional<ExitStatus> Child::wait_for(std::chrono::milliseconds limit) {
 }
 
 void Child::signal_group(int signal) {
-  // The child is not reaped before the destructor, so this group cannot be another one. ESRCH: nobody left in it.
+  // The child is not reaped before the destructor, so its group id cannot have been reused. ESRCH: the group has no
+  // process left.
   if (pid_ > 0 && ::kill(-pid_, signal) != 0 && errno != ESRCH) {
     fail(ErrorKind::io, "process", "cannot send {} to the group of process {}: {}", signal_name(signal), pid_,
          std::generic_category().message(errno));
@@ -104,7 +105,7 @@ ExitStatus Child::stop(std::chrono::milliseconds grace) {
   wait_for(grace);
   signal_group(SIGKILL);
   const auto status = wait_for(std::chrono::minutes(1));
-  // Only a process stuck in the kernel (a dead disk or network file system) outlives SIGKILL that long.
+  // Only a process stuck in the kernel (a dead disk or network file system) survives SIGKILL that long.
   if (!status) fail(ErrorKind::timeout, "process", "process {} did not end within 60 s of SIGKILL", pid_);
   return *status;
 }

@@ -1,4 +1,4 @@
-// Child processes held by pidfd: signals and waits can never reach another process that got the same number.
+// Child processes held by pidfd: signals and waits can never reach another process that got the same pid.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -34,18 +34,19 @@ enum class ChildStream { inherit, pipe, discard };
 struct ChildOptions {
   /// The program and its arguments; a program without '/' is looked up in the PATH the child will have. No shell.
   std::vector<std::string> arguments{};
-  std::optional<Environment> environment{};   ///< all of the child's; nullopt: this process's
+  std::optional<Environment> environment{};   ///< the child's complete environment; nullopt: this process's
   std::filesystem::path working_directory{};  ///< empty: this process's
   ChildStream out = ChildStream::inherit;
   ChildStream err = ChildStream::inherit;
-  /// SIGKILL when the thread that spawned it ends, so spawn from a thread that lives as long as the child should.
+  /// The child gets SIGKILL when the thread that spawned it ends, so spawn it from a thread that lives as long as the
+  /// child should.
   bool dies_with_parent = true;
-  /// Descriptors that the child keeps under their numbers although they are closed on exec.
+  /// Descriptors that the child inherits with their numbers although they are marked close-on-exec.
   std::vector<int> kept_descriptors{};
 };
 
-/// A process that runs already: leader of its own process group, and a child of this process, or about to be one
-/// because its parent ends.
+/// A process that already runs: leader of its own process group, and a child of this process, or becoming one because
+/// its parent ends (this process is the subreaper).
 struct RunningChild {
   pid_t pid = -1;
   UniqueFd pidfd{};
@@ -53,13 +54,14 @@ struct RunningChild {
   UniqueFd err{};
 };
 
-/// A running or ended child, leader of its own process group; stdin is /dev/null, no other descriptor is inherited
-/// that is closed on exec. The destructor kills the whole group and reaps the child. Not thread-safe.
+/// A running or ended child, leader of its own process group; stdin is /dev/null, and close-on-exec descriptors are not
+/// inherited. The destructor kills the whole group and reaps the child. Not thread-safe.
 class Child {
  public:
-  /// Error(invalid_argument) without a program that can be run, naming it; Error(io) when it cannot be started.
+  /// Error(invalid_argument) naming the program when it does not exist or is not executable; Error(io) when it cannot
+  /// be started.
   explicit Child(const ChildOptions& options);
-  /// Holds what was started in another way.
+  /// Takes over a process that was started in another way.
   explicit Child(RunningChild running) noexcept;
   Child(Child&& other) noexcept;
   Child& operator=(Child&& other) noexcept;
@@ -76,16 +78,17 @@ class Child {
   UniqueFd& out() noexcept { return out_; }
   UniqueFd& err() noexcept { return err_; }
 
-  /// How it ended; nullopt while it runs.
+  /// The exit status; nullopt while the child runs.
   std::optional<ExitStatus> poll();
 
-  /// Waits until it ended, at most `limit`; nullopt when it still runs then.
+  /// Waits until the child has ended, at most `limit`; nullopt when it still runs.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds limit);
 
   /// Sends `signal` to the child and all of its process group, also after the child itself has ended.
   void signal_group(int signal);
 
-  /// SIGTERM to the group, up to `grace` for the child to end, then SIGKILL to what is left of the group.
+  /// Sends SIGTERM to the group, waits up to `grace` for the child to end, then sends SIGKILL to the remaining
+  /// processes of the group.
   ExitStatus stop(std::chrono::milliseconds grace);
 
  private:
@@ -98,15 +101,15 @@ class Child {
   std::optional<ExitStatus> status_;
 };
 
-/// What a finished program left behind.
+/// The exit status and the output of a finished program.
 struct Captured {
   ExitStatus status;
   std::string out;
   std::string err;
 };
 
-/// Runs a program to its end and collects both streams. Error(timeout), with what it wrote so far, when it takes
-/// longer than `limit`; it is killed then.
+/// Runs a program to its end and collects both streams. When it takes longer than `limit`, it is killed: Error(timeout)
+/// with the output so far.
 Captured run_and_capture(ChildOptions options, std::chrono::milliseconds limit);
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@ std::string describe_collective(const RankProgress& progress) {
   if (progress.begun == progress.ended) return fmt::format("had finished {}", describe(*progress.begun));
   const double seconds = static_cast<double>(progress.since_begun.count()) / 1000.0;
   auto text = fmt::format("was in {}, which it began {:.1f} s before", describe(*progress.begun), seconds);
-  // More than one may be under way.
+  // Several collectives may be in progress.
   if (progress.ended) text += fmt::format(" (the last that ended: {})", describe(*progress.ended));
   return text;
 }

@@ -7,11 +7,11 @@
 
 namespace lockstep {
 
-/// To follow "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began 4.2 s before".
-/// Empty when its page says nothing.
+/// A predicate for the subject "it": "had completed step 12 and was in all_reduce 40 of group "world", which it began
+/// 4.2 s before". Empty when no progress was recorded.
 std::string describe(const RankProgress& progress);
 
-/// The same place, whenever they came there.
+/// Whether two ranks are at the same step and collective; times are ignored.
 bool same_place(const RankProgress& one, const RankProgress& other);
 
 }  // namespace lockstep

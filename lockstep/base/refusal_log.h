@@ -7,17 +7,17 @@
 
 namespace lockstep {
 
-/// The first ten refusals of a minute have a line each. One line at the end of the minute gives the number of the rest
-/// and the last of them: a client that connects without end does not fill the disk. Not thread-safe.
+/// Each of the first ten refusals of a minute gets a line. One line at the end of the minute gives the number of the
+/// other refusals and the last of them. So a client that connects endlessly does not fill the disk. Not thread-safe.
 class RefusalLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A warning: "refused 10.0.0.2:4711: its certificate has expired".
+  /// Logs a warning: "refused 10.0.0.2:4711: its certificate has expired".
   void note(const std::string& who, const std::string& reason, Time now);
   /// Writes the line at the end of a minute when it is due.
   void tick(Time now);
-  /// Writes the line about refusals that have none yet.
+  /// Writes the line about refusals that are not logged yet.
   void finish();
 
  private:

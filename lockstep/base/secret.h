@@ -10,7 +10,7 @@ namespace lockstep {
 std::string random_token();
 
 /// The proof that the sender knows the secret: HMAC-SHA-256 over the sender and the nonce that the other side chose.
-/// `who`: what it is, e.g. "scheduler", so that nobody can send a proof back.
+/// `who` is the sender's role, e.g. "scheduler", so that a proof cannot be replayed to its sender (reflection attack).
 std::string prove(std::string_view secret, std::string_view who, std::string_view nonce);
 
 /// Whether `proof` is correct; compares in constant time.

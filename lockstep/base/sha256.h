@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-/// Incremental: feed bytes in any pieces, read the digest of all so far at any time. Not thread-safe.
+/// Incremental hash: update() takes bytes in any pieces; hex() gives the digest of all bytes so far, at any time. Not
+/// thread-safe.
 class Sha256 {
  public:
   Sha256();

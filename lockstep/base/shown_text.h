@@ -6,12 +6,12 @@
 
 namespace lockstep {
 
-/// `text`, or for one of more than `most` bytes its beginning and its length: "aaaa... (10485760 bytes)". A character
-/// of UTF-8 is not cut in two.
+/// `text`; if it has more than `most` bytes, its beginning and its length: "aaaa... (10485760 bytes)". UTF-8 characters
+/// are not split.
 std::string cut_text(std::string_view text, std::size_t most = 80);
 
-/// What a file that begins with these bytes is, when that is plain to see and it is not text: "a zip archive", "an ELF
-/// program"; empty otherwise. 8 bytes are enough.
+/// The type of a file that begins with these bytes, when it is a known binary type: "a zip archive", "an ELF program";
+/// empty otherwise. 8 bytes are enough.
 std::string_view kind_of_file(std::string_view begin);
 
 }  // namespace lockstep

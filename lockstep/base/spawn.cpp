@@ -17,7 +17,7 @@
 namespace lockstep::detail {
 namespace {
 
-// What the child was doing when it failed, told to the parent through a pipe that closes itself on exec.
+// The step at which the child failed, reported to the parent through a close-on-exec pipe.
 enum class Step : int { parent_died, enter_folder, streams, exec };
 
 struct Failure {
@@ -25,7 +25,7 @@ struct Failure {
   int error;
 };
 
-// Everything that needs memory, made before fork: the child of a process with threads may allocate nothing.
+// All data that needs memory, allocated before fork: the child of a process with threads must not allocate.
 struct Plan {
   std::string program;
   std::vector<std::string> environment_text;
@@ -66,7 +66,7 @@ void place(const Plan& plan, int fd, int target) {
   ::setpgid(0, 0);
   if (plan.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != plan.parent) report(plan, Step::parent_died);  // it died before prctl took effect
+    if (::getppid() != plan.parent) report(plan, Step::parent_died);  // the parent died before prctl took effect
   }
   if (!plan.folder.empty() && ::chdir(plan.folder.c_str()) != 0) report(plan, Step::enter_folder);
   place(plan, plan.null.get(), STDIN_FILENO);
@@ -97,11 +97,11 @@ pid_t fork_child(const Plan& plan) {
   if (pid == 0) run_child(plan);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) fail(ErrorKind::io, "process", "cannot start a process: {}", system_message(error));
-  ::setpgid(pid, pid);  // also here: whoever is first; both see the group from now on
+  ::setpgid(pid, pid);  // called in parent and child, so that the group exists for both of them from here on
   return pid;
 }
 
-// That the name is wrong, or that the machine is out of something.
+// The error kind of a failed exec: a wrong program name, or missing resources.
 ErrorKind kind_of_exec(int error) {
   const bool is_no_program =
       error == ENOENT || error == EACCES || error == ENOEXEC || error == ENOTDIR || error == ELOOP;
@@ -197,7 +197,7 @@ RunningChild spawn(const ChildOptions& options) {
   do {
     count = ::read(failures.read_end.get(), &failure, sizeof failure);
   } while (count < 0 && errno == EINTR);
-  if (count == 0 && spawned.pidfd) return spawned;  // closed by exec: it runs
+  if (count == 0 && spawned.pidfd) return spawned;  // the pipe was closed by exec: the program runs
 
   ::kill(-spawned.pid, SIGKILL);
   while (::waitpid(spawned.pid, nullptr, 0) < 0 && errno == EINTR) {

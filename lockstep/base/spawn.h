@@ -5,11 +5,11 @@
 
 namespace lockstep::detail {
 
-/// Returns once the program runs; throws as Child's constructor does, with nothing left behind.
+/// Returns once the program runs. Throws as Child's constructor does, and then releases all resources.
 RunningChild spawn(const ChildOptions& options);
 
-/// The file that `name` means: itself with a '/', else the first executable one in the PATH of `environment`.
-/// Error(invalid_argument) when there is none.
+/// The file of a program: `name` itself if it contains a '/', else the first executable file of that name in the PATH
+/// of `environment`. Error(invalid_argument) when there is none.
 std::string find_program(const std::string& name, const Environment& environment);
 
 }  // namespace lockstep::detail

@@ -10,9 +10,9 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kOfHandler = 3;  // frames: take(), the handler's own, and the kernel's way back from it
+constexpr std::size_t kOfHandler = 3;  // frames to skip: take(), the handler, and the kernel's signal return
 
-// Nothing here asks for memory: the thread may be in the middle of that.
+// Must not allocate memory: the signal may have interrupted malloc.
 void say_where(int /*signal*/) {
   constexpr std::string_view kWords = "this process was asked to end, and is here:\n";
   const int error = errno;

@@ -1,4 +1,4 @@
-// The signal by which a launcher asks a process that does not end for its stack, and the handler that prints it.
+// The signal by which a launcher asks a process that does not end for its stack trace, and the handler that prints it.
 #pragma once
 
 #include <array>
@@ -7,20 +7,21 @@
 
 namespace lockstep {
 
-/// The signal. Programs without a handler ignore it.
+/// SIGURG, because programs without a handler ignore it.
 inline constexpr int kWhereAreYou = SIGURG;
 
-/// From now on this process answers that signal: on stderr, with the functions that its first thread is in, innermost
-/// first (names as linkers know them, which c++filt reads). Not where the program has a handler of its own.
+/// Installs the handler: on that signal, this process prints the stack of its main thread to stderr, innermost function
+/// first (mangled names, which c++filt demangles). No effect when the program has a handler of its own.
 void answer_where_are_you();
 
-/// The functions that a thread was in when a signal interrupted it: what its handler can find out without memory.
+/// The stack of a thread that a signal interrupted, captured by the signal handler without memory allocation.
 class InterruptedStack {
  public:
-  /// To be called before a handler may run: the first look at a stack loads a library, which a handler may not.
+  /// Call it before the handler is installed: the first backtrace loads a library, which is not safe in a signal
+  /// handler.
   static void get_ready();
 
-  /// To be called by the handler itself.
+  /// Captures the stack. Call it in the handler.
   [[gnu::noinline]] void take();
 
   /// Return addresses, innermost first, without the handler's.

@@ -13,8 +13,8 @@
 namespace lockstep {
 namespace {
 
-/// The memory of a file of `bytes`; null when it cannot be had. Room on the disk is taken first: a page that finds none
-/// when it is written to would end the process.
+/// Maps a new file of `bytes`; null on failure. Disk space is allocated first, because a write to a mapped page without
+/// disk space would kill the process (SIGBUS).
 void* map_file(const std::filesystem::path& path, std::size_t bytes) noexcept {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file || ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)) != 0) return nullptr;
@@ -22,7 +22,7 @@ void* map_file(const std::filesystem::path& path, std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-/// Memory of this process; null when there is none.
+/// Anonymous memory of this process; null on failure.
 void* map_own_memory(std::size_t bytes) noexcept {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
@@ -45,7 +45,7 @@ StatusPage StatusPage::open(const Environment& environment) noexcept {
     status.page_.reset(std::construct_at(static_cast<Page*>(memory)));
     status.page_->magic.store(kMagic, std::memory_order_release);
   } catch (const std::exception&) {
-    // As the header says.
+    // A rank must not fail because of its status page (see the header).
   }
   return status;
 }
@@ -89,7 +89,7 @@ RankProgress StatusPage::read(const Page& page, Time until) {
 RankProgress StatusPage::progress(Time until) const { return page_ ? read(*page_, until) : RankProgress{}; }
 
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until) {
-  // Read, not mapped: a file that is too short is then no page instead of a signal.
+  // The file is read, not mapped: a file that is too short then gives nullopt instead of SIGBUS.
   const UniqueFd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   StatusPage::Page page;
   if (!in || ::read(in.get(), static_cast<void*>(&page), sizeof page) != static_cast<ssize_t>(sizeof page)) {

@@ -1,7 +1,8 @@
 // The status page of a rank: its progress in one page of a mapped file, which can be read after the rank has died.
 //
-// However the process ends, the kernel keeps its last writes. Writing is a few plain stores: no system call,
-// no lock. An operation is one number (collective, group, and sequence number), so it is never half written.
+// The kernel keeps the last writes of a process in the file, even when the process is killed. Writing is a few plain
+// stores: no system call, no lock. An operation (collective, group, and sequence number) is packed into one integer, so
+// it is never partially written.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -19,12 +20,13 @@
 
 namespace lockstep {
 
-/// By number; 0 is none. The order is part of the page's layout: add at the end.
+/// Collectives by their number in a page; 0 means none. The order is part of the page's layout: add new ones at the
+/// end.
 inline constexpr std::array<std::string_view, 15> kCollectiveNames = {
     "",        "all_reduce", "reduce",   "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather",
     "scatter", "barrier",    "allocate", "subgroup",  "send",       "receive",        "connect"};
 
-/// 0 when it is none of them.
+/// The number of a collective; 0 for an unknown name.
 constexpr std::uint8_t number_of_collective(std::string_view name) {
   for (std::size_t i = 1; i < kCollectiveNames.size(); ++i) {
     if (kCollectiveNames.at(i) == name) return static_cast<std::uint8_t>(i);
@@ -34,36 +36,38 @@ constexpr std::uint8_t number_of_collective(std::string_view name) {
 
 struct CollectiveMark {
   std::string op;            ///< "all_reduce"
-  std::uint64_t number = 0;  ///< counts those of the group from 1; messages (send, receive) by themselves
-  std::string group;         ///< its name; empty when it could not be noted
+  std::uint64_t number = 0;  ///< sequence number in the group, from 1; send and receive are counted separately
+  std::string group;         ///< name of the group; empty when it could not be recorded
 
   bool operator==(const CollectiveMark&) const = default;
 };
 
-/// What a page says.
+/// The content of a page.
 struct RankProgress {
-  std::optional<std::int64_t> step;     ///< the last that the program called complete
+  std::optional<std::int64_t> step;     ///< the last step that the program reported as complete
   std::int64_t backwards = 0;           ///< backward passes whose gradients were all reduced
   std::optional<CollectiveMark> begun;  ///< the last
-  std::optional<CollectiveMark> ended;  ///< the last, or `begun` once that has
+  std::optional<CollectiveMark> ended;  ///< the last that has ended; equal to `begun` once that has ended
   std::chrono::milliseconds since_begun{0};
 
   bool operator==(const RankProgress&) const = default;
 };
 
-/// The writer's side. Thread-safe, but for open and name_group. Moves freely.
+/// The writer's side of a page. Thread-safe, except open and name_group. Movable.
 class StatusPage {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Goes nowhere.
+  /// A page without memory: writes have no effect.
   StatusPage() = default;
 
-  /// The page in the file that LOCKSTEP_STATUS_FILE names, begun anew. Without the variable, or when the file cannot be
-  /// had, one that only this process reads: a rank has better things to do than to fail for it.
+  /// Creates an empty page in the file that LOCKSTEP_STATUS_FILE names. Without the variable, or when the file cannot
+  /// be opened, the page is in private memory that only this process can read: a missing status file must not make a
+  /// rank fail.
   static StatusPage open(const Environment& environment) noexcept;
 
-  /// A number for a group, to be used below. There is room for the names of a few; the others share 0.
+  /// Registers a group and returns its number, for begin() and end(). A page has room for a few names; further groups
+  /// share number 0.
   std::uint8_t name_group(std::string_view name) noexcept;
 
   void begin(std::uint8_t collective, std::uint8_t group, std::uint64_t number, Time now) noexcept {
@@ -71,7 +75,8 @@ class StatusPage {
     page_->begun_at.store(now.time_since_epoch().count(), std::memory_order_relaxed);
     page_->begun.store(pack(collective, group, number), std::memory_order_relaxed);
   }
-  /// Those that were begun before it may end after it: they are not noted then.
+  /// Asynchronous operations may end in another order than they began: the end of an operation that began before the
+  /// last one is not recorded after the end of the last one.
   void end(std::uint8_t collective, std::uint8_t group, std::uint64_t number) noexcept {
     if (!page_) return;
     const auto begun = page_->begun.load(std::memory_order_relaxed);
@@ -89,7 +94,7 @@ class StatusPage {
     if (page_) page_->backwards.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// What the page says. `since_begun` is what passed until `until`.
+  /// The content of the page. `since_begun` is the time from the last begin() to `until`.
   RankProgress progress(Time until) const;
 
  private:
@@ -103,14 +108,14 @@ class StatusPage {
 
   /// The file's whole content.
   struct Page {
-    Number magic{0};                        ///< kMagic once the rest is in order
+    Number magic{0};                        ///< kMagic once the rest is initialized
     Number begun{0};                        ///< packed, see below
     std::atomic<std::int64_t> begun_at{0};  ///< ticks of steady_clock, which all processes of a machine share
     Number ended{0};
     Number has_step{0};
     std::atomic<std::int64_t> step{0};
     std::atomic<std::int64_t> backwards{0};
-    Number groups{0};  ///< how many have names
+    Number groups{0};  ///< number of groups with names
     std::array<std::array<char, kNameBytes>, kNamedGroups> names{};
   };
   struct Unmap {
@@ -127,7 +132,8 @@ class StatusPage {
   std::unique_ptr<Page, Unmap> page_;
 };
 
-/// What the page in `file` says; nullopt when there is none. `since_begun` is what passed until `until`.
+/// The content of the page in `file`; nullopt when there is no page. `since_begun` is the time from the last begin() to
+/// `until`.
 std::optional<RankProgress> read_status_page(const std::filesystem::path& file, StatusPage::Time until);
 
 }  // namespace lockstep

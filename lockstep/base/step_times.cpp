@@ -14,7 +14,7 @@ void StepTimes::complete(std::int64_t step, Time now, nanoseconds waited) noexce
   if (!before || step <= before->step) return;
   const auto steps = step - before->step;
   const nanoseconds whole = std::max<nanoseconds>(now - before->at, nanoseconds(0)) / steps;
-  // Several threads may have waited at the same time.
+  // Clamped, because several threads may have waited at the same time.
   const nanoseconds blocked = std::clamp((waited - before->waited) / steps, nanoseconds(0), whole);
   times_.at(count_++ % kRemembered) = {duration_cast<microseconds>(whole),
                                        duration_cast<microseconds>(whole - blocked)};

@@ -1,7 +1,7 @@
 // The durations of a rank's recent steps, and the part of them that was not spent waiting in collectives.
 //
-// Ranks that train together end a step together: the fast ones wait for the slow one in collectives, and their steps
-// are as long as its. They differ in the rest of the step, in which a rank computed, loaded or slept itself.
+// Ranks that train together end a step together: fast ranks wait for the slowest rank in collectives, so all steps take
+// equally long. Ranks differ in the rest of the step, in which a rank computes, loads data or sleeps.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 namespace lockstep {
 
 struct StepTime {
-  std::chrono::microseconds whole{0};  ///< from the end of a step to that of the next
-  std::chrono::microseconds own{0};    ///< of it, not blocked in collectives
+  std::chrono::microseconds whole{0};  ///< time from the end of a step to the end of the next one
+  std::chrono::microseconds own{0};    ///< the part that was not spent blocked in collectives
 
   bool operator==(const StepTime&) const = default;
 };
@@ -24,12 +24,12 @@ class StepTimes {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Step number `step` is complete. `waited` is how long the rank was blocked in collectives so far, all together. A
-  /// program that does not call it after each step is taken to have made those in between equally fast.
+  /// Records that step number `step` is complete. `waited` is the total time so far that the rank was blocked in
+  /// collectives. If a program does not call it after each step, the steps in between are assumed to be equally long.
   void complete(std::int64_t step, Time now, std::chrono::nanoseconds waited) noexcept;
 
-  /// The medians over the last 15: an evaluation or a checkpoint between two steps does not show. nullopt before the
-  /// second step.
+  /// The medians over the last 15 steps, which an evaluation or a checkpoint between two steps hardly changes. nullopt
+  /// before the second step.
   std::optional<StepTime> recent() const noexcept;
 
  private:
@@ -41,7 +41,7 @@ class StepTimes {
   };
   std::optional<End> last_;
   std::array<StepTime, kRemembered> times_;
-  std::size_t count_ = 0;  ///< of all that were remembered
+  std::size_t count_ = 0;  ///< number of step times recorded since the start
 };
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ std::filesystem::path TemporaryFolder::release() noexcept { return std::exchange
 
 void TemporaryFolder::remove() noexcept {
   if (path_.empty()) return;
-  std::error_code ignored;  // a destructor has nobody to tell
+  std::error_code ignored;  // a destructor cannot report errors
   std::filesystem::remove_all(path_, ignored);
   path_.clear();
 }

@@ -8,8 +8,8 @@ namespace lockstep {
 
 class TemporaryFolder {
  public:
-  /// Makes `<parent>/<prefix>-XXXXXX`, for this user only; `parent` defaults to the system's temporary folder (TMPDIR).
-  /// Error(io) when it cannot be made.
+  /// Creates `<parent>/<prefix>-XXXXXX`, accessible for this user only; `parent` defaults to the system's temporary
+  /// folder (TMPDIR). Error(io) when it cannot be created.
   explicit TemporaryFolder(std::string_view prefix = "lockstep", const std::filesystem::path& parent = {});
   TemporaryFolder(TemporaryFolder&& other) noexcept;
   TemporaryFolder& operator=(TemporaryFolder&& other) noexcept;
@@ -19,7 +19,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// The folder stays on disk; returns its path.
+  /// Keeps the folder on disk; returns its path.
   std::filesystem::path release() noexcept;
 
  private:

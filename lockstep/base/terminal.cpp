@@ -8,7 +8,7 @@ namespace lockstep {
 bool is_terminal_of_session(int fd, const Environment& environment) {
   const auto kind = find(environment, "TERM").value_or("");
   if (kind.empty() || kind == "dumb" || ::isatty(fd) != 1) return false;
-  return ::tcgetsid(fd) == ::getsid(0);  // fails for one that does not control this process
+  return ::tcgetsid(fd) == ::getsid(0);  // tcgetsid fails for a terminal that is not the controlling terminal
 }
 
 }  // namespace lockstep

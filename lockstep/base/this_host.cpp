@@ -1,3 +1,4 @@
+#include <lockstep/base/environment.h>
 #include <lockstep/base/this_host.h>
 
 #include <sys/stat.h>
@@ -24,6 +25,14 @@ std::optional<std::string> namespace_id(const char* file) {
   struct stat info {};
   if (::stat(file, &info) != 0) return std::nullopt;
   return std::to_string(info.st_ino);
+}
+
+std::string given_host_identity() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
+
+std::string host_identity() {
+  if (auto given = given_host_identity(); !given.empty()) return given;
+  const auto of = [](const char* file) { return namespace_id(file).value_or("none"); };
+  return boot_id() + "/" + of("/proc/self/ns/net") + "/" + of("/proc/self/ns/user");
 }
 
 }  // namespace lockstep

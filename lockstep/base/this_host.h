@@ -6,14 +6,24 @@
 
 namespace lockstep {
 
-/// As the kernel has it; nullopt, with errno set, when it cannot be read.
+/// The host name of the kernel; nullopt, with errno set, when it cannot be read.
 std::optional<std::string> host_name();
 
-/// Of the machine since it was started: equal for all its processes, in whatever containers. Empty when unknown.
+/// The kernel's boot id: equal for all processes of the machine, in all containers, and different after a restart.
+/// Empty when unknown.
 std::string boot_id();
 
-/// Of the namespace that a file such as /proc/self/ns/net stands for: its inode, which is its identity; nullopt when
+/// The identity of the namespace that a file such as /proc/self/ns/net represents: the inode of that file; nullopt when
 /// there is no such file.
 std::optional<std::string> namespace_id(const char* file);
+
+/// LOCKSTEP_HOST_ID; empty where it is not set.
+std::string given_host_identity();
+
+/// The identity of processes that can share memory: that of the machine (its boot id) and of the network and user
+/// namespaces this process is in; LOCKSTEP_HOST_ID where it is set. Memory files go to the other ranks over a local
+/// socket whose name belongs to the network namespace, and whose ends must be of one user; containers that differ only
+/// in their IPC, mount or PID namespaces can share memory.
+std::string host_identity();
 
 }  // namespace lockstep

@@ -11,7 +11,8 @@
 namespace lockstep {
 
 void UniqueFd::reset(int fd) noexcept {
-  // Linux closes the descriptor even when close reports an error: never try again. Who must know writes with fsync.
+  // Linux closes the descriptor even when close reports an error: never retry. Code that must detect write errors calls
+  // fsync.
   if (fd_ >= 0) ::close(fd_);
   fd_ = fd;
 }

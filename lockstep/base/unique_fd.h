@@ -21,10 +21,10 @@ class UniqueFd {
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
-  /// Gives the descriptor away without closing it.
+  /// Releases ownership of the descriptor without closing it.
   int release() noexcept { return std::exchange(fd_, -1); }
 
-  /// Closes what is held, keeps `fd`.
+  /// Closes the held descriptor and takes ownership of `fd`.
   void reset(int fd = -1) noexcept;
 
  private:
@@ -36,12 +36,12 @@ struct Pipe {
   UniqueFd write_end;
 };
 
-/// A pipe whose ends are closed on exec and lie above the standard streams. Error(io) when the process has no
-/// descriptors left.
+/// A pipe whose ends are close-on-exec and have numbers above those of the standard streams. Error(io) when the process
+/// has no descriptors left.
 Pipe make_pipe();
 
-/// The same file with a number above 2, closed on exec: in a process that was started with a standard stream closed,
-/// the next file opened would otherwise take its place.
+/// The same open file with a number above 2, close-on-exec. In a process that was started with a standard stream
+/// closed, a new file could otherwise get the number of that stream.
 UniqueFd above_standard_streams(UniqueFd fd);
 
 }  // namespace lockstep

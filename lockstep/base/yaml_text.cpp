@@ -12,9 +12,9 @@ namespace lockstep {
 namespace {
 
 constexpr int kDeepest = 50;
-constexpr std::size_t kLongestText = 4096;  // a path's, and a value that is longer than a path is none
+constexpr std::size_t kLongestText = 4096;  // the longest path (PATH_MAX); no value is longer
 
-// A text by its lines, counted from 0.
+// The lines of a text, counted from 0.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {
@@ -39,7 +39,7 @@ bool indented_with_tab(std::string_view text) {
   return indentation.find('\t') != std::string_view::npos;
 }
 
-// yaml-cpp's words mean something to the author of a parser only.
+// Rewrites messages of yaml-cpp, which are meant for authors of parsers, for users.
 std::string explain(const std::string& message) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kExplanations = {{
       {"illegal map value",
@@ -53,7 +53,7 @@ std::string explain(const std::string& message) {
       {"illegal block entry", "a '- ' where no list item can stand; put the list on lines of its own"},
       {"unknown token", "a text may not begin with this character; put it in quotes"},
   }};
-  if (message == "bad file") {  // what yaml-cpp says of its own limit, which is above ours
+  if (message == "bad file") {  // yaml-cpp's message for its own limit, which is above ours
     return fmt::format("nested more than {} deep here; is a '[', '{{' or '-' repeated?", kDeepest);
   }
   for (const auto& [words, explanation] : kExplanations) {
@@ -77,12 +77,12 @@ std::string explain(const std::string& message) {
   fail_at(file, line + 1, "not valid YAML: " + explain(error.msg));
 }
 
-// Bytes that no text has are somebody's other file, and yaml-cpp's words for them would be about YAML.
+// Error(config) for binary files, because yaml-cpp's messages about them would be misleading.
 void require_text(std::string_view text, const std::string& file) {
   if (const auto kind = kind_of_file(text); !kind.empty()) {
     fail_at(file, 0, fmt::format("this is {}, not the text of a YAML file", kind));
   }
-  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");  // yaml-cpp reads that
+  const bool utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");  // yaml-cpp can read UTF-16
   if (utf16) return;
   const auto is_control = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -124,7 +124,7 @@ class Converter {
  private:
   static int line_of(const YAML::Node& node) { return node.Mark().is_null() ? 0 : node.Mark().line + 1; }
 
-  // An anchor inside itself has no end, and one that doubles ten others no bearable one.
+  // Limits depth and size: an anchor that contains itself never ends, and nested anchors can grow exponentially.
   void check_size(const YAML::Node& node, int depth) {
     constexpr int kMostNodes = 100000;
     if (depth > kDeepest) {
@@ -142,7 +142,8 @@ class Converter {
     fail_at(file_, line, fmt::format("a text may have {} bytes, and this one is '{}'", kLongestText, cut_text(text)));
   }
 
-  // yaml-cpp takes the end of the file for the closing quote, and so swallows the rest of the file without a word.
+  // yaml-cpp accepts the end of the file as the closing quote, and silently makes the rest of the file a part of the
+  // scalar.
   void check_closing_quote(const YAML::Node& node) const {
     if (node.Mark().is_null()) return;
     std::string_view rest = lines_.from(node.Mark().line);
@@ -184,7 +185,7 @@ class Converter {
     add_missing(merged.entries, map);
   }
 
-  // What stands in the section itself wins over what is merged in, and earlier merges over later ones.
+  // Keys of the section itself have priority over merged ones ("<<"), and earlier merges over later ones.
   static void add_missing(std::vector<ConfigNode::Entry>& entries, ConfigNode& map) {
     map.kind = ConfigNode::Kind::map;
     if (entries.empty()) return;

@@ -1,15 +1,23 @@
-// `lockstep checkpoint`: looks into sharded checkpoints, merges them to one file, divides them otherwise.
+// `lockstep checkpoint`: shows checkpoints, merges those in parts to one file, and divides them differently.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/train/checkpoint.h>
+#include <lockstep/train/divided_checkpoint.h>
+#include <lockstep/train/run_state.h>
+#include <lockstep/train/safetensors_stream.h>
 #include <lockstep/train/sharded/rewrite.h>
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,13 +59,53 @@ void print_tensors(const ShardedIndex& index) {
   }
 }
 
+/// What was saved with the tensors; of a run, where it stands.
+void print_metadata(const std::map<std::string, std::string, std::less<>>& metadata) {
+  constexpr std::size_t kLongest = 200;
+  for (const auto& [key, value] : metadata) {
+    if (key == train::kRunStateKey) {
+      const auto state = train::parse_run_state(value);
+      fmt::print("checkpoint of a run: {} steps done, {} epochs and {} steps of the next, {} samples\n", state.step,
+                 state.epoch, state.step_in_epoch, state.samples);
+    } else if (!key.starts_with("lockstep.")) {
+      fmt::print("{}: {}{}\n", key, value.substr(0, kLongest), value.size() > kLongest ? "..." : "");
+    }
+  }
+}
+
+/// A checkpoint in one file, or any other safetensors file.
+int inspect_file(const std::string& file, bool verify) {
+  const train::SafetensorsReader reader(file);
+  const auto& header = reader.header();
+  fmt::print("{}: {} tensors, {}, in one file\n", file, header.entries.size(),
+             bytes_in_words(static_cast<std::int64_t>(header.entries.empty() ? 0 : header.entries.back().end)));
+  print_metadata(header.metadata);
+  std::size_t longest = 4;
+  for (const auto& entry : header.entries) longest = std::max(longest, entry.name.size());
+  fmt::print("{:<{}}  {:<5} {}\n", "name", longest, "dtype", "shape");
+  for (const auto& entry : header.entries) {
+    fmt::print("{:<{}}  {:<5} [{}]\n", entry.name, longest, entry.dtype, fmt::join(entry.shape, ", "));
+  }
+  if (!header.metadata.contains(train::kRunStateKey)) {
+    fmt::print("the file is whole; it has no checksum, as it is no checkpoint of a run\n");
+  } else if (!verify) {
+    fmt::print("the file is whole; --verify compares its checksum, too\n");
+  } else {
+    train::load_checkpoint(file);
+    fmt::print("its content has its checksum\n");
+  }
+  return kOk;
+}
+
 int inspect(const std::string& folder, bool verify) {
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(folder, unknown)) return inspect_file(folder, verify);
   const auto index = train::read_index(folder);
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : index.tensors) bytes += tensor.bytes();
   fmt::print("{}: save {} of a mesh {}: {} tensors, {}, in {} files\n", folder, index.save, to_string(index.mesh),
              index.tensors.size(), bytes_in_words(bytes), index.files().size());
-  for (const auto& [key, value] : index.metadata) fmt::print("{}: {}\n", key, value);
+  print_metadata(index.metadata);
   print_tensors(index);
   const auto problems = problems_of_shards(folder, index, !verify);
   if (problems.empty()) {
@@ -75,10 +123,12 @@ void add_inspect(CLI::App& checkpoint, Action& chosen) {
     std::string folder;
     bool verify = false;
   };
-  CLI::App* command = checkpoint.add_subcommand("inspect", "Show what a sharded checkpoint holds, and what is missing");
+  CLI::App* command = checkpoint.add_subcommand("inspect", "Show what a checkpoint holds, and what is missing");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("DIR", arguments->folder, "The folder that was saved to")->required()->type_name("");
-  command->add_flag("--verify", arguments->verify, "Read every shard and compare its SHA-256");
+  command->add_option("PATH", arguments->folder, "The folder of a checkpoint in parts, or a safetensors file")
+      ->required()
+      ->type_name("");
+  command->add_flag("--verify", arguments->verify, "Read every tensor and compare its SHA-256");
   command->footer("Exit code: 0 when all is well, 1 when something is missing or damaged.");
   command->callback([=, &chosen] { chosen = [=] { return inspect(arguments->folder, arguments->verify); }; });
 }
@@ -96,12 +146,20 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       ->required()
       ->type_name("FILE");
   command->footer(
-      "Needs memory for the largest tensor and one of its shards. Python reads the file with safetensors.\n"
+      "Of the checkpoint of a run it makes one in a single file, from which a run goes on too (checkpoint.resume); "
+      "that\n"
+      "needs memory for all tensors. Of other tensors it needs memory for the largest one and one of its shards. "
+      "Python\n"
+      "reads the file with safetensors.\n"
       "Example:\n"
       "  lockstep checkpoint merge out/ckpt --out weights.safetensors");
   command->callback([=, &chosen] {
     chosen = [=] {
-      train::merge_sharded(arguments->folder, arguments->out);
+      if (train::read_index(arguments->folder).metadata.contains(train::kRunStateKey)) {
+        train::save_checkpoint(arguments->out, train::load_divided(arguments->folder));
+      } else {
+        train::merge_sharded(arguments->folder, arguments->out);
+      }
       fmt::print("{}: all tensors of {}\n", arguments->out, arguments->folder);
       return kOk;
     };
@@ -186,7 +244,7 @@ void add_reshard(CLI::App& checkpoint, Action& chosen) {
 }  // namespace
 
 void add_checkpoint(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("checkpoint", "Inspect, merge or reshard a checkpoint of global tensors");
+  CLI::App* command = app.add_subcommand("checkpoint", "Inspect, merge or reshard a checkpoint");
   command->require_subcommand(1);
   add_inspect(*command, chosen);
   add_merge(*command, chosen);

@@ -27,7 +27,7 @@ constexpr const char* kDoctorFooter =
     "Alone it examines this machine. Started as the job is to be started, with 'lockstep doctor' in the place of the\n"
     "program, the ranks also examine each other: whether all of them come, each host can connect to each other one,\n"
     "names mean the same everywhere, and versions, files and clocks agree. One rank prints what was found, with the\n"
-    "failing pair and the mend; a rank that cannot reach the others prints why. docs/doctor.md explains each check.\n"
+    "failing pair and the fix; a rank that cannot reach the others prints why. docs/doctor.md explains each check.\n"
     "\n"
     "Exit code: 0 when a job will run, 1 when something will break it, 2 when the command line, the configuration or\n"
     "the environment is wrong.\n"

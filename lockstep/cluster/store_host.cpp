@@ -43,16 +43,17 @@ StoreHost::~StoreHost() {
 
 std::uint16_t StoreHost::port() const { return state_->port; }
 
-OwnStoreHost::OwnStoreHost() : address_{"", random_token()} {
+OwnStoreHost::OwnStoreHost(const std::string& host, std::vector<std::string> addresses) : address_{"", random_token()} {
   try {
     store::ServerOptions options;
-    options.addresses = {kLoopback};
+    options.addresses = std::move(addresses);
     options.secret = address_.secret;
     server_ = std::make_unique<store::Server>(std::move(options));
   } catch (const std::exception& error) {
     fail_to_host(error);
   }
-  address_.place = fmt::format("{}:{}", kLoopback, server_->port());
+  const bool brackets = host.find(':') != std::string::npos;
+  address_.place = fmt::format(fmt::runtime(brackets ? "[{}]:{}" : "{}:{}"), host, server_->port());
 }
 
 OwnStoreHost::~OwnStoreHost() = default;

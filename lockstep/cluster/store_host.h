@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace lockstep::store {
 class Server;
@@ -28,11 +30,12 @@ class StoreHost {
   std::unique_ptr<State> state_;
 };
 
-/// A store of Lockstep's own, on loopback, with a secret made for it; for a job on one node.
+/// A store of Lockstep's own, with a secret made for it.
 class OwnStoreHost {
  public:
-  /// Error(io) when it cannot listen.
-  OwnStoreHost();
+  /// Listens on these addresses of this host (in digits; empty: on all), and is told to ranks as `host`. Error(io) when
+  /// it cannot.
+  explicit OwnStoreHost(const std::string& host = "127.0.0.1", std::vector<std::string> addresses = {"127.0.0.1"});
   OwnStoreHost(const OwnStoreHost&) = delete;
   OwnStoreHost& operator=(const OwnStoreHost&) = delete;
   ~OwnStoreHost();

@@ -11,7 +11,6 @@
 #include <lockstep/comm/lost_hosts.h>
 #include <lockstep/comm/open_store.h>
 #include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/scheduler_meeting.h>
 #include <lockstep/comm/settings.h>
 
 #include <fmt/format.h>
@@ -31,8 +30,7 @@ void check_world(const World& world) {
 
 // The address other hosts reach this one at, as far as it can be told before anybody was met; a variable that decided
 // is noted among the world's evidence.
-std::string address_of_this_host(World& world, const scheduler::WorkerSession* session,
-                                 const Environment& environment) {
+std::string address_of_this_host(World& world, const MemberSession* session, const Environment& environment) {
   std::string usual;
   if (session != nullptr) {
     usual = session->own_address();
@@ -55,8 +53,7 @@ void count_local_ranks(World& world, const detail::GroupMembers& everyone) {
 
 }  // namespace
 
-Group detail::join(const World& world, std::shared_ptr<scheduler::WorkerSession> session,
-                   const GroupOptions& settings) {
+Group detail::join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
   const auto environment = current_environment();
   World met = world;
   auto address = address_of_this_host(met, session.get(), environment);
@@ -94,7 +91,9 @@ Group connect(const World& start, const GroupOptions& options) {
   check_world(start);
   const auto environment = current_environment();
   const auto settings = detail::with_environment(options, environment);
-  auto [world, session] = detail::meet_scheduler(start, settings, environment);
+  auto [world, session] = enter_job(
+      start, {.cluster = settings.cluster, .start_timeout = settings.start_timeout, .rejoins = settings.rejoins},
+      environment);
   if (!session || !session->recovers()) return detail::join(world, std::move(session), settings);
   if (auto group = detail::join_with_recovery(world, session, settings)) return *group;
   fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");

@@ -39,7 +39,7 @@ Failure decode_failure(const std::string& text) {
 }  // namespace
 
 Job::Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> members, std::string bind_address,
-         std::shared_ptr<scheduler::WorkerSession> session)
+         std::shared_ptr<MemberSession> session)
     : session_(std::move(session)),
       generation_(session_ ? session_->place().generation : 0),
       world_(std::move(world)),

@@ -10,7 +10,7 @@
 #include <lockstep/comm/operator_trace.h>
 #include <lockstep/comm/peer_watch.h>
 #include <lockstep/comm/rendezvous.h>
-#include <lockstep/scheduler/worker_session.h>
+#include <lockstep/world/member_session.h>
 
 #include <atomic>
 #include <chrono>
@@ -36,7 +36,7 @@ class Job {
  public:
   /// `session`: in a job with a scheduler, else nullptr.
   Job(World world, GroupOptions options, OpenedStore store, std::vector<RankInfo> members, std::string bind_address,
-      std::shared_ptr<scheduler::WorkerSession> session);
+      std::shared_ptr<MemberSession> session);
   /// Where this process holds the store and the job failed, waits up to 2 s until the others have read the reason.
   ~Job();
   Job(const Job&) = delete;
@@ -49,7 +49,7 @@ class Job {
   const RankInfo& rank_info(int world_rank) const { return members_.at(static_cast<std::size_t>(world_rank)); }
   const std::string& bind_address() const { return bind_address_; }
   /// nullptr without a scheduler.
-  const std::shared_ptr<scheduler::WorkerSession>& session() const { return session_; }
+  const std::shared_ptr<MemberSession>& session() const { return session_; }
   /// The status page of this process. It is here because the job gives the collectives their numbers.
   StatusPage& status_page() { return status_page_; }
 
@@ -108,8 +108,8 @@ class Job {
   void linger() noexcept;
   bool everybody_knows();
 
-  std::shared_ptr<scheduler::WorkerSession> session_;  ///< destroyed last, unless there is a next generation
-  std::int64_t generation_ = 0;                        ///< under a scheduler
+  std::shared_ptr<MemberSession> session_;  ///< destroyed last, unless there is a next generation
+  std::int64_t generation_ = 0;             ///< under a scheduler
   World world_;
   GroupOptions options_;
   OpenedStore store_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/scheduler/worker_session.h>
+#include <lockstep/world/member_session.h>
 
 #include <memory>
 #include <optional>
@@ -10,11 +10,11 @@
 namespace lockstep::detail {
 
 /// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as connect().
-Group join(const World& world, std::shared_ptr<scheduler::WorkerSession> session, const GroupOptions& settings);
+Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings);
 
 /// The same with replacement of ranks that are lost meanwhile: it is then tried with the next generation. nullopt when
-/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of WorkerSession.
-std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<scheduler::WorkerSession>& session,
+/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of MemberSession.
+std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<MemberSession>& session,
                                         const GroupOptions& settings);
 
 }  // namespace lockstep::detail

@@ -291,7 +291,7 @@ OpenedStore open_through_mpi(const World& world, milliseconds timeout) {
 }
 
 // Rank 0 takes a port that is free, and tells it: nobody else can have it in between.
-OpenedStore open_through_scheduler(const World& world, milliseconds timeout, scheduler::WorkerSession& session) {
+OpenedStore open_through_scheduler(const World& world, milliseconds timeout, MemberSession& session) {
   OpenedStore opened;
   if (world.rank == 0) {
     opened.host = named_interface_address(current_environment()).value_or(session.own_address());
@@ -301,7 +301,7 @@ OpenedStore open_through_scheduler(const World& world, milliseconds timeout, sch
   }
   const auto there = session.await_store(Clock::now() + timeout);
   opened.host = there.host;
-  opened.port = static_cast<std::uint16_t>(there.port);
+  opened.port = there.port;
   opened.store = reach_tcp_store(world, opened.host, opened.port, timeout, [&session] { session.throw_if_lost(); });
   return opened;
 }
@@ -312,7 +312,7 @@ OpenedStore with_its_keys(OpenedStore opened, const World& world, milliseconds t
   return opened;
 }
 
-OpenedStore open_any(const World& world, milliseconds timeout, scheduler::WorkerSession* session) {
+OpenedStore open_any(const World& world, milliseconds timeout, MemberSession* session) {
   switch (world.meeting) {
     case Meeting::tcp: return open_tcp(world, timeout);
     case Meeting::file: return with_its_keys(meet_in_file(world, timeout), world, timeout);
@@ -332,7 +332,7 @@ OpenedStore open_any(const World& world, milliseconds timeout, scheduler::Worker
 
 }  // namespace
 
-OpenedStore open_store(const World& world, milliseconds timeout, scheduler::WorkerSession* session) {
+OpenedStore open_store(const World& world, milliseconds timeout, MemberSession* session) {
   auto opened = open_any(world, timeout, session);
   if (opened.where.empty()) opened.where = fmt::format("{}:{}", opened.host, opened.port);
   return opened;

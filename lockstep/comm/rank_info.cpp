@@ -1,6 +1,5 @@
 #include <lockstep/comm/rank_info.h>
 
-#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/this_host.h>
 
@@ -20,10 +19,6 @@ namespace lockstep::detail {
 namespace {
 
 using nlohmann::json;
-
-std::string given_host_id() { return find(current_environment(), "LOCKSTEP_HOST_ID").value_or(""); }
-
-std::string namespace_of(const char* file) { return namespace_id(file).value_or("none"); }
 
 std::uint64_t random_number() {
   std::random_device random;
@@ -85,11 +80,6 @@ std::uint64_t started_ticks(std::int64_t pid) {
   return std::strtoull(field.c_str(), nullptr, 10);
 }
 
-std::string host_identity() {
-  if (auto given = given_host_id(); !given.empty()) return given;
-  return boot_id() + "/" + namespace_of("/proc/self/ns/net") + "/" + namespace_of("/proc/self/ns/user");
-}
-
 RankInfo this_rank(const World& world, const std::string& address) {
   RankInfo info;
   info.rank = world.rank;
@@ -97,7 +87,8 @@ RankInfo this_rank(const World& world, const std::string& address) {
   info.host_identity = host_identity();
   info.pid = ::getpid();
   // Behind a given identity this is to look like another machine in everything.
-  info.pid_namespace = boot_id() + "/" + namespace_of("/proc/self/ns/pid") + "/" + given_host_id();
+  info.pid_namespace =
+      boot_id() + "/" + namespace_id("/proc/self/ns/pid").value_or("none") + "/" + given_host_identity();
   info.started_ticks = started_ticks(info.pid);
   info.address = address;
   info.hello = random_number();

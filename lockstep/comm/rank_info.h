@@ -24,11 +24,6 @@ struct RankInfo {
 /// "rank 2 (pid 4711 on node-b)"
 std::string describe(const RankInfo& info);
 
-/// Of the machine (its boot id) and of the network and user namespaces this process is in; LOCKSTEP_HOST_ID where it is
-/// set. Memory files go to the other ranks over a local socket whose name belongs to the network namespace, and whose
-/// ends must be of one user; containers that differ only in their IPC, mount or PID namespaces can share memory.
-std::string host_identity();
-
 /// The identity of this process.
 RankInfo this_rank(const World& world, const std::string& address);
 

@@ -4,7 +4,6 @@
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
 #include <lockstep/comm/join.h>
-#include <lockstep/comm/scheduler_meeting.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,8 +22,7 @@ constexpr int kMostAttempts = 20;
 
 }  // namespace
 
-std::optional<Group> detail::join_with_recovery(const World& world,
-                                                const std::shared_ptr<scheduler::WorkerSession>& session,
+std::optional<Group> detail::join_with_recovery(const World& world, const std::shared_ptr<MemberSession>& session,
                                                 const GroupOptions& settings) {
   GroupOptions quick = settings;
   quick.start_timeout = std::min(settings.start_timeout, kLongestMeeting);

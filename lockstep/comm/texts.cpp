@@ -1,7 +1,7 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 
@@ -21,18 +21,18 @@ std::string text_in(const at::Tensor& bytes, std::int64_t begin, std::int64_t le
 
 // Lengths first, here and below, so that there is room for what follows.
 std::string share_text(const std::string& text, const Group& group, int root) {
-  auto length = torch::full({1}, static_cast<std::int64_t>(text.size()), torch::kLong);
+  auto length = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
   broadcast(length, group, root);
-  auto bytes = torch::empty({length.item<std::int64_t>()}, torch::kByte);
+  auto bytes = at::empty({length.item<std::int64_t>()}, at::kByte);
   if (group.rank() == root) put_into(bytes, text);
   broadcast(bytes, group, root);
   return text_in(bytes, 0, bytes.numel());
 }
 
 std::vector<std::string> gather_texts(const std::string& own, const Group& group) {
-  const auto lengths = all_gather(torch::full({1}, static_cast<std::int64_t>(own.size()), torch::kLong), group);
+  const auto lengths = all_gather(at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong), group);
   const auto longest = lengths.max().item<std::int64_t>();
-  auto padded = torch::zeros({longest}, torch::kByte);
+  auto padded = at::zeros({longest}, at::kByte);
   put_into(padded, own);
   const auto all = all_gather(padded, group);
   std::vector<std::string> texts;

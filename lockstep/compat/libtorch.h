@@ -19,14 +19,14 @@ namespace lockstep::compat {
 /// Whether c10d's TCP store, once connected, waits for its peer's first answer without a deadline.
 inline constexpr bool kStoreWaitsWithoutDeadline = LOCKSTEP_LIBTORCH_SINCE(2, 4);
 
-/// c10d's TCP store then listens with sockets, as it always did: libuv is not compiled into every libtorch.
+/// Makes c10d's TCP store use plain sockets: libuv, the newer default, is not compiled into every libtorch.
 inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   options.useLibUV = false;
 #endif
 }
 
-/// This thread's autocast to bfloat16, on the CPU or CUDA.
+/// Switches this thread's autocast to bfloat16, on the CPU or CUDA.
 inline void set_bfloat16_autocast(bool on_cuda, bool on) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   const auto device = on_cuda ? at::kCUDA : at::kCPU;
@@ -43,8 +43,8 @@ inline void set_bfloat16_autocast(bool on_cuda, bool on) {
 #endif
 }
 
-/// Under what an optimizer's state() has what it keeps for a parameter: its address as text before 2.1, as a pointer
-/// since. `Map`: the type of that state.
+/// The key of a parameter in an optimizer's state(): its address, as text before 2.1, as a pointer since. `Map`: the
+/// type of that state.
 template <typename Map>
 typename Map::key_type optimizer_state_key(const at::Tensor& parameter) {
   if constexpr (std::is_same_v<typename Map::key_type, std::string>) {

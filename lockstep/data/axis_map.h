@@ -1,11 +1,11 @@
-// The combined crops and flips of one axis: which source pixel, or padding, each target pixel shows.
+// The combined crops and flips along one axis: the source pixel, or padding, of each target pixel.
 #pragma once
 
 #include <algorithm>
 
 namespace lockstep::data {
 
-/// Target pixel i shows source pixel start + step * i when begin <= i < end, and padding elsewhere.
+/// Target pixel i is source pixel start + step * i when begin <= i < end, and padding otherwise.
 struct AxisMap {
   int length = 0;
   int start = 0;
@@ -21,7 +21,7 @@ struct AxisMap {
 
   int source(int i) const { return start + step * i; }
 
-  /// Then takes the window of `new_length` that begins at `origin` (which may lie before 0).
+  /// This map followed by a crop to the window of `new_length` that begins at `origin` (which may be negative).
   AxisMap cropped(int origin, int new_length) const {
     AxisMap map{.length = new_length, .start = source(origin), .step = step};
     map.begin = std::clamp(begin - origin, 0, new_length);
@@ -29,7 +29,7 @@ struct AxisMap {
     return map;
   }
 
-  /// Then mirrors.
+  /// This map followed by a flip.
   AxisMap flipped() const {
     return {.length = length, .start = source(length - 1), .step = -step, .begin = length - end, .end = length - begin};
   }

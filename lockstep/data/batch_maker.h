@@ -1,4 +1,4 @@
-// The filling of batches, which a loader's threads do.
+// The filling of batches, in a loader's threads.
 #pragma once
 
 #include <lockstep/data/batch.h>
@@ -12,20 +12,21 @@
 
 namespace lockstep::data {
 
-/// One epoch as entered by a loader.
+/// One epoch of a loader: its number and the order of this rank's records.
 struct EpochRun {
   std::int64_t epoch = 0;
   EpochOrder order;
 };
 
-/// Immutable; thread-safe with one scratch a thread.
+/// Immutable; thread-safe with one scratch per thread.
 struct BatchMaker {
   std::shared_ptr<const Dataset> dataset;
   Pipeline pipeline;
   ShardedSampler sampler;
   std::uint64_t seed = 0;
 
-  /// Fills `batch` with step `step`. Asks `cancelled` before each picture and returns false as soon as it says so.
+  /// Fills `batch` with the records of step `step`. Calls `cancelled` before each picture, and returns false as soon as
+  /// that returns true.
   bool fill(Batch& batch, const EpochRun& run, std::int64_t step, Pipeline::Scratch& scratch,
             const std::function<bool()>& cancelled) const;
 };

@@ -10,14 +10,14 @@
 
 namespace lockstep::data {
 
-/// Lends batches and takes them back when their last owner releases them, so that their memory is reused. Batches may
-/// outlive the pool. Thread-safe.
+/// Returns batches, which come back to the pool when their last owner releases them, so that their memory is reused.
+/// Batches may outlive the pool. Thread-safe.
 class BatchPool {
  public:
-  /// At most `capacity` batches are kept for later.
+  /// Keeps at most `capacity` unused batches.
   explicit BatchPool(std::size_t capacity);
 
-  /// A batch with the contents of some earlier one.
+  /// A batch, new or reused; its contents are unspecified.
   std::shared_ptr<Batch> take();
 
  private:

@@ -11,7 +11,7 @@ struct Point {
   double y = 0;
 };
 
-/// A turn without sine and cosine: by the tangent t of half the angle, which is a rotation for every t.
+/// A rotation without sine and cosine: given by the tangent t of half the angle, which is a rotation for every t.
 struct Turn {
   explicit Turn(double half_tangent)
       : cosine((1 - half_tangent * half_tangent) / (1 + half_tangent * half_tangent)),

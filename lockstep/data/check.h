@@ -28,12 +28,12 @@ struct CheckReport {
 };
 
 /// Reads every file of both splits and checks layout, sizes, counts and label range. `name` is a data set's name, or
-/// "auto" to tell it by the names of the files. Whatever is wrong with the files lands in the report; Error(data) when
-/// "auto" finds files of several data sets, Error(invalid_argument) when it finds none, when `root` is no folder, and
-/// for an unknown name.
+/// "auto" to recognize it by the names of the files. Problems with the files are in the report. Error(data) when "auto"
+/// finds files of several data sets, Error(invalid_argument) when it finds none, when `root` is not a folder, and for
+/// an unknown name.
 CheckReport check_dataset(std::string_view name, const std::filesystem::path& root);
 
-/// Several lines for people, ending without a newline; long lists of problems in full.
+/// The report as several lines of text, without a newline at the end; lists all problems.
 std::string to_text(const CheckReport& report);
 
 }  // namespace lockstep::data

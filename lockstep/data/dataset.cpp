@@ -49,7 +49,7 @@ bool holds_files_of(const DatasetFormat& format, const fs::path& folder) {
 }
 
 std::vector<fs::path> folders_below(const DatasetFormat& format, const fs::path& root) {
-  constexpr int kMostEntries = 10000;  // of a folder that is meant for something else
+  constexpr int kMostEntries = 10000;  // limit for searching a folder that is not a data set's
   std::vector<fs::path> found;
   std::error_code code;
   int seen = 0;

@@ -13,15 +13,16 @@ namespace lockstep::data {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// nullopt, and a problem of kind io with the system's reason, when `file` is no readable regular file; a problem when
-/// the memory that is available does not hold it `copies` times, as often as its reader will.
+/// The content of `file`. nullopt, and a problem of kind io with the system's reason, when it is not a readable regular
+/// file. Also nullopt with a problem when the available memory cannot hold it `copies` times, which is the number of
+/// copies that its reader makes.
 std::optional<Bytes> read_file_bytes(const std::filesystem::path& file, int copies, Problems& problems);
 
-/// The first `most` bytes of what a .gz file (RFC 1952) holds; fewer when it is shorter or damaged.
+/// The first `most` bytes of the content of a .gz file (RFC 1952); fewer when it is shorter or damaged.
 Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most);
 
 /// The content of a .gz file (several members allowed). nullopt and a problem when the stream is damaged, cut short,
-/// followed by other bytes, or longer than `most` bytes, what the header in it promises. `file` is for the message.
+/// followed by other bytes, or longer than `most` bytes, the size that its header gives. `file` is for the message.
 std::optional<Bytes> gunzip(std::span<const std::uint8_t> compressed, std::size_t most,
                             const std::filesystem::path& file, Problems& problems);
 

@@ -1,4 +1,4 @@
-// The file formats of data sets: how one is recognised and read. Loading and checking share the same reader.
+// The file formats of data sets: recognition and reading. Loading and checking use the same reader.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -16,16 +16,16 @@ struct DatasetFormat {
   std::string_view name;
   PictureShape shape;
   int num_classes;
-  std::string_view folder_holds;  ///< what a right folder holds, for messages
+  std::string_view folder_holds;  ///< the files of a correct folder, for messages
 
-  /// Reads as much of a split as can be read; whatever is wrong is appended to `problems`, and only if nothing is do
-  /// the contents make up the split.
+  /// Reads as much of a split as possible, and appends all problems to `problems`. The contents are valid only if there
+  /// are none.
   SplitContents (*read)(const std::filesystem::path& root, Split split, Problems& problems);
 
-  /// Whether a file name in a folder shows that it holds this data set.
+  /// Whether a file name belongs to this data set.
   bool (*is_file_name)(std::string_view file_name);
 
-  /// What to do where `folder` holds the data set in a form that is not read, empty where it does not; may be null.
+  /// Advice when `folder` holds the data set in an unsupported form; empty when it does not. May be null.
   std::string (*other_form)(const std::filesystem::path& folder);
 };
 
@@ -42,11 +42,11 @@ bool holds_files_of(const DatasetFormat& format, const std::filesystem::path& fo
 /// programs put that into folders of their own. In order.
 std::vector<std::filesystem::path> folders_below(const DatasetFormat& format, const std::filesystem::path& root);
 
-/// The folder that is meant by `root`: itself, the only one below it that holds files of the format, or the one around
-/// it where it names such a file. Error(invalid_argument), with the fix, when there is no folder.
+/// The data set's folder for `root`: `root` itself, the only folder below it that holds files of the format, or, if
+/// `root` is such a file, its folder. Error(invalid_argument), with the fix, when there is no folder.
 std::filesystem::path find_root(const DatasetFormat& format, const std::filesystem::path& root);
 
-/// The problem of a file that is not there: what belongs into the folder, and a better folder if one is near.
+/// The problem of a missing file: the expected files of the folder, and a better folder if one is near.
 Problem missing_file(const DatasetFormat& format, const std::filesystem::path& file);
 
 }  // namespace lockstep::data

@@ -11,7 +11,7 @@ bool is_geometric(const Transform& t) {
          std::holds_alternative<Resize>(t);
 }
 
-// Planes of bytes in memory that somebody else owns.
+// A view of planes of bytes; does not own the memory.
 struct BytePlanes {
   const std::uint8_t* data;
   std::size_t height;
@@ -22,7 +22,7 @@ struct BytePlanes {
   }
 };
 
-// One row of the result from one row of bytes.
+// Computes one row of the result from one row of bytes.
 void emit_row(const std::uint8_t* row, const AxisMap& columns, const float* lookup, float* out) {
   const float padding = lookup[0];
   std::fill(out, out + columns.begin, padding);
@@ -34,7 +34,7 @@ void emit_row(const std::uint8_t* row, const AxisMap& columns, const float* look
   std::fill(out + columns.end, out + columns.length, padding);
 }
 
-// The bytes that maps select, as planes of rows.length x columns.length.
+// Copies the bytes that the maps select, as planes of rows.length x columns.length.
 BytePlanes copy_bytes(const BytePlanes& source, int channels, const AxisMap& rows, const AxisMap& columns,
                       std::vector<std::uint8_t>& out) {
   const auto height = static_cast<std::size_t>(rows.length);
@@ -68,8 +68,8 @@ void blend_rows(const float* __restrict first, const float* __restrict second, c
   }
 }
 
-// Makes the rows of a resized picture, which must be asked for channel by channel and from top to bottom: so two
-// buffers, for odd and even source rows, hold all that is still needed.
+// Computes the rows of a resized picture. Rows must be requested channel by channel and from top to bottom, so two
+// buffers, for odd and even source rows, are enough.
 class RowResizer {
  public:
   RowResizer(const BytePlanes& source, std::span<const ResizeTap> rows, std::span<const ResizeTap> columns,
@@ -99,10 +99,10 @@ class RowResizer {
   std::span<const ResizeTap> columns_;
   FusedScratch& scratch_;
   int channel_ = -1;
-  std::array<int, 2> held_{-1, -1};  // which source row each buffer holds
+  std::array<int, 2> held_{-1, -1};  // the source row in each buffer
 };
 
-// The whole result; `row_of(channel, y)` gives the bytes of source row y.
+// Computes the whole result; `row_of(channel, y)` returns the bytes of source row y.
 template <typename RowOf>
 void emit(const AxisMap& rows, const AxisMap& columns, std::span<const ByteLookup> lookups, float* out, RowOf row_of) {
   int channel = 0;

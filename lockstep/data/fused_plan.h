@@ -1,5 +1,5 @@
-// The fused execution of common pipelines in one pass: crops and flips, perhaps a resize with more of them, all on
-// bytes, and then a table that gives a value for each byte.
+// The fused execution of common pipelines in one pass: crops and flips, optionally a resize followed by further crops
+// and flips, all on bytes, and then a lookup table from byte to value.
 #pragma once
 
 #include <lockstep/data/axis_map.h>
@@ -17,10 +17,10 @@
 
 namespace lockstep::data {
 
-/// The result for each value of a byte.
+/// The result for each byte value.
 using ByteLookup = std::array<float, 256>;
 
-/// Buffers that a thread keeps from picture to picture.
+/// Buffers that a thread reuses from picture to picture.
 struct FusedScratch {
   std::vector<std::uint8_t> cropped;
   std::vector<std::uint8_t> row;
@@ -29,10 +29,10 @@ struct FusedScratch {
 
 class FusedPlan {
  public:
-  /// nullopt when the transforms have another shape: values changed before a geometric transform, or two resizes.
+  /// nullopt when the transforms cannot be fused: a value transform before a geometric transform, or two resizes.
   static std::optional<FusedPlan> compile(const std::vector<Transform>& transforms, const PictureShape& input);
 
-  /// The same bits as `apply_transforms` on the decoded record. Thread-safe with one scratch a thread.
+  /// Computes results bit-equal to `apply_transforms` on the decoded record. Thread-safe with one scratch per thread.
   void apply(std::span<const std::uint8_t> pixels, const SampleKey& key, std::span<float> out,
              FusedScratch& scratch) const;
 
@@ -47,7 +47,7 @@ class FusedPlan {
   struct ResizePlan {
     std::vector<ResizeTap> rows;
     std::vector<ResizeTap> columns;
-    std::size_t moves_before = 0;  ///< how many of the moves come before the resize
+    std::size_t moves_before = 0;  ///< number of moves before the resize
   };
 
   FusedPlan() = default;
@@ -56,7 +56,7 @@ class FusedPlan {
   PictureShape input_;
   std::vector<Move> moves_;
   std::optional<ResizePlan> resize_;
-  std::vector<ByteLookup> lookups_;  ///< one a channel
+  std::vector<ByteLookup> lookups_;  ///< one for each channel
 };
 
 }  // namespace lockstep::data

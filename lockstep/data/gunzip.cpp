@@ -22,17 +22,17 @@ uInt piece(std::size_t size) { return static_cast<uInt>(std::min<std::size_t>(si
 
 using Stream = std::unique_ptr<z_stream, InflateEnd>;
 
-// zlib points back to its stream, which must stay where it is.
+// zlib's state points to the z_stream, which must not move.
 Stream begin(z_stream& stream) {
   if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
   return Stream(&stream);
 }
 
-// Unpacks into `unpacked`, which is larger than what it holds at the end, `filled` bytes; returns the rule that is
-// broken, empty when all went well.
+// Decompresses into `unpacked`, whose first `filled` bytes are valid at the end. Returns the broken rule, empty on
+// success.
 std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compressed, std::size_t most, Bytes& unpacked,
                         std::size_t& filled) {
-  const std::size_t largest_buffer = most + 1;  // so that one byte too many is seen
+  const std::size_t largest_buffer = most + 1;  // so that an excess byte is detected
   filled = 0;
   std::size_t taken = 0;
   for (;;) {
@@ -42,7 +42,7 @@ std::string inflate_all(z_stream& stream, std::span<const std::uint8_t> compress
     }
     const uInt offered = piece(compressed.size() - taken);
     const uInt room = piece(unpacked.size() - filled);
-    // zlib does not write to its input; its interface just does not say so.
+    // zlib does not write to its input, although its interface is not const.
     stream.next_in = const_cast<Bytef*>(compressed.data() + taken);
     stream.avail_in = offered;
     stream.next_out = unpacked.data() + filled;
@@ -76,7 +76,7 @@ Bytes gunzip_begin(std::span<const std::uint8_t> compressed, std::size_t most) {
   const Stream end = begin(stream);
   Bytes unpacked;
   std::size_t filled = 0;
-  inflate_all(stream, compressed, most - 1, unpacked, filled);  // stops after `most`; what is wrong is not told here
+  inflate_all(stream, compressed, most - 1, unpacked, filled);  // stops after `most` bytes; errors are ignored here
   unpacked.resize(filled);
   return unpacked;
 }

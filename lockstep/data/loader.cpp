@@ -57,7 +57,7 @@ class Loader::Impl {
   const BatchMaker& maker() const { return maker_; }
 
  private:
-  // A place on the belt between workers and consumer; step s uses slot s % slots_.size().
+  // A slot of the ring buffer between workers and consumer; step s uses slot s % slots_.size().
   struct Slot {
     std::shared_ptr<Batch> batch;
     std::exception_ptr error;
@@ -79,17 +79,17 @@ class Loader::Impl {
 
   const BatchMaker maker_;
   BatchPool pool_;
-  Pipeline::Scratch own_scratch_;  // of the consumer, without workers
+  Pipeline::Scratch own_scratch_;  // used by the consumer thread, without workers
 
   std::mutex mutex_;
-  std::condition_variable_any room_;  // a worker may find something to do
-  std::condition_variable ready_;     // the consumer may find a batch
+  std::condition_variable_any room_;  // signals workers: there may be a batch to make
+  std::condition_variable ready_;     // signals the consumer: the next batch may be ready
   std::vector<Slot> slots_;
   std::shared_ptr<const EpochRun> run_;
   std::int64_t next_to_make_ = 0;
   std::int64_t next_to_deliver_ = 0;
-  std::exception_ptr failure_;                 // what the consumer was told
-  std::atomic<std::uint64_t> generation_ = 0;  // counts `start`s; work for an older one is void
+  std::exception_ptr failure_;                 // the error that `next` threw
+  std::atomic<std::uint64_t> generation_ = 0;  // number of `start` calls; batches of an older generation are discarded
 
   std::stop_source stop_;
   std::vector<std::jthread> workers_;
@@ -97,7 +97,7 @@ class Loader::Impl {
 
 Loader::Impl::Impl(BatchMaker maker, const LoaderOptions& options)
     : maker_(std::move(maker)),
-      // Those on the belt, those in workers' hands, and two that the consumer holds.
+      // Batches in the ring buffer, batches that workers are making, and two that the consumer holds.
       pool_(static_cast<std::size_t>(batches_ahead(options) + options.workers + 2)),
       slots_(static_cast<std::size_t>(batches_ahead(options))) {
   try {
@@ -155,7 +155,7 @@ std::shared_ptr<Batch> Loader::Impl::take(Slot slot) {
   if (!slot.error) return std::move(slot.batch);
   const std::lock_guard lock(mutex_);
   failure_ = slot.error;
-  // Nobody will ask for what comes after; the workers may rest.
+  // No later batch will be used: stop the workers until the next `start`.
   next_to_make_ = run_->order.steps();
   std::rethrow_exception(failure_);
 }
@@ -175,7 +175,7 @@ std::optional<Loader::Impl::Job> Loader::Impl::wait_for_job(const std::stop_toke
   return Job{run_, next_to_make_++, generation_};
 }
 
-// Never throws: what goes wrong becomes the consumer's.
+// Never throws: exceptions are stored in the slot, for the consumer.
 Loader::Impl::Slot Loader::Impl::make(const Job& job, Pipeline::Scratch& scratch, const std::stop_token& stop) {
   Slot slot;
   try {

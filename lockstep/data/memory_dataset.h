@@ -9,14 +9,14 @@
 
 namespace lockstep::data {
 
-/// The records of one split. Record i is `channels * height * width` bytes (CHW) from there times i, and labels[i].
+/// The records of one split. Record i has the i-th `channels * height * width` bytes (CHW) of `pixels`, and labels[i].
 struct SplitContents {
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint8_t> labels;
 };
 
-/// Error(data) when there is no record, the bytes do not fit the number of labels, or a label is not below
-/// `num_classes`.
+/// Makes a data set from contents in memory. Error(data) when there is no record, when the number of bytes does not
+/// match the number of labels, or when a label is not below `num_classes`.
 std::shared_ptr<const Dataset> make_memory_dataset(PictureShape shape, int num_classes, SplitContents contents);
 
 }  // namespace lockstep::data

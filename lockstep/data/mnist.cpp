@@ -8,7 +8,7 @@
 namespace lockstep::data {
 namespace {
 
-// What one file should be: its magic number and the bytes of one item.
+// The format of one file: its magic number and the size of one item in bytes.
 struct IdxKind {
   std::uint32_t magic;
   std::size_t header_bytes;
@@ -42,12 +42,12 @@ std::filesystem::path find_file(const std::filesystem::path& root, std::string_v
   return {};
 }
 
-// The bytes of a file whose header these are.
+// The size of the file according to its header, in bytes.
 std::size_t right_size(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
   return kind.header_bytes + big_endian(bytes.subspan(4)) * kind.item_bytes;
 }
 
-// The rule that the header in `bytes` breaks by itself, empty when it keeps all.
+// The rule that the header in `bytes` breaks; empty when it is valid.
 std::string broken_header(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
   if (bytes.size() < kind.header_bytes) {
     return fmt::format("its {} bytes are fewer than the {} of an idx header", bytes.size(), kind.header_bytes);
@@ -63,7 +63,7 @@ std::string broken_header(std::span<const std::uint8_t> bytes, const IdxKind& ki
   return big_endian(bytes.subspan(4)) == 0 ? "its header says that it holds nothing" : "";
 }
 
-// The same for all of a file.
+// The rule that a whole file breaks; empty when it is valid.
 std::string broken_rule(std::span<const std::uint8_t> bytes, const IdxKind& kind) {
   if (std::string rule = broken_header(bytes, kind); !rule.empty()) return rule;
   const std::size_t right = right_size(bytes, kind);
@@ -75,7 +75,7 @@ std::string broken_rule(std::span<const std::uint8_t> bytes, const IdxKind& kind
                      too_long ? "are left over" : "are missing");
 }
 
-// The header is looked at first: what it promises bounds the memory, whatever the stream unpacks to.
+// Decompresses a file. The header is read first: its size limits the memory, independent of the compressed stream.
 std::optional<Bytes> unpack(std::span<const std::uint8_t> packed, const IdxKind& kind,
                             const std::filesystem::path& file, Problems& problems) {
   const Bytes begin = gunzip_begin(packed, kind.header_bytes);

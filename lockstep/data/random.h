@@ -1,5 +1,5 @@
-// Random numbers that are a pure function of a key: no state is carried from one sample to the next, so threads,
-// world size and the point of resumption cannot change them.
+// Random numbers as a pure function of a key. No state is carried from one sample to the next, so the number of
+// threads, the world size and resumption do not change them.
 //
 // Generator: SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014), started from a
 // hash of the key. Only integer arithmetic, so the numbers are the same with every compiler and standard library.

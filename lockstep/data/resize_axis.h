@@ -13,7 +13,7 @@ struct ResizeTap {
   float second_weight;
 };
 
-/// Half-pixel centres: the centre of target pixel i lies at (i + 0.5) * source / target - 0.5, clamped to the picture.
+/// Half-pixel centres: the centre of target pixel i is at (i + 0.5) * source / target - 0.5, clamped to the picture.
 inline std::vector<ResizeTap> resize_axis(int source, int target) {
   std::vector<ResizeTap> taps;
   taps.reserve(static_cast<std::size_t>(target));
@@ -26,12 +26,13 @@ inline std::vector<ResizeTap> resize_axis(int source, int target) {
   return taps;
 }
 
-/// One value between two; both ways of resizing round alike because both call this.
+/// Linear interpolation of two values. The reference and the fused implementation both call it, so their rounding is
+/// equal.
 inline float blend(float first, float first_weight, float second, float second_weight) {
   return first * first_weight + second * second_weight;
 }
 
-/// To the nearest whole number, halves up. For 0 <= value < 2^24.
+/// Rounds to the nearest integer, halves up. For 0 <= value < 2^24.
 inline int round_half_up(float value) {
   constexpr float kHalf = 0.5F;
   return static_cast<int>(value + kHalf);

@@ -1,4 +1,4 @@
-// The random choices of one sample: numbers that depend on its key (pipeline.h) and on nothing else.
+// The random choices of one sample, which depend only on its key (pipeline.h).
 #pragma once
 
 #include <lockstep/data/pipeline.h>
@@ -9,20 +9,20 @@
 
 namespace lockstep::data {
 
-/// The numbers for the `position`-th random transform of a pipeline, counting random ones alone from 0.
+/// The random stream of the `position`-th random transform of a pipeline; only random transforms are counted, from 0.
 inline RandomStream transform_stream(const SampleKey& key, std::size_t position) {
   return {key.seed,
           RandomPurpose::transform,
           {static_cast<std::uint64_t>(key.epoch), static_cast<std::uint64_t>(key.index), position}};
 }
 
-/// Where the window of a crop begins, in the coordinates of the picture without padding; may be negative.
+/// The origin of a crop's window, in the coordinates of the picture without padding; may be negative.
 struct CropOrigin {
   int top;
   int left;
 };
 
-/// For a picture of height x width. The row is drawn before the column.
+/// Draws the origin for a picture of height x width. The row is drawn before the column.
 inline CropOrigin draw_crop(const RandomCrop& crop, int height, int width, RandomStream stream) {
   const int rows = height + crop.top + crop.bottom - crop.height + 1;
   const int columns = width + crop.left + crop.right - crop.width + 1;

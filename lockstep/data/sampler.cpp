@@ -18,7 +18,7 @@ std::int64_t global_batch(const SamplerOptions& options) {
   return options.global_batch_size > 0 ? options.global_batch_size : options.num_shards * options.batch_size;
 }
 
-// Of so many places in a row, one after the other to each rank in turn, those of this rank.
+// The number of positions of this rank, when `places` positions are assigned to ranks round-robin.
 std::int64_t share(const SamplerOptions& options, std::int64_t places) {
   return divide_up(std::max<std::int64_t>(places - options.shard_id, 0), options.num_shards);
 }
@@ -52,7 +52,7 @@ void check(const SamplerOptions& options) {
   }
 }
 
-// Those that records take in all steps of an epoch, on all ranks.
+// The number of positions in all steps of an epoch, on all ranks.
 std::int64_t count_places(const SamplerOptions& options) {
   const std::int64_t size = options.dataset_size;
   const std::int64_t batch = global_batch(options);

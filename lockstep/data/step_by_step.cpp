@@ -65,7 +65,7 @@ FloatPicture resize(const FloatPicture& in, const Resize& to) {
                    in.values[hwc(source, from_y, column.second, c)], column.second_weight);
     };
     const float value = blend(along_row(row.first), row.first_weight, along_row(row.second), row.second_weight);
-    // Pictures of int32 may hold negative values; floor rounds them as round_half_up does the others.
+    // int32 pictures may have negative values, for which floor(x + 0.5) rounds like round_half_up.
     const bool whole = in.state.type != PixelType::float32;
     out.values[hwc(out.state.shape, y, x, c)] = whole ? std::floor(value + 0.5F) : value;
   });
@@ -97,7 +97,7 @@ FloatPicture change_values(FloatPicture picture, const Transform& transform, Pix
   return picture;
 }
 
-// Runs one transform; `random_position` counts the random ones met so far.
+// Runs one transform; `random_position` counts the random transforms so far.
 struct Runner {
   FloatPicture picture;
   const SampleKey& key;

@@ -17,7 +17,7 @@ using Colour = std::array<double, 3>;
 Colour from_hsv(double hue, double saturation, double value) {
   Colour colour{};
   for (std::size_t c = 0; c < 3; ++c) {
-    // The distance of the hue to red, green or blue on the circle decides how much of it is in.
+    // The distance of the hue to red, green or blue on the circle determines that component.
     const double distance = magnitude(hue - static_cast<double>(c) / 3);
     const double share = unit(2 - 6 * std::min(distance, 1 - distance));
     colour[c] = value * (1 - saturation + saturation * share);
@@ -44,8 +44,8 @@ double checks(Point p) {
   return std::max(box(p, 0.95, 0.95), inked ? -to_axis : to_axis);
 }
 
-// About the signed distance (negative inside) from `p` to the shape of a class, which fills [-1, 1] x [-1, 1]. All
-// shapes but the checks are their own mirror image, and the checks look like no other, so that flips keep the class.
+// The approximate signed distance (negative inside) from `p` to the shape of a class, which fills [-1, 1] x [-1, 1].
+// Flips keep the class: all shapes except the checks are mirror-symmetric, and flipped checks look like no other class.
 double distance_to_shape(int label, Point p) {
   switch (label) {
     case 0: return disc(p, 1);
@@ -55,8 +55,8 @@ double distance_to_shape(int label, Point p) {
     case 4: return std::max(p.y - 0.8, (2 * magnitude(p.x) - p.y - 1) / 2.236);  // triangle
     case 5: return plus(p);                                                      // upright cross
     case 6: return plus({0.7071 * (p.x - p.y), 0.7071 * (p.x + p.y)});           // diagonal cross
-    case 7: return stripes(p.y, p);                                              // lying stripes
-    case 8: return stripes(p.x, p);                                              // standing stripes
+    case 7: return stripes(p.y, p);                                              // horizontal stripes
+    case 8: return stripes(p.x, p);                                              // vertical stripes
     default: return checks(p);
   }
 }
@@ -68,7 +68,7 @@ struct Scene {
         turn(random.uniform(-0.13, 0.13)),
         shade_x(random.uniform(-0.3, 0.3)),
         shade_y(random.uniform(-0.3, 0.3)) {
-    // Neighbouring classes overlap in hue: colour helps, and does not suffice.
+    // Neighbouring classes overlap in hue, so colour alone does not identify the class.
     const double hue = label / 10.0 + random.uniform(-0.13, 0.13);
     front = from_hsv(hue < 0 ? hue + 1 : (hue >= 1 ? hue - 1 : hue), random.uniform(0.4, 0.95), random.uniform(0.6, 1));
     back = from_hsv(random.uniform(), random.uniform(0, 0.6), random.uniform(0.1, 0.5));

@@ -92,7 +92,8 @@ double ink(std::string_view glyph, int x, int y) {
   return glyph[static_cast<std::size_t>(cell)] == '#' ? 1 : 0;
 }
 
-// The glyph between its cells' centres, bilinear; this is what blurs the strokes. `p` counts cells from the middle.
+// The glyph at a point, by bilinear interpolation between the centres of its cells, which blurs the strokes. `p` is in
+// cells from the centre.
 double blurred_ink(std::string_view glyph, Point p) {
   const double gx = p.x + (kGlyphWidth - 1) / 2.0;
   const double gy = p.y + (kGlyphHeight - 1) / 2.0;
@@ -125,7 +126,7 @@ void draw_mnist(std::uint64_t seed, Split split, std::int64_t index, int label, 
       const Point turned = turn({x + 0.5 - centre.x, y + 0.5 - centre.y});
       const Point cell{(turned.x + slant * turned.y) / cell_width, turned.y / cell_height};
       const double stroke = unit((blurred_ink(glyph, cell) - pen) / 0.35);
-      // Noise lies on the ink alone: MNIST's background is 0.
+      // Noise is added to the ink only: MNIST's background is 0.
       const double grain = 1 - 0.2 * random.uniform();
       *next++ = to_byte(brightness * stroke * grain);
     }

@@ -26,7 +26,7 @@ void require_hwc(const TransformSpec& spec, const PictureState& state) {
   }
 }
 
-// Each builder reads its arguments and moves the state on.
+// Each builder reads its arguments and updates the state to the transform's output.
 
 Transform build_random_crop(const TransformSpec& spec, const TransformArguments& arguments, PictureState& state) {
   require_hwc(spec, state);
@@ -111,7 +111,7 @@ Transform build_type_cast(const TransformSpec&, const TransformArguments& argume
 
 struct Entry {
   std::string_view name;
-  std::array<std::string_view, 2> arguments;  // "": no more
+  std::array<std::string_view, 2> arguments;  // "": unused
   Transform (*build)(const TransformSpec&, const TransformArguments&, PictureState&);
 
   std::vector<std::string> argument_names() const {
@@ -128,7 +128,7 @@ constexpr std::array kEntries{Entry{"random_crop", {"size", "padding"}, build_ra
                               Entry{"hwc2chw", {}, build_hwc2chw},
                               Entry{"type_cast", {"type"}, build_type_cast}};
 
-// "RandomCrop" and "random_crop" are the same name.
+// A normalized name: "RandomCrop" and "random_crop" are equal.
 std::string without_case(std::string_view name) {
   std::string plain;
   for (const char c : name) {

@@ -1,5 +1,5 @@
-// The transforms, as values. data/step_by_step.cpp defines the result of each; data/fused_plan.h gives the same bits
-// faster.
+// The transforms, as plain values. data/step_by_step.cpp is the reference implementation; data/fused_plan.h computes
+// bit-equal results faster.
 #pragma once
 
 #include <lockstep/data/dataset.h>
@@ -21,7 +21,7 @@ struct PictureState {
   PixelType type = PixelType::uint8;
 };
 
-/// Adds `padding` zeros on each side, then cuts a window at a random place, all places being equally likely.
+/// Adds `padding` zeros on each side, then crops a window at a uniformly random position.
 struct RandomCrop {
   int height = 0;
   int width = 0;
@@ -31,13 +31,14 @@ struct RandomCrop {
   int bottom = 0;
 };
 
-/// Mirrors left and right with probability `prob`.
+/// Flips the picture horizontally with probability `prob`.
 struct RandomHorizontalFlip {
   double prob = 0.5;
 };
 
-/// Bilinear with half-pixel centres, without antialiasing, rows first: OpenCV's INTER_LINEAR, and torch's interpolate
-/// with align_corners=false. Integer pictures stay integer: the result is rounded to nearest, halves up.
+/// Bilinear interpolation with half-pixel centres, without antialiasing, along rows first: OpenCV's INTER_LINEAR, and
+/// torch's interpolate with align_corners=false. Integer pictures stay integer: the result is rounded to nearest,
+/// halves up.
 struct Resize {
   int height = 0;
   int width = 0;
@@ -55,10 +56,10 @@ struct Normalize {
   std::vector<float> std;
 };
 
-/// From height x width x channels to channels x height x width.
+/// Transposes HWC to CHW.
 struct HwcToChw {};
 
-/// To float32, or to int32 by dropping the fraction.
+/// Converts to float32, or to int32 by truncation.
 struct TypeCast {
   PixelType type = PixelType::float32;
 };
@@ -68,8 +69,8 @@ using Transform = std::variant<RandomCrop, RandomHorizontalFlip, Resize, Rescale
 /// "random_crop", "random_horizontal_flip", "resize", "rescale", "normalize", "hwc2chw", "type_cast".
 std::vector<std::string> transform_names();
 
-/// Builds the transforms for pictures that begin as `state`, and changes `state` to the output of the last one.
-/// Names may also be written as in MindSpore (RandomCrop, HWC2CHW). Arguments:
+/// Builds the transforms for pictures in the format `state`, and changes `state` to the output format of the last
+/// transform. Names may also be written as in MindSpore (RandomCrop, HWC2CHW). Arguments:
 ///   random_crop             size (N, or [height, width]); padding (N, [left/right, top/bottom] or [left, top, right,
 ///                           bottom]; default 0)
 ///   random_horizontal_flip  prob (default 0.5)
@@ -78,8 +79,8 @@ std::vector<std::string> transform_names();
 ///   normalize               mean, std (a number for all channels, or one for each)
 ///   hwc2chw                 none
 ///   type_cast               type ("float32" or "int32")
-/// Error(config) with the place in the file for unknown names and arguments (with the nearest valid one), wrong types,
-/// values out of range, and transforms that cannot follow the ones before.
+/// Error(config) with the position in the file for unknown names and arguments (with the nearest valid one), wrong
+/// types, values out of range, and transforms that cannot follow the preceding ones.
 std::vector<Transform> build_transforms(std::span<const TransformSpec> specs, PictureState& state);
 
 /// E.g. "random_crop 32x32 padding 4,4,4,4".

@@ -1,4 +1,4 @@
-// Strict reading of the arguments of one transform.
+// The strict reader of the arguments of one transform.
 #pragma once
 
 #include <lockstep/data/transform_spec.h>
@@ -30,7 +30,7 @@ class TransformArguments {
   std::vector<double> numbers(std::string_view name, NumberRange range, std::initializer_list<std::size_t> lengths,
                               std::string_view meaning, std::optional<double> fallback = std::nullopt) const;
 
-  /// The same for whole numbers.
+  /// The same for integers.
   std::vector<int> integers(std::string_view name, NumberRange range, std::initializer_list<std::size_t> lengths,
                             std::string_view meaning, std::optional<int> fallback = std::nullopt) const;
 

@@ -41,7 +41,7 @@ Finding shared(const Job& job, const Facts& first, const Facts& second) {
 std::vector<Finding> check_addresses(const Job& job) {
   const auto hosts = hosts_of(job);
   std::vector<Finding> findings;
-  // Containers in one network reach each other at any address.
+  // Containers in one network can reach each other at any address.
   const auto is_elsewhere = [&](const Facts* host) { return host->network != hosts.front()->network; };
   if (std::ranges::none_of(hosts, is_elsewhere)) return findings;
   for (std::size_t i = 0; i < hosts.size(); ++i) {

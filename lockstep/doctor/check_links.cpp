@@ -8,9 +8,10 @@
 namespace lockstep::doctor {
 
 bool is_in_network_of_its_own(const Facts& facts) {
-  constexpr std::string_view kDockersOwn = "172.17.";  // its range for the networks it makes
+  constexpr std::string_view kDockersOwn = "172.17.";  // the address range of Docker's default network
   const Interface* const chosen = interface_of(facts, facts.address);
-  // docker0 and its like are the other end: this is then not such a container, but chose the wrong interface.
+  // docker0 and similar interfaces are the host's end: then this is not a container, but the wrong interface was
+  // chosen.
   const bool is_bridge = chosen != nullptr && is_virtual_interface(chosen->name);
   return facts.in_container && facts.address.starts_with(kDockersOwn) && !is_bridge;
 }
@@ -22,7 +23,7 @@ std::string words(const Facts& facts) {
   return fmt::format("{}{}", facts.address, interface == nullptr ? "" : fmt::format(" ({})", interface->name));
 }
 
-std::string mend(const Job& job, const Facts& from, const Facts& to, bool dropped) {
+std::string fix(const Job& job, const Facts& from, const Facts& to, bool dropped) {
   const Interface* const chosen = interface_of(to, to.address);
   const bool is_virtual = chosen != nullptr && is_virtual_interface(chosen->name);
   auto choice = fmt::format(
@@ -50,7 +51,7 @@ std::string mend(const Job& job, const Facts& from, const Facts& to, bool droppe
                      container ? ". A container with a network of its own (not --net=host) also hides its ports" : "");
 }
 
-// Which side of a pair connects is the engine's choice, and no promise.
+// Whether the link works in the other direction. That is not sufficient, because either side of a pair may connect.
 bool works_the_other_way(const Job& job, const Link& link) {
   return std::ranges::any_of(job.links, [&](const Link& other) {
     return other.from == link.to && other.to == link.from && other.problem.empty();
@@ -70,7 +71,7 @@ std::vector<Finding> check_links(const Job& job) {
          fmt::format(
              "host {} cannot connect to host {} at {}: {}{}", from->host, to->host, words(*to), link.problem,
              works_the_other_way(job, link) ? ". The other way works, but not every job gets by with that" : ""),
-         mend(job, *from, *to, link.problem.starts_with(kNoAnswer))});
+         fix(job, *from, *to, link.problem.starts_with(kNoAnswer))});
   }
   return findings;
 }

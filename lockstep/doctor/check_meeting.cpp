@@ -7,8 +7,8 @@ namespace {
 
 bool says(const Job& job, std::string_view words) { return job.unmet.find(words) != std::string::npos; }
 
-// Each reason has its own mend: these are the kernel's words and the resolver's.
-std::string mend(const Job& job, const Facts& host) {
+// The fix for each reason. The compared texts are error messages of the kernel and the resolver.
+std::string fix(const Job& job, const Facts& host) {
   if (says(job, "does not resolve")) {
     return fmt::format(
         "set MASTER_ADDR to the number of rank 0's address, or add the name {} to DNS or /etc/hosts on "
@@ -42,10 +42,10 @@ std::string mend(const Job& job, const Facts& host) {
 std::vector<Finding> check_meeting(const Job& job) {
   if (job.unmet.empty()) return {};
   const Facts& host = job.ranks.front();
-  // A port that cannot be opened is the reason, and a finding of its own.
+  // If the port cannot be opened, that is the reason, and check_port reports it.
   if (host.port && !host.port->problem.empty()) return {};
   const auto where = host.rank == 0 ? place(job, host) : fmt::format("{} -> rank 0", place(job, host));
-  return {{Severity::error, "meeting", where, job.unmet, mend(job, host)}};
+  return {{Severity::error, "meeting", where, job.unmet, fix(job, host)}};
 }
 
 }  // namespace lockstep::doctor

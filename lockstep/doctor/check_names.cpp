@@ -49,7 +49,7 @@ Finding slow(const Job& job, const Facts& host, const Name& name) {
   return {harmless ? Severity::warning : Severity::error, kCheck, place(job, host),
           fmt::format("looking up {} took {:.1f} s{}", name.name, static_cast<double>(name.milliseconds) / 1000,
                       name.answered ? "" : ", and there was no answer yet"),
-          "mend the name server in /etc/resolv.conf, or put the names of the job into /etc/hosts"};
+          "fix the name server in /etc/resolv.conf, or put the names of the job into /etc/hosts"};
 }
 
 void check_own(const Job& job, const Facts& host, std::vector<Finding>& findings) {
@@ -61,7 +61,8 @@ void check_own(const Job& job, const Facts& host, std::vector<Finding>& findings
   }
 }
 
-// Whether one of the two sees the name as itself: usual for a host's own name, and said by check_own.
+// Whether the addresses differ. Ignores a rank that resolves the name to a loopback address: usual for a host's own
+// name, and reported by check_own.
 bool differ(const NameSeen& a, const NameSeen& b) {
   if (a.name.addresses.empty() || b.name.addresses.empty()) return false;
   if (all_loopback(a.name.addresses) || all_loopback(b.name.addresses)) return false;

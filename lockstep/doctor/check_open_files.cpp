@@ -5,8 +5,8 @@
 namespace lockstep::doctor {
 namespace {
 
-// One connection to each rank from the store, and one between each two ranks where gloo carries the data; the rest is
-// for libraries, the program, its data and logs.
+// The store has one connection to each rank, and gloo has one between every two ranks; the constant is for libraries,
+// the program, its data and logs.
 std::uint64_t needed(const Job& job) { return 192 + 2 * static_cast<std::uint64_t>(job.size); }
 
 }  // namespace

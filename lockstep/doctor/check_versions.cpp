@@ -9,13 +9,13 @@ namespace {
 
 constexpr auto kCheck = "versions";
 
-// Rank 0's beside another's. Once for each host, however many of its ranks differ.
-void add(const Job& job, const Facts& other, Severity severity, const std::string& what, const std::string& mend,
+// Adds a finding about a difference between rank 0 and another rank, once for each host.
+void add(const Job& job, const Facts& other, Severity severity, const std::string& what, const std::string& fix,
          std::vector<Finding>& findings) {
   const bool told = std::ranges::any_of(findings, [&](const Finding& one) { return one.what == what; });
   if (told) return;
   findings.push_back(
-      {severity, kCheck, fmt::format("{} -> {}", place(job, job.ranks.front()), place(job, other)), what, mend});
+      {severity, kCheck, fmt::format("{} -> {}", place(job, job.ranks.front()), place(job, other)), what, fix});
 }
 
 void compare(const Job& job, const Facts& other, std::string_view what, const std::string& a, const std::string& b,

@@ -1,4 +1,4 @@
-// The checks: pure functions from facts to findings, one file each. None of them asks the system anything.
+// The checks: pure functions from facts to findings, one file each. They do not query the system.
 #pragma once
 
 #include <lockstep/doctor/facts.h>
@@ -15,36 +15,37 @@ std::vector<Finding> check_meeting(const Job& job);
 std::vector<Finding> check_presence(const Job& job);
 /// Each pair of hosts can connect, both ways, on the addresses they offer.
 std::vector<Finding> check_links(const Job& job);
-/// The address that a host offers to the others can be theirs to use: neither loopback nor another host's too.
+/// The address that a host offers to the others is reachable for them: it is neither a loopback address nor also
+/// another host's address.
 std::vector<Finding> check_addresses(const Job& job);
-/// Virtual interfaces (docker0, veth, virbr, ...) are not taken for the network.
+/// Virtual interfaces (docker0, veth, virbr, ...) are not used as the network between hosts.
 std::vector<Finding> check_interfaces(const Job& job);
 /// In a container, other hosts can reach this one.
 std::vector<Finding> check_containers(const Job& job);
 /// Names resolve, quickly, and to the same addresses everywhere.
 std::vector<Finding> check_names(const Job& job);
-/// The port where ranks are to meet is free.
+/// The rendezvous port is free.
 std::vector<Finding> check_port(const Job& job);
 /// All ranks run the same Lockstep, libtorch and files.
 std::vector<Finding> check_versions(const Job& job);
 /// Clocks agree within a second.
 std::vector<Finding> check_clocks(const Job& job);
-/// Proxies in the environment.
+/// Reports proxies in the environment.
 std::vector<Finding> check_proxies(const Job& job);
-/// Shared memory can be made, and /dev/shm is large enough for what runs beside Lockstep.
+/// Shared memory can be created, and /dev/shm is large enough for other software (Lockstep does not use it).
 std::vector<Finding> check_shared_memory(const Job& job);
-/// A rank may open as many files as it needs.
+/// The limit of open files is large enough.
 std::vector<Finding> check_open_files(const Job& job);
-/// There are as many CPUs as threads.
+/// There are at least as many CPUs as threads.
 std::vector<Finding> check_cpus(const Job& job);
 
-/// All of them, the worst findings first, otherwise in the order above.
+/// Runs all checks. The worst findings come first, otherwise in the order above.
 std::vector<Finding> examine(const Job& job);
 
 /// Whether an interface of that name belongs to containers or virtual machines, not to a network of hosts.
 bool is_virtual_interface(std::string_view name);
 
-/// Whether a host is a container of which only its own machine can reach the ports.
+/// Whether a host is a container whose ports only its own machine can reach.
 bool is_in_network_of_its_own(const Facts& facts);
 
 /// The interface that has `address`; nullptr when none has.

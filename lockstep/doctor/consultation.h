@@ -10,9 +10,10 @@ namespace lockstep::doctor {
 
 struct Consultation {
   Job job;
-  std::vector<Finding> findings;  ///< the worst first
-  bool speaks = true;             ///< this rank should print them: it is rank 0, or could not reach the others
-  bool sound = true;              ///< no finding will break a job; the same on all ranks that met
+  std::vector<Finding> findings;  ///< sorted by severity, errors first
+  bool speaks = true;             ///< this rank should print the findings: it is rank 0, or it could not reach the
+                                  ///< others
+  bool sound = true;              ///< there are no errors; the same on all ranks that could connect
 };
 
 }  // namespace lockstep::doctor

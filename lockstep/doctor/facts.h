@@ -1,4 +1,4 @@
-// The doctor's facts about each rank and about the links between hosts: plain values, from which the checks conclude.
+// The doctor's facts about each rank and about the links between hosts: plain values, the input of the checks.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +16,48 @@ struct Interface {
   bool loopback = false;
 };
 
-/// A name and what it stands for on one host; no addresses: it does not resolve there, or did not in time.
+/// A host name and its addresses as seen on one host; without addresses: it does not resolve there, or not in time.
 struct Name {
   std::string name;
   std::vector<std::string> addresses{};
-  std::int64_t milliseconds = 0;  ///< that asking took
-  bool answered = true;           ///< before wait_limit ended
+  std::int64_t milliseconds = 0;  ///< duration of the lookup
+  bool answered = true;           ///< the resolver answered within the time limit
 };
 
-/// A port of this host that a job is to use.
+/// A port of this host that a job will use.
 struct Port {
   std::uint16_t number = 0;
   std::string problem{};  ///< why it cannot be opened: "taken by python3 (pid 4711)"; empty: it can
 };
 
-/// What one rank can say without asking any other.
+/// The facts that one rank can determine alone.
 struct Facts {
   int rank = 0;
   int local_size = 1;      ///< 0: unknown
-  std::string host{};      ///< name, for people
+  std::string host{};      ///< host name, for messages
   std::string identity{};  ///< equal for ranks that can share memory
   std::string network{};   ///< equal for processes that share interfaces and ports
-  std::string way_in{};    ///< how this process was started, and from which variables that is known
+  std::string way_in{};    ///< how this process was started, and the variables that show it
   std::string lockstep{};  ///< versions
   std::string libtorch{};
-  std::string address{};           ///< that it offers to the ranks of other hosts; empty: none is known
-  std::string address_why{};       ///< what chose it
+  std::string address{};           ///< address that it offers to ranks of other hosts; empty: none is known
+  std::string address_why{};       ///< why this address was chosen
   bool address_named = false;      ///< a variable names the interface
-  std::uint16_t probe_server = 0;  ///< the port where the doctor listens there; 0: it does not
+  std::uint16_t probe_server = 0;  ///< port of the doctor's probe server at that address; 0: there is none
   std::string problem{};           ///< why it cannot, or cannot tell its address; empty: it can
   std::vector<Interface> interfaces{};
-  std::vector<Name> names{};                     ///< its own and that of the master
+  std::vector<Name> names{};                     ///< its own host name and that of the master
   std::map<std::string, std::string> proxies{};  ///< variable to value, without passwords
   std::string no_proxy{};
   bool in_container = false;
   std::uint64_t shm_bytes = 0;   ///< size of /dev/shm; 0: there is none
   std::string memfd_problem{};   ///< why shared memory cannot be made; empty: it can
-  std::uint64_t open_files = 0;  ///< the limit in force, and up to where it can be raised
+  std::uint64_t open_files = 0;  ///< soft limit of open files; the next member is the hard limit
   std::uint64_t open_files_hard = 0;
   int cpus = 1;
   std::optional<std::int64_t> omp_threads{};
-  std::optional<Port> port{};                  ///< MASTER_PORT, where it is this process that would open it
-  std::map<std::string, std::string> files{};  ///< those that must be the same everywhere: SHA-256; empty: unreadable
+  std::optional<Port> port{};                  ///< MASTER_PORT, if this process would open it
+  std::map<std::string, std::string> files{};  ///< files that must be the same on all hosts: SHA-256; empty: unreadable
   std::map<std::string, std::string> named_files{};  ///< the program and the files that its command line names
 };
 
@@ -71,24 +71,24 @@ struct Link {
   double clock_uncertainty = 0;  ///< seconds
 };
 
-/// What a name of the job stands for, as one rank sees it.
+/// The addresses of a name of the job, as one rank sees them.
 struct NameSeen {
   int rank = 0;
   Name name;
 };
 
-/// All of it. Alone, `ranks` holds this process.
+/// The facts of the whole job. Without other ranks, `ranks` has only this process.
 struct Job {
   int size = 1;
-  std::string master{};  ///< the host part of where ranks meet; empty: there is none
+  std::string master{};  ///< the host of the rendezvous; empty: there is none
   std::vector<Facts> ranks{};
-  std::vector<int> missing{};  ///< ranks that did not come
-  std::string unmet{};         ///< why this process, the only one in `ranks`, cannot reach the others; empty: it can
+  std::vector<int> missing{};  ///< ranks that did not connect
+  std::string unmet{};         ///< why this process, the only one in `ranks`, cannot reach the others; empty if it can
   std::vector<Link> links{};
   std::vector<NameSeen> names{};
 };
 
-/// The facts of a rank that came; nullptr for others.
+/// The facts of a rank that connected; nullptr for others.
 const Facts* find_rank(const Job& job, int rank);
 
 /// The first rank of each host, in the order of ranks.

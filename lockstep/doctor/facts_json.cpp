@@ -112,7 +112,7 @@ void to_json(Json& json, const Finding& finding) {
           {"check", finding.check},
           {"where", finding.where},
           {"what", finding.what},
-          {"mend", finding.mend}};
+          {"fix", finding.fix}};
 }
 
 }  // namespace lockstep::doctor

@@ -8,7 +8,7 @@
 
 namespace lockstep::doctor {
 
-// Found by nlohmann's library; missing keys are its exceptions.
+// Customization points of nlohmann::json, found by argument-dependent lookup. Missing keys throw its exceptions.
 void to_json(nlohmann::json& json, const Facts& facts);
 void from_json(const nlohmann::json& json, Facts& facts);
 void to_json(nlohmann::json& json, const Link& link);

@@ -11,7 +11,7 @@ namespace lockstep::doctor {
 
 enum class Severity {
   note,     ///< nothing to do
-  warning,  ///< a job will run, but slowly, or not with everything beside it
+  warning,  ///< a job will run, but slowly, or with restrictions for other software
   error,    ///< a job will not run
 };
 
@@ -20,10 +20,10 @@ std::string_view name(Severity severity);
 
 struct Finding {
   Severity severity = Severity::note;
-  std::string check;  ///< which one, e.g. "links"
+  std::string check;  ///< name of the check, e.g. "links"
   std::string where;  ///< "host b (rank 1)", or the failing pair "host a (rank 0) -> host b (rank 1)"
   std::string what;   ///< the rule and the actual values
-  std::string mend;   ///< what to do about it
+  std::string fix;    ///< how to fix it
 
   bool operator==(const Finding&) const = default;
 };

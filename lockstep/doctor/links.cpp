@@ -28,7 +28,7 @@ bool wait_for(const UniqueFd& socket, short event, const WaitLimit& wait_limit) 
   return true;
 }
 
-// Empty, or why not.
+// Connects the socket. Returns an empty text on success, otherwise the reason.
 std::string connect_to(const UniqueFd& socket, const SocketAddress& where, const WaitLimit& wait_limit) {
   if (::connect(socket.get(), where.raw(), where.length) == 0) return "";
   if (errno != EINPROGRESS) return words_for(errno);
@@ -52,7 +52,7 @@ std::string read_line(const UniqueFd& socket, const WaitLimit& wait_limit) {
   return text;
 }
 
-// Whether the right one answered, and what its clock says.
+// Checks that the right rank answered, and computes the clock difference.
 void judge_answer(Link& link, const Facts& to, const std::string& text, double before, double after) {
   const auto answer = decode_probe_answer(text);
   if (!answer) {
@@ -80,7 +80,7 @@ Link try_link(int from, const Facts& to, const WaitLimit& wait_limit) {
     return link;
   }
   const UniqueFd socket(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // The other side's clock is read between this moment and the last.
+  // The other side reads its clock between this time and the time after the answer.
   const double before = clock_now();
   link.problem = socket ? connect_to(socket, *where, wait_limit) : words_for(errno);
   if (!link.problem.empty()) return link;

@@ -10,10 +10,10 @@
 
 namespace lockstep::doctor {
 
-/// How the problem of a link begins whose packets are lost on the way.
+/// The beginning of Link::problem when packets are dropped on the way.
 inline constexpr std::string_view kNoAnswer = "no answer";
 
-/// Connects to the probe server of `to` and reads who it is.
+/// Connects to the probe server of `to` and reads its identity.
 Link try_link(int from, const Facts& to, const WaitLimit& wait_limit);
 
 /// The same for each of `targets`, many at a time, with `limit` for each.

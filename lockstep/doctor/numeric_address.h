@@ -19,7 +19,7 @@ struct SocketAddress {
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// nullopt when `address` is no number such as "10.0.0.1" or "::1".
+/// nullopt when `address` is not numeric, such as "10.0.0.1" or "::1".
 std::optional<SocketAddress> numeric_address(const std::string& address, std::uint16_t port);
 
 /// The port that a socket is bound to.

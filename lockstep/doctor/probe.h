@@ -13,27 +13,28 @@
 
 namespace lockstep::doctor {
 
-/// Fills in what the machine and the environment say: interfaces, proxies, container, memory, limits, CPUs. `root` is
-/// where the file system begins; tests pass another.
+/// Fills in the facts of the machine and the environment: interfaces, proxies, container, memory, limits, CPUs. `root`
+/// is the root of the file system; tests pass another.
 void probe_machine(Facts& facts, const Environment& environment, const std::filesystem::path& root = "/");
 
-/// Addresses of interfaces that are up, link-local ones left out.
+/// The addresses of interfaces that are up, without link-local ones.
 std::vector<Interface> probe_interfaces();
 
-/// Looks `name` up.
+/// Resolves `name`.
 Name probe_name(const std::string& name, const WaitLimit& wait_limit);
 
-/// Binds the port for a moment; says who listens there when that fails, as far as this user may know.
+/// Tests whether the port can be bound. If not, the result names the process that listens there, if this user may see
+/// it.
 Port probe_port(std::uint16_t number);
 
 /// SHA-256 of the file; empty when it cannot be read.
 std::string probe_file(const std::filesystem::path& file);
 
-/// The program of this process, as "this program", and those of its arguments ("x", "--y=x") that are files of up to
-/// 64 MiB: SHA-256 of each.
+/// The SHA-256 of this process's program (key "this program"), and of those arguments ("x", "--y=x") that are files of
+/// up to 64 MiB.
 std::map<std::string, std::string> probe_command_line();
 
-/// http_proxy and its relatives that are set and not empty, with passwords replaced by "***".
+/// http_proxy and similar variables that are set and not empty, with passwords replaced by "***".
 std::map<std::string, std::string> find_proxies(const Environment& environment);
 
 }  // namespace lockstep::doctor

@@ -27,7 +27,7 @@ std::string try_memfd() {
   return fd ? "" : std::generic_category().message(errno);
 }
 
-// Of the machine and its network namespace, whose inode is its identity.
+// The identity of the machine and the network namespace of this process.
 std::string network_of_this_process() {
   const auto network = namespace_id("/proc/self/ns/net");
   return network ? boot_id() + "/" + *network : boot_id();
@@ -40,7 +40,7 @@ bool is_container(const Environment& environment, const std::filesystem::path& r
          environment.contains("KUBERNETES_SERVICE_HOST");
 }
 
-// "http://user:secret@host" with "***" for the secret.
+// "http://user:secret@host" with the secret replaced by "***".
 std::string without_password(const std::string& url) {
   const auto at = url.rfind('@');
   if (at == std::string::npos) return url;

@@ -36,7 +36,7 @@ Name probe_name(const std::string& name, const WaitLimit& wait_limit) {
   const auto begin = Clock::now();
   const auto answer = std::make_shared<std::promise<std::vector<std::string>>>();
   auto addresses = answer->get_future();
-  // The system's resolver cannot be interrupted. Where it takes too long, its thread is left behind with what it owns.
+  // The system's resolver cannot be interrupted. If it takes too long, its thread is abandoned; it owns its data.
   std::thread([answer, name] { answer->set_value(resolve(name)); }).detach();
   Name found{name};
   do {

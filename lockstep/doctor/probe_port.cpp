@@ -14,7 +14,7 @@
 namespace lockstep::doctor {
 namespace {
 
-// 0 or why not. As the store does: all addresses, IPv6 with IPv4 where there is IPv6.
+// Binds the port as the store does: all addresses, IPv6 with IPv4 if there is IPv6. Returns 0 or errno.
 int bind_for_a_moment(std::uint16_t number) {
   const int on = 1;
   sockaddr_in6 six{};
@@ -27,14 +27,14 @@ int bind_for_a_moment(std::uint16_t number) {
   const bool has_six = static_cast<bool>(socket);
   if (!has_six) socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return errno;
-  // Connections of an earlier job that the kernel still winds up are no obstacle.
+  // Ignores connections of an earlier job in TIME_WAIT.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const auto* address = has_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
-  // Not listened on, not even for a moment: another rank may be trying it already.
+  // Does not listen, because another rank may already try to connect.
   return ::bind(socket.get(), address, has_six ? sizeof six : sizeof four) == 0 ? 0 : errno;
 }
 
-// The inode of the socket that listens on a port, in a table of the kernel such as /proc/net/tcp.
+// The inode of the socket that listens on a port, from a kernel table such as /proc/net/tcp.
 std::string inode_of_listener(const char* table, std::uint16_t number) {
   constexpr auto kListens = "0A";
   const auto end = fmt::format(":{:04X}", number);
@@ -50,14 +50,14 @@ std::string inode_of_listener(const char* table, std::uint16_t number) {
 }
 
 bool holds(const std::filesystem::path& process, const std::string& link) {
-  std::error_code error;  // processes come and go while we look
+  std::error_code error;  // processes may end during the search
   for (std::filesystem::directory_iterator entry(process / "fd", error), end; entry != end; entry.increment(error)) {
     if (std::filesystem::read_symlink(entry->path(), error) == link) return true;
   }
   return false;
 }
 
-// "python3 (pid 4711)"; a process of another user cannot be told.
+// The process that holds the port: "python3 (pid 4711)". Processes of other users cannot be identified.
 std::string holder_of(std::uint16_t number) {
   auto inode = inode_of_listener("/proc/net/tcp", number);
   if (inode.empty()) inode = inode_of_listener("/proc/net/tcp6", number);

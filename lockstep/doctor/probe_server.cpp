@@ -16,7 +16,7 @@ namespace lockstep::doctor {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr int kLookUp = 50;  // milliseconds between looks at whether to stop
+constexpr int kLookUp = 50;  // milliseconds between checks of the stop token
 
 [[noreturn]] void cannot_listen(const std::string& address, const std::string& why) {
   fail(ErrorKind::io, "doctor", "cannot listen on {}: {}", address, why);
@@ -66,7 +66,7 @@ void ProbeServer::answer_all(const std::stop_token& stop) {
     if (::poll(&ready, 1, kLookUp) <= 0) continue;
     const UniqueFd visitor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!visitor) continue;
-    // Short enough for the buffer of a new connection: never waits.
+    // Shorter than the send buffer of a new connection, so that send does not block.
     const auto words = encode(ProbeAnswer{rank_, identity_, clock_now()});
     (void)::send(visitor.get(), words.data(), words.size(), MSG_NOSIGNAL);
   }

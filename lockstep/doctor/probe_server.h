@@ -13,18 +13,18 @@ namespace lockstep::doctor {
 /// The probe server's message to each client, which tells the client which rank it has reached.
 struct ProbeAnswer {
   int rank = 0;
-  std::string identity;  ///< of the host
-  double clock = 0;      ///< seconds since 1970 when it was sent
+  std::string identity;  ///< identity of the host
+  double clock = 0;      ///< Unix time in seconds when it was sent
 };
 
 std::string encode(const ProbeAnswer& answer);
-/// nullopt for anything else, as other programs may send.
+/// Parses an answer; nullopt for other text, which other programs may send.
 std::optional<ProbeAnswer> decode_probe_answer(const std::string& text);
 
-/// Listens on a port of its own at one address, in a thread, and answers whoever connects. The destructor ends it.
+/// Listens on a free port at one address, in a thread, and answers every connection. The destructor stops it.
 class ProbeServer {
  public:
-  /// Error(io) when the address cannot be listened on.
+  /// Error(io) when it cannot listen on the address.
   ProbeServer(const std::string& address, int rank, std::string identity);
   ProbeServer(const ProbeServer&) = delete;
   ProbeServer& operator=(const ProbeServer&) = delete;
@@ -42,7 +42,7 @@ class ProbeServer {
   std::jthread thread_;  // last: it uses the others
 };
 
-/// Seconds since 1970.
+/// The Unix time in seconds.
 double clock_now();
 
 }  // namespace lockstep::doctor

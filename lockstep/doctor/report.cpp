@@ -58,7 +58,7 @@ std::string head(const Job& job) {
 
 std::string words_of(const Finding& finding) {
   return fmt::format("\n{}  {}  {}\n", upper(name(finding.severity)), finding.check, finding.where) +
-         wrapped("  ", finding.what) + wrapped("  mend: ", finding.mend);
+         wrapped("  ", finding.what) + wrapped("  fix: ", finding.fix);
 }
 
 std::string plural(std::size_t number, std::string_view what) {
@@ -72,7 +72,7 @@ std::string verdict(const Consultation& done) {
   const auto seen =
       fmt::format("{}, {}", plural(done.job.ranks.size(), "rank"), plural(hosts_of(done.job).size(), "host"));
   if (errors > 0) {
-    return fmt::format("\n{}, {}: mend this before a job is started.\n", plural(errors, "error"),
+    return fmt::format("\n{}, {}: fix this before a job is started.\n", plural(errors, "error"),
                        plural(warnings, "warning"));
   }
   return fmt::format("\nfine: {}{}{}.\n", seen, pairs > 0 ? fmt::format(", {} connected", plural(pairs, "way")) : "",

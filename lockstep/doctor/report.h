@@ -1,4 +1,4 @@
-// The doctor's reports: for people, for logs, and as JSON.
+// The doctor's reports: for users, for logs, and as JSON.
 #pragma once
 
 #include <lockstep/doctor/consultation.h>
@@ -7,10 +7,10 @@
 
 namespace lockstep::doctor {
 
-/// One screen for people: who was examined, the findings that matter, the verdict. Ends with a newline.
+/// A summary for users: the examined ranks, the important findings, the verdict. Ends with a newline.
 std::string print(const Consultation& consultation);
 
-/// Errors and warnings only, or that there are none: for logs. Ends without a newline.
+/// The errors and warnings, or a line that there are none: for logs. Ends without a newline.
 std::string print_findings(const Consultation& consultation);
 
 /// One JSON object in one line: verdict, findings and all facts. Ends with a newline.

@@ -14,7 +14,7 @@ class WaitLimit {
 
   bool over() const;
   std::chrono::milliseconds left() const;
-  /// What to wait at once, so that a stop is noticed soon: what is left, at most 50 ms.
+  /// The time of a single wait, so that a stop is noticed soon: the remaining time, at most 50 ms.
   std::chrono::milliseconds slice() const;
   /// The same, but ending after `limit` at the latest.
   WaitLimit at_most(std::chrono::milliseconds limit) const;

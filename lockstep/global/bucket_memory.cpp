@@ -11,13 +11,13 @@
 namespace lockstep::global {
 namespace {
 
-/// What is done in it makes no difference to a piece.
+/// Whether buckets of two kinds can use the same piece: the operation does not matter.
 bool same_memory(const BucketKind& a, const BucketKind& b) {
   return a.mesh == b.mesh && a.axis == b.axis && a.dtype == b.dtype;
 }
 
-/// All tensors over the storage (a gradient, what was detached from it, views) find their numbers where it points to
-/// from now on, in a copy.
+/// Copies lent values to new memory and redirects the storage to it, for all tensors that share the storage (a
+/// gradient, detached tensors, views).
 void take_back(const LentMemory& lent) {
   const auto& memory = lent.memory;
   if (memory.use_count() == 1) return;
@@ -41,7 +41,7 @@ BucketPiece BucketMemory::take(const BucketKind& kind, std::shared_ptr<MeshState
   return piece;
 }
 
-/// The smallest that is large enough, taken out.
+/// Removes and returns the smallest piece that is large enough.
 BucketPiece BucketMemory::smallest_of(std::vector<BucketPiece>& pieces, const BucketKind& kind, std::int64_t elements) {
   auto best = pieces.end();
   for (auto each = pieces.begin(); each != pieces.end(); ++each) {

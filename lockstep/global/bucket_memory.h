@@ -1,4 +1,4 @@
-// Memory of gradient buckets, kept from one backward to the next.
+// The memory of gradient buckets, which is reused from one backward to the next.
 #pragma once
 
 #include <lockstep/global/tensor_state.h>
@@ -11,44 +11,44 @@
 
 namespace lockstep::global {
 
-/// What gradients of one bucket have in common.
+/// The common properties of the gradients in one bucket.
 struct BucketKind {
   MeshState* mesh = nullptr;
-  std::size_t axis = 0;  ///< over which they are partial
+  std::size_t axis = 0;  ///< mesh axis on which the gradients are partial
   ReduceOp op = ReduceOp::sum;
   c10::ScalarType dtype = c10::ScalarType::Float;
-  bool scatter = false;  ///< each rank needs its part only
+  bool scatter = false;  ///< reduce_scatter: each rank needs its part only; otherwise all_reduce
   friend bool operator==(const BucketKind&, const BucketKind&) = default;
 };
 
-/// Memory of a piece that a gradient stays in, and the global tensor's storage that shows it.
+/// A part of a piece in which a gradient stays, and the storage of the global tensor that points to it.
 struct LentMemory {
   at::Storage memory;
   c10::weak_intrusive_ptr<c10::StorageImpl> shown_by;
 };
 
-/// One allocation, in which buckets of this kind travel.
+/// One allocation, for buckets of this kind.
 struct BucketPiece {
   BucketKind kind;
-  std::shared_ptr<MeshState> mesh;  ///< that of the kind, so that none takes its address
-  at::Tensor memory;                ///< undefined: no piece
-  std::vector<LentMemory> lent;     ///< parts of it, each for a gradient that stays there
+  std::shared_ptr<MeshState> mesh;  ///< the mesh of the kind, kept alive so that no other mesh gets its address
+  at::Tensor memory;                ///< undefined: there is no piece
+  std::vector<LentMemory> lent;     ///< parts of it in which gradients stay
 };
 
-/// Getting shared memory from the system, zeroing it and agreeing on it with all ranks takes longer than a reduction in
-/// it, and each backward needs the same pieces. Ranks of one group ask for the same in the same order, so that either
-/// all of them find a piece or none does; what is lent makes no difference to that.
+/// A cache of bucket memory. Allocating shared memory, zeroing it and agreeing on it with all ranks takes longer than a
+/// reduction in it, and each backward needs the same pieces. The ranks of one group request the same pieces in the same
+/// order, so either all of them find a piece or none does; lent parts do not affect that.
 class BucketMemory {
  public:
-  /// At least so many elements for a bucket of this kind; their numbers are anything. Who still holds what was lent of
-  /// it keeps the numbers, in memory of their own. A collective of the kind's group where there are none that were
-  /// given back.
+  /// A piece of at least `elements` elements for a bucket of this kind; its content is undefined. Gradients that still
+  /// use lent parts of the piece are copied to memory of their own. A collective of the kind's group if no suitable
+  /// piece was given back.
   BucketPiece take(const BucketKind& kind, std::shared_ptr<MeshState> mesh, std::int64_t elements);
-  /// What is not needed any more by its bucket.
+  /// Gives back a piece that its bucket no longer needs.
   void give_back(BucketPiece piece);
-  /// What gradients may stay in: free again when this backward is over.
+  /// Gives back a piece in which gradients may stay; it is free again after this backward.
   void give_back_at_end(BucketPiece piece);
-  /// A backward is over: what it did not use goes.
+  /// Ends a backward: frees the pieces that it did not use.
   void end_backward();
   void forget();
 
@@ -56,8 +56,8 @@ class BucketMemory {
   static BucketPiece smallest_of(std::vector<BucketPiece>& pieces, const BucketKind& kind, std::int64_t elements);
 
   std::vector<BucketPiece> kept_;
-  std::vector<BucketPiece> used_;    ///< by this backward, and free again
-  std::vector<BucketPiece> at_end_;  ///< and free when it is over
+  std::vector<BucketPiece> used_;    ///< used by this backward, and free again
+  std::vector<BucketPiece> at_end_;  ///< used by this backward, and free when it ends
 };
 
 }  // namespace lockstep::global

@@ -15,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-/// What backward must know; autograd keeps only what it knows, so it is a member of the node by way of a capsule.
+/// The state for backward. A custom class, because autograd's context stores only types that it knows.
 struct Way : torch::CustomClassHolder {
   Way(Mesh on, Placements back_to, Whole of_whole)
       : mesh(std::move(on)), back(std::move(back_to)), whole(std::move(of_whole)) {}
@@ -51,7 +51,7 @@ at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
   });
 }
 
-/// A gradient that came as an ordinary tensor is this rank's part of a global one, and the other way round.
+/// In backward the conversion is reversed: the gradient of the global tensor is converted to this rank's part.
 struct ToGlobal : Function<ToGlobal> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& local, const Mesh& mesh,
                             const Placements& placements, Whole whole) {

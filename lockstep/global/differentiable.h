@@ -10,10 +10,10 @@
 
 namespace lockstep::global {
 
-/// How the gradient of a tensor lies that lies so: the same, but replicated instead of partial.
+/// The placements of the gradient of a tensor with these placements: the same, but replicated instead of partial.
 Placements placements_of_gradient(const Placements& placements);
 
-/// What all ranks know of a tensor of which each has a part.
+/// The logical shape of a tensor, which all ranks know.
 struct Whole {
   std::vector<std::int64_t> sizes;
   c10::MemoryFormat format = c10::MemoryFormat::Contiguous;  ///< or channels last

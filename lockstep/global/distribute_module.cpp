@@ -19,7 +19,7 @@ void distribute_named(const std::string& name, const at::Tensor& tensor, const M
   }
 }
 
-/// A pattern that divides a layer's parameters fits its counters, too (`num_batches_tracked`): a buffer without the
+/// A pattern that shards a layer's parameters also matches its counters (`num_batches_tracked`): a buffer without the
 /// dimension, or with fewer rows than ranks, stays replicated along that axis.
 Placements placements_of_buffer(const at::Tensor& buffer, const Mesh& mesh, Placements placements) {
   for (std::size_t axis = 0; axis < std::min(placements.size(), mesh.axes()); ++axis) {
@@ -29,7 +29,7 @@ Placements placements_of_buffer(const at::Tensor& buffer, const Mesh& mesh, Plac
   return placements;
 }
 
-/// A shared tensor that the plan places under both of its names must lie the same way under both.
+/// Error unless the plan gives a shared tensor the same placements under both of its names.
 void require_same(const ModulePlan& plan, const std::string& first, const std::string& second) {
   const auto* a = find_placements(plan, first);
   const auto* b = find_placements(plan, second);
@@ -43,8 +43,8 @@ void require_same(const ModulePlan& plan, const std::string& first, const std::s
 
 void distribute_in_place(const at::Tensor& tensor, const Mesh& mesh, const Placements& placements, Source source) {
   const auto global_tensor = distribute(tensor.detach(), mesh, placements, source);
-  // The tensor's own TensorImpl takes over what the new one is, so that every handle to it does; it keeps its place in
-  // autograd (requires_grad, hooks). set_data() would do the same, but only between devices that it knows.
+  // The tensor's own TensorImpl takes over the content of the new one, so that every handle sees it; autograd state
+  // (requires_grad, hooks) is kept. set_data() would do the same, but supports only known devices.
   tensor.unsafeGetTensorImpl()->shallow_copy_from(global_tensor.getIntrusivePtr());
   if (tensor.grad().defined()) tensor.mutable_grad() = at::Tensor();
 }

@@ -1,4 +1,4 @@
-// The even division of dimensions: which part of a dimension, and of a tensor, each rank has. Pure.
+// The balanced division of dimensions: the part of a dimension, and of a tensor, on each rank. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>
@@ -22,10 +22,10 @@ Part part_of(std::int64_t size, int parts, int index);
 Part part_of(std::int64_t size, std::int64_t dim, const Placements& placements, std::span<const int> mesh_sizes,
              std::span<const int> coordinate);
 
-/// Where `rank` is in a mesh of these sizes, one number for each axis; the last axis runs fastest.
+/// The coordinate of `rank` in a mesh of these sizes, in row-major order (the last axis varies fastest).
 std::vector<int> coordinate_of(int rank, std::span<const int> mesh_sizes);
 
-/// The sizes of what the rank at `coordinate` holds of a tensor of `sizes`.
+/// The sizes of the part on the rank at `coordinate`, of a tensor of `sizes`.
 std::vector<std::int64_t> local_sizes(std::span<const std::int64_t> sizes, const Placements& placements,
                                       std::span<const int> mesh_sizes, std::span<const int> coordinate);
 

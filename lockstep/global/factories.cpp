@@ -37,7 +37,7 @@ at::Tensor made(const at::Tensor& part, at::IntArrayRef sizes, const Mesh& mesh,
       .set_requires_grad(options.requires_grad());
 }
 
-/// Of a sum, the first rank along the axis holds the value and the others nothing.
+/// Whether this rank's part of a partial sum is zero: the first rank along each such axis holds the value.
 bool holds_nothing(const Mesh& mesh, const Placements& placements) {
   for (std::size_t axis = 0; axis < placements.size(); ++axis) {
     if (placements[axis].is_partial(ReduceOp::sum) && mesh.coordinate()[axis] != 0) return true;

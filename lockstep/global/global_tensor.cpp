@@ -50,7 +50,7 @@ void check_placements(const Placements& placements, std::int64_t dims, const Mes
   }
 }
 
-/// The logical size of `dim`: parts along the axes that divide it, innermost first, are added up.
+/// The logical size of `dim`: the sum of the parts along the axes that shard it, innermost axis first.
 std::int64_t logical_size(std::int64_t local, std::int64_t dim, const Mesh& mesh, const Placements& placements) {
   auto size = at::tensor({local});
   for (std::size_t axis = placements.size(); axis-- > 0;) {
@@ -59,7 +59,7 @@ std::int64_t logical_size(std::int64_t local, std::int64_t dim, const Mesh& mesh
   return size.item<std::int64_t>();
 }
 
-/// Channels are last in the whole where they are in all parts; which of the two an empty part is nobody can tell.
+/// The logical sizes and memory format: channels_last if all parts are. An empty part has no recognizable format.
 global::Whole logical_whole(const at::Tensor& local, const Mesh& mesh, const Placements& placements) {
   auto sizes = local.sizes().vec();
   for (std::size_t dim = 0; dim < sizes.size(); ++dim) {

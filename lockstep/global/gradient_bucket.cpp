@@ -10,7 +10,7 @@
 namespace lockstep::global {
 namespace {
 
-/// Dimension `dim` is divided by no axis but this one, now and in the end.
+/// Whether no axis but this one shards the goal's dimension, now and in the end.
 bool alone_on_dim(const PendingGradient& gradient, std::size_t axis) {
   const auto& now = state_of(gradient.gradient).sharding->placements;
   for (std::size_t other = 0; other < now.size(); ++other) {
@@ -20,27 +20,27 @@ bool alone_on_dim(const PendingGradient& gradient, std::size_t axis) {
   return true;
 }
 
-/// Rows of the largest part of `gradient` along the dimension that its goal divides.
+/// Rows of the largest part of `gradient` along the dimension that its goal shards.
 std::int64_t padded_rows(const PendingGradient& gradient, const BucketKind& kind) {
   return part_of(state_of(gradient.gradient).local.size(gradient.goal[kind.axis].dim), kind.mesh->sizes()[kind.axis], 0)
       .size;
 }
 
-/// Elements that a gradient takes for each rank of a bucket that is scattered.
+/// The elements of a gradient for each rank, in a bucket for reduce_scatter.
 std::int64_t elements_for_each(const PendingGradient& gradient, const BucketKind& kind) {
   const auto& local = state_of(gradient.gradient).local;
   const auto rows = local.size(gradient.goal[kind.axis].dim);
   return rows == 0 ? 0 : local.numel() / rows * padded_rows(gradient, kind);
 }
 
-/// Elements of the largest part that a rank has: that of the first.
+/// Elements of the largest part over all ranks: that of the first rank.
 std::int64_t largest_part(const at::Tensor& gradient) {
   const auto& state = state_of(gradient);
   const std::vector<int> first(state.mesh->sizes().size());
   return c10::multiply_integers(local_sizes(gradient.sizes(), state.sharding->placements, state.mesh->sizes(), first));
 }
 
-/// The same numbers in the same memory, with a storage of its own: so it can be told who holds which.
+/// The same memory with a storage of its own, so that its users can be counted separately.
 at::Tensor with_own_storage(const at::Tensor& sum) {
   return at::from_blob(
       sum.data_ptr(), sum.sizes(), [sum](void*) {}, sum.options());
@@ -128,7 +128,7 @@ void GradientBucket::take_sums(bool stay) {
       piece_.lent.push_back({.memory = local.storage(), .shown_by = each.gradient.storage().getWeakStorageImpl()});
       continue;
     }
-    // Backward may still need what shares the memory: a view's gradient is that of the whole.
+    // Other tensors may share the memory, and backward may still need them: the gradient of a view, for example.
     if (local.storage().use_count() > 1) set_part(each.gradient, at::empty_like(local));
     local.copy_(sum);
   }

@@ -10,31 +10,32 @@
 
 namespace lockstep::global {
 
-/// A gradient and how it is to lie in the end.
+/// A gradient, and the placements that it must have in the end.
 struct PendingGradient {
   at::Tensor gradient;  ///< global
   Placements goal;
-  bool may_stay = false;  ///< in the bucket, where its sum is: it is contiguous, and this program adds nothing to it
+  bool may_stay = false;  ///< whether it may stay in the bucket's memory: it is contiguous, and backward adds nothing
+                          ///< to it
 };
 
-/// The bucket that a gradient belongs into: the first axis on which it is partial and its goal is not. False where
-/// there is none, or where only a reduction on its own will do (a dimension that other axes divide, too).
+/// Sets `kind` to the bucket kind of a gradient: that of the first axis on which it is partial and its goal is not.
+/// False if there is none, or if the gradient must be reduced on its own (a dimension that other axes shard, too).
 bool fits_bucket(const PendingGradient& gradient, BucketKind& kind);
 
-/// Collects gradients, reduces them all at once, and gives each its result.
+/// Collects gradients, reduces them in one collective, and assigns the results.
 class GradientBucket {
  public:
   explicit GradientBucket(const BucketKind& kind) : kind_(kind) {}
 
   const BucketKind& kind() const { return kind_; }
-  /// Of the largest parts that a rank has: what is decided by it is decided alike on all ranks.
+  /// The size with the largest part of each gradient over all ranks, so that decisions based on it are the same on all
+  /// ranks.
   std::int64_t bytes() const { return most_elements_ * static_cast<std::int64_t>(c10::elementSize(kind_.dtype)); }
   void add(PendingGradient gradient);
   /// Copies the parts into one piece of memory and starts the reduction.
   void start(BucketMemory& memory);
-  /// Waits for it; the gradients then lie as far towards their goals as this axis goes. Returns them. `last`: of the
-  /// last buckets of this backward. Sums that are done, and may, stay in the memory of such a bucket until the next
-  /// backward.
+  /// Waits for the reduction and returns the gradients, which are then reduced on this axis. `last`: it is one of the
+  /// last buckets of this backward. In the memory of such a bucket, final sums may stay until the next backward.
   std::vector<PendingGradient> finish(BucketMemory& memory, bool last);
 
  private:
@@ -46,11 +47,11 @@ class GradientBucket {
 
   BucketKind kind_;
   std::vector<PendingGradient> gradients_;
-  std::int64_t elements_ = 0;       ///< of this rank's parts, padded where they are scattered
-  std::int64_t most_elements_ = 0;  ///< of the largest parts
-  BucketPiece piece_;               ///< of whose memory what is sent is the first part
-  at::Tensor memory_;               ///< what is sent
-  at::Tensor result_;               ///< what comes back: the same memory, or this rank's part
+  std::int64_t elements_ = 0;       ///< elements of this rank's parts, padded for reduce_scatter
+  std::int64_t most_elements_ = 0;  ///< elements of the largest part of each gradient
+  BucketPiece piece_;               ///< the bucket uses the beginning of its memory
+  at::Tensor memory_;               ///< send buffer
+  at::Tensor result_;               ///< receive buffer: the same memory, or this rank's part
   Work work_;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 thread_local bool holding = false;
 
-/// Whether it takes no more memory as it lies than in the end.
+/// Whether a gradient needs no more memory with placements `now` than with `goal`.
 bool may_be_held(const Placements& now, const Placements& goal) {
   for (std::size_t axis = 0; axis < now.size(); ++axis) {
     if (now[axis] != goal[axis] && !goal[axis].is_replicate()) return false;
@@ -28,14 +28,15 @@ bool may_be_held(const Placements& now, const Placements& goal) {
   return true;
 }
 
-/// One set of parameters. Hooks on them own it and it must not own them, so that all goes with the parameters.
+/// The reduction of one set of parameters. Hooks on the parameters own it, and it must not own the parameters, so that
+/// it is destroyed with them.
 class Reduction : public std::enable_shared_from_this<Reduction> {
  public:
   Reduction(const std::vector<at::Tensor>& parameters, const GradientReductionOptions& options) : options_(options) {
     for (const auto& each : parameters) parameters_.emplace_back(each.getIntrusivePtr());
   }
 
-  /// A gradient comes for this parameter and will be added to what it has. Those before it have been.
+  /// Called before a gradient is added to this parameter's `.grad()`; earlier gradients have been added.
   void about_to_accumulate(std::size_t index) {
     if (!running_) begin();
     take_accumulated();
@@ -62,7 +63,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     running_ = true;
     first_ = true;
     auto self = shared_from_this();
-    // Destroyed without a call when backward throws: then nothing is pending any more.
+    // If backward throws, the callback is destroyed without a call: then pending gradients are dropped.
     const std::shared_ptr<void> unless_called(nullptr, [self](void*) { self->forget(); });
     torch::autograd::Engine::get_default_engine().queue_callback([self, unless_called] { self->end(); });
   }
@@ -74,8 +75,8 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     under_way_.clear();
   }
 
-  /// What is added to a finished gradient would have to be finished at once, all by itself. A sum of which the first
-  /// rank has all can wait.
+  /// Makes an already reduced gradient partial again, with its value on the first rank, so that new partial gradients
+  /// can be added without reducing them one by one.
   static void make_partial(const Known& known, const at::Tensor& gradient) {
     if (!is_global(gradient)) return;
     auto& state = state_of(gradient);
@@ -98,7 +99,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     const auto& gradient = parameter.grad();
     if (!gradient.defined() || !is_global(gradient)) return;
     auto& state = state_of(gradient);
-    state.fetched.reset();  // it may have come as a view, and is the parameter's own now
+    state.fetched.reset();  // the gradient may have been a fetched view; now it belongs to the parameter
     known.came_as = state.sharding;
     known.came_on = state.mesh;
     const auto& of_parameter = state_of(parameter);
@@ -142,7 +143,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     for (auto& each : finished) put(std::move(each));
   }
 
-  /// One rank has the whole, whatever it is called.
+  /// Along an axis of one rank, all placements are equal: uses the goal's.
   static void settle_axes_of_one_rank(const PendingGradient& each) {
     auto& state = state_of(each.gradient);
     auto placements = state.sharding->placements;
@@ -152,7 +153,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     if (placements != state.sharding->placements) state.sharding = state.mesh->intern(placements);
   }
 
-  /// Whatever is left to do for a gradient to lie as its parameter.
+  /// Redistributes a gradient to its parameter's placements, without a bucket.
   static void finish_alone(const PendingGradient& each) {
     auto& state = state_of(each.gradient);
     if (state.sharding->placements == each.goal) return;
@@ -163,7 +164,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
     state.sharding = state.mesh->intern(each.goal);
   }
 
-  /// Those that were held, and that this backward brought nothing for.
+  /// Adds the held gradients to which this backward added nothing.
   void put_held() {
     for (auto& known : parameters_) {
       if (!std::exchange(known.held, false)) continue;
@@ -176,7 +177,7 @@ class Reduction : public std::enable_shared_from_this<Reduction> {
   void end() {
     take_accumulated();
     if (!holding) put_held();
-    // A gradient that was partial on two axes comes back once for the second.
+    // A gradient that is partial on two axes is put into a second bucket.
     while (!collecting_.empty() || !under_way_.empty()) {
       while (!collecting_.empty()) start(collecting_.begin());
       finish_first(/*last=*/true);

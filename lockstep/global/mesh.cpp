@@ -44,7 +44,7 @@ void check(const Group& group, const std::vector<int>& sizes, const std::vector<
   }
 }
 
-/// The group of this rank's line along `axis`. All ranks ask for all lines, in the same order.
+/// The group of this rank's line along `axis`. All ranks create the groups of all lines, in the same order.
 Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t axis) {
   if (sizes[axis] == group.size()) return group;
   std::vector<std::vector<int>> lines;
@@ -64,7 +64,7 @@ Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t 
   return mine.value();
 }
 
-/// Where the generator is that replicated values are drawn from: on all ranks in the same place.
+/// The state of the generator from which replicated values are drawn; it must be the same on all ranks.
 OperatorTrace::Surroundings generator_of_random_numbers() {
   return {.save =
               [] {

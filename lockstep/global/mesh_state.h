@@ -1,4 +1,4 @@
-// The state of a Mesh: its groups, and the placements and plans that its tensors share.
+// The state of a Mesh: its groups, and the placements and plans shared by its tensors.
 #pragma once
 
 #include <lockstep/comm/operator_trace.h>
@@ -15,7 +15,7 @@ namespace lockstep::global {
 class PlanCache;
 class Recorder;
 
-/// Placements on one mesh; there is one such object for equal ones, so comparing addresses is enough.
+/// Interned placements of one mesh: equal placements have the same object, so comparing addresses is enough.
 struct Sharding {
   Placements placements;
   bool replicated = true;  ///< on every axis
@@ -44,10 +44,11 @@ class MeshState {
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
   TrafficCount& traffic() { return traffic_; }
-  /// What this rank did on the mesh, compared with the others' in every collective; nullptr where the group does not
-  /// check arguments or has one rank.
+  /// The trace of this rank's operators on the mesh, which every collective compares between ranks; nullptr when the
+  /// group does not check arguments or has one rank.
   OperatorTrace* trace() { return trace_.get(); }
-  /// Of a mesh for tensors without memory: told of each operator on them, instead of its being carried out.
+  /// The recorder of a mesh for tensors without memory, whose operators are recorded instead of executed; otherwise
+  /// nullptr.
   Recorder* recorder() const { return recorder_.get(); }
 
  private:

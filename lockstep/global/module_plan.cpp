@@ -9,7 +9,7 @@ namespace lockstep {
 bool fits(std::string_view name, std::string_view pattern) {
   std::size_t at = 0;
   std::size_t in_pattern = 0;
-  std::size_t star = std::string_view::npos;  // the last `*`, and how much of `name` it stands for so far
+  std::size_t star = std::string_view::npos;  // the last `*`, and how much of `name` it has matched so far
   std::size_t after_star = 0;
   while (at < name.size()) {
     if (in_pattern < pattern.size() && (pattern[in_pattern] == '?' || pattern[in_pattern] == name[at]) &&

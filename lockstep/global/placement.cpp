@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-/// As collectives call it; their name() comes with libtorch, which placements do without.
+/// The name of an operator as in collectives. Not their name(), because that needs libtorch and placements do not.
 std::string_view name_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum: return "sum";
@@ -33,7 +33,7 @@ std::string lower_without_blanks(std::string_view text) {
   return out;
 }
 
-/// What stands in "name(inside)"; nullopt where there is no such name.
+/// The text `inside` of "name(inside)"; nullopt if `text` has another form.
 std::optional<std::string_view> inside(std::string_view text, std::string_view name) {
   if (!text.starts_with(name)) return std::nullopt;
   text.remove_prefix(name.size());
@@ -54,7 +54,7 @@ std::optional<Placement> partial_of(std::string_view op) {
   return std::nullopt;
 }
 
-/// `text` is in lower case without blanks.
+/// Parses one placement; `text` is in lower case without blanks.
 std::optional<Placement> parse_one(std::string_view text) {
   for (const std::string_view prefix : {"flow.sbp.", "oneflow.sbp.", "sbp."}) {
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());

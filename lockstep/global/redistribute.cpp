@@ -8,8 +8,7 @@
 namespace lockstep::global {
 namespace {
 
-/// One step: the part before, and what the step needs to know. `rows(dim)` is the logical size of a dimension as it
-/// would be on this rank if `axis` did not divide it.
+/// One step of a redistribution. `rows(dim)` is the size of a dimension on this rank if `axis` did not shard it.
 struct Move {
   const at::Tensor& local;
   MeshState& mesh;
@@ -26,7 +25,7 @@ struct Move {
   Part part(std::int64_t dim, int index) const { return part_of(rows(dim), ranks(), index); }
   /// Rows of the largest part.
   std::int64_t largest(std::int64_t dim) const { return part(dim, 0).size; }
-  /// `sent`, after it was written down.
+  /// Counts the traffic of `sent` and returns it.
   const at::Tensor& counted(Traffic TrafficCount::*kind, const at::Tensor& sent) const {
     (mesh.traffic().*kind).count(sent.nbytes());
     return sent;
@@ -42,7 +41,7 @@ at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows)
   return larger;
 }
 
-/// Collectives divide dimension 0.
+/// Moves `dim` to the front, because collectives divide dimension 0.
 at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.movedim(dim, 0).contiguous(); }
 
 at::Tensor gather_shards(const Move& move, std::int64_t dim) {
@@ -67,7 +66,8 @@ at::Tensor finish_partial(const Move& move, ReduceOp op) {
   return sum;
 }
 
-/// Parts of `tensor` along `dim`, one for each rank, each padded to the largest, one after the other along dimension 0.
+/// The parts of `tensor` along `dim` for all ranks, each padded to the size of the largest, concatenated along
+/// dimension 0.
 at::Tensor parts_in_a_row(const Move& move, const at::Tensor& tensor, std::int64_t dim) {
   const auto largest = move.largest(dim);
   if (largest * move.ranks() == move.rows(dim)) return to_front(tensor, dim);
@@ -97,7 +97,8 @@ at::Tensor exchange_shards(const Move& move, std::int64_t from, std::int64_t to)
   return at::cat(parts, from).contiguous();
 }
 
-/// The first rank keeps the value and the others hold nothing of it; equal values are their own mean, max and min.
+/// Makes a replicated value partial. For a sum, the first rank keeps the value and the others have zeros; for mean, max
+/// and min all ranks keep it.
 at::Tensor spread_as_partial(const Move& move, ReduceOp op) {
   if (op == ReduceOp::sum && move.rank() != 0) return at::zeros_like(move.local, at::MemoryFormat::Contiguous);
   return move.local;
@@ -113,7 +114,7 @@ at::Tensor make_step(const Move& move, const Placement& from, const Placement& t
 
 namespace {
 
-/// What is true of parts is true of their negatives; not which of them is the largest.
+/// Whether the value is a partial maximum or minimum, which negation does not preserve.
 bool is_extreme(const Placements& placements) {
   return std::any_of(placements.begin(), placements.end(), [](const Placement& each) {
     return each.is_partial(ReduceOp::max) || each.is_partial(ReduceOp::min);
@@ -125,7 +126,7 @@ bool is_extreme(const Placements& placements) {
 at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c10::MemoryFormat format,
                               MeshState& mesh, const Placements& from, const Placements& to) {
   if (from == to) return local;
-  // The numbers in memory are sent, and seen on the other side as they were here.
+  // The values are sent as they are in memory; the lazy conjugate bit is set again afterwards.
   if (local.is_conj()) return redistribute_local(local.conj(), sizes, format, mesh, from, to).conj();
   if (local.is_neg() && is_extreme(from)) {
     return redistribute_local(local.resolve_neg(), sizes, format, mesh, from, to).neg()._neg_view();
@@ -142,7 +143,7 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c
     }
     placements[step.axis] = step.to;
   }
-  // Pictures with their channels last stay so: kernels are slow where some are and some are not.
+  // Preserves channels_last: kernels are slow when memory formats are mixed.
   return now.is_same(local) || format == at::MemoryFormat::Contiguous ? now : now.contiguous(format);
 }
 

@@ -20,7 +20,7 @@ namespace {
        text);
 }
 
-/// The axes that divide the three dimensions that matter to a layer; nullopt: not divided.
+/// The axes that shard the three relevant dimensions of a layer; nullopt: not sharded.
 struct LayerAxes {
   std::optional<std::size_t> batch;
   std::optional<std::size_t> inputs;

@@ -1,5 +1,5 @@
-// MindSpore's parallel strategies, which divide an operator: for each input a tuple with the number of parts of each
-// dimension. Pure.
+// MindSpore's parallel strategies of operators: for each input a tuple with the number of parts of each dimension.
+// Pure.
 #pragma once
 
 #include <lockstep/global/module_plan.h>
@@ -16,16 +16,17 @@ namespace lockstep {
 /// ((2, 1), (4, 1)): the input's tuple, then the weight's.
 using Strategy = std::vector<std::vector<std::int64_t>>;
 
-/// Reads "((2, 1), (4, 1))"; brackets may be square. Error(invalid_argument) that shows what is wrong.
+/// Reads "((2, 1), (4, 1))"; brackets may be square. Error(invalid_argument) that shows the mistake.
 Strategy parse_strategy(std::string_view text);
 
 /// The strategies of layers, by name ("fc1", "layer1.0.conv1"), as placements of their weights and biases. The weight's
 /// tuple is in libtorch's order: (outputs, inputs) of a linear layer, (outputs, inputs, height, width) of a
 /// convolution; the input's is (batch, ..., inputs) or (batch, inputs, height, width). A dimension in n parts is
-/// divided along an axis of n ranks, the batch along `data` where that has n; activations follow the weights.
+/// sharded along an axis of n ranks, the batch along the axis `data` if that has n ranks; the placements of activations
+/// follow from those of the weights.
 ///
-/// Error(config) when a layer has no weight among `names`, when inputs of the layer and of its weight are divided
-/// differently, or when no axis has that many ranks.
+/// Error(config) when a layer has no weight among `names`, when the input dimension is divided differently in the input
+/// and in the weight, or when no axis has that many ranks.
 ModulePlan plan_of_strategies(std::span<const std::pair<std::string, Strategy>> strategies,
                               std::span<const int> mesh_sizes, std::span<const std::string> mesh_names,
                               std::span<const std::string> names);

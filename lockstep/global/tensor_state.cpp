@@ -7,14 +7,14 @@
 namespace lockstep::global {
 namespace {
 
-/// The state, one allocation for both. Its memory is that of this rank's part.
+/// A storage with the TensorState in the same allocation. Its data pointer is that of this rank's part.
 class GlobalStorage final : public c10::StorageImpl {
  public:
   explicit GlobalStorage(TensorState of_tensor)
       : StorageImpl(use_byte_size_t(), 0, at::DataPtr(nullptr, c10::Device(kDeviceType, 0)), nullptr, false),
         state(std::move(of_tensor)) {}
 
-  /// The memory is not kept for those who hold the storage weakly.
+  /// Releases the memory when only weak references to the storage are left.
   void release_resources() override {
     StorageImpl::release_resources();
     state = {};
@@ -40,7 +40,7 @@ at::Tensor make(TensorState state, const LogicalShape& shape, caffe2::TypeMeta d
   return tensor;
 }
 
-/// The numbers of `local`, in memory such that they are seen through the bits that `own` has.
+/// `local`, with its memory converted to the lazy conjugate and negative bits of `own`.
 at::Tensor shown_as(const at::Tensor& own, const at::Tensor& local) {
   at::Tensor numbers = local.resolve_conj().resolve_neg();
   if (own.is_conj()) numbers = numbers.conj_physical();
@@ -52,9 +52,9 @@ at::Tensor shown_as(const at::Tensor& own, const at::Tensor& local) {
 
 TensorState& state_of(const at::TensorBase& tensor) { return storage_of(tensor).state; }
 
-/// libtorch adds a tensor's storage offset to its storage's address; the result is the part, whatever its own offset. A
-/// part without elements has an address, too, of which nothing may be read: libtorch takes a tensor without one, on
-/// this rank alone, for one that was never allocated.
+/// libtorch adds a tensor's storage offset to its storage's address; the result must be the address of the part,
+/// independent of the part's own offset. A part without elements gets an address, too, which must not be read: without
+/// an address, libtorch would treat the tensor, on this rank only, as not allocated.
 void show_memory(c10::StorageImpl& of_global) {
   auto& storage = static_cast<GlobalStorage&>(of_global);
   const at::Tensor& local = storage.state.local;

@@ -1,5 +1,6 @@
-// A global tensor for libtorch: an ordinary TensorImpl of logical sizes whose storage holds, instead of numbers, this
-// rank's part and how the parts make the whole. Handles that share a storage (detach(), data()) share that, too.
+// The implementation of global tensors: an ordinary TensorImpl with logical sizes, whose storage holds this rank's
+// part, the mesh and the placements instead of values. Tensors that share a storage (detach(), data()) share that
+// state, too.
 #pragma once
 
 #include <lockstep/global/mesh_state.h>
@@ -12,7 +13,7 @@
 
 namespace lockstep::global {
 
-/// PrivateUse1 is libtorch's place for devices that it does not know.
+/// PrivateUse1 is libtorch's device type for out-of-tree devices.
 inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 inline constexpr auto kDispatchKey = c10::DispatchKey::PrivateUse1;
 
@@ -24,50 +25,51 @@ struct TensorState {
   std::shared_ptr<MeshState> mesh;
   const Sharding* sharding = nullptr;
   at::Tensor local;
-  bool unwritten = false;                     ///< made by empty(): an operator that fills it may choose how it lies
-  std::shared_ptr<FetchedView> fetched = {};  ///< of a view that shares no memory with what it is a view of
+  bool unwritten = false;                     ///< created by empty(): an operator that fills it may choose its
+                                              ///< placements
+  std::shared_ptr<FetchedView> fetched = {};  ///< of a view that shares no memory with its base
   std::shared_ptr<std::uint64_t> writes =
-      {};                           ///< to it and to all that are views of the same; none while there are none
-  std::size_t traced = kNotTraced;  ///< of a tensor without memory: which value of the trace it holds
+      {};                           ///< number of writes to it and to all views of the same memory; null without views
+  std::size_t traced = kNotTraced;  ///< of a tensor without memory: the index of its value in the trace
 };
 
-/// What a new global tensor looks like from outside.
+/// The logical shape of a global tensor.
 struct LogicalShape {
   std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;  ///< as libtorch on one device would have it
+  std::vector<std::int64_t> strides;  ///< strides of the tensor on one device
   c10::ScalarType dtype = c10::ScalarType::Float;
-  std::int64_t offset = 0;  ///< of the first element in the memory that views of one tensor share
+  std::int64_t offset = 0;  ///< offset of the first element in the memory that views of one tensor share
 };
 
 inline bool is_global(const at::TensorBase& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->key_set().has(kDispatchKey);
 }
 
-/// The state behind a global tensor. The caller made sure that it is one.
+/// The state of a global tensor. The caller must have checked that the tensor is global.
 TensorState& state_of(const at::TensorBase& tensor);
 
-/// Gives a global tensor another part. `local` may show its numbers through a lazy conj() or negative or not, and does
-/// as `own` afterwards.
+/// Replaces the part of a global tensor. `local` may have the lazy conjugate or negative bit; it is converted to the
+/// bits of `own`.
 void set_part(const at::Tensor& own, at::Tensor local);
 
-/// What libtorch sees as the memory of a global tensor is its part, as long as the part stays where it is. To be called
-/// when it has moved.
+/// Makes the data pointer of a global tensor's storage point to its part. To be called when the memory of the part has
+/// changed.
 void show_memory(c10::StorageImpl& of_global);
 
-/// Of the dtype of its part: that of `shape` may be a guess. A part that is a lazy conj() or negative makes a tensor
-/// that is one.
+/// Creates a global tensor. Its dtype is that of its part, because the dtype of `shape` may be a guess. It gets the
+/// lazy conjugate and negative bits of the part.
 at::Tensor make_global(TensorState state, const LogicalShape& shape);
 
-/// One that has a shape and no part: for a mesh with a recorder.
+/// Creates a global tensor with a shape and without a part, for a mesh with a recorder.
 at::Tensor make_without_memory(TensorState state, const LogicalShape& shape);
 
-/// Makes `tensor` a handle to another state, of this shape and the same dtype; other handles keep theirs.
+/// Makes `tensor` refer to another state, with this shape and the same dtype; other tensors keep theirs.
 void exchange_state(const at::Tensor& tensor, TensorState state, const LogicalShape& shape);
 
 /// Contiguous strides for `sizes`.
 std::vector<std::int64_t> row_major_strides(c10::IntArrayRef sizes);
 
-/// Strides for `sizes` in a memory format: channels last where `sizes` have channels, else contiguous ones.
+/// Strides for `sizes` in a memory format: channels_last if `sizes` have channels, else contiguous ones.
 std::vector<std::int64_t> strides_in(c10::MemoryFormat format, c10::IntArrayRef sizes);
 
 }  // namespace lockstep::global

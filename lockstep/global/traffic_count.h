@@ -1,4 +1,4 @@
-// Counters of the data that operators and gradients sent on a mesh, by kind: for tests and for measuring a program's
+// Counters of the collectives of operators and gradients on a mesh, by kind: for tests and for measuring a program's
 // communication.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace lockstep {
 
 struct Traffic {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  ///< of what this rank puts in, padding to equal parts included
+  std::int64_t bytes = 0;  ///< bytes of this rank's inputs, including padding to equal parts
 
   void count(std::size_t sent_bytes) {
     ++calls;
@@ -20,10 +20,10 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// Collectives that operators on global tensors and their gradients made, along axes of more than one rank.
+/// The collectives of operators on global tensors and of their gradients, along axes of more than one rank.
 struct TrafficCount {
   Traffic all_gather;      ///< Shard -> Replicate
-  Traffic all_reduce;      ///< Partial -> Replicate, and what local forms add up
+  Traffic all_reduce;      ///< Partial -> Replicate, and reductions inside local forms
   Traffic all_to_all;      ///< Shard -> Shard
   Traffic reduce_scatter;  ///< Partial -> Shard
 
@@ -31,7 +31,8 @@ struct TrafficCount {
   friend bool operator==(const TrafficCount&, const TrafficCount&) = default;
 };
 
-/// Since the mesh was made or `reset_traffic`. This rank's own count. Not thread-safe beside operators on the mesh.
+/// The counters of this rank since the mesh was created or `reset_traffic` was called. Not thread-safe beside operators
+/// on the mesh.
 TrafficCount traffic_of(const Mesh& mesh);
 void reset_traffic(const Mesh& mesh);
 

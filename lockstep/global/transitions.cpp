@@ -21,8 +21,8 @@ class Way {
     now_[axis] = to;
   }
 
-  /// Whether `axis` may now be the next to divide the dimension that its goal shards: all axes before it that will
-  /// divide that dimension do, and no later one does.
+  /// Whether `axis` may now shard the dimension of its goal: all earlier axes that will shard that dimension already
+  /// do, and no later axis does.
   bool may_shard(std::size_t axis) const {
     const auto dim = to_[axis].dim;
     for (std::size_t other = 0; other < now_.size(); ++other) {
@@ -32,7 +32,7 @@ class Way {
     return true;
   }
 
-  /// While tensors are small: reductions whose result can be what is asked for.
+  /// First the reductions whose result is already the goal, while tensors are small.
   void reduce_where_possible() {
     for (std::size_t axis = 0; axis < now_.size(); ++axis) {
       if (!now_[axis].is_partial() || now_[axis] == to_[axis]) continue;
@@ -44,7 +44,7 @@ class Way {
     }
   }
 
-  /// Whether `axis` divides a dimension in which it, or an axis before it, is about to change.
+  /// Whether `axis` shards a dimension whose sharding will change on `axis` or on an earlier axis.
   bool must_release(std::size_t axis) const {
     const auto dim = now_[axis].dim;
     for (std::size_t outer = 0; outer <= axis; ++outer) {

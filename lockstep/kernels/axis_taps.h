@@ -6,7 +6,7 @@
 
 namespace lockstep::kernels {
 
-/// One axis of a convolution. All in elements; `padding` on both sides.
+/// One axis of a convolution. All sizes are in elements; `padding` is on both sides.
 struct ConvolutionAxis {
   std::int64_t input = 0;
   std::int64_t kernel = 1;
@@ -15,18 +15,18 @@ struct ConvolutionAxis {
   std::int64_t dilation = 1;
 };
 
-/// An element of the kernel meets the outputs [output_first, output_first + count) and the inputs input_first,
-/// input_first + stride, ...; the others of its outputs would read padding. Both firsts are 0 where count is.
+/// The outputs [output_first, output_first + count) and the inputs input_first, input_first + stride, ... that one
+/// element of the kernel connects; its other outputs would read padding. If count is 0, both first indices are 0.
 struct AxisTap {
   std::int64_t output_first = 0;
   std::int64_t input_first = 0;
   std::int64_t count = 0;
 };
 
-/// How many outputs the axis has; 0 where the kernel does not fit.
+/// The number of outputs of the axis; 0 when the kernel does not fit.
 std::int64_t output_size(const ConvolutionAxis& axis);
 
-/// One for each element of the kernel, in order.
+/// The taps of an axis, one for each element of the kernel, in order.
 std::vector<AxisTap> axis_taps(const ConvolutionAxis& axis);
 
 }  // namespace lockstep::kernels

@@ -12,9 +12,9 @@ namespace lockstep::kernels {
 namespace {
 
 constexpr std::int64_t kChannels = 1;
-constexpr std::int64_t kNumbersOfThread = 32 << 10;  // fewer are not worth another thread
+constexpr std::int64_t kNumbersOfThread = 32 << 10;  // fewer values per thread are not worth another thread
 
-/// Pictures as the loops take them.
+/// A batch in the layout that the loops take.
 struct Dense {
   at::Tensor tensor;
   at::MemoryFormat format;
@@ -25,7 +25,7 @@ bool lies_channels_last(at::MemoryFormat format) {
   return format == at::MemoryFormat::ChannelsLast || format == at::MemoryFormat::ChannelsLast3d;
 }
 
-/// Narrow floats are computed with in float32.
+/// float16 and bfloat16 are converted to float32.
 at::Tensor computable(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
@@ -47,14 +47,14 @@ at::Tensor as_double(const at::Tensor& tensor) { return tensor.to(at::kDouble).c
 
 double* numbers(const at::Tensor& tensor) { return tensor.data_ptr<double>(); }
 
-/// What an input is multiplied with.
+/// The factor of each channel, [channels].
 at::Tensor factors_of(const at::Tensor& inverse_deviation, const at::Tensor& weight) {
   const auto deviations = as_double(inverse_deviation);
   return weight.defined() ? deviations * as_double(weight) : deviations;
 }
 
-/// Calls work(loops, the pictures' numbers, range) for ranges of all channels, on several threads where that is worth
-/// it.
+/// Calls work(loops, data of the batch, range) for ranges that cover all channels, on several threads if the batch is
+/// large enough.
 template <typename Work>
 void over_channels(const Dense& pictures, const Work& work) {
   const auto& layout = pictures.layout;
@@ -69,13 +69,13 @@ void over_channels(const Dense& pictures, const Work& work) {
   });
 }
 
-/// The numbers of a tensor of the same dtype.
+/// The data of a tensor with the same dtype.
 template <typename Number>
 Number* beside(const Number*, const at::Tensor& tensor) {
   return tensor.data_ptr<Number>();
 }
 
-/// Where the parts of a row of moments begin.
+/// Pointers to the parts of a row of moments.
 struct Moments {
   double* count;
   double* mean;

@@ -1,13 +1,13 @@
-// The type of a table of batch norm's loops. Contains nothing else: batch_norm_loops_impl.cpp is compiled for
-// instruction sets that this machine may lack and must not emit code of other headers (see there).
+// The function tables of batch norm's loops. This header contains nothing else: batch_norm_loops_impl.cpp is compiled
+// for instruction sets that this machine may lack, so it must not emit code of other headers (see there).
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::kernels {
 
-/// Where the numbers of pictures (pictures, channels, positions) lie: channel c of position p of picture n at
-/// (n * channels + c) * positions + p, or, with `last`, at (n * positions + p) * channels + c.
+/// The memory layout of a batch [pictures, channels, positions]: channel c of position p of picture n is at index (n *
+/// channels + c) * positions + p, or, with `last`, at (n * positions + p) * channels + c.
 struct ChannelLayout {
   std::int64_t pictures;
   std::int64_t channels;
@@ -15,7 +15,7 @@ struct ChannelLayout {
   bool last;
 };
 
-/// The channels that a call is for, from `begin` to before `end`; arrays are of all channels.
+/// The channels [begin, end) that a call processes; arrays have all channels.
 struct ChannelRange {
   std::int64_t begin;
   std::int64_t end;
@@ -23,7 +23,7 @@ struct ChannelRange {
 
 template <typename Number>
 struct BatchNormLoops {
-  /// The mean of each channel, and the sum of the squares of its values' distances to it. There are values.
+  /// The mean of each channel, and the sum of squared deviations from it. The batch is not empty.
   void (*moments)(const Number* input, ChannelLayout, ChannelRange, double* mean, double* squares);
   /// output = input * scale + shift, in Number.
   void (*scale)(const Number* input, ChannelLayout, ChannelRange, const double* scale, const double* shift,

@@ -3,8 +3,9 @@
 // instruction set.
 //
 // This file must define nothing with external linkage but its one table: an inline function compiled here for AVX-512
-// could otherwise be the copy the linker keeps for everybody. So it uses no library code at all. No multiply and add
-// may be contracted into one here (-ffp-contract=off), or the sets would round differently.
+// could otherwise be the copy that the linker keeps for the whole program. So it uses no library code at all.
+// Multiplications and additions must not be contracted into one operation here (-ffp-contract=off), or the sets would
+// round differently.
 #include <lockstep/kernels/batch_norm_loops.h>
 
 #ifndef LOCKSTEP_TABLE
@@ -14,7 +15,8 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Sums are made in so many parts at once, which are added up at the end: one part would wait for itself.
+/// The number of independent partial sums, which are added up at the end: a single sum would be limited by the latency
+/// of additions.
 constexpr std::int64_t kParts = 16;
 
 /// Adds term(0) to term(count - 1) to the parts.
@@ -33,7 +35,7 @@ double total(const double (&parts)[kParts]) {
   return sum;
 }
 
-/// Calls of_run(offset of the first, how many) for each run of a channel's numbers that lie together.
+/// Calls of_run(offset, length) for each contiguous run of a channel's values.
 template <typename OfRun>
 void each_run(const ChannelLayout& layout, std::int64_t channel, const OfRun& of_run) {
   for (std::int64_t picture = 0; picture < layout.pictures; ++picture) {
@@ -41,7 +43,7 @@ void each_run(const ChannelLayout& layout, std::int64_t channel, const OfRun& of
   }
 }
 
-/// Calls of_row(offset of its channel 0) for each position, where channels lie together.
+/// Calls of_row(offset of channel 0) for each position, in channels_last layout.
 template <typename OfRow>
 void each_row(const ChannelLayout& layout, const OfRow& of_row) {
   const std::int64_t rows = layout.pictures * layout.positions;

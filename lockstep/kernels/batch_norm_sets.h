@@ -8,7 +8,7 @@
 
 namespace lockstep::kernels {
 
-/// Those that this machine runs, slowest first.
+/// The loops of all instruction sets that this machine supports, slowest first.
 const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets();
 
 /// The fastest loops for float or double.

@@ -22,7 +22,8 @@ at::Tensor to_channels_last(const at::Tensor& pictures) {
     fail(ErrorKind::invalid_argument, "channels_last",
          "pictures are (pictures, channels, height, width); this tensor is {}", sizes.str());
   }
-  // Not contiguous(): it leaves alone what lies both ways, such as 1x1 kernels, whose strides then say the usual way.
+  // Not contiguous(): it does not change tensors whose memory fits both formats, such as 1x1 kernels, so their strides
+  // would still indicate the default format.
   return pictures.to(pictures.options(), /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::ChannelsLast);
 }
 

@@ -12,10 +12,10 @@ namespace {
 constexpr std::int64_t kMostPositions = 256;
 constexpr std::int64_t kMostInputPositions = 1024;
 constexpr std::int64_t kFewestWeights = 64 << 10;
-constexpr std::int64_t kFewestWeightsOfElement = 16 << 10;  // of a matrix; small ones are not worth a product
+constexpr std::int64_t kFewestWeightsOfElement = 16 << 10;  // smallest size of a matrix that is worth a matrix product
 constexpr std::int64_t kFewestInputs = 64;
 
-// Everything below is in the order in which channels_last memory lies: (pictures, height, width, channels).
+// All shapes below are in the order of channels_last memory: [pictures, height, width, channels].
 constexpr std::array<std::int64_t, 4> kChannelsInFront{0, 3, 1, 2};
 
 at::Tensor channels_behind(const at::Tensor& tensor) {
@@ -29,12 +29,12 @@ ConvolutionAxis axis(const at::Tensor& input, const at::Tensor& weight, const Co
   return {input.size(2 + index), weight.size(2 + index), options.stride[i], options.padding[i], options.dilation[i]};
 }
 
-/// Whether a tap of `count` from `first` in steps of `stride` is all of an axis of `size`.
+/// Whether a tap with `count`, `first` and `stride` covers an axis of `size` completely.
 bool is_whole(std::int64_t first, std::int64_t count, std::int64_t stride, std::int64_t size) {
   return first == 0 && count == size && (stride == 1 || count == 1);
 }
 
-/// One element of the kernel: where it is, and which inputs and outputs it joins.
+/// One element of the kernel: its position, and the inputs and outputs that it connects.
 struct Tap {
   std::int64_t row = 0;
   std::int64_t column = 0;
@@ -62,7 +62,7 @@ struct Tap {
            is_whole(horizontal.input_first, horizontal.count, stride[1], tensor.size(2));
   }
 
-  /// (outputs, inputs), a view.
+  /// The weights of this element, [outputs, inputs], a view.
   at::Tensor matrix_of(const at::Tensor& weights) const { return weights.select(1, row).select(1, column); }
 };
 
@@ -80,8 +80,8 @@ std::vector<Tap> taps_of(const at::Tensor& input, const at::Tensor& weight, cons
   return taps;
 }
 
-/// A sum of products whose terms belong to parts of it. The first term that is all of it is written; what comes before
-/// or has only a part is added, to zeros that are written when they are needed.
+/// A sum of matrix products, each of which covers the whole tensor or a part of it. If the first term covers the whole
+/// tensor, it is written directly. Otherwise the tensor is zeroed first, and terms are added.
 class Sum {
  public:
   Sum(const std::vector<std::int64_t>& sizes, const at::TensorOptions& options) : total_(at::empty(sizes, options)) {}
@@ -131,7 +131,7 @@ bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, co
   if (weight.numel() < kFewestWeights || weight.size(0) * weight.size(1) < kFewestWeightsOfElement) return false;
   const auto input_positions = input.size(0) * input.size(2) * input.size(3);
   if (input_positions == 0 || input_positions > kMostInputPositions) return false;
-  // libtorch's own choice of a memory format for the result.
+  // The memory format of the result is that which libtorch chooses.
   const auto last = at::MemoryFormat::ChannelsLast;
   if (input.suggest_memory_format() != last && weight.suggest_memory_format() != last) return false;
   if (!weight.is_contiguous(last)) return false;

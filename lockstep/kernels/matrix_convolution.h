@@ -8,7 +8,7 @@
 
 namespace lockstep::kernels {
 
-/// A convolution's arguments but its tensors, as libtorch has them.
+/// The arguments of libtorch's convolution, except its tensors.
 struct ConvolutionOptions {
   at::IntArrayRef stride;
   at::IntArrayRef padding;
@@ -17,25 +17,25 @@ struct ConvolutionOptions {
   std::int64_t groups = 1;
 };
 
-/// oneDNN copies the weights into an order of its own three times in each training step: for the outputs, for the
-/// inputs' gradient, and back from the weights' gradient. Where a batch has few positions (small pictures, late layers)
-/// these copies take longer than the arithmetic. Weights in channels_last are matrices as they lie, one for each
-/// element of the kernel, so products of matrices need no copies of them.
+/// oneDNN reorders the weights three times in each training step: for the outputs, for the inputs' gradient, and back
+/// from the weights' gradient. When a batch has few positions (small pictures, late layers), these copies take longer
+/// than the arithmetic. Weights in channels_last memory are matrices already, one for each element of the kernel, so
+/// matrix products need no copies of them.
 ///
-/// Whether that is the faster way: two-dimensional, on the CPU, float32 or float64 throughout, one group; weights in
-/// channels_last, or of 1x1 for an input that is; at least 64 Ki of them, 64 inputs, and 16 Ki of each element of the
-/// kernel; 1 to 256 positions (pictures times outputs' height times width), and at most 1,024 of the input. The bounds
-/// were measured with ResNet-50 and ResNet-18 at 32x32 in float32 (docs/performance.md).
+/// Whether matrix products are faster. The conditions: two dimensions, CPU, all tensors float32 or all float64, one
+/// group; weights in channels_last, or 1x1 kernels for an input in channels_last; at least 64 Ki weights, 64 input
+/// channels, and 16 Ki weights per element of the kernel; 1 to 256 output positions (pictures * height * width), and at
+/// most 1,024 input positions. The bounds were measured with ResNet-50 and ResNet-18 at 32x32 in float32
+/// (docs/performance.md).
 bool is_faster_as_products(const at::Tensor& input, const at::Tensor& weight, const ConvolutionOptions& options);
 
-/// `input` is (pictures, inputs, height, width), `weight` (outputs, inputs, height, width), `bias` (outputs) or
-/// undefined; the result lies in channels_last. Requires is_faster_as_products(). Equal to libtorch's up to rounding,
-/// and equal bit by bit from run to run with one thread. Thread-safe.
+/// The convolution of `input` [N, inputs, H, W] with `weight` [outputs, inputs, height, width] and `bias` [outputs] or
+/// undefined; the result is in channels_last. Requires is_faster_as_products(). Equal to libtorch's up to rounding, and
+/// equal bit by bit from run to run with one thread. Thread-safe.
 at::Tensor convolution_by_products(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                                    const ConvolutionOptions& options);
 
-/// The gradients of input, weight and bias, each undefined where `wanted` says false; the first two lie in
-/// channels_last.
+/// The gradients of input, weight and bias, each undefined where `wanted` is false; the first two are in channels_last.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_gradients_by_products(const at::Tensor& output_gradient,
                                                                                  const at::Tensor& input,
                                                                                  const at::Tensor& weight,

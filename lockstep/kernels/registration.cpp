@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<bool> products_are_used{false};
 
-/// libtorch refuses any other.
+/// Whether libtorch accepts the bias; invalid ones are left to libtorch's own error message.
 bool is_bias_for(const at::Tensor& weight, const at::Tensor& bias) {
   return !bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) &&
                              bias.scalar_type() == weight.scalar_type() && bias.device() == weight.device());
@@ -41,8 +41,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
                                           output_padding, groups, wanted);
 }
 
-// libtorch has both for every device; a kernel for the CPU comes before those. When the library is loaded, because the
-// dispatcher must not change while another thread uses it.
+// libtorch registers both operators for all devices together; a kernel for the CPU key has priority. Registered when
+// the library is loaded, because the dispatcher must not change while another thread uses it.
 TORCH_LIBRARY_IMPL(aten, CPU, library) {
   library.impl("convolution", TORCH_FN(convolution));
   library.impl("convolution_backward", TORCH_FN(convolution_backward));

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-/// A function of a library that happens to be loaded, or nullptr. Which BLAS that is the system decides, not the build.
+/// A function of a loaded library, or nullptr. The BLAS is selected by the system at load time, not by the build.
 template <typename Function>
 Function* loaded(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
@@ -26,7 +26,7 @@ void set_blas_threads(int threads) {
   call_where_loaded("openblas_set_num_threads64_", threads);
   call_where_loaded("MKL_Set_Dynamic", 0);
   call_where_loaded("MKL_Set_Num_Threads", threads);
-  // BLIS counts in its integer of 64 bits.
+  // BLIS takes a 64-bit integer.
   if (auto* const set = loaded<void(std::int64_t)>("bli_thread_set_num_threads")) set(threads);
 }
 

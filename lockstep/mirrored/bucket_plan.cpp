@@ -31,7 +31,7 @@ void append_tail(OpenBucket& bucket) {
   bucket.plan.elements += round_up_to_line(length, bucket.element_bytes);
 }
 
-/// Gives each bucket its place in the arena of its dtype.
+/// Assigns each bucket its offset in the arena of its dtype.
 std::vector<BucketPlan> place(std::vector<OpenBucket> buckets) {
   std::vector<ArenaSize> used;
   std::vector<BucketPlan> plans;
@@ -89,8 +89,8 @@ std::vector<ArenaSize> arena_sizes(const std::vector<GradientSize>& sizes, const
   }
   std::vector<ArenaSize> arenas;
   for (const auto& total : totals) {
-    // Two neighbouring buckets together exceed the limit, or they would be one; the first has a limit of its own, the
-    // last may be nearly empty. No bucket is without members.
+    // Two adjacent buckets together exceed the limit, otherwise they would be one; the first has a limit of its own,
+    // the last may be nearly empty. Every bucket has members.
     const std::int64_t full = 2 * (total.arena.elements * total.element_bytes / limits.bytes) + 3;
     const std::int64_t buckets = std::min(total.count, full);
     const std::int64_t tails = total.count + buckets * (kMarks + line_elements(total.element_bytes));

@@ -1,12 +1,12 @@
 // The layout of gradients in buckets: arithmetic only, the same on every rank.
 //
-// All buckets of one dtype lie one after the other in one piece of memory, the arena. A bucket holds its gradients,
-// each starting on a cache line, and then its tail:
+// All buckets of one dtype are consecutive in one buffer, the arena. A bucket contains its gradients, each starting on
+// a cache line, and then its tail:
 //
 //     | gradient | pad | gradient | pad | ... | gave up | stop_votes | used 0 | ... | pad |
 //
-// The tail travels with the gradients in the same all_reduce, so that ranks learn what they must agree on without a
-// collective of its own (gradient_buckets.h says what the numbers mean).
+// The tail is reduced with the gradients in the same all_reduce, so that ranks agree on these values without an
+// additional collective (gradient_buckets.h defines the values).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace lockstep::mirrored {
 
-/// What matters about a parameter here. `dtype` is only compared: a bucket holds one dtype.
+/// The size of a parameter's gradient. `dtype` is only compared: a bucket has one dtype.
 struct GradientSize {
   std::int64_t elements = 0;
   std::int64_t element_bytes = 4;
@@ -31,17 +31,17 @@ struct BucketLimits {
 struct BucketPlan {
   struct Member {
     std::size_t parameter = 0;  ///< index into the sizes
-    std::int64_t offset = 0;    ///< from the bucket's begin
+    std::int64_t offset = 0;    ///< from the start of the bucket
   };
   int dtype = 0;
-  std::int64_t begin = 0;     ///< in the arena of the dtype; on a cache line
-  std::int64_t elements = 0;  ///< of the whole bucket: gradients, padding, tail
-  std::int64_t tail = 0;  ///< from the bucket's begin: `gave up`, `stop_votes`, then `used` for each member in order
+  std::int64_t begin = 0;     ///< offset in the arena of the dtype; on a cache line
+  std::int64_t elements = 0;  ///< elements of the whole bucket: gradients, padding, tail
+  std::int64_t tail = 0;      ///< offset in the bucket: `gave up`, `stop_votes`, then `used` for each member in order
   std::vector<Member> members;
 };
 
 /// Fills buckets in `order`, a permutation of 0 .. sizes.size() - 1: the order in which gradients are expected. The
-/// result is sorted by when a bucket can be complete, that is by its last member's position in `order`.
+/// result is sorted by the time when a bucket can be complete, which is its last member's position in `order`.
 std::vector<BucketPlan> plan_buckets(const std::vector<GradientSize>& sizes, const std::vector<std::size_t>& order,
                                      const BucketLimits& limits);
 
@@ -50,7 +50,8 @@ struct ArenaSize {
   std::int64_t elements = 0;
 };
 
-/// For each dtype, in the order of first appearance, how long an arena must be so that the plan of any order fits.
+/// For each dtype, in the order of first appearance, the size of an arena that is large enough for the plan of any
+/// order.
 std::vector<ArenaSize> arena_sizes(const std::vector<GradientSize>& sizes, const BucketLimits& limits);
 
 }  // namespace lockstep::mirrored

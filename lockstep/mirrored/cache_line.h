@@ -1,4 +1,4 @@
-// Lengths in elements, rounded up to cache lines, so that neighbours share no line.
+// Lengths in elements, rounded up to cache lines, so that adjacent tensors share no cache line.
 #pragma once
 
 #include <algorithm>

@@ -48,8 +48,8 @@ void CoalescedBroadcast::finish() {
   work_.wait();
   if (group_.rank() == 0) return;
   torch::NoGradGuard no_grad;
-  // variable_data: a graph of another forward may have saved the tensor, as that of BatchNorm does, and would refuse to
-  // run backward if its version changed.
+  // variable_data: the graph of another forward may have saved the tensor, as BatchNorm does, and its backward would
+  // fail if the tensor's version changed.
   for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].variable_data().copy_(packed_[i]);
 }
 

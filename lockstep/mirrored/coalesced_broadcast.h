@@ -10,16 +10,17 @@
 
 namespace lockstep::mirrored {
 
-/// Packs dense tensors of any dtype and strides, the same on all ranks, into one piece of memory that the group can
-/// send without another copy. Keeps handles, so that tensors changed in place are sent with their new values.
+/// Packs dense tensors of any dtypes and strides, the same on all ranks, into one buffer that the group can send
+/// without another copy. Keeps handles to the tensors, so values changed in place are sent.
 class CoalescedBroadcast {
  public:
   /// A collective.
   CoalescedBroadcast(std::vector<at::Tensor> tensors, const Group& group);
 
-  /// Launches the broadcast of what rank 0's tensors hold now; `check` as for other collectives of the group.
+  /// Starts the broadcast of the current values of rank 0's tensors; `check`: whether arguments are compared, as in
+  /// other collectives of the group.
   void start(bool check = true);
-  /// Waits for it; afterwards all ranks' tensors equal rank 0's.
+  /// Waits for the broadcast; afterwards all ranks' tensors equal rank 0's.
   void finish();
 
  private:
@@ -30,7 +31,7 @@ class CoalescedBroadcast {
   Work work_;
 };
 
-/// The same once, for any amount of tensors, in pieces of bounded memory.
+/// Broadcasts any number of tensors once, in chunks of bounded memory. A collective.
 void broadcast_all(const std::vector<at::Tensor>& tensors, const Group& group);
 
 }  // namespace lockstep::mirrored

@@ -31,7 +31,7 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
   for (auto& plan : plan_buckets(sizes_, order, limits_)) {
     Bucket bucket;
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
-    bucket.flat.zero_();  // the padding is reduced too; it stays zero
+    bucket.flat.zero_();  // the padding is reduced, too; it stays zero
     bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
     bucket.stop_votes = bucket.flat.narrow(0, plan.tail + 1, 1);
     bucket.used = bucket.flat.narrow(0, plan.tail + 2, static_cast<std::int64_t>(plan.members.size()));
@@ -50,8 +50,8 @@ void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& 
   set_all(bucket.stop_votes, marks.stop ? 1 : 0);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
-  // Sizes and dtypes were compared when the module was. That all ranks are in a backward at all is asked once a round,
-  // by the first bucket, because ranks with more batches than others are a common mistake.
+  // Sizes and dtypes were compared with the module. The first bucket of each round compares arguments, to detect ranks
+  // that are not in a backward: ranks with different numbers of batches are a common mistake.
   bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 

@@ -1,4 +1,4 @@
-// The buckets in which gradients are reduced: their memory, and the collectives over it. Does not use autograd.
+// The gradient buckets of a data-parallel wrapper: their memory and their collectives. Does not use autograd.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -13,11 +13,11 @@
 
 namespace lockstep::mirrored {
 
-/// One arena for each dtype, allocated once from the group (shared memory under shm, so nothing is copied to be
-/// reduced), divided into buckets when the order of the gradients is known.
+/// One arena for each dtype, allocated once from the group (under shm it is shared memory, which is reduced without a
+/// copy), and divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that nobody waits for it
+///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
 ///   stop_votes    1 when this rank votes to stop (DataParallel::vote_to_stop)
 ///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
@@ -43,7 +43,7 @@ class GradientBuckets {
     bool gave_up = false;
     bool stop = false;
   };
-  /// Starts to reduce a bucket. `unused` are the positions among its members of those without a gradient here.
+  /// Starts the reduction of a bucket. `unused` are the positions of the members without a gradient on this rank.
   void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
   bool test(std::size_t bucket) { return buckets_[bucket].work.test(); }
   void wait(std::size_t bucket) { buckets_[bucket].work.wait(); }
@@ -52,7 +52,7 @@ class GradientBuckets {
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
   /// After `wait`: how many ranks gave up before they launched this bucket.
   int ranks_that_gave_up(std::size_t bucket) const { return ranks_with(buckets_[bucket].gave_up); }
-  /// Likewise: how many voted to stop.
+  /// After `wait`: how many ranks voted to stop.
   int stop_votes(std::size_t bucket) const { return ranks_with(buckets_[bucket].stop_votes); }
 
  private:

@@ -51,7 +51,7 @@ void settle(GradientSlot& slot, const at::Tensor& place, int shares) {
     if (!in_place) gradient = place;
     return;
   }
-  // Perhaps nobody has a gradient, and then `.grad()` must stay as it was although its place is reduced.
+  // If no rank has a gradient, `.grad()` must keep its value although its place is reduced.
   if (in_place) slot.kept = gradient.clone();
   if (slot.reduced && shares != 1) place.div_(shares);
 }
@@ -76,7 +76,7 @@ void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept {
     torch::NoGradGuard no_grad;
     gradient = gradient.clone();
   } catch (const std::exception&) {
-    gradient.reset();  // no memory for the copy; its values are undetermined anyway
+    gradient.reset();  // out of memory for the copy; the values are undefined anyway
   }
 }
 

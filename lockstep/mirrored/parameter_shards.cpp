@@ -46,7 +46,7 @@ void share_arena(at::Tensor& arena, const Group& group) {
   if (group.size() > 1) all_gather_async(arena, shard_of(arena, group), group).wait();
 }
 
-/// Puts parameters into memory of the group, where the other ranks can read them without a copy.
+/// Moves parameters into memory of the group, which the other ranks can read without a copy.
 void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::Tensor>& parameters,
                      std::vector<at::Tensor>& arenas) {
   for (const auto& arena : plan.arenas) {
@@ -61,8 +61,8 @@ void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::
   }
 }
 
-/// Whoever replaces a parameter's memory takes it out of the arena: the model would stay as it is, and nobody would
-/// notice.
+/// Error(invalid_argument) if the program replaced a parameter's memory, which is then not in the arena: updates would
+/// silently not reach the model.
 void require_in_arenas(const std::vector<at::Tensor>& parameters, const std::vector<std::string>& names,
                        const ShardPlan& plan, const std::vector<at::Tensor>& arenas) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -24,7 +24,8 @@ std::vector<at::Tensor> tensors_of(const Items& items, at::Tensor Items::value_t
   return tensors;
 }
 
-/// Rank 0's order of arrival for all; what did not arrive there comes last, in reverse order of registration.
+/// The order of buckets for all ranks: rank 0's order of arrival; parameters without a gradient there come last, in
+/// reverse order of registration.
 std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals, std::size_t count,
                                         const Group& group) {
   std::vector<std::int64_t> order(arrivals.begin(), arrivals.end());
@@ -111,7 +112,7 @@ void Reducer::open_round() {
 }
 
 void Reducer::finish_at_end_of_backward() {
-  /// When backward throws, autograd drops the callback without calling it, and with it this.
+  /// Destroyed with the callback. When backward throws, autograd drops the callback without calling it.
   struct Ending {
     std::weak_ptr<Reducer> reducer;
     bool reached = false;
@@ -165,7 +166,7 @@ void Reducer::make_up_for_round() {
   if (buckets_.ranks_that_gave_up(buckets_.count() - 1) < group_.size()) require_that_nobody_gave_up();
 }
 
-/// Asks the last bucket, which every rank sends after it knows whether its backward was good.
+/// Checks the marks in the last bucket, which every rank sends after it knows whether its backward succeeded.
 void Reducer::require_that_nobody_gave_up() {
   const int gave_up = buckets_.ranks_that_gave_up(buckets_.count() - 1);
   if (gave_up == 0) return;
@@ -195,7 +196,7 @@ void Reducer::lay_out() {
 
 void Reducer::settle(std::size_t index) { mirrored::settle(slots_[index], place(index), mean_ ? 1 : group_.size()); }
 
-/// All but the last, which tells the other ranks that this one reached the end.
+/// Starts all complete buckets except the last, which tells the other ranks that this rank reached the end of backward.
 void Reducer::launch_complete_buckets() {
   while (launched_ + 1 < buckets_.count() && missing_[launched_] == 0) launch_settled();
 }

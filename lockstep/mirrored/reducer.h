@@ -1,18 +1,19 @@
-// The reducer: one synchronized backward, called a round, from the first gradient to the last reduction.
+// The gradient reducer of data parallel: it synchronizes one backward, called a round, from the first gradient to the
+// last reduction.
 //
-// A round opens with the first gradient of a backward and ends in a callback that autograd runs at the end of it. As
-// gradients arrive they are moved into their buckets, where `.grad()` then stays, and buckets are reduced in a fixed
-// order as soon as they and those before them are complete; each later arrival drives the reductions under way. At the
-// end, parameters without a gradient count as zeros, so every rank sends every bucket in every round and no rank needs
-// to know what the others' graphs look like.
+// A round begins with the first gradient of a backward and ends in a callback that autograd runs at the end of the
+// backward. Gradients are moved into their buckets when they arrive, and `.grad()` then stays there. Buckets are
+// reduced in a fixed order as soon as they and all earlier buckets are complete; each later arrival drives the pending
+// reductions. At the end, parameters without a gradient count as zeros. So every rank sends every bucket in every
+// round, and no rank needs to know the graphs of the others.
 //
-// The first round only watches: the order in which rank 0's gradients arrived decides the buckets, which are laid out
-// once at its end and never change.
+// The first round only records the order of arrival: rank 0's order decides the buckets, which are laid out once at the
+// end of the round and never change.
 //
-// When backward throws on some rank, the others are waiting in the middle of the round. That rank makes up for it when
-// it comes to its next backward: it sends the rest of the buckets, marked as given up. The last bucket is only sent at
-// the end of backward, so its mark tells all ranks alike whether all, some or none of them got through. If all gave up,
-// they go on; if some did, all throw, and are in step again.
+// When backward throws on a rank, the others wait in the middle of the round. That rank completes the round at the
+// start of its next backward: it sends the remaining buckets, marked as given up. The last bucket is only sent at the
+// end of backward, so its mark tells all ranks whether all, some or none of them gave up. If all gave up, they
+// continue; if only some did, all ranks throw, and are synchronized again.
 #pragma once
 
 #include <lockstep/mirrored/autograd_hooks.h>
@@ -29,23 +30,24 @@ namespace lockstep::mirrored {
 
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
-  /// Allocates and hooks `parameters`, which all require gradients; a collective. `buffers`, if any, follow rank 0's at
-  /// the end of each round and outlive the reducer. Lives in a shared_ptr, which a running backward refers to weakly.
+  /// Allocates the buckets and installs hooks on `parameters`, which all require gradients; a collective. `buffers`, if
+  /// not null, are broadcast at the end of each round and must outlive the reducer. The object must be in a shared_ptr;
+  /// a running backward has a weak reference to it.
   Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
           CoalescedBroadcast* buffers);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
   bool synchronizes() const { return synchronize_; }
-  /// While false, gradients accumulate on this rank and no round opens.
+  /// While false, gradients accumulate on this rank and no round begins.
   void set_synchronizes(bool synchronize) { synchronize_ = synchronize; }
 
-  /// From now on this rank votes to stop in each round.
+  /// From now on, this rank votes to stop in each round.
   void vote_to_stop() { votes_to_stop_ = true; }
-  /// Ranks that said so in the last bucket of the last round.
+  /// The number of ranks that voted to stop in the last round.
   int stop_votes() const { return stop_votes_; }
 
-  /// A round of its own, in which no gradient arrives here.
+  /// Takes part in a round without gradients of this rank.
   void round_without_gradients();
 
  private:
@@ -68,7 +70,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void take_results();
   void require_that_nobody_gave_up();
   void report_unused();
-  /// Runs a collective, and notes when it throws.
+  /// Runs a collective, and records when it throws.
   template <typename Call>
   void together(const Call& call);
 
@@ -84,16 +86,16 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool synchronize_ = true;
   bool round_open_ = false;
   bool owes_round_ = false;            ///< the other ranks wait for the rest of the last round
-  bool collective_failed_ = false;     ///< in this round, which every rank then leaves
-  std::vector<std::size_t> arrivals_;  ///< of the first round
-  std::vector<std::size_t> missing_;   ///< gradients each bucket waits for
-  std::size_t launched_ = 0;           ///< buckets before this one are under way or done
+  bool collective_failed_ = false;     ///< a collective of this round failed: every rank ends the round
+  std::vector<std::size_t> arrivals_;  ///< parameters in their order of arrival in the first round
+  std::vector<std::size_t> missing_;   ///< number of missing gradients of each bucket
+  std::size_t launched_ = 0;           ///< buckets before this one are in progress or done
   std::size_t tested_ = 0;             ///< buckets before this one are known to be done
   bool reported_unused_ = false;
   bool votes_to_stop_ = false;
   int stop_votes_ = 0;
 
-  std::vector<GradientHook> hooks_;  ///< last, so that they go first
+  std::vector<GradientHook> hooks_;  ///< last member, so that hooks are removed first
 };
 
 }  // namespace lockstep::mirrored

@@ -6,7 +6,7 @@
 namespace lockstep::mirrored {
 namespace {
 
-/// Gives each parameter its place; `shard_elements` hold whole arenas until they are divided.
+/// Assigns each parameter its place; `shard_elements` are those of whole arenas until they are divided.
 ShardPlan place_all(const std::vector<GradientSize>& sizes) {
   ShardPlan plan;
   for (const auto& size : sizes) {

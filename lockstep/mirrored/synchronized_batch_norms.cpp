@@ -26,12 +26,12 @@ at::Tensor or_undefined(const OptionalTensor& tensor) { return tensor.value_or(a
 
 }  // namespace
 
-/// Where the batch norms of a module ask the other ranks.
+/// The communication of a module's batch norms with the other ranks.
 class BatchNormMeeting : public torch::CustomClassHolder {
  public:
   explicit BatchNormMeeting(Group group) : group_(std::move(group)) {}
 
-  /// [ranks, n] from each rank's [n].
+  /// Gathers each rank's [n] to [ranks, n].
   at::Tensor gather(const at::Tensor& mine) const {
     return all_gather(mine, group_).view({group_.size(), mine.numel()});
   }
@@ -44,10 +44,10 @@ class BatchNormMeeting : public torch::CustomClassHolder {
 
 using MeetingPointer = c10::intrusive_ptr<BatchNormMeeting>;
 
-/// Which batch norms of this process meet, by their running means.
+/// The synchronized batch norms of this process, by their running means.
 class MeetingTable {
  public:
-  /// Null where it meets nobody.
+  /// Null if the batch norm is not synchronized.
   MeetingPointer find(const at::Tensor& running_mean) const {
     if (count_ == 0 || !running_mean.defined()) return {};
     const std::shared_lock lock(mutex_);
@@ -76,18 +76,20 @@ class MeetingTable {
  private:
   mutable std::shared_mutex mutex_;
   std::unordered_map<const c10::TensorImpl*, MeetingPointer> by_mean_;
-  std::atomic<std::size_t> count_{0};  ///< of the above, so that who has none need not lock
+  std::atomic<std::size_t> count_{0};  ///< number of entries, so that processes without synchronized batch norms need
+                                       ///< no lock
 };
 
 namespace {
 
-/// libtorch calls operators with tensors alone, so there must be one for the process. Whoever is in it keeps it.
+/// The table of the process: operators of libtorch get only tensors, so the table must be global. Its users share
+/// ownership.
 const std::shared_ptr<MeetingTable>& the_table() {
   static const auto table = std::make_shared<MeetingTable>();
   return table;
 }
 
-/// What autograd does not look at.
+/// The arguments of a batch norm that autograd does not differentiate.
 struct Normalization {
   at::Tensor running_mean;
   at::Tensor running_var;
@@ -102,7 +104,7 @@ struct Statistics {
   at::Tensor inverse_deviation;
 };
 
-/// Those of all ranks' batches; running statistics follow them.
+/// The statistics of all ranks' batches; updates the running statistics.
 Statistics meet(const at::Tensor& input, const Normalization& options) {
   const auto moments = kernels::joined_moments(options.meeting->gather(kernels::moments_of(input)));
   const double values = *moments.data_ptr<double>();
@@ -147,7 +149,7 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
 
     auto sums = kernels::gradient_sums(gradients[0], input, mean, inverse_deviation);
     torch::autograd::variable_list found(4);
-    // Of this rank's pictures alone, as the gradients of other parameters.
+    // The gradients from this rank's pictures only, as for other parameters.
     const auto own = [&](int row, at::ScalarType dtype) {
       return sums[row].to(dtype, /*non_blocking=*/false, /*copy=*/true);
     };
@@ -160,7 +162,7 @@ class BatchNorm : public torch::autograd::Function<BatchNorm> {
   }
 };
 
-/// That of the batch norm, unless libtorch is to say that its arguments do not fit together.
+/// The meeting of the batch norm; null if it is not synchronized, or if libtorch shall report invalid arguments.
 MeetingPointer meeting_for(const at::Tensor& input, bool training, const OptionalTensor& weight,
                            const OptionalTensor& bias, const OptionalTensor& running_mean,
                            const OptionalTensor& running_var) {
@@ -187,7 +189,7 @@ at::Tensor batch_norm(const at::Tensor& input, const OptionalTensor& weight, con
       Normalization{or_undefined(running_mean), or_undefined(running_var), momentum, eps, std::move(meeting)});
 }
 
-/// The same below autograd, where inference mode comes in.
+/// The same without autograd, for inference mode.
 at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                                     const OptionalTensor& running_mean, const OptionalTensor& running_var,
                                     bool training, double momentum, double eps, bool cudnn_enabled) {
@@ -196,7 +198,7 @@ at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTenso
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
                                   cudnn_enabled);
   }
-  // What travels are ordinary tensors: other threads write them.
+  // Buffers of collectives must be normal tensors, because other threads write them.
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
   const auto [values, mean, inverse_deviation] =
@@ -204,12 +206,12 @@ at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTenso
   return kernels::normalized(input, or_undefined(weight), or_undefined(bias), mean, inverse_deviation);
 }
 
-// libtorch composes batch_norm of other operators on every device; these come before that. When the library is loaded,
-// because the dispatcher must not change while another thread uses it.
+// libtorch implements batch_norm by other operators on every device; these kernels have priority. Registered when the
+// library is loaded, because the dispatcher must not change while another thread uses it.
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm)); }
 TORCH_LIBRARY_IMPL(aten, CPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm_without_graph)); }
 
-/// Nothing for what is not a batch norm; undefined for one that keeps none.
+/// The running mean of a batch norm, undefined if it has none; nullopt for other modules.
 std::optional<at::Tensor> running_mean_of(const torch::nn::Module& module) {
   if (const auto* norm = module.as<torch::nn::BatchNorm2d>()) return norm->running_mean;
   if (const auto* norm = module.as<torch::nn::BatchNorm1d>()) return norm->running_mean;
@@ -242,7 +244,7 @@ SynchronizedBatchNorms::SynchronizedBatchNorms(const torch::nn::Module& module, 
     for (const auto& buffer : item.value()->buffers(/*recurse=*/false)) buffers_.push_back(buffer);
   }
   const auto own = group.subgroup(group.ranks());
-  // What is alive on a rank is known there alone.
+  // Whether a batch norm is already synchronized is known on its own rank only, so the ranks reduce it.
   auto refused = torch::full({1}, table_->has_any(running_means_) ? 1 : 0, torch::kInt);
   const bool here = refused.item<int>() != 0;
   all_reduce(refused, group);

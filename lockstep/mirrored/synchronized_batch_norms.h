@@ -1,4 +1,4 @@
-// Synchronized batch norms: their statistics are those of all ranks' pictures.
+// Synchronized batch norms (SyncBatchNorm): normalization by the statistics of all ranks' pictures.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -16,16 +16,16 @@ namespace lockstep::mirrored {
 
 class MeetingTable;
 
-/// While alive, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
-/// ranks' pictures would, forward and backward, and updates its running statistics alike on all ranks. Every rank then
-/// calls the module's forward and backward equally often, perhaps with no pictures. They meet in a group of their own,
-/// so they neither wait for gradients on their way nor depend on when those leave.
+/// While it exists, every torch::nn::BatchNorm1d, 2d and 3d of a module normalizes in training as one process with all
+/// ranks' pictures would, forward and backward, and updates its running statistics equally on all ranks. Every rank
+/// must call the module's forward and backward equally often, possibly with an empty batch. The collectives use a group
+/// of their own, so they do not wait for, or depend on the order of, gradient reductions.
 ///
-/// libtorch calls operators with tensors alone, so a batch norm is known by its running mean: the same module may be
-/// synchronized once at a time, and a copy of it is not.
+/// Operators of libtorch get only tensors, so a batch norm is identified by its running mean: a module can be
+/// synchronized by one object at a time, and copies of the module are not synchronized.
 class SynchronizedBatchNorms {
  public:
-  /// A collective, after all ranks have made sure that they have the same module. Error(unsupported) naming a batch
+  /// A collective; all ranks must have checked before that they have the same module. Error(unsupported) naming a batch
   /// norm that is not on the CPU or has no running statistics; Error(invalid_argument), on all ranks, where one is
   /// synchronized already.
   SynchronizedBatchNorms(const torch::nn::Module& module, const Group& group);
@@ -33,7 +33,7 @@ class SynchronizedBatchNorms {
   SynchronizedBatchNorms(const SynchronizedBatchNorms&) = delete;
   SynchronizedBatchNorms& operator=(const SynchronizedBatchNorms&) = delete;
 
-  /// Whether this is a buffer of theirs, which stays equal on all ranks without being sent.
+  /// Whether `buffer` belongs to a synchronized batch norm, so that it stays equal on all ranks without being sent.
   bool covers(const at::Tensor& buffer) const;
 
  private:

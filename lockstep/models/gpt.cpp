@@ -21,7 +21,7 @@ const GptShape& checked(const GptShape& shape) {
   return shape;
 }
 
-/// True where a token (row) must not look: at those after it.
+/// The causal mask: true where a token (row) must not attend, at later tokens.
 torch::Tensor later_tokens(std::int64_t length, const torch::Tensor& like) {
   return torch::ones({length, length}, like.options().dtype(torch::kBool).requires_grad(false)).triu(1);
 }

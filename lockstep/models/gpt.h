@@ -1,4 +1,4 @@
-// A small GPT: a decoder-only transformer with layer norms before its parts (Radford et al. 2019, "Language Models are
+// A small GPT: a decoder-only transformer with pre-normalization (Radford et al. 2019, "Language Models are
 // Unsupervised Multitask Learners").
 #pragma once
 
@@ -16,12 +16,13 @@ struct GptShape {
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t width = 128;  ///< a multiple of `heads`
-  double dropout = 0.0;      ///< of embeddings and of what each part of a block adds
-  bool tied_head = true;     ///< logits by the token embedding instead of a matrix of their own
+  double dropout = 0.0;      ///< dropout of embeddings and of the residual branches
+  bool tied_head = true;     ///< the output layer shares the weight of the token embedding
 };
 
-/// Every token sees itself and those before it. Queries, keys and values have a matrix each, whose rows are the heads
-/// one after the other, so that dividing the rows evenly divides the heads. Parameters: query, key, value, output.
+/// Causal self-attention: every token attends to itself and to earlier tokens. Queries, keys and values have a matrix
+/// each, in whose rows the heads are consecutive, so that sharding the rows evenly shards the heads. Parameters: query,
+/// key, value, output.
 class CausalAttention : public torch::nn::Module {
  public:
   CausalAttention(std::int64_t width, std::int64_t heads);
@@ -36,7 +37,7 @@ class CausalAttention : public torch::nn::Module {
   torch::nn::Linear output_;
 };
 
-/// x + attention(norm1(x)), then x + fc2(gelu(fc1(norm2(x)))) with four times the width between.
+/// x + attention(norm1(x)), then x + fc2(gelu(fc1(norm2(x)))) with a hidden width of 4 * width.
 class GptBlock : public torch::nn::Module {
  public:
   explicit GptBlock(const GptShape& shape);
@@ -56,7 +57,7 @@ class Gpt : public torch::nn::Module {
  public:
   /// Error(invalid_argument) for sizes below 1 and a width that the heads do not divide.
   explicit Gpt(const GptShape& shape);
-  /// Numbers of tokens [N, T], int64, T at most the context, to logits [N, T, vocabulary].
+  /// Token ids [N, T], int64, T at most the context, to logits [N, T, vocabulary].
   torch::Tensor forward(const torch::Tensor& tokens);
 
  private:
@@ -69,8 +70,8 @@ class Gpt : public torch::nn::Module {
   torch::nn::Linear head_{nullptr};
 };
 
-/// With torch's default generator: weights from N(0, 0.02), those that end a residual part divided by
-/// sqrt(2 * layers), biases 0.
+/// Builds the model with torch's default generator: weights from N(0, 0.02), those of the last layer of a residual
+/// branch divided by sqrt(2 * layers), biases 0.
 std::shared_ptr<Gpt> gpt(const GptShape& shape);
 
 }  // namespace lockstep::models

@@ -1,4 +1,4 @@
-// LeNet-5 (LeCun et al. 1998, "Gradient-based learning applied to document recognition") as it is used today.
+// LeNet-5 (LeCun et al. 1998, "Gradient-based learning applied to document recognition") in its present-day form.
 #pragma once
 
 #include <lockstep/models/network.h>

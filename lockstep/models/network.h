@@ -1,4 +1,4 @@
-// The base class of the models in this room: a module from a batch of pictures to logits.
+// The base class of the models in this folder: a module that maps a batch of pictures to logits.
 #pragma once
 
 #include <torch/torch.h>
@@ -8,7 +8,7 @@
 
 namespace lockstep::models {
 
-/// Base of all models, so that a registry can hand them out under one type.
+/// The common type under which the registry returns all models.
 class Network : public torch::nn::Module {
  public:
   /// Pictures [N, C, H, W], floating, to logits [N, num_classes].

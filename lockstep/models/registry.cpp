@@ -46,8 +46,8 @@ constexpr Entry kEntries[] = {
      }},
 };
 
-// Linear layers alone can be of any size. Asked for more than there is, libtorch would say so in words of its own, or
-// the kernel would end the process later, at the first touch.
+// Error(invalid_argument) when linear layers, whose sizes the user chooses, do not fit into memory. Otherwise libtorch
+// would throw an unclear error, or the kernel would kill the process at the first write.
 void require_memory(const Entry& entry, const ModelSpec& spec) {
   auto widths = entry.has_hidden ? spec.hidden : std::vector<std::int64_t>();
   widths.push_back(spec.num_classes);

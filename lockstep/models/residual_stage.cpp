@@ -15,7 +15,7 @@ Conv2d conv1x1(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
   return Conv2d(Conv2dOptions(in_channels, out_channels, 1).stride(stride).bias(false));
 }
 
-/// An empty holder stands for the identity.
+/// The shortcut; an empty holder means the identity.
 Tensor shortcut_of(Sequential& downsample, const Tensor& x) { return downsample ? downsample->forward(x) : x; }
 
 class BasicBlock : public torch::nn::Module {
@@ -75,7 +75,7 @@ class Bottleneck : public torch::nn::Module {
   Sequential downsample_;
 };
 
-/// Option A: no parameters, so that a plain and a residual network have equally many.
+/// Option A: no parameters, so that plain and residual networks have the same number of parameters.
 class PaddingShortcut : public torch::nn::Module {
  public:
   PaddingShortcut(std::int64_t new_channels, std::int64_t stride) : new_channels_(new_channels), stride_(stride) {}
@@ -102,7 +102,8 @@ Sequential make_shortcut(const StageShape& shape) {
 template <typename BlockModule>
 Sequential stack(const StageShape& shape) {
   Sequential stage;
-  // The shortcut draws its first random numbers before the block does: torchvision's order, hence its weights.
+  // The shortcut is initialized before the block, which is torchvision's order of random numbers, so that weights are
+  // equal.
   auto shortcut = make_shortcut(shape);
   stage->push_back(std::make_shared<BlockModule>(shape.in_channels, shape.channels, shape.stride, shortcut));
   for (std::int64_t i = 1; i < shape.depth; ++i) {

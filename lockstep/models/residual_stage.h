@@ -1,4 +1,4 @@
-// Stages of residual blocks, of which all ResNets here consist (He et al. 2015, arXiv:1512.03385).
+// Stages of residual blocks, the parts of all ResNets here (He et al. 2015, arXiv:1512.03385).
 #pragma once
 
 #include <torch/torch.h>
@@ -18,7 +18,7 @@ enum class Shortcut {
   padding,     ///< option A: every stride-th pixel, and zeros for the new channels; has no parameters
 };
 
-/// Output channels of a block for one channel of its width: 1 or 4.
+/// The ratio of a block's output channels to its width: 1 or 4.
 std::int64_t expansion(Block block);
 
 struct StageShape {
@@ -27,7 +27,7 @@ struct StageShape {
   std::int64_t in_channels = 0;
   std::int64_t channels = 0;
   std::int64_t depth = 0;   ///< number of blocks
-  std::int64_t stride = 1;  ///< of the first block
+  std::int64_t stride = 1;  ///< stride of the first block
 };
 
 /// [N, in_channels, H, W] -> [N, expansion * channels, ceil(H / stride), ceil(W / stride)].
@@ -37,7 +37,8 @@ torch::nn::Sequential residual_stage(const StageShape& shape);
 /// 3x3 convolution with padding 1 and without bias.
 torch::nn::Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, std::int64_t stride = 1);
 
-/// The paper's start: convolutions from N(0, 2 / (k * k * out_channels)), BatchNorm at weight 1 and bias 0.
+/// Initializes weights as in the paper: convolutions from N(0, 2 / (k * k * out_channels)), BatchNorm with weight 1 and
+/// bias 0.
 void initialize_residual(torch::nn::Module& module);
 
 }  // namespace lockstep::models

@@ -1,4 +1,4 @@
-// ResNets for ImageNet-sized pictures, weight for weight those of torchvision.
+// ResNets for ImageNet-sized pictures, with the same weights as torchvision's.
 #pragma once
 
 #include <lockstep/models/network.h>
@@ -16,9 +16,9 @@ struct ResNetShape {
   std::int64_t in_channels = 3;
 };
 
-/// 7x7 convolution with stride 2, max pool, four stages, mean over the pixels, one linear layer.
-/// Takes pictures of any size from 1x1; 32x32 reaches the last stage as one pixel. Names and shapes of parameters and
-/// buffers are torchvision's, and after the same torch::manual_seed so are their values.
+/// 7x7 convolution with stride 2, max pool, four stages, mean over the pixels, one linear layer. Takes pictures of any
+/// size from 1x1; a picture of 32x32 is one pixel in the last stage. Names and shapes of parameters and buffers are
+/// torchvision's, and after the same torch::manual_seed so are their values.
 class ResNet : public Network {
  public:
   explicit ResNet(const ResNetShape& shape);

@@ -74,7 +74,7 @@ class Table {
   }
 
  private:
-  /// False when this very tensor was seen before.
+  /// False when the same tensor was counted before.
   bool note_size(const torch::Tensor& tensor) {
     if (!seen_.insert(tensor.unsafeGetTensorImpl()).second) return false;
     totals_.bytes += tensor.numel() * static_cast<std::int64_t>(tensor.element_size());

@@ -24,8 +24,8 @@ class Vgg11 : public Network {
   std::vector<torch::nn::Linear> layers_;
 };
 
-/// With torch's default generator: convolutions from He's normal distribution by outputs, linear layers from
-/// N(0, 0.01), biases 0. Error(invalid_argument) for sizes below 1.
+/// Builds the model with torch's default generator: convolutions with He's normal initialization (fan-out), linear
+/// layers from N(0, 0.01), biases 0. Error(invalid_argument) for sizes below 1.
 std::shared_ptr<Vgg11> vgg11(std::int64_t num_classes, std::int64_t in_channels,
                              const std::vector<std::int64_t>& hidden);
 

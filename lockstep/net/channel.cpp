@@ -22,7 +22,7 @@ namespace websocket = boost::beast::websocket;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::uint32_t kLongestHeader = 8 * 1024;
-constexpr std::uint64_t kLongestBody = 1024;  // of requests: none of ours has one
+constexpr std::uint64_t kLongestBody = 1024;  // limit for request bodies; our clients send none
 
 [[noreturn]] void fail_for(const ErrorCode& error, SSL* tls) {
   if (error == beast::error::timeout) fail(ErrorKind::timeout, "network", "{}", "nothing came in time");
@@ -92,8 +92,8 @@ Awaitable<void> Channel::connect(std::vector<asio::ip::tcp::endpoint> endpoints)
   auto& socket = state_->tcp().socket();
   ErrorCode gone;
   if (!error && socket.local_endpoint(gone) == socket.remote_endpoint(gone)) {
-    // Nobody listens on this port of this host, and the kernel chose it for this side: TCP connects it to itself. It
-    // must not stay, or whoever is to listen there cannot.
+    // A TCP self-connection: no program listens on this port of this host, and the kernel chose the same port as the
+    // local port. Close it without TIME_WAIT, because it would keep the server from binding the port.
     socket.set_option(asio::socket_base::linger(true, 0), gone);
     socket.close(gone);
     error = asio::error::connection_refused;

@@ -29,17 +29,17 @@ struct HttpResponse {
   std::string body;
 };
 
-/// How long things may take, and how large they may be.
+/// Time and size limits of a channel.
 struct ChannelLimits {
-  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< a handshake, a request, an answer
-  std::chrono::milliseconds idle = std::chrono::seconds(30);  ///< a WebSocket from which nothing comes is closed then
-  bool keep_alive = false;  ///< ask a silent peer for a sign of life, so that only a dead one is idle
+  std::chrono::milliseconds step = std::chrono::seconds(10);  ///< limit of a handshake, a request, or an answer
+  std::chrono::milliseconds idle = std::chrono::seconds(30);  ///< a silent WebSocket is closed after this time
+  bool keep_alive = false;  ///< send pings to a silent peer, so that only a dead peer counts as idle
   std::size_t longest_message = std::size_t{16} * 1024;
-  std::size_t longest_answer = std::size_t{64} * 1024 * 1024;  ///< of HTTP, where this side asks
+  std::size_t longest_answer = std::size_t{64} * 1024 * 1024;  ///< limit of an HTTP response to a client
 };
 
-/// Every step has a deadline. Errors are Error(io), Error(timeout) or, where TLS cannot come about however often it is
-/// tried, Error(environment); their message is the reason alone, in words that make sense after the peer's name. Not
+/// A connection; every operation has a deadline. Errors are Error(io), Error(timeout) or, for TLS problems that a retry
+/// cannot fix, Error(environment). Their message is the reason only, as a clause to follow the peer's name. Not
 /// thread-safe: one thread runs the executor. One reader and one writer at a time.
 class Channel {
  public:
@@ -57,7 +57,8 @@ class Channel {
 
   /// Whether the first bytes from the peer begin a TLS handshake.
   Awaitable<bool> peer_begins_tls();
-  /// `context` outlives the channel. A client checks that the server's certificate is for `host`.
+  /// The TLS handshake. `context` must outlive the channel. A client checks that the server's certificate is for
+  /// `host`.
   Awaitable<void> secure_as_server(boost::asio::ssl::context& context);
   Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::string host);
 
@@ -65,13 +66,13 @@ class Channel {
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
   Awaitable<HttpResponse> get(std::string host, std::string target);
 
-  /// Answers the request that was read last, which wants it.
+  /// Accepts the upgrade to WebSocket that the last request asked for.
   Awaitable<void> accept_websocket();
   Awaitable<void> open_websocket(std::string host, std::string target);
   Awaitable<std::string> receive();
   Awaitable<void> send(std::string message);
 
-  /// Ends every operation under way. The peer sees the end of the connection.
+  /// Cancels all pending operations. The peer sees the end of the connection.
   void close() noexcept;
 
  private:

@@ -45,7 +45,7 @@ std::vector<tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
   const auto address = boost::asio::ip::make_address(host, not_an_address);
   if (!not_an_address) return {tcp::endpoint(address, port)};
 
-  // getaddrinfo has no deadline of its own.
+  // getaddrinfo has no timeout parameter.
   DeadlineThread thread;
   const auto limit = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   const auto found = thread.within(limit, [host, port] { return ask_the_system(host, port); });

@@ -10,8 +10,8 @@
 
 namespace lockstep::net {
 
-/// The addresses behind `host`, a name or an address of IPv4 or IPv6, each with `port`; never empty. Error(io) when it
-/// has none, Error(timeout) when the system has not answered by the deadline.
+/// The endpoints of `host`, a name or an IPv4 or IPv6 address, with `port`; never empty. Error(io) when the name has no
+/// address, Error(timeout) when the resolver has not answered by the deadline.
 std::vector<boost::asio::ip::tcp::endpoint> look_up(const std::string& host, std::uint16_t port,
                                                     std::chrono::steady_clock::time_point deadline);
 

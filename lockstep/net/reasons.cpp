@@ -20,7 +20,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-/// " (it was valid until ...)", where that is why a certificate is refused; else empty.
+/// " (it was valid until ...)", if the validity period is why the certificate was rejected; else empty.
 std::string about_time(const X509* certificate) {
   if (certificate == nullptr) return "";
   const auto* from = ::X509_get0_notBefore(certificate);
@@ -34,7 +34,8 @@ std::string about_certificate(SSL* tls) {
   const long result = ::SSL_get_verify_result(tls);
   if (result == X509_V_OK) return "its certificate was refused";
   const std::string text = ::X509_verify_cert_error_string(result);
-  // SSL_get_peer_certificate() has one only if it passed; this chain begins with the one that was shown.
+  // SSL_get_peer_certificate() returns only a certificate that passed verification. This chain begins with the one that
+  // the peer sent.
   const auto* chain = ::SSL_get0_verified_chain(tls);
   const std::string when = about_time(chain != nullptr ? sk_X509_value(chain, 0) : nullptr);
   switch (result) {
@@ -67,7 +68,8 @@ std::string about_certificate(SSL* tls) {
   }
 }
 
-// OpenSSL says "expired" for its own revocation list too, and "bad" for what is not valid yet.
+// The reason behind a TLS alert of the peer. OpenSSL sends "expired" also for an expired revocation list, and "bad" for
+// a certificate that is not valid yet.
 std::string about_alert(int alert, const std::string& text, SSL* tls) {
   const std::string when = about_time(::SSL_get_certificate(tls));
   switch (alert) {
@@ -96,7 +98,8 @@ std::string about_tls(unsigned long code, SSL* tls) {
   const char* words = ::ERR_reason_error_string(code);
   const std::string text = words != nullptr ? words : "error " + std::to_string(code);
   const int reason = ERR_GET_REASON(code);
-  // The first complaint may be about a signature's bytes; what counts is that the certificate did not pass.
+  // The first error in the queue may be about the bytes of a signature; the failed verification of the certificate is
+  // the cause.
   if (::SSL_get_verify_result(tls) != X509_V_OK) return about_certificate(tls);
   if (ERR_GET_LIB(code) != ERR_LIB_SSL) return "TLS failed (" + text + ")";
   if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text, tls);
@@ -150,7 +153,8 @@ void expect_host(SSL* tls, const std::string& host) {
   boost::system::error_code is_name;
   asio::ip::make_address(host, is_name);
   auto* wanted = ::SSL_get0_param(tls);
-  // Servers with several certificates choose by the name; an address is none.
+  // Server name indication (SNI): servers with several certificates choose by the host name. Addresses are not allowed
+  // there.
   const bool accepted = is_name ? ::X509_VERIFY_PARAM_set1_host(wanted, host.c_str(), host.size()) == 1 &&
                                       SSL_set_tlsext_host_name(tls, host.c_str()) == 1
                                 : ::X509_VERIFY_PARAM_set1_ip_asc(wanted, host.c_str()) == 1;

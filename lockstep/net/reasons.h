@@ -8,16 +8,18 @@
 
 namespace lockstep::net {
 
-/// `tls` is the connection's, or null where it is plain: it knows what was wrong with a certificate.
+/// The reason of a failed operation, for users. `tls` is the connection's TLS state, which has the details of a
+/// rejected certificate; null for a plain connection.
 std::string reason_of(const boost::system::error_code& error, SSL* tls);
 
 /// "2026-03-01 12:00:00 UTC".
 std::string time_text(const ASN1_TIME& time);
 
-/// Whether one side refused the other in a TLS handshake.
+/// Whether one side rejected the other in a TLS handshake, so that a retry cannot help.
 bool is_refusal(const boost::system::error_code& error);
 
-/// The peer's certificate must be for this name or address. Error(io) for a name that TLS cannot carry.
+/// Makes TLS verify that the peer's certificate is for this name or address. Error(io) for a name that is invalid in
+/// TLS.
 void expect_host(SSL* tls, const std::string& host);
 
 }  // namespace lockstep::net

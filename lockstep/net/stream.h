@@ -1,4 +1,4 @@
-// A byte stream over TCP, plain or through TLS, as one type, so that its users are compiled once. Internal to net/.
+// A byte stream over TCP, plain or with TLS, as one type, so that code that uses it is compiled once. Internal to net/.
 #pragma once
 
 #include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
@@ -13,7 +13,7 @@
 
 namespace lockstep::net {
 
-/// A stream in the sense of Asio. Neither moves nor copies.
+/// Meets Asio's requirements of an asynchronous stream. Not movable, not copyable.
 class Stream {
  public:
   using executor_type = boost::beast::tcp_stream::executor_type;
@@ -24,7 +24,7 @@ class Stream {
   executor_type get_executor() { return tcp_.get_executor(); }
   boost::beast::tcp_stream& tcp() { return tcp_; }
 
-  /// From now on everything goes through TLS, which begins with a handshake. `context` outlives the stream.
+  /// Switches the stream to TLS; the caller then runs the handshake. `context` must outlive the stream.
   Tls& secure(boost::asio::ssl::context& context) { return tls_.emplace(tcp_, context); }
   std::optional<Tls>& tls() { return tls_; }
 
@@ -45,7 +45,7 @@ class Stream {
   std::optional<Tls> tls_;
 };
 
-/// How Beast ends a WebSocket: with the connection.
+/// Customization points of Beast: they close the TCP connection when a WebSocket ends.
 inline void beast_close_socket(Stream& stream) { stream.tcp().close(); }
 
 template <typename Handler>

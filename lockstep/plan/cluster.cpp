@@ -7,7 +7,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// As the fields of the file are: plain numbers.
+/// The fields of the file as plain numbers.
 struct DeviceFields {
   double matmul;
   std::optional<double> matmul_bandwidth;

@@ -12,14 +12,13 @@
 namespace lockstep::plan {
 
 struct Device {
-  FlopsPerSecond matmul{50e9};  ///< what matrix products reach
-  /// At which products bring their matrices into an order of their own, beside the arithmetic; absent: that costs
-  /// nothing.
+  FlopsPerSecond matmul{50e9};  ///< measured rate of matrix products
+  /// The rate at which matrix products reorder their matrices, in addition to the arithmetic; absent: no such cost.
   std::optional<BytesPerSecond> matmul_bandwidth{};
-  FlopsPerSecond convolution{40e9};  ///< what convolutions reach
+  FlopsPerSecond convolution{40e9};  ///< measured rate of convolutions
   BytesPerSecond memory_bandwidth{8e9};
   Bytes memory{4e9};
-  Seconds operator_overhead{4e-6};  ///< what each operator costs beside its work
+  Seconds operator_overhead{4e-6};  ///< overhead of each operator apart from its work
 };
 
 struct Link {
@@ -27,15 +26,15 @@ struct Link {
   Seconds latency{1e-5};
 };
 
-/// All nodes are alike. Rank r is on node r / devices_per_node.
+/// A cluster of equal nodes. Rank r is on node r / devices_per_node.
 struct Cluster {
   std::string name = "default CPU cluster";
   int nodes = 1;
   int devices_per_node = 1;
   Device device{};
-  Link intra_node{.bandwidth = {4e9}, .latency = {1e-5}};    ///< of each device to others of its node
-  Link inter_node{.bandwidth = {1.1e9}, .latency = {5e-5}};  ///< of each node to others; its devices share it
-  double overlap = 0.7;  ///< the share of a gradient reduction that costs the computation beside it nothing, 0 to 1
+  Link intra_node{.bandwidth = {4e9}, .latency = {1e-5}};    ///< link of each device to others of its node
+  Link inter_node{.bandwidth = {1.1e9}, .latency = {5e-5}};  ///< link of each node to others; shared by its devices
+  double overlap = 0.7;  ///< the fraction of a gradient reduction that does not slow down computation, 0 to 1
 
   int devices() const { return nodes * devices_per_node; }
 };
@@ -57,22 +56,22 @@ inline constexpr int kMostDevices = 10'000;
 Cluster read_cluster(const ConfigSource& source);
 /// The same from a file. Error(config) when it cannot be read.
 Cluster load_cluster(const std::filesystem::path& path);
-/// YAML that read_cluster() reads back; the numbers to six digits.
+/// The cluster as YAML for read_cluster(), with six significant digits.
 std::string print_cluster(const Cluster& cluster);
 
-/// What if things were otherwise: factors, all above 0.
+/// Factors of a hypothetical cluster, all above 0.
 struct WhatIf {
   double network = 1;  ///< bandwidth between nodes
   double intra = 1;    ///< bandwidth within a node
-  double latency = 1;  ///< of all links
+  double latency = 1;  ///< latency of all links
   double memory = 1;   ///< size of the devices' memory
   double compute = 1;  ///< speed of the devices
 };
-/// Error(invalid_argument) for a factor that is not above 0.
+/// The cluster with its values multiplied by these factors. Error(invalid_argument) for a factor that is not above 0.
 Cluster scaled(Cluster cluster, const WhatIf& what_if);
 
-/// The description for that many devices: the same nodes, as many of them as are needed; one smaller node where
-/// `devices` fit into one. Error(invalid_argument) where they do not fill whole nodes.
+/// The cluster for another number of devices: as many equal nodes as are needed, or one smaller node if the devices fit
+/// into one. Error(invalid_argument) if the devices do not fill complete nodes.
 Cluster resized(Cluster cluster, int devices);
 
 }  // namespace lockstep::plan

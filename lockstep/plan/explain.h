@@ -1,4 +1,4 @@
-// The explanation of a plan for people: as text, and as an HTML page. Pure.
+// The explanation of a plan for users: as text, and as an HTML page. Pure.
 #pragma once
 
 #include <lockstep/plan/plan.h>
@@ -7,10 +7,10 @@
 
 namespace lockstep::plan {
 
-/// What was decided, what it costs and why, beside the alternatives; lines of up to about 120 characters.
+/// The text: the plan, its cost and the reasons, with the alternatives; lines of up to about 120 characters.
 std::string explain(const Plan& plan);
 
-/// The same as one page that needs nothing else: no network, no scripts; light and dark.
+/// The same as one self-contained page: no network, no scripts; for light and dark mode.
 std::string plan_html(const Plan& plan, const std::string& title);
 
 }  // namespace lockstep::plan

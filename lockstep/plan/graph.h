@@ -13,15 +13,15 @@ namespace lockstep::plan {
 using global::OpCall;
 using global::TensorInfo;
 
-/// The kind of a value, which decides its lifetime and who chooses its placements.
+/// The kind of a value, which decides its lifetime and how its placements are chosen.
 enum class ValueKind { parameter, buffer, input, activation, gradient, optimizer_state };
 
 /// A tensor of the step, by its logical shape.
 struct Value {
   TensorInfo info;
   ValueKind kind = ValueKind::activation;
-  /// Of parameters, buffers and inputs: "fc1.weight", "input"; of optimizer state, and of the gradient that is left in
-  /// `.grad()` (a `gradient`; those of activations are activations): its parameter's.
+  /// Of parameters, buffers and inputs: "fc1.weight", "input"; of optimizer state, and of a final gradient in `.grad()`
+  /// (kind `gradient`; gradients of activations are activations): the name of the parameter.
   std::string name;
 };
 
@@ -32,16 +32,18 @@ inline constexpr std::size_t kNoValue = std::numeric_limits<std::size_t>::max();
 
 /// An operator in the order in which libtorch ran it.
 struct Node {
-  OpCall call;                       ///< `ranks` and `all_ranks` are set by whoever asks a rule
+  OpCall call;                       ///< `ranks` and `all_ranks` are set when a rule is applied
   std::vector<std::size_t> inputs;   ///< indices into Graph::values, one for each of call.tensors
-  std::vector<std::size_t> outputs;  ///< one for each of call.outputs; an in-place operator's is its input
-  std::string module;                ///< the innermost module that called it, or whose operator it is the backward of
+  std::vector<std::size_t> outputs;  ///< one for each of call.outputs; that of an in-place operator is its input
+  std::string module;                ///< the innermost module that called it, or, in backward, that called the forward
+                                     ///< operator
   Phase phase = Phase::forward;
 };
 
-/// What the backward phase wrote to the gradient of a parameter is reduced to lie as the parameter does, many at a time
-/// and beside the rest of the backward phase; no node says so. Inputs are what comes with each batch: their first
-/// dimension is that of the batch. Parts of one view (t, view, slice, ...) share memory; other outputs have their own.
+/// The graph of a step. Gradients of parameters are reduced to the placements of the parameter, in buckets and
+/// overlapping with the backward phase; these reductions have no nodes. Inputs are the tensors of a batch: their first
+/// dimension is that of the batch. Views (t, view, slice, ...) share memory with their input; other outputs have their
+/// own.
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;

@@ -30,8 +30,8 @@ struct ModuleRow {
   Seconds compute{};
   Seconds communication{};
   Bytes moved{};                          ///< bytes in collectives
-  std::string runner_up;                  ///< such as "weight S0  bias R"; empty where there is no other way
-  std::optional<Seconds> runner_up_cost;  ///< of the whole step, if only this module lay so
+  std::string runner_up;                  ///< such as "weight S0  bias R"; empty if there is no alternative
+  std::optional<Seconds> runner_up_cost;  ///< cost of the whole step, if only this module is changed
 };
 
 /// A parameter as it was when the plan was made.
@@ -44,48 +44,48 @@ struct KnownParameter {
 struct Plan {
   std::vector<int> mesh_sizes;
   std::vector<std::string> mesh_names;  ///< "data" where the batch is divided, "model" elsewhere
-  Placements inputs;                    ///< of each batch; Shard(0) or Replicate()
-  ModulePlan parameters;                ///< those that fit no pattern are replicated
-  std::string cluster;                  ///< its name
+  Placements inputs;                    ///< placements of the inputs; Shard(0) or Replicate()
+  ModulePlan parameters;                ///< parameters that match no pattern are replicated
+  std::string cluster;                  ///< name of the cluster
   int devices = 1;
 
-  Prediction prediction;  ///< without modules
+  Prediction prediction;  ///< predicted cost of the step; its list of modules is empty
   Bytes device_memory{};
-  Seconds lower_bound{};             ///< no plan on the meshes considered can be faster
-  bool bound_is_work_alone = false;  ///< the bound is the work evenly divided, without any sending: weak
+  Seconds lower_bound{};             ///< no plan on the considered meshes can be faster
+  bool bound_is_work_alone = false;  ///< the bound is only the evenly divided work without communication: a weak bound
   bool optimal = false;              ///< proven: the cost is the lower bound
   std::vector<Alternative> alternatives;
   std::vector<ModuleRow> modules;
   std::vector<KnownParameter> known;
   Seconds search_time{};
-  Seconds trace_time{};  ///< for whoever traced to fill in
+  Seconds trace_time{};  ///< filled in by the caller that traced
 };
 
-/// nullptr where there is none of that name.
+/// The alternative of this name; nullptr if there is none.
 const Alternative* find_alternative(const Plan& plan, std::string_view name);
 
-/// Every rank has all parameters and a part of each batch.
+/// Whether every rank has all parameters and a part of each batch.
 bool is_data_parallel(const Plan& plan);
 
-/// SHA-256 of what ranks must agree on: mesh, inputs and parameters, in hexadecimal.
+/// The SHA-256, in hexadecimal, of the values that must be equal on all ranks: mesh, inputs and parameters.
 std::string plan_hash(const Plan& plan);
 
-/// Readable JSON: cost_s, memory_bytes, search_s, trace_s, plan_hash, alternatives, ...
+/// The plan as readable JSON: cost_s, memory_bytes, search_s, trace_s, plan_hash, alternatives, ...
 std::string plan_json(const Plan& plan);
 
-/// Reads it back. `file` names it in messages. Error(config) for anything that is not a plan, a hash that does not fit
-/// included: then it was edited by hand, and the message says how to keep it.
+/// Parses the JSON of a plan. `file` is its name in messages. Error(config) if it is not a plan, or if its hash does
+/// not match: then it was edited by hand, and the message explains how to keep the edit.
 Plan read_plan(std::string_view json, const std::string& file);
 
 void save_plan(const Plan& plan, const std::filesystem::path& path);
 Plan load_plan(const std::filesystem::path& path);
 
-/// What has changed since the plan was made, a sentence each: parameters that are new, gone, or of other sizes. The
-/// plan can still be used, but may not be the best any more. Patterns that fit nothing now are removed from it, and so
-/// are placements that a parameter's new sizes do not allow.
+/// Adapts a plan to a changed module. Returns a sentence for each change since the plan was made: new or removed
+/// parameters, and other sizes. The plan can still be used, but may no longer be the best. Removes patterns that match
+/// no parameter, and placements that a parameter's new sizes do not allow.
 std::vector<std::string> adapt(Plan& plan, const std::vector<KnownParameter>& now);
 
-/// Exact names as patterns: "blocks.*.fc1.weight" where all that fit it lie alike.
+/// Converts exact names to patterns: "blocks.*.fc1.weight" if all parameters that match it have equal placements.
 ModulePlan shortened(const std::vector<std::pair<std::string, Placements>>& parameters);
 
 }  // namespace lockstep::plan

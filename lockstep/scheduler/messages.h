@@ -6,6 +6,8 @@
 // with it.
 #pragma once
 
+#include <lockstep/world/member_session.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -47,14 +49,8 @@ struct Refused {
 };
 
 /// All workers have registered, and this is the rank of the receiver.
-struct RankAssignment {
-  std::int64_t generation = 0;  ///< counts the rendezvous of the job from 1
-  int rank = 0;
-  int size = 1;
-  int local_rank = 0;  ///< among those of the same machine
-  int local_size = 1;
-  std::string store_key;  ///< prefix of the keys in the store; random, so that no other process can guess it
-  std::string proof;      ///< proof that the scheduler knows the secret; empty when there is none
+struct RankAssignment : MemberPlace {
+  std::string proof;  ///< proof that the scheduler knows the secret; empty when there is none
   bool operator==(const RankAssignment&) const = default;
 };
 

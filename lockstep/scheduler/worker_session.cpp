@@ -30,11 +30,11 @@ WorkerSession::WorkerSession(WorkerSessionOptions options) : state_(std::make_un
 
 WorkerSession::~WorkerSession() {
   const bool well = std::uncaught_exceptions() == 0;
-  leave(well, well ? "" : "an exception ended its training");
+  WorkerSession::leave(well, well ? "" : "an exception ended its training");
   state_->wait_until_gone();
 }
 
-const RankAssignment& WorkerSession::place() const noexcept { return state_->place(); }
+const MemberPlace& WorkerSession::place() const noexcept { return state_->place(); }
 std::string WorkerSession::own_address() const { return state_->own_address(); }
 bool WorkerSession::recovers() const noexcept { return state_->recovers(); }
 void WorkerSession::ask_again(const std::string& reason) { state_->ask_again(reason); }
@@ -51,8 +51,9 @@ void WorkerSession::describe_progress_with(std::function<std::string()> words) {
 void WorkerSession::publish_store(const std::string& host, std::uint16_t port) {
   state_->publish_store({place().generation, host, port});
 }
-StoreAt WorkerSession::await_store(std::chrono::steady_clock::time_point deadline) {
-  return state_->await_store(deadline);
+StoreAddress WorkerSession::await_store(std::chrono::steady_clock::time_point deadline) {
+  const auto store = state_->await_store(deadline);
+  return {store.host, static_cast<std::uint16_t>(store.port)};
 }
 void WorkerSession::completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept {
   state_->completed_step(step, time);

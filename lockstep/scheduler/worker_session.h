@@ -1,9 +1,8 @@
 // The session of a worker with the scheduler: registration, rank, rendezvous of the workers, and heartbeats.
 #pragma once
 
-#include <lockstep/base/step_times.h>
-#include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/periodic_task.h>
+#include <lockstep/world/member_session.h>
 
 #include <chrono>
 #include <cstdint>
@@ -35,63 +34,29 @@ struct WorkerSessionOptions {
 };
 
 /// Its own thread keeps the connection, and connects again as long as this object exists: training continues without
-/// the scheduler. Thread-safe.
-class WorkerSession {
+/// the scheduler. What members of the interface do is said there.
+class WorkerSession final : public MemberSession {
  public:
   /// Registers, and waits until all workers have registered; they may start in any order. Error(timeout) with what was
   /// awaited, Error(environment) when the scheduler refuses this worker or one side refuses the other's certificate.
   explicit WorkerSession(WorkerSessionOptions options);
-  WorkerSession(const WorkerSession&) = delete;
-  WorkerSession& operator=(const WorkerSession&) = delete;
-  /// Calls `leave` with success (without, while an exception destroys its owner), unless that was called before; then
-  /// waits up to 5 s until the scheduler has received it.
-  ~WorkerSession();
+  /// Waits up to 5 s until the scheduler has received how this worker ends.
+  ~WorkerSession() override;
 
-  /// The rank of this worker, and the number of ranks. Only for the thread that calls `await_next_place`.
-  const RankAssignment& place() const noexcept;
-
-  bool recovers() const noexcept;
-
-  /// With recovery: tells the scheduler that this worker cannot continue in its generation, for this reason, and waits
-  /// for the next. Returns at once.
-  void ask_again(const std::string& reason);
-
-  /// After ask_again: waits for the next rendezvous of all workers, that is, until the lost ones are replaced, and
-  /// updates `place()`. False when the job was completed meanwhile. Error(peer_lost) when the scheduler
-  /// has given the job up, Error(environment) when it refuses this worker.
-  bool await_next_place();
-
-  /// Why pending operations of `generation` cannot succeed, once the scheduler has reported it.
-  std::optional<std::string> broken(std::int64_t generation) const;
-
-  /// The same for the present generation, for use during the rendezvous, before ranks can watch each other's processes
-  /// and connections; with recovery also set once the connection of one of its workers has ended, which most often
-  /// means that its process has ended.
-  std::optional<std::string> lost() const;
-  /// Error(peer_lost) with that reason, if there is one.
-  void throw_if_lost() const;
-
-  /// Sets a function that is called with the reason of `broken`, on this object's thread, for the present generation;
-  /// at once if there is a reason already. nullptr: removes it, and waits for a call that is running.
-  void on_broken(std::function<void(const std::string& reason)> call);
-
-  /// This machine's address on its connection to the scheduler.
-  std::string own_address() const;
-
-  /// Rank 0 publishes the address of the store that it has opened. All ranks await it; Error(timeout) when it is not
-  /// published by the deadline, Error(peer_lost) when the job ended instead.
-  void publish_store(const std::string& host, std::uint16_t port);
-  StoreAt await_store(std::chrono::steady_clock::time_point deadline);
-
-  /// Reports a completed step for the scheduler's status. `time`: of a recent step.
-  void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept;
-
-  /// Sets a function that describes this worker's progress ("had completed step 7 and ..."), called on this object's
-  /// thread when the worker hangs. nullptr: removes it, and waits for a call that is running.
-  void describe_progress_with(std::function<std::string()> words);
-
-  /// Tells the scheduler how this worker ends. Only the first call counts. Returns at once.
-  void leave(bool ok, const std::string& error) noexcept;
+  const MemberPlace& place() const noexcept override;
+  bool recovers() const noexcept override;
+  void ask_again(const std::string& reason) override;
+  bool await_next_place() override;
+  std::optional<std::string> broken(std::int64_t generation) const override;
+  std::optional<std::string> lost() const override;
+  void throw_if_lost() const override;
+  void on_broken(std::function<void(const std::string& reason)> call) override;
+  std::string own_address() const override;
+  void publish_store(const std::string& host, std::uint16_t port) override;
+  StoreAddress await_store(std::chrono::steady_clock::time_point deadline) override;
+  void completed_step(std::int64_t step, const std::optional<StepTime>& time) noexcept override;
+  void describe_progress_with(std::function<std::string()> words) override;
+  void leave(bool ok, const std::string& error) noexcept override;
 
  private:
   class State;

@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/net/channel.h>
+#include <lockstep/scheduler/messages.h>
 #include <lockstep/scheduler/worker_session.h>
 
 #include <pthread.h>

@@ -66,7 +66,8 @@ std::string Client::await(Lock& lock, std::uint64_t number, std::optional<Time> 
   return body;
 }
 
-/// Appends to in_ what has come; false: nothing did until the deadline. An end of the connection is noted for all.
+/// Appends received bytes to in_; false when nothing arrived until the deadline. The end of the connection is recorded
+/// in broken_ for all threads.
 bool Client::receive(std::optional<Time> deadline) {
   if (!wait_for(socket_.get(), POLLIN, deadline)) return false;
   std::array<char, 16384> buffer;  // NOLINT: filled below
@@ -89,7 +90,7 @@ void Client::sort_answers() {
     while (const auto body = first_body(std::string_view(in_).substr(read))) {
       read += bytes_of_message(*body);
       const auto found = answers_.find(MessageReader(*body).number());
-      if (found != answers_.end()) found->second = std::string(*body);  // else nobody waits for it any more
+      if (found != answers_.end()) found->second = std::string(*body);  // otherwise the request was cancelled
     }
   } catch (const BadMessage& error) {
     if (broken_.empty()) broken_ = std::string("the store answers nonsense: ") + error.what();
@@ -103,12 +104,12 @@ void Client::check_whole() const {
 
 void Client::break_off(const std::string& why) {
   broken_ = why;
-  ::shutdown(socket_.get(), SHUT_RDWR);  // who reads sees it
+  ::shutdown(socket_.get(), SHUT_RDWR);  // wakes the reading thread
   changed_.notify_all();
   throw Unreachable(why);
 }
 
-/// A message of which a part was sent cannot be taken back.
+/// If a message was sent only partially, the connection is unusable and is closed.
 void Client::send(const std::string& message, std::optional<Time> deadline) {
   std::size_t sent = 0;
   while (sent < message.size()) {
@@ -132,7 +133,7 @@ void Client::give_up(std::uint64_t number) noexcept {
                             .number(number)
                             .message();
     send(cancel, std::chrono::steady_clock::now() + std::chrono::seconds(1));
-  } catch (const std::exception&) {  // the next request will say it
+  } catch (const std::exception&) {  // the next request reports the error
   }
 }
 

@@ -1,4 +1,4 @@
-// A connection to Lockstep's store.
+// The client of Lockstep's store: one connection.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -18,13 +18,13 @@ namespace lockstep::store {
 
 using Time = std::chrono::steady_clock::time_point;
 
-/// Who listens does not speak, or has just ended: perhaps another does in a moment. Also when a connection ends later.
+/// The listener does not answer, or the connection has ended. A retry may succeed.
 class Unreachable : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Who listens ended the connection upon the first words, as a store of c10d does.
+/// The listener closed the connection after the greeting, as a store of c10d does.
 class NoWord : public Unreachable {
  public:
   using Unreachable::Unreachable;
@@ -36,15 +36,15 @@ class Overdue : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Thread-safe; requests of several threads are under way at the same time.
+/// Thread-safe; several threads can have pending requests at the same time.
 class Client {
  public:
-  /// One attempt. Errors beside Unreachable: Error(environment) when one side has no or another secret,
-  /// Error(mismatch) for another version of the protocol, Error(io) for another program than a store.
+  /// Makes one attempt to connect. Errors besides Unreachable: Error(environment) when one side has no or another
+  /// secret, Error(mismatch) for another version of the protocol, Error(io) for another program than a store.
   Client(const std::string& host, std::uint16_t port, const std::string& secret, Time deadline);
 
-  /// The result of an operation. `deadline`: nullopt waits as long as the connection lasts. Overdue, Unreachable;
-  /// std::runtime_error with the store's reason when it refuses.
+  /// Sends a request and returns its result. Without a `deadline` it waits as long as the connection lasts. Throws
+  /// Overdue, Unreachable, and std::runtime_error with the store's reason when the store refuses the request.
   std::string ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline);
 
  private:
@@ -61,11 +61,11 @@ class Client {
   UniqueFd socket_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool reading_ = false;  ///< one of the threads that wait reads for all of them
-  std::string in_;        ///< only for who reads
+  bool reading_ = false;  ///< one of the waiting threads reads for all of them
+  std::string in_;        ///< input buffer, used by the reading thread only
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, std::optional<std::string>> answers_;  ///< to all requests under way
-  std::string broken_;                                           ///< why the connection has ended; empty: it has not
+  std::map<std::uint64_t, std::optional<std::string>> answers_;  ///< answers to all pending requests
+  std::string broken_;                                           ///< why the connection has ended; empty while it works
 };
 
 }  // namespace lockstep::store

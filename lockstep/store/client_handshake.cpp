@@ -25,7 +25,7 @@ constexpr auto kPlace = "connect";
 constexpr std::string_view kMend =
     "give all ranks of a job the same secret (LOCKSTEP_STORE_SECRET, or the scheduler's), or none";
 
-/// Foreign bytes as one line.
+/// Bytes of another program as one printable line.
 std::string printable(std::string_view bytes) {
   std::string text(bytes);
   std::replace_if(
@@ -33,7 +33,7 @@ std::string printable(std::string_view bytes) {
   return text;
 }
 
-/// The talk with one listener.
+/// The handshake with one listener.
 class Talk {
  public:
   Talk(int socket, std::string where, Time deadline) : socket_(socket), where_(std::move(where)), deadline_(deadline) {}
@@ -43,7 +43,7 @@ class Talk {
     if (sent < 0) fail_by(errno);
   }
 
-  /// What comes, up to `bytes`; less when the other side ends before that.
+  /// Receives up to `bytes` bytes; fewer when the other side closes the connection before that.
   std::string hear(std::size_t bytes) const {
     std::string heard;
     while (heard.size() < bytes) {
@@ -88,7 +88,7 @@ class Talk {
        talk.where(), printable(answer.substr(0, 40)));
 }
 
-/// The greeting first: it says whether the rest is understood.
+/// Reads the greeting before the rest: it tells whether the other side speaks this version.
 Challenge hear_challenge(const Talk& talk) {
   auto answer = talk.hear(kGreeting.size());
   if (answer != kGreeting) fail_for(talk, answer);

@@ -9,7 +9,8 @@
 
 namespace lockstep::store {
 
-/// A connection on which requests can be sent; it does not block. Errors: those of Client().
+/// Connects and completes the handshake. Returns a non-blocking socket on which requests can be sent. Errors: those of
+/// Client().
 UniqueFd connect_to_store(const std::string& host, std::uint16_t port, const std::string& secret, Time deadline);
 
 }  // namespace lockstep::store

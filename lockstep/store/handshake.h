@@ -1,12 +1,12 @@
-// The first words of a connection to Lockstep's store: who speaks, which version, and the proof of the secret.
+// The handshake of a connection to Lockstep's store: the protocol, its version, and the proof of the shared secret.
 //
 //   client  LOCKSTEP STORE 1, a nonce
 //   server  LOCKSTEP STORE 1, "secret" or "open", a nonce
 //   client  only with a secret: the proof that it knows it
 //   server  only with a secret: "ok" and its own proof, or "no"
 //
-// Each step has a fixed length. No store of c10d has a request that begins so, and no web server takes it for one: both
-// end the connection at once.
+// Each message has a fixed length. The greeting is not a valid request of c10d's store or of HTTP: such servers close
+// the connection at once.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace lockstep::store {
 
 inline constexpr std::string_view kGreeting = "LOCKSTEP STORE 1\r\n";
-/// What the greeting of every version begins with.
+/// The common prefix of the greetings of all versions.
 inline constexpr std::string_view kGreetingOfAnyVersion = "LOCKSTEP STORE ";
 inline constexpr std::size_t kNonceBytes = 32;
 inline constexpr std::size_t kProofBytes = 64;
@@ -31,17 +31,17 @@ struct Challenge {
   std::string nonce;
 };
 
-/// The numbers that both sides chose for this connection.
+/// The nonces that both sides chose for this connection.
 struct Nonces {
   std::string of_client;
   std::string of_server;
 };
 
-/// Whether `bytes`, the first of a connection, can become a greeting of this version.
+/// Whether `bytes`, the first of a connection, are a prefix of (or begin with) a greeting of this version.
 bool can_be_greeting(std::string_view bytes);
 
 std::string print_hello(const std::string& nonce);
-/// The client's nonce; nullopt when it is no hello.
+/// The client's nonce; nullopt when `bytes` are not a hello message.
 std::optional<std::string> parse_hello(std::string_view bytes);
 
 std::string print_challenge(const Challenge& challenge);

@@ -26,7 +26,7 @@ Bound listen_on(const sockaddr* address, socklen_t length) {
   const int family = address->sa_family;
   UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return {{}, errno};
-  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // connections of an earlier store may not have faded yet
+  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);  // connections of an earlier store may still be in TIME_WAIT
   if (family == AF_INET6) {
     const bool any = IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
     set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, any ? 0 : 1);
@@ -56,7 +56,7 @@ std::uint16_t port_of(int socket) {
 
 [[noreturn]] void fail_with(int error) { throw std::runtime_error(std::generic_category().message(error)); }
 
-// IPv6 with IPv4 where this host has both.
+// Listens on all addresses: IPv6 together with IPv4 if this host has both.
 Listening listen_everywhere(std::uint16_t port) {
   auto bound = listen_on("::", port);
   if (!bound.socket && bound.error != EADDRINUSE) bound = listen_on("0.0.0.0", port);
@@ -71,7 +71,7 @@ Listening listen_everywhere(std::uint16_t port) {
 
 Listening listen_at(const std::vector<std::string>& addresses, std::uint16_t port) {
   if (addresses.empty()) return listen_everywhere(port);
-  constexpr int kAttempts = 20;  // a port that the kernel chose for one address may be taken on another
+  constexpr int kAttempts = 20;  // a port that the kernel chose for one address may be in use on another
   for (int attempt = 1;; ++attempt) {
     Listening listening;
     listening.port = port;
@@ -80,7 +80,7 @@ Listening listen_at(const std::vector<std::string>& addresses, std::uint16_t por
       auto bound = listen_on(address, listening.port);
       if (bound.error != 0) error = bound.error;
       if (bound.error == EADDRINUSE) break;
-      if (!bound.socket) continue;  // such as ::1 where IPv6 is off
+      if (!bound.socket) continue;  // such as ::1 when IPv6 is disabled
       listening.port = port_of(bound.socket.get());
       listening.sockets.push_back(std::move(bound.socket));
     }

@@ -1,4 +1,4 @@
-// The sockets on which a store listens.
+// The listening sockets of a store.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -10,12 +10,12 @@
 namespace lockstep::store {
 
 struct Listening {
-  std::vector<UniqueFd> sockets;  ///< do not block
-  std::uint16_t port = 0;         ///< of all of them
+  std::vector<UniqueFd> sockets;  ///< non-blocking
+  std::uint16_t port = 0;         ///< port of all these sockets
 };
 
-/// Listens on each of `addresses`, which are in digits and this host's own; where there are none, on all of this host.
-/// `port` 0: one that the kernel chooses. std::runtime_error with the kernel's words.
+/// Listens on each of `addresses`, which are numeric and this host's own; if empty, on all addresses of this host.
+/// `port` 0: the kernel chooses one. std::runtime_error with the kernel's message on failure.
 Listening listen_at(const std::vector<std::string>& addresses, std::uint16_t port);
 
 }  // namespace lockstep::store

@@ -14,7 +14,7 @@
 namespace lockstep::store {
 namespace {
 
-/// Signals are for the threads of the program, not for the server's.
+/// Blocks all signals, so that the server's thread does not handle signals of the program.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -50,7 +50,7 @@ class Server::Running {
     ::pthread_setname_np(::pthread_self(), "lockstep-store");
     try {
       loop_.run();
-    } catch (const std::exception& error) {  // no memory or descriptors are left; clients see the connections end
+    } catch (const std::exception& error) {  // out of memory or descriptors; clients see that their connections end
       log_error("the store where the ranks meet ends: {}", error.what());
     }
     loop_.close();

@@ -23,12 +23,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t kWake = 0;  // then the listeners, then the peers
+constexpr std::uint64_t kWake = 0;  // ids of epoll events: kWake, then the listeners, then the peers
 constexpr std::size_t kReadAtOnce = 64 << 10;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
 constexpr milliseconds kPauseWithoutDescriptors(200);
 
-/// A connection that has to be closed; `what`: why, for the log. Empty: nobody has to know.
+/// Thrown to close a connection. `what` is the reason for the log; empty: no log line.
 class Unwelcome : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -103,7 +103,7 @@ void ServerLoop::run() {
   }
 }
 
-// ---- those who come
+// ---- accepting connections
 
 void ServerLoop::watch_listeners(bool on) {
   if (on == listening_) return;
@@ -114,7 +114,7 @@ void ServerLoop::watch_listeners(bool on) {
   }
 }
 
-/// Whether one more can be let in.
+/// Whether one more connection can be accepted.
 bool ServerLoop::has_room() {
   if (strangers_.size() < options_.most_strangers) return true;
   return Clock::now() - peers_.at(*strangers_.begin()).came >= options_.shortest_stay;
@@ -130,7 +130,7 @@ void ServerLoop::accept_from(int listener) {
         accepts_again_ = Clock::now() + kPauseWithoutDescriptors;
         refusals_.note("connections to the store", words_of(errno), Clock::now());
       }
-      return;  // nobody is left, or somebody gave up meanwhile: the kernel says so again
+      return;  // no connection is waiting, or a client gave up meanwhile: epoll reports further connections
     }
     welcome(std::move(socket), name_of(address));
   }
@@ -153,7 +153,7 @@ void ServerLoop::welcome(UniqueFd socket, std::string address) {
   set_deadline(id, peer, peer.came + options_.hello_limit);
 }
 
-// ---- what they say
+// ---- receiving
 
 void ServerLoop::serve(Id id, std::uint32_t events) {
   const auto found = peers_.find(id);
@@ -164,7 +164,7 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
       const bool goes_on = receive(peer);
       handle_input(id, peer);
-      // One that only looked whether somebody listens is nobody's concern.
+      // A client that connects only to test whether the port is open is not logged.
       if (!goes_on) throw Unwelcome(peer.in.empty() ? "" : "it ended in the middle of a message");
     }
   } catch (const Unwelcome& why) {
@@ -177,7 +177,8 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
   for (const auto& [other, why] : broken) drop(other, why);
 }
 
-/// False: the other side has closed. Strangers are not heard further than to the end of what they may say.
+/// False when the other side has closed the connection. Before the handshake is complete, no more bytes are read than
+/// the current message of the handshake has.
 bool ServerLoop::receive(Peer& peer) {
   std::array<char, kReadAtOnce> buffer;  // NOLINT: filled below
   std::size_t most = buffer.size();
@@ -186,7 +187,7 @@ bool ServerLoop::receive(Peer& peer) {
   const auto count = ::recv(peer.socket.get(), buffer.data(), most, 0);
   if (count < 0) {
     if (errno == EAGAIN || errno == EINTR) return true;
-    throw Unwelcome("");  // it is gone
+    throw Unwelcome("");  // the connection is lost
   }
   peer.in.append(buffer.data(), static_cast<std::size_t>(count));
   return count > 0;
@@ -245,7 +246,8 @@ void ServerLoop::become_member(Id id, Peer& peer) {
   set_deadline(id, peer, std::nullopt);
 }
 
-/// Says why, and lets the other side read it: with input that was not read, closing would take the words back.
+/// Sends the reason and waits until the client closes: closing a socket with unread input would discard the sent bytes
+/// (RST).
 void ServerLoop::refuse(Peer& peer, std::string_view last_words, const std::string& why) {
   note(peer, why);
   peer.stage = Stage::refused;
@@ -269,7 +271,7 @@ void ServerLoop::hear_requests(Id id, Peer& peer) {
   }
 }
 
-// ---- what they are told
+// ---- sending
 
 void ServerLoop::send_answers(std::vector<Answer> answers) {
   for (const auto& answer : answers) {
@@ -296,7 +298,7 @@ void ServerLoop::flush(Peer& peer, Id id) {
         ::send(peer.socket.get(), peer.out.data() + sent, peer.out.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) break;
-    if (count < 0) throw Unwelcome("");  // it is gone
+    if (count < 0) throw Unwelcome("");  // the connection is lost
     sent += static_cast<std::size_t>(count);
   }
   peer.out.erase(0, sent);
@@ -307,7 +309,7 @@ void ServerLoop::flush(Peer& peer, Id id) {
         more ? static_cast<std::uint32_t>(EPOLLIN) | EPOLLOUT : static_cast<std::uint32_t>(EPOLLIN));
 }
 
-// ---- those who go
+// ---- closing connections
 
 void ServerLoop::set_deadline(Id id, Peer& peer, std::optional<Time> deadline) {
   if (peer.deadline) deadlines_.erase({*peer.deadline, id});

@@ -1,4 +1,4 @@
-// The loop of a store's server: who connects, who may speak, and what is sent back. Used by one thread, but for stop().
+// The event loop of a store's server: connections, handshakes, requests and answers. Not thread-safe, except stop().
 #pragma once
 
 #include <lockstep/base/refusal_log.h>
@@ -21,10 +21,10 @@ namespace lockstep::store {
 
 class ServerLoop {
  public:
-  /// std::runtime_error when there are no descriptors left.
+  /// std::runtime_error when the process has no descriptors left.
   ServerLoop(const ServerOptions& options, std::vector<UniqueFd> listeners);
 
-  /// Until stop().
+  /// Runs until stop().
   void run();
   void stop() const;
 
@@ -35,10 +35,10 @@ class ServerLoop {
   using Time = std::chrono::steady_clock::time_point;
 
   enum class Stage {
-    hello,    ///< has to say which protocol it speaks
-    proof,    ///< has to prove that it knows the secret
-    member,   ///< may ask
-    refused,  ///< is told so, and has to close the connection
+    hello,    ///< the client has to send its greeting
+    proof,    ///< the client has to prove that it knows the secret
+    member,   ///< the client may send requests
+    refused,  ///< the client was told so, and has to close the connection
   };
 
   struct Peer {
@@ -48,8 +48,8 @@ class ServerLoop {
     Nonces nonces{};
     Time came{};
     std::optional<Time> deadline{};
-    std::string in{};   ///< came and is not a whole message yet
-    std::string out{};  ///< could not be sent yet
+    std::string in{};   ///< received bytes that are not a complete message yet
+    std::string out{};  ///< bytes to send
     bool waits_to_send = false;
   };
   using Id = std::uint64_t;
@@ -83,12 +83,12 @@ class ServerLoop {
   UniqueFd wake_;
   std::vector<UniqueFd> listeners_;
   bool listening_ = false;
-  std::optional<Time> accepts_again_;  ///< descriptors had run out
+  std::optional<Time> accepts_again_;  ///< set while no descriptors are left: when to accept again
   std::map<Id, Peer> peers_;
   Id next_id_;
-  std::set<Id> strangers_;  ///< the oldest first
+  std::set<Id> strangers_;  ///< connections before the end of the handshake, oldest first
   std::set<std::pair<Time, Id>> deadlines_;
-  std::vector<std::pair<Id, std::string>> broken_;  ///< found while others were served
+  std::vector<std::pair<Id, std::string>> broken_;  ///< connections that failed while another one was served
   Values values_;
   RefusalLog refusals_;
 };

@@ -29,7 +29,8 @@ std::string refused(std::uint64_t request, std::string_view why) {
 
 std::vector<std::string> read_keys(MessageReader& fields) {
   std::vector<std::string> keys;
-  for (auto left = fields.number(); left > 0; --left) keys.push_back(fields.key());  // ends with the message
+  // If the number is too large, key() throws at the end of the message.
+  for (auto left = fields.number(); left > 0; --left) keys.push_back(fields.key());
   return keys;
 }
 
@@ -66,11 +67,22 @@ std::vector<Answer> Values::request(std::uint64_t connection, std::string_view b
     case Operation::check: say(done(number, has_all(read_keys(fields)) ? 1 : 0)); break;
     case Operation::wait: begin_wait(asker, {read_keys(fields), 0, false}, answers); break;
     case Operation::count: say(done(number, values_.size())); break;
+    case Operation::look_up: say(look_up(number, read_keys(fields))); break;
     case Operation::cancel: cancel({connection, fields.number()}); break;
     default: throw BadMessage(fmt::format("there is no operation {}", static_cast<std::uint64_t>(operation)));
   }
   fields.expect_end();
   return answers;
+}
+
+std::string Values::look_up(std::uint64_t request, const std::vector<std::string>& keys) const {
+  auto answer = answer_to(request, Status::done);
+  for (const auto& key : keys) {
+    const auto found = values_.find(key);
+    answer.number(found == values_.end() ? 0 : 1);
+    if (found != values_.end()) answer.text(found->second);
+  }
+  return answer.message();
 }
 
 void Values::forget(std::uint64_t connection) {
@@ -106,7 +118,8 @@ void Values::add(const Asker& asker, MessageReader& fields, Answers& answers) {
   put(key, std::to_string(*after), answers);
 }
 
-// As c10d's: the answer is the value afterwards; where there is none and one was expected, what was expected.
+// The semantics of c10d: the answer is the value afterwards; if the key does not exist and `expected` is not empty, the
+// answer is `expected`.
 void Values::compare_set(const Asker& asker, MessageReader& fields, Answers& answers) {
   const auto key = fields.key();
   const auto expected = fields.text();
@@ -139,7 +152,7 @@ void Values::go_on(const Asker& asker, Answers& answers) {
 
 void Values::cancel(const Asker& asker) {
   const auto found = waits_.find(asker);
-  if (found == waits_.end()) return;  // it was answered meanwhile
+  if (found == waits_.end()) return;  // the request was answered meanwhile
   const auto there = waiting_for_.find(found->second.keys[found->second.next]);
   std::erase(there->second, asker);
   if (there->second.empty()) waiting_for_.erase(there);

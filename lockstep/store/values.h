@@ -1,4 +1,4 @@
-// The keys and values of a store, and the requests that wait for keys. No connections: these are the decisions alone.
+// The keys and values of a store, and the requests that wait for keys. Contains the logic only, without network I/O.
 #pragma once
 
 #include <lockstep/store/protocol.h>
@@ -21,22 +21,22 @@ struct Answer {
 
 class Values {
  public:
-  /// Carries out a request. The answers that it causes: its own, and those to requests that waited for a key that
-  /// it set. BadMessage when it is no request.
+  /// Executes a request. Returns its own answer, if it has one now, and the answers to requests that waited for a key
+  /// that it set. BadMessage for an invalid request.
   std::vector<Answer> request(std::uint64_t connection, std::string_view body);
 
   /// Drops the requests of a connection that ended.
   void forget(std::uint64_t connection);
 
-  /// Requests that wait for a key.
+  /// The number of requests that wait for a key.
   std::size_t waiting() const { return waits_.size(); }
 
  private:
-  /// A connection, and the number of a request there.
+  /// A connection, and the number of one of its requests.
   using Asker = std::pair<std::uint64_t, std::uint64_t>;
   struct Wait {
     std::vector<std::string> keys;
-    std::size_t next = 0;  ///< the first of them that was not there when it was looked for
+    std::size_t next = 0;  ///< index of the first key that did not exist at the last check
     bool wants_value = false;
   };
   using Answers = std::vector<Answer>;
@@ -47,6 +47,7 @@ class Values {
   void begin_wait(const Asker& asker, Wait wait, Answers& answers);
   void go_on(const Asker& asker, Answers& answers);
   void cancel(const Asker& asker);
+  std::string look_up(std::uint64_t request, const std::vector<std::string>& keys) const;
   bool has_all(const std::vector<std::string>& keys) const;
 
   std::unordered_map<std::string, std::string> values_;

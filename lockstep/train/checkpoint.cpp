@@ -8,8 +8,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view kVersionKey = "lockstep.checkpoint", kStateKey = "lockstep.state",
-                           kHashKey = "lockstep.sha256";
+constexpr std::string_view kVersionKey = "lockstep.checkpoint", kStateKey = kRunStateKey, kHashKey = "lockstep.sha256";
 constexpr std::string_view kVersion = "1";
 
 std::string hash_of(std::string_view state, const NamedTensors& tensors) {

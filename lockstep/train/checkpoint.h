@@ -17,6 +17,9 @@
 
 namespace lockstep::train {
 
+/// The key of the RunState in the metadata of a checkpoint of either kind.
+inline constexpr const char* kRunStateKey = "lockstep.state";
+
 struct Checkpoint {
   RunState state;
   NamedTensors tensors;

@@ -2,7 +2,6 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/divided_checkpoint.h>
-#include <lockstep/train/sharded/all_or_none.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -74,19 +73,6 @@ std::string set_aside(const Damaged& damaged) {
                      damaged.why);
 }
 
-// What a killed save, or a killed removal, has left. It does no harm but take room.
-void remove_remains(const fs::path& folder) {
-  std::error_code failed;
-  std::vector<fs::path> remains;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const auto name = entry->path().filename().string();
-    if (name.starts_with(kPrefix) && (name.ends_with(kSaving) || name.ends_with(kRemoved))) {
-      remains.push_back(entry->path());
-    }
-  }
-  for (const auto& path : remains) fs::remove_all(path, failed);
-}
-
 // A folder gets another name first: a removal that is killed must not leave what looks like a damaged checkpoint.
 void remove_checkpoint(fs::path path) {
   std::error_code failed;
@@ -100,11 +86,6 @@ void remove_checkpoint(fs::path path) {
   }
   if (!failed) fs::remove_all(path, failed);
   if (failed) fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", path.string(), failed.message());
-}
-
-void remove_all_but(const fs::path& folder, std::int64_t keep) {
-  const auto files = list_checkpoints(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].file);
 }
 
 }  // namespace
@@ -130,6 +111,23 @@ fs::path divided_checkpoint(const fs::path& folder, std::int64_t step) {
   return folder / fmt::format("{}{:08}{}", kPrefix, step, kPartsSuffix);
 }
 
+void remove_remains(const fs::path& folder) noexcept {
+  std::error_code failed;
+  std::vector<fs::path> remains;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const auto name = entry->path().filename().string();
+    if (name.starts_with(kPrefix) && (name.ends_with(kSaving) || name.ends_with(kRemoved))) {
+      remains.push_back(entry->path());
+    }
+  }
+  for (const auto& path : remains) fs::remove_all(path, failed);
+}
+
+void remove_all_but(const fs::path& folder, std::int64_t keep) {
+  const auto files = list_checkpoints(folder);
+  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].file);
+}
+
 Checkpoint load_any_checkpoint(const fs::path& path) {
   std::error_code failed;
   return fs::is_directory(path, failed) ? load_divided(path) : load_checkpoint(path);
@@ -138,16 +136,6 @@ Checkpoint load_any_checkpoint(const fs::path& path) {
 void save_into_folder(const fs::path& folder, const Checkpoint& checkpoint, std::int64_t keep) {
   save_checkpoint(checkpoint_file(folder, checkpoint.state.step), checkpoint);
   remove_all_but(folder, keep);
-}
-
-void save_into_folder(const fs::path& folder, const RunState& state, const NamedTensors& tensors, const Group& group,
-                      std::int64_t keep) {
-  // Before any rank writes: no rank does before rank 0 has told where to.
-  if (group.rank() == 0) remove_remains(folder);
-  save_divided(divided_checkpoint(folder, state.step), state, tensors, group);
-  all_or_none(&group, problem_of([&] {
-    if (group.rank() == 0) remove_all_but(folder, keep);
-  }));
 }
 
 std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {

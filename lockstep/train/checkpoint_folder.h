@@ -1,7 +1,6 @@
 // The checkpoints of one run in a folder: files step_00000123.safetensors, and folders of parts step_00000123.sharded.
 #pragma once
 
-#include <lockstep/comm/group.h>
 #include <lockstep/train/checkpoint.h>
 
 #include <cstdint>
@@ -27,9 +26,11 @@ std::filesystem::path divided_checkpoint(const std::filesystem::path& folder, st
 /// Saves, and only then removes all but the newest `keep`. Error(io) leaves older checkpoints as they were.
 void save_into_folder(const std::filesystem::path& folder, const Checkpoint& checkpoint, std::int64_t keep);
 
-/// The same in parts, see save_divided. A collective.
-void save_into_folder(const std::filesystem::path& folder, const RunState& state, const NamedTensors& tensors,
-                      const Group& group, std::int64_t keep);
+/// Removes all but the newest `keep`. Error(io).
+void remove_all_but(const std::filesystem::path& folder, std::int64_t keep);
+
+/// Removes what a killed save, or a killed removal, of a checkpoint in parts has left. Never throws.
+void remove_remains(const std::filesystem::path& folder) noexcept;
 
 /// load_checkpoint or load_divided, whichever it is.
 Checkpoint load_any_checkpoint(const std::filesystem::path& path);

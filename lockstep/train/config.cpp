@@ -155,6 +155,9 @@ void describe(ConfigFields& fields, CheckpointConfig& c) {
                "epochs between checkpoints; 0: none at epochs' ends");
   fields.field("every_steps", c.every_steps, between(0, kMostSteps),
                "optimizer steps between checkpoints; 0: none within epochs");
+  fields.field("every_seconds", c.every_seconds, between(0, 1e9),
+               "seconds between checkpoints, by rank 0's clock; 0: none by time");
+  fields.field("async", c.async, anything(), "write in the background, from a copy of the state in memory");
   fields.field("keep", c.keep, between(1, kMost), "how many of the newest to keep");
   fields.field("resume", c.resume, anything(),
                "auto: the newest intact one if there is one; none: start anew; or a file");

@@ -36,4 +36,7 @@ std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< p
 std::uint64_t shuffle_seed_of(const RunConfig& config);
 std::filesystem::path checkpoint_folder_of(const RunConfig& config);
 
+/// Whether anything is saved at all.
+bool saves_checkpoints(const CheckpointConfig& config);
+
 }  // namespace lockstep::train

@@ -160,4 +160,8 @@ std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
   return std::filesystem::path(config.system.work_dir) / "checkpoints";
 }
 
+bool saves_checkpoints(const CheckpointConfig& config) {
+  return config.every_epochs > 0 || config.every_steps > 0 || config.every_seconds > 0;
+}
+
 }  // namespace lockstep::train

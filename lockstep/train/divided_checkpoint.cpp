@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kVersionKey = "lockstep.checkpoint";
-constexpr const char* kStateKey = "lockstep.state";
 constexpr const char* kVersion = "1";
 
 /// Where the parts lie until all are on disk.
@@ -64,11 +63,17 @@ fs::path place_of_parts(const fs::path& folder, const Group& group) {
 
 }  // namespace
 
-void save_divided(const fs::path& folder, const RunState& state, const NamedTensors& tensors, const Group& group) {
-  const auto parts = place_of_parts(folder, group);
-  save_sharded(parts, tensors, {{kVersionKey, kVersion}, {kStateKey, to_json(state)}});
-  all_or_none(&group, problem_of([&] {
-    if (group.rank() == 0) publish(parts, folder);
+DividedSave::DividedSave(fs::path folder, const RunState& state, const NamedTensors& tensors, const Group& group,
+                         SavedValues values)
+    : group_(group),
+      folder_(std::move(folder)),
+      place_(place_of_parts(folder_, group)),
+      parts_(place_, tensors, {{kVersionKey, kVersion}, {kRunStateKey, to_json(state)}}, values) {}
+
+void DividedSave::commit() {
+  parts_.commit();
+  all_or_none(&group_, problem_of([this] {
+    if (group_.rank() == 0) publish(place_, folder_);
   }));
 }
 
@@ -76,7 +81,7 @@ Checkpoint load_divided(const fs::path& folder) {
   ShardReader reader(folder, read_index(folder));
   const auto& metadata = reader.index().metadata;
   const auto version = metadata.find(kVersionKey);
-  const auto state = metadata.find(kStateKey);
+  const auto state = metadata.find(kRunStateKey);
   if (version == metadata.end() || (version->second == kVersion && state == metadata.end())) {
     throw Error(ErrorKind::data, "checkpoint",
                 "these are tensors that a program saved, not the checkpoint of a run: the state of the run is missing",

@@ -1,9 +1,32 @@
+#include <lockstep/kernels/channels_last.h>
 #include <lockstep/train/autocast.h>
-#include <lockstep/train/batch_tensors.h>
 #include <lockstep/train/forward.h>
+
+#include <torch/torch.h>
 
 namespace lockstep::train {
 namespace {
+
+struct BatchTensors {
+  at::Tensor pictures;  ///< float32 [N, C, H, W]
+  at::Tensor labels;    ///< int64 [N]
+};
+
+at::Tensor over(void* memory, at::IntArrayRef shape, at::ScalarType dtype, const std::shared_ptr<data::Batch>& owner) {
+  return torch::from_blob(
+      memory, shape, [owner](void*) {}, torch::TensorOptions(dtype));
+}
+
+/// Makes tensors that share the batch's memory and keep it alive; moves them to `device` if that is another one.
+/// `channels_last` copies the pictures into that memory format. The batch must not be empty.
+BatchTensors to_tensors(const std::shared_ptr<data::Batch>& batch, const c10::Device& device, bool channels_last) {
+  const auto& shape = batch->shape;
+  auto pictures =
+      over(batch->pixels.data(), {batch->count, shape.channels, shape.height, shape.width}, torch::kFloat, batch);
+  auto labels = over(batch->labels.data(), {batch->count}, torch::kLong, batch);
+  if (channels_last) pictures = to_channels_last(pictures);
+  return {pictures.to(device), labels.to(device)};
+}
 
 at::Tensor logits_of(const models::Classifier& model, const at::Tensor& pictures, const ForwardOptions& options) {
   const Bfloat16Autocast autocast(options.bfloat16, options.device.is_cuda());

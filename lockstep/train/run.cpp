@@ -152,16 +152,17 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
   }
 }
 
-// What this rank got, or the usual way to ask.
+// The result of a run that a signal ended: that of this rank, else the usual one, SIGTERM.
 RunResult end_early(const RunConfig& config, const Session& session, std::shared_ptr<StopSignals> signals,
                     Console& console) {
   const auto& state = session.state();
-  const bool saves = config.checkpoint.every_epochs > 0 || config.checkpoint.every_steps > 0;
+  const bool saves = saves_checkpoints(config.checkpoint);
   tell(console, fmt::format("ended by {} after {} of {} steps; {}",
                             signals->noted() ? signal_name(*signals->noted()) : "a signal to another rank", state.step,
                             session.plan().total_steps,
                             saves ? "a checkpoint is saved, and the same command goes on from there"
-                                  : "nothing is saved, because checkpoint.every_epochs and every_steps are 0"));
+                                  : "nothing is saved, because checkpoint.every_epochs, every_steps and every_seconds "
+                                    "are 0"));
   RunResult result;
   result.steps = state.step;
   result.epochs = state.epoch;

@@ -4,7 +4,6 @@
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/changes.h>
-#include <lockstep/train/checkpoint_folder.h>
 #include <lockstep/train/mesh_config.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
@@ -42,6 +41,8 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Group& g
                                                     .total_steps = plan_.total_steps,
                                                     .has_batch_norm = !model_.module->buffers().empty()})),
       resumed_(kept ? std::move(kept) : find_resume_point(config, group)),
+      writer_(config.checkpoint, checkpoint_folder_of(config), group),
+      saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
   if (ends_in_warm_up(plan_)) {
@@ -184,14 +185,29 @@ bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
   if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
+  without_ending_for_a_disk([this] { writer_.finish(); });
   for (const auto& callback : callbacks) callback->on_end();
   return true;
 }
 
 bool Session::save_is_due() const {
   const bool whole = state_.step_in_epoch == 0;
-  return finished() || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
+  return finished() || time_to_save_ || (whole && due(config_.checkpoint.every_epochs, state_.epoch)) ||
          due(config_.checkpoint.every_steps, state_.step);
+}
+
+// After each step. Rank 0's clock decides for all; a checkpoint in parts is complete when no rank writes any more.
+void Session::look_after_checkpoints() {
+  if (writer_.can_finish_alone()) without_ending_for_a_disk([this] { writer_.finish(); });
+  const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
+  if (every.count() <= 0 && !writer_.awaits_others()) return;
+  const bool overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
+  auto said = torch::tensor({overdue ? 1 : 0, writer_.is_writing() ? 1 : 0}, torch::kInt);
+  all_reduce(said, group_);
+  time_to_save_ = said[0].item<int>() > 0;
+  if (writer_.awaits_others() && said[1].item<int>() == 0) {
+    without_ending_for_a_disk([this] { writer_.finish(); });
+  }
 }
 
 // A run that was asked to end after the last step of an epoch saved at once, and left the epoch's evaluation to the
@@ -219,8 +235,9 @@ void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals
     report.seconds += step.seconds;
     for (const auto& callback : callbacks) callback->on_step(step);
     if (asked_to_end()) break;
+    look_after_checkpoints();
     const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
-    if (in_epoch && due(config_.checkpoint.every_steps, state_.step)) save_now();
+    if (in_epoch && (time_to_save_ || due(config_.checkpoint.every_steps, state_.step))) save_now();
   }
   end_epoch_if_whole();
   if (asked_to_end()) return;
@@ -352,30 +369,27 @@ void Session::evaluate_now(const Callbacks& callbacks) {
 }
 
 void Session::save_now() {
-  const auto& checkpoint = config_.checkpoint;
-  if (saved_step_ == state_.step || (checkpoint.every_epochs == 0 && checkpoint.every_steps == 0)) return;
+  if (saved_step_ == state_.step || !saves_checkpoints(config_.checkpoint)) return;
   fault_at(FaultPlace::save, state_.step);
-  const auto folder = checkpoint_folder_of(config_);
-  const auto divided = parallel_->divided_state();
-  std::optional<Checkpoint> whole;
-  if (!divided) {
-    whole = take_checkpoint(state_, parallel_->model_state(), parallel_->optimizer_state(), group_);
-  }
   saved_step_ = state_.step;
-  if (whole && group_.rank() != 0) return;
+  saved_at_ = std::chrono::steady_clock::now();
+  time_to_save_ = false;
+  without_ending_for_a_disk([this] {
+    writer_.save(state_, *parallel_);
+    if (finished() || asked_to_end()) writer_.finish();
+  });
+}
+
+// With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk. The
+// last checkpoint of a run is another matter: nobody would try again.
+void Session::without_ending_for_a_disk(const std::function<void()>& save) {
   try {
-    if (whole) {
-      save_into_folder(folder, *whole, checkpoint.keep);
-    } else {
-      save_into_folder(folder, state_, *divided, group_, checkpoint.keep);
-    }
+    save();
   } catch (const Error& error) {
-    // With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk.
-    // The last checkpoint of a run is another matter: nobody would try again.
     if (!recovers_ || finished() || asked_to_end() || error.kind() != ErrorKind::io) throw;
     const auto words = fmt::format(
         "no checkpoint after step {}, training goes on without, and the next one is tried when it is due: {}",
-        state_.step, error.message());
+        *saved_step_, error.message());
     log_error("{}", words);
     tell(console_, words);
   }

@@ -4,6 +4,7 @@
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/train/callback.h>
+#include <lockstep/train/checkpoint_writer.h>
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/console.h>
 #include <lockstep/train/forward.h>
@@ -14,7 +15,9 @@
 #include <lockstep/train/run_state.h>
 #include <lockstep/train/shard_parts.h>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +70,8 @@ class Session {
   void fault_at(FaultPlace place, std::int64_t step);
   void compare_with_unverified();
   bool save_is_due() const;
+  void look_after_checkpoints();
+  void without_ending_for_a_disk(const std::function<void()>& save);
   void end_epoch_if_whole();
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
@@ -91,6 +96,9 @@ class Session {
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
+  CheckpointWriter writer_;
+  std::chrono::steady_clock::time_point saved_at_;  ///< when that was begun, or this session
+  bool time_to_save_ = false;                       ///< by checkpoint.every_seconds, as all ranks know
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<data::Loader> loader_;
   bool recovers_;                              ///< the members below are kept up to date only then

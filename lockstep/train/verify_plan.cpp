@@ -32,16 +32,16 @@ double measured_step(const RunConfig& config, const Group& group, int wanted) {
   model.module->train();
   for (std::int64_t i = 0; i <= wanted; ++i) {
     if (i % of_epoch == 0) loader->start(i / of_epoch, 0);
-    times.push_back(plan::seconds_of_slowest(group, [&] {
+    const double seconds = plan::seconds_of_slowest(group, [&] {
       run->step({.batches = 1,
                  .pictures = data.sampler.global_batch_size(i % of_epoch),
                  .lr = 0,
                  .epoch = 1,
                  .step_in_epoch = 1},
                 *loader);
-    }));
+    });
+    if (i > 0) times.push_back(seconds);  // the first one warms up
   }
-  times.erase(times.begin());
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }

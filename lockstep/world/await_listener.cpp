@@ -22,8 +22,8 @@ using std::chrono::seconds;
 
 std::string words_for(int error) { return std::generic_category().message(error); }
 
-// A port of this host that nobody listens on, and that the kernel chose for this side: TCP connects it to itself, and
-// keeps the one from it who is to listen there.
+// Whether this is a TCP self-connection: no program listens on the port of this host, and the kernel chose the same
+// port as the local port. Such a connection would keep the server from binding the port.
 bool is_connected_to_itself(int socket) {
   sockaddr_storage own{};
   sockaddr_storage other{};

@@ -1,4 +1,4 @@
-// Waiting until a program on another host has opened its port.
+// A wait until a program on another host listens on its port.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -11,21 +11,21 @@
 
 namespace lockstep {
 
-/// A connection, or why there is none.
+/// A connection, or the reason why there is none.
 struct Connected {
   UniqueFd socket;  ///< does not block
   std::string reason;
 };
 
-/// One attempt at each address behind the name.
+/// Makes one attempt to connect to each address of the name.
 Connected connect_once(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit);
 
-/// Reports a wait that goes on: how long it has lasted, and why the last attempt failed.
+/// The callback that reports a wait: how long it has lasted, and why the last attempt failed.
 using TellWaiting = std::function<void(std::chrono::seconds waited, const std::string& reason)>;
 
-/// Connects to host:port, and again until that succeeds (nullopt) or `limit` has passed (the reason of the last
-/// failure, in words). Sends nothing. Calls `tell` after 2 s and then every 10 s; names are resolved anew for each
-/// attempt. Calls `give_up` between two attempts: what that throws ends the wait.
+/// Retries to connect to host:port until that succeeds (returns nullopt) or `limit` has passed (returns the reason of
+/// the last failure). Sends no data. Calls `tell` after 2 s and then every 10 s; names are resolved anew for each
+/// attempt. Calls `give_up` between two attempts: an exception from it ends the wait.
 std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit,
                                           const TellWaiting& tell, const std::function<void()>& give_up = {});
 

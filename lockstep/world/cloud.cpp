@@ -1,4 +1,4 @@
-// Training jobs of clouds that start one container a host and tell each its number (ModelArts).
+// Detection of cloud training jobs that start one container per host and give each its index (ModelArts).
 #include <lockstep/base/error.h>
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
@@ -11,7 +11,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr std::uint16_t kDefaultPort = 6060;  // of the platform's own examples
+constexpr std::uint16_t kDefaultPort = 6060;  // the port in the platform's own examples
 constexpr std::int64_t kMostHosts = 65536;
 constexpr std::int64_t kMostDevices = 4096;
 
@@ -34,7 +34,7 @@ std::optional<CloudHosts> read_hosts(const Environment& environment) {
     fail(ErrorKind::environment, "world", "VC_TASK_INDEX={} is not below MA_NUM_HOSTS={}; hosts count from 0 to {}",
          *index, *count, *count - 1);
   }
-  // A flavour without GPUs has 0 of them.
+  // 0 on machine types without GPUs.
   const auto devices = find_integer(environment, "MA_NUM_GPUS", 0, kMostDevices).value_or(1);
   return CloudHosts{*index, *count, std::max<std::int64_t>(devices, 1)};
 }
@@ -61,7 +61,7 @@ void meet(const Environment& environment, const CloudHosts& hosts, World& world)
   world.meeting = Meeting::tcp;
   const auto address = find_master_addr(environment);
   if (hosts.count == 1) {
-    // All ranks are here: whoever starts them chooses the port unless it is given.
+    // All ranks are on this host: the code that starts them chooses the port unless it is given.
     world.master_addr = address.value_or("127.0.0.1");
     world.master_port = find_master_port(environment).value_or(0);
     return;

@@ -1,4 +1,4 @@
-// A scheduler's job: MS_ROLE, MS_WORKER_NUM, MS_SCHED_HOST, MS_SCHED_PORT and their relatives.
+// Detection of a job with a scheduler: MS_ROLE, MS_WORKER_NUM, MS_SCHED_HOST, MS_SCHED_PORT and related variables.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
@@ -16,7 +16,7 @@ constexpr std::int64_t kLowestPort = 1024;
 constexpr std::int64_t kHighestPort = 65535;
 constexpr double kMostSeconds = 1e6;
 
-// Asks the environment first, and keeps a list of what decided.
+// Lookup of settings: environment variables first, then options. Records which of them were used, as evidence.
 class Sources {
  public:
   explicit Sources(const Environment& environment) : environment_(environment) {}
@@ -59,7 +59,7 @@ class Sources {
     return *value;
   }
 
-  // Never noted.
+  // A password or secret, which is not recorded as evidence.
   HiddenText hidden(const char* variable, const char* file_variable, const std::optional<std::string>& option,
                     const std::optional<std::string>& file_option) const {
     HiddenText hidden;

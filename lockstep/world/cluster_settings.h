@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-/// Its keys, for base/config.h.
+/// Describes the keys of ClusterOptions, for base/config.h.
 void describe(ConfigFields& fields, ClusterOptions& c);
 
 enum class ClusterRole { scheduler, worker };
 
-/// A password or secret: given, or in a file, or not at all.
+/// A password or secret: as text, in a file, or absent.
 struct HiddenText {
   std::optional<std::string> text{};
-  std::optional<std::string> file{};  ///< counts without `text`
+  std::optional<std::string> file{};  ///< used only without `text`
 };
 
 /// The settings from variables and configuration, merged and checked.
@@ -31,12 +31,12 @@ struct ClusterSettings {
   std::uint16_t port = 0;
   std::string node_id;  ///< empty: a random one
   bool recovery = false;
-  std::string recovery_path;  ///< with recovery
+  std::string recovery_path;  ///< used with `recovery`
   double node_timeout_s = 30;
   double topo_timeout_s = 900;
   double hang_timeout_s = 120;
   bool enable_ssl = false;
-  std::string config_file;  ///< with enable_ssl
+  std::string config_file;  ///< used with `enable_ssl`
   HiddenText server_password;
   HiddenText client_password;
   HiddenText secret;
@@ -44,8 +44,9 @@ struct ClusterSettings {
   std::string evidence;  ///< the variables and keys that decided, without passwords
 };
 
-/// nullopt when there is no role. Error(environment) naming what is missing or breaks a rule, and Error(unsupported)
-/// for the role of a parameter server. `role`: overrides the role of variables and configuration. Reads no file.
+/// The merged settings; nullopt when no role is given. Error(environment) naming what is missing or breaks a rule, and
+/// Error(unsupported) for the role of a parameter server. `role`: overrides the role of variables and configuration.
+/// Reads no file.
 std::optional<ClusterSettings> find_cluster(const Environment& environment, const ClusterOptions& options,
                                             std::optional<ClusterRole> role = std::nullopt);
 
@@ -54,7 +55,7 @@ namespace detail {
 /// The world of a worker, whose rank the scheduler will assign. Error(environment) for the scheduler itself.
 World world_of_worker(const ClusterSettings& settings, const Environment& environment);
 
-/// Error(environment) when there are variables of a cluster and no role.
+/// Error(environment) when variables of a job with a scheduler are set, but no role.
 void refuse_half_a_cluster(const Environment& environment);
 
 }  // namespace detail

@@ -22,7 +22,7 @@ std::string address_text(const sockaddr& address) {
 
 std::vector<std::string> resolve(const std::string& name) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;  // one entry an address
+  hints.ai_socktype = SOCK_STREAM;  // one entry per address, instead of one per socket type
   addrinfo* raw = nullptr;
   if (::getaddrinfo(name.c_str(), nullptr, &hints, &raw) != 0) return {};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);

@@ -1,4 +1,5 @@
-// --init_method, --rank and --world_size of programs written for mp.spawn: one process a node, which has several ranks.
+// The arguments --init_method, --rank and --world_size of programs written for mp.spawn: one process per node, which
+// starts several ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
@@ -70,7 +71,7 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
   }
   agree("--rank", *arguments.rank, environment, "VC_TASK_INDEX");
   agree("--world_size", *arguments.world_size, environment, "MA_NUM_HOSTS");
-  // A flavour without GPUs has 0 of them.
+  // 0 on machine types without GPUs.
   const auto devices = find_integer(environment, "MA_NUM_GPUS", 0, 4096);
   Start start;
   start.ranks = std::max(1, devices ? static_cast<int>(*devices) : options.devices_per_node.value_or(1));

@@ -1,4 +1,4 @@
-// The arguments of init_process_group, as variables that the ways in read.
+// The translation of the arguments of init_process_group to the variables that detection reads.
 #include <lockstep/base/error.h>
 #include <lockstep/world/init_method.h>
 #include <lockstep/world/overrule.h>
@@ -17,7 +17,7 @@ void check(const InitMethod& method) {
   }
 }
 
-// What a launcher said about this process is of another world than the one that the arguments speak of.
+// Removes a launcher's variables, which describe another world than the arguments.
 void forget_launcher(Environment& environment) {
   for (const auto* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE"}) {
     environment.erase(name);

@@ -7,7 +7,7 @@ namespace lockstep {
 
 namespace detail {
 
-/// As detect_world(InitMethod) for an environment; leaves the host empty.
+/// Like detect_world(InitMethod), for a given environment; leaves the host empty.
 World world_of_init_method(const InitMethod& method, Environment environment);
 
 }  // namespace detail

@@ -15,19 +15,19 @@ std::optional<std::string> find_master_addr(const Environment& environment);
 /// MASTER_PORT; Error(environment) unless it is an integer in 1..65535.
 std::optional<std::uint16_t> find_master_port(const Environment& environment);
 
-/// LOCKSTEP_STORE, "host:port": where a launcher hosts a store for ranks of Lockstep alone. Fills in the address;
-/// nothing when it is not set. Error(environment) for anything else.
+/// Fills in the address from LOCKSTEP_STORE, "host:port": the store that a launcher hosts only for ranks of Lockstep.
+/// Does nothing when it is not set. Error(environment) for another format.
 void meet_at_own_store(const Environment& environment, World& world);
 
-/// Whether LOCKSTEP_INIT_METHOD says anything, i.e. is set to anything but "env://".
+/// Whether LOCKSTEP_INIT_METHOD is set to a value other than "env://".
 bool has_init_method(const Environment& environment);
 
-/// Rank and size that LOCKSTEP_INIT_METHOD itself gives, as in "tcp://host:port?rank=1&world_size=2"; nullopt when it
-/// gives none. Error(environment) for half of them, and when RANK or WORLD_SIZE is set as well.
+/// Rank and size in LOCKSTEP_INIT_METHOD itself, as in "tcp://host:port?rank=1&world_size=2"; nullopt when it has none.
+/// Error(environment) when it has only one of them, and when RANK or WORLD_SIZE is set as well.
 std::optional<World> rank_of_init_method(const Environment& environment);
 
-/// Fills in meeting, address or path as LOCKSTEP_INIT_METHOD says ("tcp://host:port" or "file:///path"). False, and
-/// `world` as it was, when it names no place ("env://").
+/// Fills in meeting and address, or path, from LOCKSTEP_INIT_METHOD ("tcp://host:port" or "file:///path"). Returns
+/// false and does not change `world` when it has neither ("env://").
 bool meet_by_init_method(const Environment& environment, World& world);
 
 /// Whether `address` always means this host: localhost, 127.x.x.x, ::1.

@@ -5,8 +5,8 @@
 
 namespace lockstep::detail {
 
-/// By LOCKSTEP_INIT_METHOD, else at MASTER_ADDR and MASTER_PORT when both are set, else through MPI itself.
-/// Error(environment) when only one of the two is set.
+/// Fills in the rendezvous: that of LOCKSTEP_INIT_METHOD, else MASTER_ADDR and MASTER_PORT when both are set, else
+/// through MPI itself. Error(environment) when only one of MASTER_ADDR and MASTER_PORT is set.
 void meet_under_mpi(const Environment& environment, World& world);
 
 }  // namespace lockstep::detail

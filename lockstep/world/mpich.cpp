@@ -1,4 +1,4 @@
-// Hydra, the mpiexec of MPICH and of Intel MPI.
+// Detection of Hydra, the mpiexec of MPICH and of Intel MPI.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/mpi_meeting.h>

@@ -1,4 +1,4 @@
-// A list of nodes that all start the same command.
+// The start from a list of nodes that all run the same command.
 #include <lockstep/base/error.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/start.h>

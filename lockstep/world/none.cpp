@@ -1,4 +1,4 @@
-// No launcher: one process.
+// Detection without a launcher: a single process.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/meeting_point.h>
@@ -6,7 +6,7 @@
 namespace lockstep::detail {
 
 World detect_none(const Environment& environment) {
-  // Somebody meant this process to meet others but did not say which of them it is.
+  // A rendezvous is given, but not the rank of this process.
   if (has_init_method(environment)) {
     fail(ErrorKind::environment, "world",
          "LOCKSTEP_INIT_METHOD='{}' is set but RANK and WORLD_SIZE are not; set all three, or unset it",

@@ -1,4 +1,4 @@
-// Open MPI's mpirun.
+// Detection of Open MPI's mpirun.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/mpi_meeting.h>

@@ -1,4 +1,4 @@
-// torchrun's environment, which `lockstep run` sets too and people set by hand.
+// Detection of torchrun's variables, which `lockstep run` also sets, and which users set by hand.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/meeting_point.h>
@@ -33,7 +33,7 @@ void meet_at_master(const Environment& environment, World& world) {
   add_evidence(world, "MASTER_PORT", fmt::to_string(*port));
 }
 
-// torchrun keeps one store for all attempts, so each attempt has its own corner of it.
+// torchrun keeps one store for all restart attempts, so each attempt has a key prefix of its own.
 void use_agent_store(const Environment& environment, World& world) {
   if (world.meeting != Meeting::tcp || find(environment, "TORCHELASTIC_USE_AGENT_STORE") != "True") return;
   const auto attempt =
@@ -44,7 +44,7 @@ void use_agent_store(const Environment& environment, World& world) {
   world.store_prefix = fmt::format("/worker/attempt_{}", attempt.value_or(0));
 }
 
-// What follows without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h.
+// Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h.
 void derive_local(const Environment& environment, World& world) {
   const auto local_rank = find_integer(environment, kNames.local_rank, 0, std::numeric_limits<int>::max());
   const auto local_size = find_integer(environment, kNames.local_size, 1, std::numeric_limits<int>::max());

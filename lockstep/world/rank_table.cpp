@@ -1,4 +1,4 @@
-// Reading a rank table. JSON is read as the YAML it also is, because that keeps the lines.
+// The reader of rank tables. JSON is parsed as YAML, because the YAML parser keeps line numbers.
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
@@ -24,7 +24,7 @@ template <typename... Args>
   throw Error(ErrorKind::config, "rank_table", fmt::format(format, std::forward<Args>(args)...), position);
 }
 
-// A value and the way to it: "server_list[0].device[3].rank_id".
+// A value and its path: "server_list[0].device[3].rank_id".
 struct Place {
   const ConfigNode* node;
   std::string path;
@@ -128,7 +128,7 @@ void read_servers(const Place& root, RankTable& table) {
   }
 }
 
-// The generation before: a flat list with one device an entry.
+// Reads the older format: a flat list with one device per entry.
 void read_instances(const Place& group, RankTable& table) {
   const Place instances = require_list(group, "instance_list");
   check_count(group, "instance_count", instances.path, instances.node->items.size());
@@ -188,7 +188,7 @@ void check_ranks(RankTable& table) {
   std::sort(table.devices.begin(), table.devices.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
 }
 
-// Tabs may indent JSON, but not YAML.
+// Replaces tabs first: they may indent JSON, but not YAML.
 ConfigNode parse_json(std::string text, const std::string& file) {
   std::replace(text.begin(), text.end(), '\t', ' ');
   try {

@@ -1,5 +1,5 @@
-// Rank tables (RANK_TABLE_FILE): JSON files that say which device of which server each rank has. Internal to world/ and
-// `lockstep rank-table`. Pure functions, except those that say which file they read.
+// Rank tables (RANK_TABLE_FILE): JSON files that assign each rank a device of a server. Internal to world/ and
+// `lockstep rank-table`. Pure functions, except those that are documented to read a file.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -18,43 +18,44 @@ struct RankTableDevice {
   int rank = 0;
   int device = 0;         ///< physical index on its server, 0..7
   std::string server;     ///< server_id
-  std::string address;    ///< server_ip where there is one, else server_id
-  std::string device_ip;  ///< of the device's network interface; may be empty
+  std::string address;    ///< server_ip if present, else server_id
+  std::string device_ip;  ///< address of the device's network interface; may be empty
   std::string path{};     ///< "server_list[0].device[3]"
   FilePosition position{};
 };
 
 struct RankTable {
-  std::string file;                      ///< as messages name it
+  std::string file;                      ///< name of the file in messages
   std::vector<RankTableDevice> devices;  ///< by rank
 
-  /// In the order of their first ranks.
+  /// The server_ids, in the order of their first ranks.
   std::vector<std::string> servers() const;
-  /// Those of one server, by rank.
+  /// The devices of one server, by rank.
   std::vector<RankTableDevice> of_server(std::string_view server) const;
 };
 
-/// Reads a table of either generation: "server_list" (version 1.0), or "group_list" with one device an instance.
+/// Reads a table of either format: "server_list" (version 1.0), or the older "group_list" with one device per instance.
 /// Numbers may be JSON strings or numbers. Checks that counts agree with lists, that ranks are 0..N-1, that no device
-/// stands twice, that status is "completed", and the device groups (check_device_groups). Error(config) with file and
-/// line, the rule and the mend.
+/// occurs twice, that status is "completed", and the device groups (check_device_groups). Error(config) with file and
+/// line, the rule and the fix.
 RankTable parse_rank_table(std::string_view text, const std::string& file);
 
 /// The same for a file on disk; Error(environment) when it cannot be read.
 RankTable load_rank_table(const std::string& file);
 
-/// The rules for groups of devices: one server takes part with 1, 2, 4 or 8; 2 and 4 lie in one of its two networks
-/// ({0,1,2,3}, {4,5,6,7}); several servers take part with all 8 each. Error(config) at the entry that breaks one.
+/// Checks the rules for groups of devices: a single server uses 1, 2, 4 or 8 devices; 2 and 4 devices must be in one of
+/// its two networks ({0,1,2,3}, {4,5,6,7}); several servers use all 8 devices each. Error(config) at the entry that
+/// breaks a rule.
 void check_device_groups(const RankTable& table);
 
 namespace detail {
 
-/// What RANK_TABLE_FILE (or MINDSPORE_HCCL_CONFIG_PATH) names; nullopt when neither is set.
+/// The file named by RANK_TABLE_FILE (or MINDSPORE_HCCL_CONFIG_PATH); nullopt when neither is set.
 std::optional<std::string> rank_table_file(const Environment& environment);
 
-/// The world that RANK_ID, RANK_SIZE, DEVICE_ID and DEVICE_NUM have in a table, which a single rank does without.
-/// nullopt when none of RANK_ID, RANK_SIZE and `table` is there. Error(environment) for variables that are half set or
-/// contradict the table.
+/// The world given by RANK_ID, RANK_SIZE, DEVICE_ID and DEVICE_NUM together with a table; a single rank needs no table.
+/// nullopt when none of RANK_ID, RANK_SIZE and `table` is given. Error(environment) when the set of variables is
+/// incomplete or contradicts the table.
 std::optional<World> world_of_rank_table(const Environment& environment, const std::optional<RankTable>& table);
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Which devices may form a group.
+// The rules for the devices that may form a group.
 #include <lockstep/world/rank_table.h>
 
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// RANK_ID and its relatives, in the terms of a rank table.
+// The world of RANK_ID and related variables, with a rank table.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/meeting_point.h>
@@ -12,7 +12,8 @@
 namespace lockstep::detail {
 namespace {
 
-// The device of rank 0 belongs to one job at a time, and so does this port of its host.
+// The rendezvous port is this number plus the device of rank 0: a device belongs to one job at a time, so the port
+// does, too.
 constexpr std::uint16_t kFirstPort = 29600;
 
 constexpr std::int64_t kMost = 65536;
@@ -62,7 +63,8 @@ void check_device(const Environment& environment, const RankTableDevice& mine, c
               {table.file, mine.position.line});
 }
 
-// The seed of this variable is a script that sets it to the devices of the host, not of the job.
+// DEVICE_NUM may be larger than the local size: common scripts set it to the number of devices of the host, not of the
+// job.
 void check_device_count(const Environment& environment, int local_size) {
   const auto count = find_integer(environment, "DEVICE_NUM", 1, kMost);
   if (!count || *count >= local_size) return;

@@ -1,4 +1,4 @@
-// Writing rank tables, with the names and the layout of hccl_tools.py and merge_hccl.py. Pure functions.
+// The writer of rank tables, with the file names and the layout of hccl_tools.py and merge_hccl.py. Pure functions.
 #pragma once
 
 #include <lockstep/world/rank_table.h>
@@ -32,8 +32,8 @@ DeviceAddresses parse_device_addresses(std::string_view text);
 /// Error(config) for devices that may not form a group.
 RankTableFile make_rank_table(const RankTableRequest& request, const DeviceAddresses& addresses);
 
-/// One table of several servers: ranks are numbered anew in the order of `tables`. Error(config) when a server stands
-/// in two of them or the devices may not form a group.
+/// One table of several servers: ranks are numbered anew in the order of `tables`. Error(config) when a server is in
+/// two of them, or when the devices may not form a group.
 RankTableFile merge_rank_tables(const std::vector<RankTable>& tables);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Reading rank, size, local rank and local size from the variables of one launcher. Internal to world/.
+// The reading of rank, size, local rank and local size from the variables of one launcher. Internal to world/.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -20,8 +20,8 @@ struct RankVariables {
 /// is missing or rank is not below size.
 std::optional<World> read_rank_and_size(const Environment& environment, const RankVariables& names);
 
-/// Fills in the local numbers when both variables are set, else returns false and changes nothing. Error(environment)
-/// when local rank is not below local size, or local size is above size.
+/// Fills in local rank and local size when both variables are set; otherwise returns false and changes nothing.
+/// Error(environment) when local rank is not below local size, or local size is above size.
 bool read_local(const Environment& environment, const RankVariables& names, World& world);
 
 /// Appends " NAME=value".

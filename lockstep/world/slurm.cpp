@@ -1,4 +1,5 @@
-// A step of Slurm's srun. The variables of the step win over those of the job, which may be larger.
+// Detection of a step of Slurm's srun. The variables of the step have priority over those of the job, which may be
+// larger.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/meeting_point.h>
@@ -79,8 +80,9 @@ std::int64_t job_of(const Environment& environment, const World& world) {
   fail(ErrorKind::environment, "world", "{}, but SLURM_JOB_ID is not set; start the program with srun", world.evidence);
 }
 
-// Only --distribution=arbitrary puts rank 0 elsewhere: the list of hosts is sorted, whatever order was asked for.
-// SLURM_GTIDS are the ranks of this node; ranks on the other nodes cannot tell.
+// Error(environment) when rank 0 is not on the first host, which only --distribution=arbitrary can cause: the list of
+// hosts is sorted, whatever order was requested. SLURM_GTIDS are the ranks of this node, so only some nodes can detect
+// it.
 void check_rank_0_is_on_first_host(const Environment& environment, const World& world) {
   const bool on_first = find_integer(environment, "SLURM_NODEID", 0, kHighest).value_or(0) == 0;
   const auto ranks = find(environment, "SLURM_GTIDS");
@@ -119,7 +121,8 @@ void meet_at_first_host(const Environment& environment, World& world) {
   world.meeting = Meeting::tcp;
   world.master_addr = address ? *address : first_host(environment, world);
   world.master_port = port ? *port : port_of_slurm_step(job, step);
-  // Whoever comes to the port of another job, because both were told the same one, does not count as a rank of it.
+  // The prefix separates jobs: a rank that connects to the port of another job, because both jobs use the same port, is
+  // not counted as a rank of that job.
   world.store_prefix = fmt::format("/slurm/{}.{}", job, step);
   add_evidence(world, "step", fmt::format("{}.{}", job, step));
   add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
@@ -128,7 +131,7 @@ void meet_at_first_host(const Environment& environment, World& world) {
 }  // namespace
 
 bool is_slurm_step(const Environment& environment) {
-  // From here upwards numbers stand for the shells of sbatch and salloc and the like.
+  // Larger step ids are special steps, such as the shells of sbatch and salloc.
   constexpr std::int64_t kFirstSpecialStep = 0xfffffff0;
   return find_step(environment).value_or(kFirstSpecialStep) < kFirstSpecialStep;
 }

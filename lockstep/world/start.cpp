@@ -1,4 +1,4 @@
-// The order of the ways in, and what is left of it when several are there at once.
+// The order in which launchers are detected, and the priority when variables of several launchers are set.
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/nearest.h>
@@ -23,10 +23,10 @@ using Detect = std::optional<World> (*)(const Environment&);
 struct Launcher {
   std::string_view name;
   Detect detect;
-  std::string_view mend;  ///< what makes its variables appear
+  std::string_view fix;  ///< what makes its variables appear
 };
 
-// Those that start one process a rank, in the order in which `auto` asks them.
+// The launchers that start one process per rank, in the order in which `auto` tries them.
 constexpr std::array<Launcher, 5> kLaunchers = {{
     {"pytorch", detail::detect_pytorch, "set RANK and WORLD_SIZE, or start with 'lockstep run' or torchrun"},
     {"open_mpi", detail::detect_open_mpi, "start with Open MPI's mpirun (OMPI_COMM_WORLD_RANK is not set)"},
@@ -35,7 +35,7 @@ constexpr std::array<Launcher, 5> kLaunchers = {{
     {"rank_table", detail::detect_rank_table, "set RANK_TABLE_FILE and RANK_ID"},
 }};
 
-// What the launchers that `auto` did not choose say; half-set variables of theirs do not matter.
+// Detection of a launcher that `auto` did not choose: incomplete variables are no error.
 template <typename Ask>
 auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(environment)) {
   try {
@@ -45,9 +45,9 @@ auto ask_quietly(Ask ask, const Environment& environment) -> decltype(ask(enviro
   }
 }
 
-// What the other launchers of ranks say.
+// The worlds that the other launchers of ranks describe.
 std::vector<World> others_than(const World& world, Environment environment) {
-  environment.erase("LOCKSTEP_INIT_METHOD");  // what it says of a rank is said of the world that decided
+  environment.erase("LOCKSTEP_INIT_METHOD");  // a rank in it belongs to the world that was chosen
   std::vector<World> others;
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.name == world.launcher) continue;
@@ -56,7 +56,7 @@ std::vector<World> others_than(const World& world, Environment environment) {
   return others;
 }
 
-// The innermost launcher wins, whose processes the outer ones started.
+// The innermost launcher, which was started by the outer ones, has priority.
 void compare_with_outer(World& world, const Environment& environment) {
   for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
   if (world.launcher == "cloud") return;
@@ -69,13 +69,14 @@ void compare_with_outer(World& world, const Environment& environment) {
 std::optional<World> find_rank(const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     auto world = launcher.detect(environment);
-    // srun of one task is how clusters hand out a shell.
+    // Clusters often start interactive shells with a single-task srun.
     if (world && !(world->launcher == "slurm" && world->size == 1)) return world;
   }
   return std::nullopt;
 }
 
-// Something that says who this process is, and a launcher that started it as one of its ranks, cannot both be right.
+// Error(environment) when the rank is given by `what` and also by a launcher that started this process as one of
+// several ranks.
 void refuse_launcher_beside(const std::string& what, const Environment& environment) {
   for (const Launcher& launcher : kLaunchers) {
     const auto world = ask_quietly(launcher.detect, environment);
@@ -85,9 +86,9 @@ void refuse_launcher_beside(const std::string& what, const Environment& environm
   }
 }
 
-[[noreturn]] void fail_missing(std::string_view launcher, std::string_view mend) {
+[[noreturn]] void fail_missing(std::string_view launcher, std::string_view fix) {
   fail(ErrorKind::environment, "world", "launcher {} was asked for, but its variables are missing: {}, or use {}",
-       launcher, mend, "--launcher auto");
+       launcher, fix, "--launcher auto");
 }
 
 Start detect_auto(const Environment& environment, const StartOptions& options) {
@@ -157,7 +158,7 @@ World detect_named(const Environment& environment, std::string_view name) {
          did_you_mean(name, names), fmt::join(names, ", "));
   }
   if (auto world = launcher->detect(environment)) return *world;
-  fail_missing(name, launcher->mend);
+  fail_missing(name, launcher->fix);
 }
 
 void warn_of(const std::vector<std::string>& overruled, const Start& start) {
@@ -180,7 +181,7 @@ std::vector<std::string> launcher_names() {
 }
 
 Start detect_start(const Environment& environment, const StartOptions& options) {
-  // --init_method is LOCKSTEP_INIT_METHOD, given later.
+  // --init_method overrides LOCKSTEP_INIT_METHOD.
   Environment given = environment;
   if (options.arguments.init_method) given.insert_or_assign("LOCKSTEP_INIT_METHOD", *options.arguments.init_method);
   const std::string& launcher = options.launcher;

@@ -1,4 +1,5 @@
-// Detection of how this process was started: as one rank, or as the only process of a node, which starts its ranks.
+// Detection of how this process was started: as one rank, or as the only process of a node, which has to start the
+// node's ranks.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -21,22 +22,23 @@ struct InitArguments {
 
 struct StartOptions {
   std::string launcher = "auto";          ///< one of launcher_names()
-  NodeList nodes{};                       ///< no addresses: none
-  InitArguments arguments{};              ///< of the command line
-  std::optional<int> devices_per_node{};  ///< ranks a node where the environment does not say
-  ClusterOptions cluster{};               ///< of a job with a scheduler
+  NodeList nodes{};                       ///< without addresses: no node list
+  InitArguments arguments{};              ///< command-line arguments
+  std::optional<int> devices_per_node{};  ///< ranks per node, if the environment does not give them
+  ClusterOptions cluster{};               ///< settings of a job with a scheduler
 };
 
-/// The world of the first rank of this process, and the number of ranks it represents. With more than one it has to
-/// start them: local rank i of `ranks` is rank world.rank + i. master_port 0 (all ranks on this node): the code that
-/// starts them chooses the port.
+/// The world of the first rank of this process, and the number of ranks it represents. With more than one rank the
+/// process has to start them: local rank i is rank world.rank + i. master_port 0 (all ranks on this node): the code
+/// that starts the ranks chooses the port.
 struct Start {
   World world;
   int ranks = 1;
 };
 
-/// As detect_world, also for the ways that start one process a node ("cloud", "nodes") and for arguments of the command
-/// line. Asks the system which of the nodes this is, and reads the file RANK_TABLE_FILE names.
+/// Like detect_world, but also for the launchers that start one process per node ("cloud", "nodes") and for
+/// command-line arguments. Not pure: determines which of the nodes this machine is, and reads the file that
+/// RANK_TABLE_FILE names.
 Start detect_start(const Environment& environment, const StartOptions& options);
 
 /// The same for this process's environment and host.
@@ -48,20 +50,20 @@ std::string describe(const Start& start);
 
 namespace detail {
 
-/// Which entries of the list are addresses of this machine. Asks the system.
+/// The indices of the entries of the list that are addresses of this machine. Not pure: resolves names.
 std::vector<int> find_own_nodes(const NodeList& list);
 
-/// The start of a node of the list. LOCKSTEP_NODE_ADDR names it, else it is the one that is this machine's (`own`, from
-/// find_own_nodes). Error(config) for a list that breaks a rule, Error(environment) when the node is unknown or not the
-/// only one.
+/// The start of this node of the list. LOCKSTEP_NODE_ADDR names the node; otherwise it is the entry that is this
+/// machine's (`own`, from find_own_nodes). Error(config) for a list that breaks a rule, Error(environment) when no
+/// entry or several entries are this machine's.
 Start start_of_node_list(const NodeList& list, const std::vector<int>& own, const Environment& environment);
 
-/// VC_WORKER_HOSTS, VC_TASK_INDEX, MA_NUM_HOSTS, MA_NUM_GPUS; nullopt when neither VC_TASK_INDEX nor MA_NUM_HOSTS is
-/// set. Error(environment) when they are half set or contradict each other.
+/// The start given by VC_WORKER_HOSTS, VC_TASK_INDEX, MA_NUM_HOSTS and MA_NUM_GPUS; nullopt when neither VC_TASK_INDEX
+/// nor MA_NUM_HOSTS is set. Error(environment) when the set is incomplete or contradictory.
 std::optional<Start> detect_cloud(const Environment& environment);
 
-/// --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) for half of them, and
-/// Error(environment) where they contradict the cloud's variables.
+/// The start given by --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) when
+/// only one of them is given, and Error(environment) when they contradict the cloud's variables.
 std::optional<Start> start_of_arguments(const StartOptions& options, const Environment& environment);
 
 }  // namespace detail

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-// This process is one rank and starts no others.
+// The world of a process that is one rank. Error(environment) when the process would have to start several ranks.
 World only_rank(Start start) {
   if (start.ranks == 1) return std::move(start.world);
   fail(ErrorKind::environment, "world",

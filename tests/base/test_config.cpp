@@ -61,7 +61,7 @@ struct BadConfig {
   std::vector<std::string_view> words;
 };
 
-TEST(Config, NamesPlaceRuleAndMendOfAMistake) {
+TEST(Config, NamesPlaceRuleAndFixOfAMistake) {
   const std::vector<BadConfig> cases = {
       {"epochs: [1]", {"epochs", "expected an integer", "found a list"}},
       {"epochs: {a: 1}", {"expected an integer", "found a section"}},

@@ -24,10 +24,10 @@ inline std::vector<std::string> findings_in(const std::string& json) {
   return found;
 }
 
-/// The mend of the first finding of that check, on one line, in a report for people.
-inline std::string mend_of(const std::string& check, const std::string& report) {
+/// The fix of the first finding of that check, on one line, in a report for people.
+inline std::string fix_of(const std::string& check, const std::string& report) {
   const auto finding = report.find("ERROR  " + check + "  ");
-  const auto begin = report.find("mend: ", finding);
+  const auto begin = report.find("fix: ", finding);
   if (finding == std::string::npos || begin == std::string::npos) return "there is none: " + report;
   std::string text;
   for (const char one : report.substr(begin, report.find("\n\n", begin) - begin)) {

@@ -8,10 +8,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <filesystem>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -133,6 +137,51 @@ TEST_F(CheckpointCommand, WhatMakesNoSenseIsExplained) {
   const auto none = lockstep({"checkpoint", "inspect", other("nothing")});
   EXPECT_EQ(none.status, (ExitStatus{1, 0}));
   EXPECT_THAT(none.err, AllOf(HasSubstr("nothing"), HasSubstr("no sharded checkpoint")));
+}
+
+// The checkpoints of `lockstep train`: shown, merged, divided for more ranks, and trained on from there.
+TEST(CheckpointOfARun, IsShownMergedReshardedAndTrainedOn) {
+  const Workbench bench;
+  const auto train = [&](const std::string& name, Words more) {
+    more.insert(more.begin(),
+                {"parallel.mode=semi_auto", "parallel.shard={\"*\": {data: 0}}", "data.batch_size=~",
+                 "data.global_batch_size=8", "train.epochs=2", "system.work_dir=" + (bench.path() / name).string()});
+    return bench.train(std::move(more));
+  };
+  const auto ran = under_lockstep_run(2, train("run", {}));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  std::vector<std::filesystem::path> saved;
+  for (const auto& entry : std::filesystem::directory_iterator(bench.path() / "run/checkpoints")) {
+    saved.push_back(entry.path());
+  }
+  ASSERT_EQ(saved.size(), 2u) << "one after each epoch";
+  std::ranges::sort(saved);
+
+  const auto shown = lockstep({"checkpoint", "inspect", saved.front(), "--verify"});
+  EXPECT_TRUE(shown.status.ok()) << shown.err;
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("of a mesh 2 (data)"), HasSubstr("in 2 files"), HasSubstr("model.fc1.weight"),
+                    HasSubstr("optimizer."), HasSubstr("checkpoint of a run: "), HasSubstr("has its checksum")));
+  const auto merged = lockstep({"checkpoint", "merge", saved.front(), "--out", bench.path() / "m.safetensors"});
+  EXPECT_TRUE(merged.status.ok()) << merged.err;
+  const auto one_file = lockstep({"checkpoint", "inspect", bench.path() / "m.safetensors", "--verify"});
+  EXPECT_THAT(one_file.out, AllOf(HasSubstr("checkpoint of a run: "), HasSubstr("model.fc1.weight"),
+                                  HasSubstr("its content has its checksum")))
+      << one_file.err;
+
+  const auto four = (bench.path() / "four.sharded").string();
+  const auto made = lockstep({"checkpoint", "reshard", saved.front(), "--out", four, "--mesh", "4", "--names", "data"});
+  EXPECT_TRUE(made.status.ok()) << made.err;
+  const auto resumed = under_lockstep_run(2, train("resumed", {"checkpoint.resume=" + four}));
+  ASSERT_TRUE(resumed.status.ok()) << resumed.err;
+  const auto from_file =
+      under_lockstep_run(2, train("from_file", {"checkpoint.resume=" + (bench.path() / "m.safetensors").string()}));
+  ASSERT_TRUE(from_file.status.ok()) << from_file.err;
+  const auto hash_of = [&](const std::string& name) -> std::string {
+    return nlohmann::json::parse(read_file(bench.path() / name / "result.json"))["params_sha256"];
+  };
+  EXPECT_EQ(hash_of("resumed"), hash_of("run"));
+  EXPECT_EQ(hash_of("from_file"), hash_of("run"));
 }
 
 }  // namespace

@@ -97,9 +97,9 @@ TEST_F(DoctorOnTwoHosts, PacketsAreLostOneWay) {
   container["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
   const auto ran = on_both({}, {Environment{{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}}, container});
   EXPECT_EQ(ran[0].status, kUnsound);
-  const auto mend = mend_of("links", ran[0].out);
-  EXPECT_THAT(mend, AllOf(HasSubstr("firewall on both hosts"), HasSubstr("open all TCP ports both ways")));
-  EXPECT_LT(mend.find("firewall"), mend.find("--net=host")) << mend;
+  const auto fix = fix_of("links", ran[0].out);
+  EXPECT_THAT(fix, AllOf(HasSubstr("firewall on both hosts"), HasSubstr("open all TCP ports both ways")));
+  EXPECT_LT(fix.find("firewall"), fix.find("--net=host")) << fix;
   EXPECT_THAT(ran[0].out, HasSubstr("NCCL_SOCKET_IFNAME=eth"));
 }
 
@@ -114,7 +114,7 @@ TEST_F(DoctorOnTwoHosts, ThePlaceToMeetAnswersNobody) {
                            {"MASTER_PORT", "6060"},
                            {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}});
   EXPECT_EQ(ran.status, kUnsound);
-  EXPECT_THAT(mend_of("meeting", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
+  EXPECT_THAT(fix_of("meeting", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
 }
 
 TEST_F(DoctorOnTwoHosts, ANameMeansDifferentHosts) {

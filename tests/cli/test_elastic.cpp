@@ -78,7 +78,7 @@ TEST(Elastic, AWrongEndpointIsAClearEnd) {
   Meeting meeting("join_timeout=1,is_host=0");
   Agent alone(meeting, {"--nnodes=2"}, {"print=never"});
   EXPECT_EQ(alone.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the c10d store at 127.0.0.1:" + meeting.port()),
+  EXPECT_THAT(alone.said(), AllOf(HasSubstr("cannot reach the store at 127.0.0.1:" + meeting.port()),
                                   HasSubstr("Connection refused")));
 }
 
@@ -162,7 +162,7 @@ TEST(Elastic, TheJobEndsWithItsStore) {
   ASSERT_TRUE(other.says("ready"));
   host.kill(SIGKILL);
   EXPECT_EQ(other.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(other.said(), HasSubstr("the c10d store at 127.0.0.1:" + meeting.port() + " is lost"));
+  EXPECT_THAT(other.said(), HasSubstr("the store at 127.0.0.1:" + meeting.port() + " is lost"));
   EXPECT_EQ(host.wait(), (ExitStatus{0, SIGKILL}));
   EXPECT_TRUE(probe.nobody_left());
 }
@@ -186,7 +186,7 @@ TEST(Elastic, TwoJobsAtOneEndpoint) {
   const Words ranks = {"env=WORLD_SIZE", "await=" + sign("guests"), "print=done"};
   Agent first(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
   Agent second(guest, {"--nnodes=2", "--rdzv_id=b"}, ranks);
-  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the c10d store")) << agent->said();
+  for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("waiting for the store")) << agent->said();
   Agent host(meeting, {"--nnodes=1", "--rdzv_id=a"}, {"env=WORLD_SIZE", "await=" + sign("host")});
   for (auto* agent : {&first, &second}) ASSERT_TRUE(agent->says("WORLD_SIZE=2")) << agent->said();
   write_file(sign("host"), "");
@@ -397,7 +397,7 @@ TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
   EXPECT_TRUE(first.says(TwoHosts::address(1).append(") was lost"))) << first.said();
   EXPECT_TRUE(first.says("WORLD_SIZE=1")) << first.said();
   EXPECT_EQ(second.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(second.said(), HasSubstr("the c10d store at 10.77.0.1:29400"));
+  EXPECT_THAT(second.said(), HasSubstr("the store at 10.77.0.1:29400"));
   first.kill(SIGTERM);
   EXPECT_EQ(first.wait(), (ExitStatus{143, 0}));
 }

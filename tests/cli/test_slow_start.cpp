@@ -41,7 +41,7 @@ TEST(SlowStart, RankZeroNamesWhoIsMissing) {
       run_in(bench.path(), {"lockstep", "train", "--config", bench.config()}, rank_of_two(0, "127.0.0.1", free_port()));
   EXPECT_FALSE(ran.status.ok());
   EXPECT_EQ(count(ran.err, kHeading), 1u) << ran.err;
-  EXPECT_THAT(ran.err, AllOf(HasSubstr("ERROR  presence  rank 1\n"), HasSubstr("mend: read what it printed")));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("ERROR  presence  rank 1\n"), HasSubstr("fix: read what it printed")));
 }
 
 TEST(SlowStart, ARankSaysThatItCannotReachTheOthers) {

@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace lockstep::test {
@@ -74,6 +76,32 @@ TEST(StrangersAtPorts, OfLockstepRunThatLoadsEachRank) {
   const Workbench bench;
   const Words run = {"lockstep", "run", "--start-method", "spawn", "--nproc-per-node", "2"};
   EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {{run + training(bench)}}), Not(IsEmpty()));
+}
+
+// The store of the launchers, and those of the ranks.
+TEST(StrangersAtPorts, OfTwoLaunchers) {
+  const Workbench bench;
+  const auto port = free_port();
+  const Words run = {
+      "lockstep",         "run", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint",
+      "127.0.0.1:" + port};
+  const auto visited = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}, {run + training(bench)}});
+  const auto ports =
+      std::accumulate(visited.begin(), visited.end(), 0, [](int sum, const auto& one) { return sum + one.second; });
+  EXPECT_GE(ports, 2);
+}
+
+TEST(StrangersAtPorts, LaunchersWithAnotherSecretDoNotMeet) {
+  const auto port = free_port();
+  const Words run = {
+      LOCKSTEP_BINARY,     "run",         "--nnodes",       "2",   "--rdzv-backend", "c10d", "--rdzv-endpoint",
+      "127.0.0.1:" + port, "--rdzv-conf", "join_timeout=8", "true"};
+  auto first = std::async(std::launch::async, [&] { return run_program(run, {{"LOCKSTEP_STORE_SECRET", "one"}}); });
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const auto second = run_program(run, {{"LOCKSTEP_STORE_SECRET", "another"}});
+  EXPECT_FALSE(second.status.ok());
+  EXPECT_THAT(second.err, testing::HasSubstr("secret"));
+  EXPECT_FALSE(first.get().status.ok());
 }
 
 TEST(StrangersAtPorts, OfMpirun) {

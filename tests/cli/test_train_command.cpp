@@ -165,7 +165,7 @@ TEST(TrainCommand, ListsItsKeys) {
 
 // ---- what users get wrong
 
-TEST(TrainCommand, NamesFileLineAndMendOfABadConfiguration) {
+TEST(TrainCommand, NamesFileLineAndFixOfABadConfiguration) {
   const Workbench bench;
   const std::string good = read_file(bench.config());
   const auto expect_refused = [&](const std::string& from, const std::string& to, std::vector<std::string> words) {

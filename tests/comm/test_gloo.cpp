@@ -4,8 +4,10 @@
 #include <sched.h>
 
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 namespace lockstep::test {
 namespace {
@@ -31,6 +33,27 @@ TEST(Gloo, TheThreadThatReadsTakesTheCoreFromNobody) {
     ASSERT_TRUE(threads.contains(SCHED_BATCH)) << "no thread has it";
     EXPECT_EQ(threads.at(SCHED_BATCH), 1);
     EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << "this thread keeps its own";
+  });
+}
+
+// Gloo does not wake who waits for a message of which a part has come, when its group is closed.
+TEST(Gloo, ClosingAGroupEndsTheWaitForAMessageThatIsOnItsWay) {
+  RankOptions options{.group = RankOptions::test_group_options("gloo")};
+  options.deadline = std::chrono::seconds(30);
+  options.group.timeout = std::chrono::minutes(5);  // what a wait that is not woken takes
+  run_ranks(2, options, [](Rank& rank) {
+    auto message = rank.rank() == 0 ? at::ones({std::int64_t{256} << 20}, at::kByte)
+                                    : at::zeros({std::int64_t{256} << 20}, at::kByte);
+    barrier(rank.group());
+    auto work = rank.rank() == 0 ? send_async(message, rank.group(), 1) : receive_async(message, rank.group(), 0);
+    if (rank.rank() == 1) {
+      const volatile auto* first = message.data_ptr<std::uint8_t>();
+      while (*first == 0) std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // of its message a part has gone
+    }
+    rank.group().abort("a test");
+    EXPECT_THROW(work.wait(), Error);
   });
 }
 

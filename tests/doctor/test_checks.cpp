@@ -19,7 +19,7 @@ struct Case {
   std::string what;  // is spoilt
   std::function<void(Job&)> spoil;
   std::string finding;               // "severity check where"; empty: none at all
-  std::vector<std::string> words{};  // in what it says or in the mend
+  std::vector<std::string> words{};  // in what it says or in the fix
 };
 
 void expect_cases(const Job& sound, const std::vector<Case>& cases) {
@@ -32,8 +32,8 @@ void expect_cases(const Job& sound, const std::vector<Case>& cases) {
     if (findings.empty()) continue;
     const Finding& found = findings.front();
     EXPECT_EQ(std::string(name(found.severity)) + " " + found.check + " " + found.where, one.finding);
-    for (const auto& word : one.words) EXPECT_THAT(found.what + " | " + found.mend, HasSubstr(word));
-    EXPECT_NE(found.mend, "");
+    for (const auto& word : one.words) EXPECT_THAT(found.what + " | " + found.fix, HasSubstr(word));
+    EXPECT_NE(found.fix, "");
   }
 }
 
@@ -169,13 +169,13 @@ TEST(DoctorChecks, AContainerThatCannotBeReached) {
   job.links[0].problem = "Connection refused";
   auto findings = check_links(job);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_THAT(findings[0].mend, testing::AllOf(HasSubstr("firewall"), HasSubstr("--net=host")));
+  EXPECT_THAT(findings[0].fix, testing::AllOf(HasSubstr("firewall"), HasSubstr("--net=host")));
   // In a network that Docker made.
   job.ranks[1].interfaces = {{"eth0", "172.17.0.2"}};
   job.ranks[1].address = "172.17.0.2";
   findings = check_links(job);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_THAT(findings[0].mend,
+  EXPECT_THAT(findings[0].fix,
               testing::AllOf(HasSubstr("host node-b (rank 1) runs in a container"), HasSubstr("--net=host")));
 }
 
@@ -244,8 +244,8 @@ TEST(DoctorChecks, LinksThatLosePackets) {
   lose(contained);
   const auto found = check_links(contained);
   ASSERT_EQ(found.size(), 1U);
-  for (const auto& words : firewall) EXPECT_THAT(found[0].mend, HasSubstr(words));
-  EXPECT_LT(found[0].mend.find("firewall"), found[0].mend.find("--net=host"));
+  for (const auto& words : firewall) EXPECT_THAT(found[0].fix, HasSubstr(words));
+  EXPECT_LT(found[0].fix.find("firewall"), found[0].fix.find("--net=host"));
 }
 
 TEST(DoctorChecks, Addresses) {

@@ -44,8 +44,8 @@ TEST(DoctorReport, NamesThePairAndTheMend) {
   EXPECT_THAT(text, AllOf(HasSubstr("\nERROR  links  host node-a (rank 0) -> host node-b (rank 1)\n"
                                     "  host node-a cannot connect to host node-b at 10.0.0.2 (eth0): Network is "
                                     "unreachable\n"
-                                    "  mend: open all ports"),
-                          EndsWith("\n1 error, 0 warnings: mend this before a job is started.\n")));
+                                    "  fix: open all ports"),
+                          EndsWith("\n1 error, 0 warnings: fix this before a job is started.\n")));
 }
 
 TEST(DoctorReport, LogsGetWhatMatters) {

@@ -36,10 +36,18 @@ Register nameless() {
 }
 
 TEST(Messages, EachReadsBackWhatWasWritten) {
+  RankAssignment assignment;
+  assignment.generation = 1;
+  assignment.rank = 3;
+  assignment.size = 8;
+  assignment.local_rank = 1;
+  assignment.local_size = 4;
+  assignment.store_key = "key";
+  assignment.proof = "proof";
   const std::vector<FromScheduler> ours = {Hello{1, "job", "nonce", true},
                                            Wait{3, 8, "why"},
                                            Refused{"a \"quoted\" reason\nof two lines"},
-                                           RankAssignment{1, 3, 8, 1, 4, "key", "proof"},
+                                           assignment,
                                            StoreAt{1, "10.0.0.1", 4711},
                                            Lost{4, "w", 2, "it closed the connection", true},
                                            Ping{},

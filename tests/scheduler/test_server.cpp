@@ -64,7 +64,9 @@ TEST(Scheduler, GivesItsWorkersRanksAndEndsWithThem) {
 
   sessions[1]->publish_store("10.9.8.7", 4711);
   for (const auto& session : sessions) {
-    EXPECT_EQ(session->await_store(std::chrono::steady_clock::now() + 60s), (StoreAt{1, "10.9.8.7", 4711}));
+    const auto store = session->await_store(std::chrono::steady_clock::now() + 60s);
+    EXPECT_EQ(store.host, "10.9.8.7");
+    EXPECT_EQ(store.port, 4711);
   }
   for (const auto& session : sessions) session->completed_step(7, StepTime{57ms, 6ms});
   const auto status = status_when(server.port(), [](const json& s) {

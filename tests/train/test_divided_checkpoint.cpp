@@ -137,6 +137,28 @@ TEST(DividedCheckpoint, RemainsOfKilledSavesAreNotTakenAndGoAway) {
   EXPECT_EQ(load_divided(divided_checkpoint(folder, 6)).state.step, 6);
 }
 
+// The state changes while it is written: what is on disk is what it was.
+TEST(DividedCheckpoint, WrittenInTheBackgroundItIsTheSame) {
+  const SmallRun run;
+  const std::vector<std::string> options = {"checkpoint.every_steps=3", "checkpoint.keep=20", "model.hidden=[512]"};
+  const auto in_background = [&] {
+    auto more = options;
+    more.emplace_back("checkpoint.async=true");
+    return more;
+  };
+  run.run(2, divided(run, "at once", 2, options));
+  run.run(2, divided(run, "later", 2, in_background()));
+  EXPECT_EQ(run.hash("at once"), run.hash("later"));
+  const auto names = names_in(folder_of(run, "at once"));
+  EXPECT_EQ(names_in(folder_of(run, "later")), names);
+  ASSERT_EQ(names.size(), 8u);
+  for (const auto& name : names) {
+    EXPECT_EQ(sha256_of(load_divided(folder_of(run, "later") / name).tensors),
+              sha256_of(load_divided(folder_of(run, "at once") / name).tensors))
+        << name;
+  }
+}
+
 TEST(DividedCheckpoint, KeepCountsFilesAndFoldersAlike) {
   const SmallRun run;
   run.run(2, replicated(run, "run", 2, {"train.steps=2"}));

@@ -215,25 +215,65 @@ TEST(Resume, EachRankGetsItsRandomNumbersBack) {
 }
 
 // Kills all ranks at a random moment, again and again, until the run gets through.
-TEST(Resume, KilledAtAnyMomentEndsTheSame) {
-  const std::vector<std::string> options = {"checkpoint.every_steps=1", "train.epochs=20", "checkpoint.keep=2",
-                                            "model.hidden=[512]"};
-  mnist().run(2, mnist().config("unkilled", options));
+class KilledAtAnyMoment : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(KilledAtAnyMoment, EndsTheSame) {
+  std::vector<std::string> options = {"checkpoint.every_steps=1", "train.epochs=20", "checkpoint.keep=2",
+                                      "model.hidden=[512]"};
+  options.insert(options.end(), GetParam().begin(), GetParam().end());
+  const SmallRun run;
+  run.run(2, run.config("unkilled", options));
   std::mt19937 random(20240607);
   auto rank_options = SmallRun::small_rank_options();
   int kills = 0;
   for (;;) {
     rank_options.deadline = std::chrono::milliseconds(std::uniform_int_distribution(150, 700)(random) + 20 * kills);
-    const auto outcomes = mnist().outcomes(2, mnist().config("killed", options), rank_options);
+    const auto outcomes = run.outcomes(2, run.config("killed", options), rank_options);
     if (outcomes[0].ok() && outcomes[1].ok()) break;
     for (const auto& outcome : outcomes) EXPECT_TRUE(outcome.ok() || outcome.hit_deadline) << describe(outcome);
     ASSERT_LT(++kills, 100);
   }
   EXPECT_GE(kills, 2);
   RecordProperty("kills", kills);
-  expect_same_course("unkilled", "killed");
-  const auto folder = mnist().work_dir("killed") / "checkpoints";
+  EXPECT_EQ(run.hash("unkilled"), run.hash("killed"));
+  EXPECT_EQ(run.losses("unkilled"), run.losses("killed"));
+  const auto folder = run.work_dir("killed") / "checkpoints";
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2);  // no temporaries left
+}
+
+INSTANTIATE_TEST_SUITE_P(Resume, KilledAtAnyMoment,
+                         testing::Values(std::vector<std::string>{}, std::vector<std::string>{"checkpoint.async=true"},
+                                         std::vector<std::string>{"parallel.mode=semi_auto",
+                                                                  "parallel.shard={\"*\": {data: 0}}",
+                                                                  "checkpoint.async=true"}));
+
+// Rank 0's clock decides; a run that never comes to the time saves at its end.
+TEST(Resume, SavesByTheClock) {
+  const auto count = [](const std::string& name, const std::string& seconds) {
+    mnist().run(2, mnist().config(name, {"checkpoint.every_epochs=0", "checkpoint.keep=100",
+                                         "checkpoint.every_seconds=" + seconds}));
+    return list_checkpoints(mnist().work_dir(name) / "checkpoints");
+  };
+  const auto often = count("by_clock", "1e-9");
+  EXPECT_EQ(often.size(), 12u) << "after each step";
+  const auto never = count("by_slow_clock", "1e9");
+  ASSERT_EQ(never.size(), 1u);
+  EXPECT_EQ(never.front().step, 12);
+}
+
+TEST(Resume, AFileWrittenInTheBackgroundIsTheSame) {
+  const std::vector<std::string> options = {"checkpoint.every_steps=4", "checkpoint.keep=100", "model.hidden=[512]"};
+  auto in_background = options;
+  in_background.emplace_back("checkpoint.async=true");
+  mnist().run(2, mnist().config("saved_at_once", options));
+  mnist().run(2, mnist().config("saved_later", in_background));
+  const auto files = list_checkpoints(mnist().work_dir("saved_at_once") / "checkpoints");
+  ASSERT_EQ(files.size(), 4u) << "every 4 steps, and after each epoch of 6";
+  for (const auto& one : files) {
+    const auto later = mnist().work_dir("saved_later") / "checkpoints" / one.file.filename();
+    ASSERT_TRUE(fs::exists(later)) << later;
+    EXPECT_EQ(sha256_of(load_checkpoint(later).tensors), sha256_of(load_checkpoint(one.file).tensors)) << later;
+  }
 }
 
 // One rank dies; the others must end by themselves, soon, and the run goes on as if nothing had been.

@@ -19,9 +19,9 @@ struct ConfigNode {
 
   Kind kind = Kind::null;
   std::string scalar{};             ///< the text of a scalar, without quotes
-  bool quoted = false;              ///< the scalar stood in quotes: it is text, whatever it looks like
-  std::vector<ConfigNode> items{};  ///< of a list
-  std::vector<Entry> entries;       ///< of a map, in the order of the file, keys unique
+  bool quoted = false;              ///< the scalar was in quotes: it is text, even if it looks like a number
+  std::vector<ConfigNode> items{};  ///< items of a list
+  std::vector<Entry> entries;       ///< entries of a map, in the order of the file, keys unique
   FilePosition position{};          ///< file and line, or `override 'train.epochs=3'` with line 0
 
   /// The value under `key` of a map; nullptr when absent or when this is no map.
@@ -33,7 +33,7 @@ struct ConfigNode::Entry {
   ConfigNode value;  ///< its position is that of the key
 };
 
-/// Nothing, text, and a map without keys.
+/// Constructors of a null node, of a text scalar, and of a map without keys.
 ConfigNode make_null(FilePosition position = {});
 ConfigNode make_scalar(std::string text, bool quoted = false);
 ConfigNode make_section(FilePosition position = {});
@@ -41,10 +41,10 @@ ConfigNode make_section(FilePosition position = {});
 /// For messages: "nothing", "the text 'abc'", "a list", "a section".
 std::string describe_found(const ConfigNode& node);
 
-/// One step of a list such as `[Resize: {size: 224}, HWC2CHW]`: a name with its arguments.
+/// One item of a list such as `[Resize: {size: 224}, HWC2CHW]`: a name with its arguments.
 struct NamedArguments {
   std::string name;
-  ConfigNode arguments;  ///< a map, or null when the name stood alone
+  ConfigNode arguments;  ///< a map, or null when the item is a name without arguments
   FilePosition position;
 };
 

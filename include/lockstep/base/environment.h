@@ -1,4 +1,5 @@
-// The process's environment as a value, so that what is decided from it can be a pure function.
+// The environment variables of a process as a value. Functions that take this value instead of calling getenv() are
+// pure.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace lockstep {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-/// A copy of this process's environment. Not while another thread changes that (setenv); the other functions are pure.
+/// A copy of this process's environment. Do not call it while another thread changes the environment (setenv). The
+/// other functions of this header are pure.
 Environment current_environment();
 
 /// The value of `name`, or nullopt when unset. An empty value counts as set.

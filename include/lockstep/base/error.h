@@ -1,7 +1,7 @@
 // The only exception type of Lockstep, for failures that a user can correct.
 //
-// Broken invariants of Lockstep itself are bugs and use `assert`-like checks, not this type; docs/errors.md draws
-// the line.
+// Broken invariants of Lockstep itself are bugs and use `assert`-like checks, not this type; docs/errors.md defines
+// which failures are errors.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,15 +13,15 @@
 
 namespace lockstep {
 
-/// What kind of thing went wrong, so that a caller can decide whether trying again makes sense.
+/// The category of a failure, by which a caller can decide whether to retry.
 enum class ErrorKind {
-  invalid_argument,  ///< the caller passed something that breaks a rule
+  invalid_argument,  ///< the caller passed a value that breaks a rule
   config,            ///< a configuration file or an override is wrong
   environment,       ///< variables of the environment are missing or contradict each other
   io,                ///< a file, disk or socket failed
   data,              ///< a data set or checkpoint does not hold what its format requires
-  timeout,           ///< a deadline passed; names who was waited for
-  peer_lost,         ///< another rank died or left; names it
+  timeout,           ///< a deadline passed; the message names the ranks that were waited for
+  peer_lost,         ///< another rank died or left the job; the message names it
   mismatch,          ///< ranks called the same collective with different arguments
   unsupported,       ///< this build or backend cannot do it
   numeric,           ///< training produced NaN or Inf
@@ -30,14 +30,14 @@ enum class ErrorKind {
 /// Printable name of a kind, e.g. "peer_lost".
 std::string_view name(ErrorKind kind);
 
-/// A place in a file the user wrote; line 0 means "the whole file", an empty file means "no file".
+/// A position in a file that the user wrote; line 0 means "the whole file", an empty file name means "no file".
 struct FilePosition {
   std::string file;
   int line = 0;
 };
 
-/// Thrown by Lockstep for whatever a user can correct; copies are cheap enough to pass on between threads.
-/// `what()` reads `[where] message (file:line)`. The message states the rule, the actual values and the mend.
+/// The exception that Lockstep throws for failures that a user can correct. Copies are cheap enough to pass between
+/// threads. `what()` reads `[where] message (file:line)`. The message states the rule, the actual values and the fix.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, std::string_view where, std::string_view message, FilePosition position = {});

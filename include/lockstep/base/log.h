@@ -1,6 +1,6 @@
-// The log of this process: console and, for ranks of a job, one file each.
+// The log of this process: the console and, for each rank of a job, one file.
 //
-// Before `start_logging` warnings and errors go to stderr and the rest is dropped. All functions are thread-safe.
+// Before `start_logging`, warnings and errors go to stderr and other lines are dropped. All functions are thread-safe.
 #pragma once
 
 #include <fmt/core.h>
@@ -20,8 +20,8 @@ struct LogOptions {
   int rank = 0;
   int size = 1;                                 ///< above 1, lines begin with "[rank 1/2]"
   std::string level = "info";                   ///< one of log_level_names()
-  std::optional<std::filesystem::path> file{};  ///< appended to; its folder is made when missing
-  bool console = true;                          ///< also to stderr
+  std::optional<std::filesystem::path> file{};  ///< appended to; its folder is created when missing
+  bool console = true;                          ///< whether lines also go to stderr
 };
 
 /// debug, info, warning, error, off.
@@ -31,13 +31,13 @@ std::vector<std::string> log_level_names();
 /// file cannot be opened. Lines of level info and above reach the file at once, so that a killed process loses none.
 void start_logging(const LogOptions& options);
 
-/// Writes out what is buffered and goes back to the state before `start_logging`.
+/// Flushes buffered lines and returns to the state before `start_logging`.
 void stop_logging();
 
 /// Whether a line of this level would be written anywhere.
 bool log_enabled(LogLevel level);
 
-/// One line, already formatted.
+/// Writes one line that is already formatted.
 void write_log(LogLevel level, std::string_view line);
 
 template <typename... Args>

@@ -1,13 +1,14 @@
 // Collectives as free functions over tensors.
 //
-// Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (other than
-// contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
-// carried; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all".
-// Complex: summed and averaged only. All ranks pass the same dtype and, where not said otherwise, the same shape;
-// a mismatch is Error(mismatch) on every rank. In a group of one rank they copy at most. Autograd does not see them.
+// Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (non-contiguous
+// ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is supported;
+// float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all". Complex
+// dtypes support sum and mean only. All ranks pass the same dtype and, unless documented otherwise, the same shape; a
+// mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy. Autograd does not record
+// them.
 //
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
-// `root`, `source` and `destination` are group ranks. The `_async` twins return a Work. Errors of all:
+// `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:
 // invalid_argument, mismatch, timeout, peer_lost, unsupported. Formulas and traffic: docs/architecture.md.
 #pragma once
 
@@ -23,10 +24,10 @@ class Tensor;
 
 namespace lockstep {
 
-/// `mean` is the sum, complete, divided once by the number of ranks.
+/// The reduction operators. `mean` is the complete sum, divided once by the number of ranks.
 enum class ReduceOp { sum, mean, min, max, product };
 
-/// "sum", "mean", ...
+/// The name of an operator: "sum", "mean", ...
 std::string_view name(ReduceOp op);
 
 /// In place: every rank ends with the reduction of all ranks' tensors, bit-equal on all ranks. `mean` of integers is
@@ -42,32 +43,33 @@ Work reduce_async(at::Tensor& tensor, const Group& group, int root, ReduceOp op 
 void broadcast(at::Tensor& tensor, const Group& group, int root = 0);
 Work broadcast_async(at::Tensor& tensor, const Group& group, int root = 0);
 
-/// Concatenation along dimension 0 in rank order: [n, ...] on each rank -> [size * n, ...].
+/// Concatenates all ranks' tensors along dimension 0 in rank order: [n, ...] on each rank -> [size * n, ...].
 at::Tensor all_gather(const at::Tensor& tensor, const Group& group);
-/// The same into a caller's contiguous tensor of size * numel elements. `tensor` may be this rank's own slice of
+/// The same into `output`, a contiguous tensor of size * numel elements. `tensor` may be this rank's own slice of
 /// `output`.
 Work all_gather_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
 
-/// Reduction of all ranks' [size * n, ...], of which rank i gets rows [i * n, (i + 1) * n).
-/// Error(invalid_argument) unless dimension 0 divides by the group's size.
+/// Reduces all ranks' tensors [size * n, ...]; rank i gets rows [i * n, (i + 1) * n) of the result.
+/// Error(invalid_argument) unless the size of dimension 0 is a multiple of the group's size.
 at::Tensor reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op = ReduceOp::sum);
 Work reduce_scatter_async(at::Tensor& output, const at::Tensor& tensor, const Group& group,
                           ReduceOp op = ReduceOp::sum);
 
-/// Rank i's slice k along dimension 0 becomes rank k's slice i; dimension 0 divides by the size.
+/// Rank i's slice k along dimension 0 becomes rank k's slice i; the size of dimension 0 is a multiple of the group's
+/// size.
 at::Tensor all_to_all(const at::Tensor& tensor, const Group& group);
 Work all_to_all_async(at::Tensor& output, const at::Tensor& tensor, const Group& group);
 
-/// root gets the concatenation along dimension 0; others an undefined tensor.
+/// `root` gets the concatenation along dimension 0; other ranks get an undefined tensor.
 at::Tensor gather(const at::Tensor& tensor, const Group& group, int root);
 
-/// root passes [size * n, ...] and every rank gets its [n, ...]. Other ranks pass a tensor of the shape and dtype of
-/// their slice as `like`; on root `like` may be undefined.
+/// `root` passes [size * n, ...] and every rank gets its slice [n, ...]. Other ranks pass a tensor of the shape and
+/// dtype of their slice as `like`; on root `like` may be undefined.
 at::Tensor scatter(const at::Tensor& tensor, const Group& group, int root, const at::Tensor& like);
 
 /// Point to point between two different group ranks; messages between a pair with one tag (0..kMaxTag) arrive in order.
-/// A send may block until its receive was called. Not checked for mismatches beyond their number of bytes, which fails
-/// the group. Empty tensors are not sent.
+/// A send may block until its receive was called. Sender and receiver are not compared, except for the number of bytes:
+/// a difference fails the group. Empty tensors are not sent.
 inline constexpr int kMaxTag = (1 << 20) - 1;
 void send(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);
 Work send_async(const at::Tensor& tensor, const Group& group, int destination, int tag = 0);

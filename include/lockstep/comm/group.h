@@ -18,12 +18,13 @@ class GroupImpl;
 }
 
 struct GroupOptions {
-  /// "auto": self alone, shm when all ranks share a host, hierarchy (shm inside hosts, gloo or, where mpirun started
-  /// the ranks, mpi between them) when some do, gloo when none do. Or self, shm, gloo, mpi, hierarchy.
+  /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
+  /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. Other
+  /// values: self, shm, gloo, mpi, hierarchy.
   std::string backend = "auto";
-  /// How long ranks wait for each other to appear. Overridden by LOCKSTEP_START_TIMEOUT_S.
+  /// The time limit for all ranks to connect. Overridden by LOCKSTEP_START_TIMEOUT_S.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
-  /// How long one collective may take. Overridden by LOCKSTEP_TIMEOUT_S.
+  /// The time limit of one collective. Overridden by LOCKSTEP_TIMEOUT_S.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// The time without an answer from a host's kernel (its ranks may be busy) after which its ranks count as lost, where
   /// ranks are on several hosts and the backend is not mpi. Overridden by LOCKSTEP_HOST_TIMEOUT_S.
@@ -39,15 +40,16 @@ struct GroupOptions {
   ClusterOptions cluster{};
 };
 
-/// A fixed, ordered set of ranks with a backend. Ranks inside a group count 0..size-1; world ranks are those of the
-/// World. All ranks of a group call its collectives in the same order. One thread at a time per group.
+/// A fixed, ordered set of ranks with a backend. Ranks inside a group are numbered 0..size-1; world ranks are those of
+/// the World. All ranks of a group call its collectives in the same order. Not thread-safe: one thread at a time uses a
+/// group.
 ///
-/// A failure is final: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this
-/// and the other groups of the job throws, naming the first reason, and ranks that wait for this one get an error too.
-/// Errors of other kinds leave the group usable.
+/// A failure is final: once a collective ended in Error(timeout) or Error(peer_lost), every later call on this and the
+/// other groups of the job throws an error that names the first reason, and ranks that wait for this one get an error,
+/// too. Errors of other kinds leave the group usable.
 ///
-/// The last handle's destruction releases local resources only and does not talk to other ranks. One exception: after
-/// a failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
+/// Destroying the last handle releases local resources only and does not talk to other ranks. One exception: after a
+/// failure, the process that holds the store of the job keeps it for up to 2 s, so that others can read the reason.
 class Group {
  public:
   explicit Group(std::shared_ptr<detail::GroupImpl> impl);
@@ -75,8 +77,8 @@ class Group {
   Group unchecked() const;
   bool checks_arguments() const { return checks_; }
 
-  /// Tells the other ranks why this one gives up, so that their errors name the first reason. Best effort, never
-  /// throws, returns at once. Afterwards this group and every other group of the job are unusable on this rank.
+  /// Tells the other ranks why this rank stops, so that their errors name the first reason. Best effort, never throws,
+  /// returns at once. Afterwards this group and every other group of the job are unusable on this rank.
   void abort(std::string_view reason) noexcept;
 
   detail::GroupImpl& impl() const { return *impl_; }

@@ -1,5 +1,5 @@
-// Progress reports of a program to its launcher and scheduler: completed steps and backward passes. Not collectives;
-// from the thread that uses the group.
+// Progress reports of a program to its launcher and scheduler: completed steps and backward passes. These functions are
+// not collectives. Call them from the thread that uses the group.
 #pragma once
 
 #include <lockstep/comm/group.h>

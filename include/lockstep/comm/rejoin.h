@@ -31,13 +31,14 @@ namespace lockstep {
 /// run` where the group was made with GroupOptions::rejoins.
 bool can_rejoin(const Group& group);
 
-/// Whether other ranks are the cause of an error, so that this one may continue with the next generation.
+/// Whether an error was caused by the loss of other ranks, so that this rank may continue in the next generation (the
+/// group formed after the replacement).
 bool is_loss(const Error& error);
 
-/// Gives the group up, which must be the last handle to any group of the job, waits until the lost ranks are replaced,
-/// and returns the group of all ranks in the next generation; this process keeps its rank.
-/// nullopt when the job was completed meanwhile: some rank had ended well, and nothing is left to do. Errors:
-/// peer_lost when no replacement came in time, environment when the scheduler refuses this worker; those of connect().
+/// Releases `group`, which must be the last handle to any group of the job, waits until the lost ranks are replaced,
+/// and returns the group of all ranks in the next generation; this process keeps its rank. nullopt when the job was
+/// completed meanwhile: some rank had exited successfully, and nothing is left to do. Errors: peer_lost when no
+/// replacement came in time, environment when the scheduler refuses this worker; those of connect().
 std::optional<Group> rejoin(Group group, const std::string& reason);
 
 /// While it exists, collectives that this rank waits for fail as soon as the scheduler knows that they cannot succeed;

@@ -22,7 +22,7 @@ class Work {
   /// sequence number and the time waited when neither happened within `timeout` (default: the group's).
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  /// True once `wait` would return or throw without blocking. Makes progress on backends that have no thread of
+  /// True once `wait` would return or throw without blocking. Drives the operation on backends without a thread of
   /// their own. Never throws the operation's Error.
   bool test();
 

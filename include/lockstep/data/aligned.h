@@ -8,7 +8,7 @@
 
 namespace lockstep::data {
 
-/// A stateless allocator of the standard library's kind; std::bad_alloc where there is no memory. Thread-safe.
+/// A stateless standard allocator. Throws std::bad_alloc when memory is exhausted. Thread-safe.
 template <typename T>
 struct AlignedAllocator {
   using value_type = T;

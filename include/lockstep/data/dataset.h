@@ -50,8 +50,8 @@ std::string_view name(Split split);
 std::vector<std::string> dataset_names();
 
 /// Loads a split from `root` (a folder in the original layout: CIFAR-10 binary, or MNIST idx plain or .gz), or from the
-/// only such folder up to two levels below it. Error(data) names the file, the record and the rule broken; Error(io) an
-/// unreadable file; Error(invalid_argument) a missing file or folder, or an unknown name.
+/// only such folder up to two levels below it. Error(data) names the file, the record and the broken rule; Error(io) is
+/// for an unreadable file, Error(invalid_argument) for a missing file or folder, or an unknown name.
 std::shared_ptr<const Dataset> load_dataset(std::string_view name, const std::filesystem::path& root, Split split);
 
 }  // namespace lockstep::data

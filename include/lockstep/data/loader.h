@@ -12,26 +12,27 @@
 namespace lockstep::data {
 
 struct LoaderOptions {
-  int workers = 0;   ///< threads; 0: batches are made in `next`, by the caller
-  int prefetch = 0;  ///< batches ready or in the making at a time; 0: two a worker. Without workers it has no meaning.
-  std::uint64_t seed = 0;  ///< of the random transforms
+  int workers = 0;         ///< worker threads; 0: `next` makes the batch in the caller's thread
+  int prefetch = 0;        ///< batches ready or in progress at a time; 0: two for each worker. Unused without workers.
+  std::uint64_t seed = 0;  ///< seed of the random transforms
 };
 
-/// A sample depends only on (seed, epoch, index): not on workers, ranks, or the step at which an epoch was resumed.
-/// For one consumer thread. The destructor may run at any time and waits only for the pictures being made.
+/// Makes batches ahead of their use. A sample depends only on (seed, epoch, index), not on workers, ranks, or the step
+/// at which an epoch was resumed. Not thread-safe: one consumer thread. The destructor may run at any time and waits
+/// only for the pictures in progress.
 class Loader {
  public:
-  /// Error(invalid_argument) for options out of range (0 to 1024 workers, 0 to 65536 batches ahead) or parts that do
-  /// not fit: the pipeline takes other pictures, or the sampler counts other records, than `dataset` has. Error(io)
-  /// when threads cannot be started.
+  /// Error(invalid_argument) for options out of range (0 to 1024 workers, 0 to 65536 batches ahead) or arguments that
+  /// do not match: the pipeline's input shape or the sampler's number of records differs from that of `dataset`.
+  /// Error(io) when threads cannot be started.
   Loader(std::shared_ptr<const Dataset> dataset, Pipeline pipeline, const ShardedSampler& sampler,
          const LoaderOptions& options);
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
   ~Loader();
 
-  /// Begins with `step` of `epoch`, and drops unfinished batches. Error(invalid_argument) unless epoch >= 0 and
-  /// 0 <= step <= steps_per_epoch().
+  /// Starts at step `step` of epoch `epoch`, and drops unfinished batches. Error(invalid_argument) unless epoch >= 0
+  /// and 0 <= step <= steps_per_epoch().
   void start(std::int64_t epoch, std::int64_t step = 0);
 
   /// The next batch; nullptr after the last one of the epoch, or before the first `start`. An error while making

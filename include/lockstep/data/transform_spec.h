@@ -9,7 +9,7 @@
 
 namespace lockstep::data {
 
-/// A number (whole ones as well; sizes in pixels), several, or a word.
+/// The value of an argument: a number (integers, too; sizes are in pixels), a list of numbers, or a word.
 using TransformValue = std::variant<double, std::vector<double>, std::string>;
 
 struct TransformArgument {

@@ -14,22 +14,22 @@ class ModuleHolder;
 namespace lockstep {
 
 struct DistributeModuleOptions {
-  Source source = Source::rank0;  ///< whose values count
+  Source source = Source::rank0;  ///< the ranks whose values are used
   GradientReductionOptions gradients{};
 };
 
 /// Turns the parameters and buffers of any torch::nn::Module into global tensors, in place: members of the module, and
 /// all other handles to the same tensors, become global. Gradients that are partial (because ranks had different data)
-/// are reduced in buckets during backward. Construct the optimizer afterwards.
+/// are reduced in buckets during backward. Construct the optimizer after this call.
 ///
 ///     lockstep::distribute_module(*model, mesh, {{"fc.weight", {Replicate(), Shard(0)}}, {"fc.bias", {Replicate(),
 ///     Shard(0)}}});
 ///
-/// A buffer that has not the dimension its pattern divides (`num_batches_tracked` under "bn.*"), or fewer rows than
-/// there are ranks, stays replicated.
+/// A buffer stays replicated when it lacks the dimension that its pattern shards (`num_batches_tracked` under "bn.*"),
+/// or when that dimension has fewer rows than there are ranks.
 ///
-/// Errors: config for a pattern that fits nothing; invalid_argument naming the parameter whose dimension does not
-/// exist, that is global already, or that is not on the CPU.
+/// A collective. Errors: config for a pattern that matches nothing; invalid_argument naming a parameter that lacks the
+/// sharded dimension, is global already, or is not on the CPU.
 void distribute_module(torch::nn::Module& module, const Mesh& mesh, const ModulePlan& plan = {},
                        const DistributeModuleOptions& options = {});
 

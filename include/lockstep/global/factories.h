@@ -10,11 +10,12 @@
 
 namespace lockstep {
 
-// Each makes a tensor of logical `sizes` that lies as `placements` say. Of `options` count dtype and requires_grad; the
-// parts are on the CPU. Nothing is sent. Not thread-safe where they draw from libtorch's default generator. Errors:
-// invalid_argument, for negative sizes and placements that do not fit the mesh.
+// Each function creates a tensor of logical `sizes` with `placements`. Of `options`, only dtype and requires_grad are
+// used; the parts are on the CPU. No communication. Functions that draw from libtorch's default generator are not
+// thread-safe. Errors: invalid_argument for negative sizes and for placements that do not fit the mesh.
 //
-// zeros, ones and full make this rank's part alone. Where partial, the reduction of the parts is the value.
+// zeros, ones and full allocate this rank's part only. With a partial placement, the reduction of all parts is the
+// value.
 
 at::Tensor zeros(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
                  const at::TensorOptions& options = {});
@@ -23,14 +24,14 @@ at::Tensor ones(at::IntArrayRef sizes, const Mesh& mesh, const Placements& place
 at::Tensor full(at::IntArrayRef sizes, const at::Scalar& value, const Mesh& mesh, const Placements& placements,
                 const at::TensorOptions& options = {});
 
-// Random numbers are those that one device would draw: every rank draws all of them, in a buffer of the whole size for
-// a moment, and keeps its part. After the same torch::manual_seed on all ranks, values depend neither on the mesh nor
-// on the placements.
+// Random values are those that one device would draw: every rank draws all of them, temporarily in a buffer of the full
+// size, and keeps its part. After the same torch::manual_seed on all ranks, values depend neither on the mesh nor on
+// the placements.
 
-/// Uniform in [0, 1).
+/// Uniformly distributed in [0, 1).
 at::Tensor rand(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
                 const at::TensorOptions& options = {});
-/// Normal, of mean 0 and variance 1.
+/// Normally distributed with mean 0 and variance 1.
 at::Tensor randn(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
                  const at::TensorOptions& options = {});
 

@@ -17,9 +17,9 @@ namespace global {
 class MeshState;
 }
 
-/// A handle to an arrangement of all ranks of a group, cheap to copy. The last axis runs fastest: of a mesh {2, 4},
-/// rank 5 is at (1, 1). Two handles are the same mesh when one was copied from the other; tensors of different meshes
-/// do not mix.
+/// A handle to an arrangement of all ranks of a group, cheap to copy. Ranks are in row-major order (the last axis
+/// varies fastest): in a mesh {2, 4}, rank 5 is at (1, 1). Two handles are the same mesh when one was copied from the
+/// other; tensors of different meshes do not mix.
 ///
 ///     lockstep::Mesh mesh(group, {2, 4}, {"data", "model"});
 ///
@@ -29,20 +29,21 @@ class MeshState;
 class Mesh {
  public:
   Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names = {});
-  /// One axis of all ranks.
+  /// A mesh with one axis, of all ranks of `group`.
   explicit Mesh(Group group);
 
   const std::vector<int>& sizes() const;
   const std::vector<std::string>& names() const;
   std::size_t axes() const { return sizes().size(); }
   int size(std::size_t axis) const;
-  /// The number of the axis of this name. Error(invalid_argument) that lists the names there are.
+  /// The index of the axis with this name. Error(invalid_argument) that lists the existing names.
   std::size_t axis(std::string_view name) const;
-  /// Where this rank is, one number for each axis.
+  /// The coordinate of this rank, one number for each axis.
   const std::vector<int>& coordinate() const;
-  /// The ranks that differ from this one along `axis` only, in order.
+  /// The group of the ranks whose coordinates differ from this rank's along `axis` only, in the order of that
+  /// coordinate.
   const Group& group(std::size_t axis) const;
-  /// All ranks.
+  /// The group of all ranks of the mesh.
   const Group& group() const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }

@@ -18,51 +18,54 @@ namespace lockstep {
 /// The handling of buffers (for example BatchNorm's running statistics) during training. All policies start with
 /// rank 0's buffers on all ranks.
 enum class BufferPolicy {
-  broadcast,  ///< after each synchronized backward every rank takes rank 0's (as torch's DDP before each forward)
-  local,      ///< each rank keeps its own; `synchronize_buffers` before evaluating or saving
+  broadcast,  ///< after each synchronized backward, rank 0's buffers are broadcast (torch's DDP does so before each
+              ///< forward)
+  local,      ///< each rank keeps its own; call `synchronize_buffers` before evaluating or saving
 };
 
 struct DataParallelOptions {
-  /// grad = (1 / size) * sum over ranks of their grads; when false, the sum. Each rank weighs the same, whatever the
-  /// size of its batch.
+  /// grad = (1 / size) * sum of all ranks' grads; when false, the sum. All ranks have the same weight, independent of
+  /// their batch sizes.
   bool gradients_mean = true;
-  std::int64_t bucket_bytes = 25 << 20;       ///< gradients travel in buckets of about this size
-  std::int64_t first_bucket_bytes = 1 << 20;  ///< the first to be ready is smaller, so that communication starts early
+  std::int64_t bucket_bytes = 25 << 20;       ///< gradients are reduced in buckets of about this size
+  std::int64_t first_bucket_bytes = 1 << 20;  ///< the first bucket is smaller, so that communication starts early
   BufferPolicy buffers = BufferPolicy::broadcast;
   /// BatchNorm1d, 2d and 3d normalize by the statistics of all ranks' pictures, as Python's SyncBatchNorm does, and
-  /// their running statistics are equal on all ranks (and sent only if the module has other buffers). Ranks meet twice
-  /// for each in a step. They all call forward, and backward if anyone does, equally often; one without a batch does so
-  /// with an empty one (sizes [0, ...]; its loss may be `output.sum()`), not with backward_without_data. libtorch
-  /// refuses a batch with a single value of each channel on any rank. A rank that throws on the way leaves the others
-  /// waiting: then the job is over.
+  /// their running statistics are equal on all ranks (and sent only if the module has other buffers). Each batch norm
+  /// costs two collectives per step, one in forward and one in backward. All ranks must call forward equally often, and
+  /// backward, too. A rank without a batch calls them with an empty batch (sizes [0, ...]; its loss may be
+  /// `output.sum()`), not backward_without_data. libtorch rejects a batch with a single value per channel on any rank.
+  /// If a rank throws during forward or backward, the others wait for it until the timeout, and the job cannot
+  /// continue.
   bool sync_batch_norm = false;
 };
 
-/// Keeps the replicas of one module equal. Construct it when the module has its final dtype, device and
-/// requires_grad flags and before the optimizer; it broadcasts rank 0's parameters and buffers and hooks the gradients:
+/// The data-parallel wrapper of a module: keeps the replicas on all ranks equal. Construct it when the module has its
+/// final dtype, device and requires_grad flags, and before the optimizer. The constructor broadcasts rank 0's
+/// parameters and buffers and installs hooks on the gradients:
 ///
 ///     auto group = lockstep::init();
 ///     lockstep::DataParallel parallel(model, group);
 ///     ... the program's own loop: forward, backward, optimizer.step() ...
 ///
-/// `backward()` returns with every rank's `.grad()` holding the same averaged values, bit for bit. A backward on top of
-/// existing gradients adds to them as it does on one rank. Parameters that took no part in this backward on any rank
-/// keep their `.grad()` as it was; those unused only here get the other ranks' gradients. `.grad()` is a part of a
-/// communication buffer, so a handle to it sees later backwards' values, too.
+/// When `backward()` returns, `.grad()` holds the same averaged values on every rank, bit for bit. If gradients exist
+/// already, backward adds to them as it does on one rank. Parameters that no rank used in this backward keep their
+/// `.grad()` unchanged; parameters that only this rank did not use get the average over all ranks. `.grad()` is a part
+/// of a communication buffer, so a handle to it sees the values of later backward passes, too.
 ///
-/// Every rank calls the same number of backwards, each of which uses at least one parameter (`backward_without_data`
-/// stands in for one). Parameters may be shared, frozen, used several times, or used in some steps only. With
-/// `create_graph`, values are averaged but `.grad()` itself cannot be differentiated again.
+/// Every rank calls backward the same number of times, and each call uses at least one parameter
+/// (`backward_without_data` replaces a backward). Parameters may be shared, frozen, used several times, or used in some
+/// steps only. With `create_graph`, values are averaged but `.grad()` itself cannot be differentiated again.
 ///
-/// Works with any optimizer; one that looks at the loss (LBFGS) must be given the same loss on all ranks. After an
-/// exception from `backward()` gradients are undetermined; when all ranks skip that step, the next one is right again.
-/// Not thread-safe; one backward at a time.
+/// Works with any optimizer; an optimizer that reads the loss (LBFGS) must get the same loss on all ranks. After an
+/// exception from `backward()` the gradients are undefined; if all ranks skip that step, the next step is correct
+/// again. Not thread-safe; one backward at a time.
 ///
-/// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank went on after an
-/// exception that the others did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
+/// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank continued after an
+/// exception that the other ranks did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
 /// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU or has no running statistics);
-/// Error(invalid_argument) where another DataParallel that is alive synchronizes it; errors of the collectives. Those
-/// found during backward come out of `backward()`.
+/// Error(invalid_argument) when a batch norm of the module is already synchronized by another DataParallel object;
+/// errors of the collectives. Errors found during backward are thrown by `backward()`.
 class DataParallel {
  public:
   DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});
@@ -75,7 +78,8 @@ class DataParallel {
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// While it exists, backward accumulates locally and nothing is sent; the first backward after it sends the sum.
+  /// A scope without synchronization, for gradient accumulation. While it exists, backward accumulates gradients
+  /// locally without communication; the first backward after it reduces the sum.
   class NoSync {
    public:
     explicit NoSync(DataParallel& parallel);
@@ -89,20 +93,20 @@ class DataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
-  /// For a rank that has no batch left while others have: takes part in their backward with zero gradients, and ends
-  /// with the same `.grad()` as they do. Sends what was accumulated under no_sync, so on all ranks together it is
-  /// a synchronization without a backward. Does nothing under no_sync.
+  /// For a rank that has no batch left while other ranks have: takes part in their backward with zero gradients, and
+  /// ends with the same `.grad()`. Gradients accumulated under no_sync are reduced, so when all ranks call it, it
+  /// synchronizes gradients without a backward. Does nothing under no_sync.
   void backward_without_data();
 
   /// Votes to stop: sets a flag of this rank that is sent with the gradients from the next synchronized backward on,
-  /// for free. With it ranks agree on the step after which they react to an event that only some of them saw, such as a
-  /// signal.
+  /// without additional messages. So ranks can agree on the step after which they react to an event that only some of
+  /// them saw, such as a signal.
   void vote_to_stop();
 
-  /// The number of votes in the last synchronized backward: the same on all ranks.
+  /// The number of ranks that voted to stop in the last synchronized backward: the same on all ranks.
   int stop_votes() const;
 
-  /// Every rank takes rank 0's buffers. A collective.
+  /// Broadcasts rank 0's buffers to all ranks. A collective.
   void synchronize_buffers();
 
   torch::nn::Module& module() const;

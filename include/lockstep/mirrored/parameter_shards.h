@@ -1,4 +1,5 @@
-// Parameters divided among the ranks for the optimizer: each rank updates its own part and gets the others'.
+// Sharding of the optimizer's work (ZeRO stage 1): each rank updates its own part of the parameters and gets the other
+// parts from the other ranks.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -22,13 +23,13 @@ namespace lockstep {
 ///     optimizer.step();
 ///     shards.share();
 ///
-/// which ShardedOptimizer does in one call. Gradients must be the same on all ranks and whole, as DataParallel leaves
-/// them; parameters are equal on all ranks again when `share` returns. What the optimizer remembers (momentum) and
-/// computes is 1/size of what it would be without shards, and pieces are small enough to stay in a core's cache while
-/// it goes over them. Results are those of the whole optimizer.
+/// which ShardedOptimizer does in one call. Gradients must be complete and the same on all ranks, as DataParallel
+/// leaves them; parameters are equal on all ranks again when `share` returns. The optimizer's state (momentum) and work
+/// on each rank are 1/size of those without shards. Pieces are small enough to stay in a core's cache while the
+/// optimizer processes them. Results equal those of the unsharded optimizer.
 ///
-/// Parameters stay where the module has them, but their memory moves into the group's; so construct it after the module
-/// has its final dtype, device and memory format, and do not replace `.data()` later.
+/// The module's parameters remain the same tensor objects, but their memory moves into memory that the group allocates.
+/// So construct it after the module has its final dtype, device and memory format, and do not replace `.data()` later.
 ///
 /// Not thread-safe. The constructor, `share` and `whole` are collectives. Errors: Error(unsupported) naming a parameter
 /// with a sparse gradient; Error(invalid_argument) naming one whose memory was replaced; errors of the collectives.
@@ -41,28 +42,31 @@ class ParameterShards {
   ParameterShards(const ParameterShards&) = delete;
   ParameterShards& operator=(const ParameterShards&) = delete;
 
-  /// One-dimensional tensors in the parameters' memory; those of one parameter follow each other.
+  /// The pieces that this rank updates: one-dimensional tensors in the parameters' memory; those of one parameter are
+  /// consecutive.
   const std::vector<at::Tensor>& pieces() const;
   /// The pieces of some parameters only, for an optimizer with several groups.
   std::vector<at::Tensor> pieces_of(const std::vector<at::Tensor>& parameters) const;
 
-  /// Zeros every parameter's whole `.grad()`, or removes it.
+  /// Zeros the complete `.grad()` of every parameter, or removes it.
   void zero_gradients(bool set_to_none);
 
-  /// Gives each piece its part of the parameter's `.grad()`, or none where there is none.
+  /// Sets the `.grad()` of each piece to its part of the parameter's `.grad()`, or to undefined where the parameter has
+  /// none.
   void take_gradients();
-  /// Removes the gradients from the pieces, and gets the parts that other ranks updated.
+  /// Removes the gradients from the pieces, and all-gathers the updated parts. A collective.
   void share();
 
-  /// For saving and loading an optimizer's state. `of_pieces` has a tensor of its size for each piece, or an
-  /// undefined one; returns one of each parameter's shape, undefined where no rank had one. A collective.
+  /// Gathers optimizer state, for checkpoints. `of_pieces` has, for each piece, a tensor of the piece's size or an
+  /// undefined tensor. Returns, for each parameter, a tensor of its shape; undefined where no rank had state. A
+  /// collective.
   std::vector<at::Tensor> whole(const std::vector<at::Tensor>& of_pieces) const;
-  /// The reverse: copies of this rank's parts. Not a collective.
+  /// The reverse of `whole`: copies of this rank's parts. Not a collective.
   std::vector<at::Tensor> parts(const std::vector<at::Tensor>& of_parameters) const;
 
-  /// The parameters, in the order of `whole`: the module's, each once.
+  /// The module's parameters, each once, in the order of `whole`.
   const std::vector<at::Tensor>& parameters() const;
-  /// The index in `parameters` of the parameter that a piece is part of.
+  /// The index in `parameters` of the parameter that a piece belongs to.
   std::size_t owner(std::size_t piece) const;
   /// The position of a piece in its parameter's memory, in elements.
   struct Stretch {

@@ -1,4 +1,4 @@
-// A sharded optimizer: every rank updates its share of the parameters.
+// The sharded optimizer (ZeRO stage 1): every rank updates its share of the parameters.
 #pragma once
 
 #include <lockstep/mirrored/parameter_shards.h>
@@ -14,8 +14,8 @@ namespace lockstep {
 ///     lockstep::DataParallel parallel(model, group);
 ///     lockstep::ShardedOptimizer<torch::optim::SGD> optimizer(parallel, torch::optim::SGDOptions(0.1).momentum(0.9));
 ///
-/// Parameters after `step` are those of the optimizer that it replaces. The constructor and `step` are collectives; see
-/// ParameterShards for rules and errors.
+/// After `step`, parameters have the values that the unsharded optimizer would give. The constructor and `step` are
+/// collectives; see ParameterShards for rules and errors.
 template <typename Optimizer>
 class ShardedOptimizer {
  public:
@@ -31,7 +31,7 @@ class ShardedOptimizer {
 
   void zero_grad(bool set_to_none = false) { shards_.zero_gradients(set_to_none); }
 
-  /// The optimizer of this rank's pieces: learning rates are set here, on every rank alike.
+  /// The optimizer of this rank's pieces. Set learning rates here, with the same value on every rank.
   Optimizer& inner() { return inner_; }
 
  private:

@@ -1,4 +1,4 @@
-// The registry of models by name, for configuration files. Nothing in models/ depends on ranks.
+// The registry of models by name, for configuration files. Models do not depend on ranks or groups.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@ struct Classifier {
   at::Tensor forward(const at::Tensor& pictures) const;
 };
 
-/// Every name `make_classifier` takes: resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
+/// The names that `make_classifier` accepts: resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
 std::vector<std::string> model_names();
 
 /// Builds the model with torch's default generator (call torch::manual_seed first for reproducible weights; resnet18,
-/// resnet34 and resnet50 then get the very weights that torchvision's get after the same seed).
-/// Error(invalid_argument) for an unknown name, with the nearest known one, for sizes below 1, and for sizes that
-/// this machine's available memory does not hold.
+/// resnet34 and resnet50 then get exactly the weights of torchvision's models after the same seed).
+/// Error(invalid_argument) for an unknown name, with the nearest known name; for sizes below 1; and for sizes that do
+/// not fit into this machine's available memory.
 Classifier make_classifier(const ModelSpec& spec);
 
-/// Table of parameters and buffers with shapes and counts, and totals, for people. A tensor that two modules share is
+/// A printable table of parameters and buffers with shapes, counts and totals. A tensor that two modules share is
 /// marked and counted once.
 std::string summarize(const torch::nn::Module& module);
 

@@ -1,10 +1,10 @@
 // The configuration of a training run: the content of one YAML file as plain values.
 //
-// Each member is the key of its name, and its initial value the key's default; a member without a value is null. Paths
-// may begin with "~/" in a file only. Ranges are checked where a file is read; what a program sets itself,
-// check_run_config() checks only between keys. Plain values: copies are independent, and reading them from several
-// threads is safe. docs/configuration.md shows files; docs/environment.md the variables that have priority over some
-// keys.
+// Each member has the name of its key, and its initial value is the key's default; an optional without a value is null.
+// Paths may begin with "~/" only in a file. Value ranges are checked when a file is read. Values that a program sets
+// itself are not range-checked: check_run_config() checks the rules between keys only. Plain values: copies are
+// independent, and reading them from several threads is safe. docs/configuration.md shows files; docs/environment.md
+// lists the variables that override some keys.
 #pragma once
 
 #include <lockstep/base/config_node.h>
@@ -207,6 +207,10 @@ struct CheckpointConfig {
   std::int64_t every_epochs = 1;
   /// optimizer steps between checkpoints; 0: none within epochs. Allowed: from 0 to 1000000000000000.
   std::int64_t every_steps = 0;
+  /// seconds between checkpoints, by rank 0's clock; 0: none by time. Allowed: from 0 to 1000000000.
+  double every_seconds = 0;
+  /// write in the background, from a copy of the state in memory.
+  bool async = false;
   /// how many of the newest to keep. Allowed: from 1 to 1000000000.
   std::int64_t keep = 3;
   /// auto: the newest intact one if there is one; none: start anew; or a file.
@@ -247,13 +251,13 @@ struct RunConfig {
 };
 
 /// Reads the YAML file `path`, applies the overrides ("train.epochs=3", the value is YAML too) in their order, and
-/// checks the whole. Keys that are absent keep their defaults. Error(config) with the file and the line of each
-/// mistake: no YAML, unknown keys, wrong types, values out of range, required keys that are missing, keys that
-/// contradict each other.
+/// checks the result. Absent keys keep their defaults. Error(config) with the file and the line of each mistake: text
+/// that is not YAML, unknown keys, wrong types, values out of range, missing required keys, keys that contradict each
+/// other.
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
-/// The rules between keys (each key's own range is checked on reading): Error(config) naming the keys, their values and
-/// the mend. Reads no file.
+/// Checks the rules between keys (each key's own range is checked when a file is read). Error(config) naming the keys,
+/// their values and the fix. Reads no file.
 void check_run_config(const RunConfig& config);
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// Named tensors: the state of models and optimizers as it is saved, compared and sent. Collectives where global
-// tensors are among them. Not thread-safe beside other uses of the tensors.
+// Named tensors: the state of models and optimizers as it is saved, compared and sent. The functions are collectives
+// when global tensors are among the tensors. Not thread-safe beside other uses of the tensors.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ using NamedTensors = std::map<std::string, at::Tensor, std::less<>>;
 /// All parameters and buffers, sharing the module's memory.
 NamedTensors module_state(const torch::nn::Module& module);
 
-/// Copies such a state into the module. Error(data) naming the first tensor that is missing, left over, or of another
-/// shape or dtype.
+/// Copies a state into the module. Error(data) naming the first tensor that is missing, unexpected, or of another shape
+/// or dtype.
 void load_module_state(torch::nn::Module& module, const NamedTensors& state);
 
 /// SHA-256 in hexadecimal over the tensors in the order of their names. Each adds the line "<name> <dtype>

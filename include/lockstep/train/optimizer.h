@@ -29,7 +29,7 @@ NamedParameters trainable_parameters(const torch::nn::Module& module);
 
 /// The same without their names.
 std::vector<at::Tensor> tensors_of(const NamedParameters& parameters);
-/// Pieces as parameters, named by their numbers.
+/// Tensors without names as parameters, named by their indices ("0", "1", ...).
 NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 
 /// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
@@ -39,8 +39,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& c
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// The state of such an optimizer for each parameter: momentum_buffer (sgd, momentum), exp_avg, exp_avg_sq and step
-/// (adam, adamw). The names of the tensors among them:
+/// The names of the state tensors that the optimizer keeps for each parameter: momentum_buffer (sgd, momentum); exp_avg
+/// and exp_avg_sq (adam, adamw). Adam and AdamW also keep a step counter, which is not a tensor.
 std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
 inline constexpr const char* kRememberedStep = "step";
 
@@ -48,8 +48,8 @@ inline constexpr const char* kRememberedStep = "step";
 /// updated have none. Tensors share memory with the optimizer, except `step`.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
-/// Loads such a state into a new optimizer of the same kind. Error(data) naming a tensor that belongs to no parameter,
-/// or has another shape.
+/// Loads a state from optimizer_state() into a new optimizer of the same kind. Error(data) naming a tensor that belongs
+/// to no parameter, or has another shape.
 void load_optimizer_state(torch::optim::Optimizer& optimizer, const NamedParameters& parameters,
                           const NamedTensors& state);
 

@@ -17,25 +17,26 @@ class StopSignals;
 
 /// The result of a run, the same on every rank.
 struct RunResult {
-  Evaluation evaluation;                ///< of the final weights
-  std::vector<Evaluation> evaluations;  ///< all of the run, in order
-  double samples_per_s = 0;             ///< training pictures of all ranks by the time spent in steps
+  Evaluation evaluation;                ///< evaluation of the final weights
+  std::vector<Evaluation> evaluations;  ///< all evaluations of the run, in order
+  double samples_per_s = 0;             ///< training pictures of all ranks divided by the time spent in steps
   std::string params_sha256;            ///< SHA-256 of the final weights: see params_sha256() in named_tensors.h
   int world_size = 1;
   std::int64_t global_batch_size = 0;  ///< pictures of all ranks in one batch
-  std::int64_t steps = 0;              ///< optimizer steps, earlier parts of a resumed run included
-  std::int64_t epochs = 0;             ///< whole ones
-  double seconds = 0;                  ///< spent in steps, likewise
+  std::int64_t steps = 0;              ///< optimizer steps, including earlier parts of a resumed run
+  std::int64_t epochs = 0;             ///< complete epochs
+  double seconds = 0;                  ///< time spent in steps, including earlier parts of a resumed run
   std::string backend;
   std::string device;
   /// The signal that ended the run early (SIGTERM where only other ranks got one): the newest checkpoint holds
   /// the completed steps, and there is no evaluation, no hash and no result.json.
   std::optional<int> ended_by = std::nullopt;
-  /// After such a signal: as long as a copy of this pointer exists, further signals are only recorded.
+  /// Set after such a signal: as long as a copy of this pointer exists, further signals are only recorded.
   std::shared_ptr<StopSignals> signals = nullptr;
 };
 
-/// Trains as this rank of `world`: connects to the others, loads data, trains, evaluates, and writes to system.work_dir
+/// Trains as this rank of `world`: connects to the other ranks, loads data, trains, evaluates, and writes to
+/// system.work_dir
 ///
 ///     config.yaml        the whole configuration, defaults included
 ///     log/rank.N         each rank's log
@@ -48,9 +49,9 @@ struct RunResult {
 /// SIGTERM, SIGUSR1, SIGINT or SIGHUP on any rank end the run after the current step, on all ranks, with a
 /// checkpoint: the same configuration continues from there.
 ///
-/// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Sets the
-/// process's log, and libtorch's threads, determinism and random numbers; for as long as it runs, its signals. Not
-/// thread-safe.
+/// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Changes
+/// global state of the process: the log, libtorch's number of threads, determinism mode and random generator and, until
+/// it returns, the signal handlers. Not thread-safe.
 RunResult run_training(const RunConfig& config, const World& world);
 
 }  // namespace lockstep::train

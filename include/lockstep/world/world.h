@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// The kind of rendezvous, by which ranks find each other before any group exists.
+/// The kind of rendezvous by which ranks find each other before any group exists.
 enum class Meeting {
   alone,      ///< one process: no rendezvous
   tcp,        ///< a store at master_addr:master_port
@@ -20,10 +20,10 @@ enum class Meeting {
   scheduler,  ///< the scheduler at master_addr:master_port assigns the rank and publishes the store's address
 };
 
-/// The result of every detection. A plain value: code above world/ does not depend on how it was found.
-/// Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <= size; a local_size of 0 is
-/// unknown, for launchers that do not say it, until `connect` has counted the ranks on this host. With
-/// Meeting::scheduler the rank is -1 until `connect` has met the scheduler.
+/// The result of detection: what this process knows of its job. A plain value: code outside world/ does not depend on
+/// the launcher it came from. Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <=
+/// size; a local_size of 0 means unknown, for launchers that do not give it, until `connect` has counted the ranks on
+/// this host. With Meeting::scheduler the rank is -1 until the scheduler has assigned it, in `connect`.
 struct World {
   int rank = 0;
   int size = 1;
@@ -32,11 +32,11 @@ struct World {
   std::optional<int> device;      ///< physical index on this host, where the launcher assigns one
   std::string host;               ///< this machine's name, for messages only
   std::string launcher = "none";  ///< none, pytorch, open_mpi, mpich, ...
-  std::string evidence;           ///< the variables that decided, e.g. "RANK=1 WORLD_SIZE=2"
+  std::string evidence;           ///< the variables that decided the values above, e.g. "RANK=1 WORLD_SIZE=2"
   Meeting meeting = Meeting::alone;
-  std::string master_addr;  ///< with Meeting::tcp
+  std::string master_addr;  ///< host of the store; with Meeting::scheduler, of the scheduler
   std::uint16_t master_port = 0;
-  std::string store_path;          ///< with Meeting::file
+  std::string store_path;          ///< path of the file, with Meeting::file
   bool store_is_external = false;  ///< the launcher hosts the store; rank 0 must not open one
   std::string scheduler_secret;    ///< with Meeting::scheduler: the secret of the job; empty: none
   std::string job_service;   ///< HOST:PORT of the launcher's service that replaces lost ranks; empty: there is none
@@ -48,10 +48,10 @@ struct World {
 /// Names accepted by `--launcher` and `detect_world`, "auto" first.
 std::vector<std::string> launcher_names();
 
-/// Decides from the environment. `launcher` is "auto" or one of `launcher_names()`; a named launcher whose variables
-/// are missing, a half-set environment, or values that contradict each other is an Error(environment) naming them.
-/// Reads nothing but `environment` and the file that RANK_TABLE_FILE names (host is left empty; `detect_world()` fills
-/// it in).
+/// Detects the world from environment variables. `launcher` is "auto" or one of `launcher_names()`; Error(environment)
+/// naming the variables when those of a named launcher are missing, when a set of variables is incomplete, or when
+/// values contradict each other. Reads only `environment` and the file that RANK_TABLE_FILE names. The host is left
+/// empty; the overload without an environment fills it in.
 World detect_world(const Environment& environment, std::string_view launcher = "auto");
 
 /// The same for this process's environment.
@@ -60,13 +60,13 @@ World detect_world(std::string_view launcher = "auto");
 /// The arguments of torch.distributed.init_process_group with these names: the rendezvous, and this process's rank.
 struct InitMethod {
   std::string url = "env://";  ///< or tcp://host:port, file:///path; with ?rank=R&world_size=N behind it or without
-  std::optional<int> rank{};   ///< of processes, not of nodes; not beside ?rank=
+  std::optional<int> rank{};   ///< rank of the process, not of the node; must not be given together with ?rank=
   std::optional<int> world_size{};
 };
 
-/// The world of a process that is given its rendezvous. Without a rank and world size, here or in the URL, a
-/// launcher's variables give them. Error(invalid_argument) when only one of them is given, and when they are given
-/// in both ways; else as detect_world().
+/// The world of a process whose rendezvous is given as an init method. Without a rank and world size, here or in the
+/// URL, a launcher's variables give them. Error(invalid_argument) when only one of them is given, and when they are
+/// given in both places; otherwise the errors of detect_world().
 World detect_world(const InitMethod& method);
 
 /// Nodes that all start the same command; the order counts. Node 0 is the master.
@@ -76,8 +76,9 @@ struct NodeList {
   int devices_per_node = 1;                ///< ranks on each node
 };
 
-/// The world of this process in a program that is started once on each node, unless its environment says otherwise
-/// (a launcher wins over the list). Error(environment) when the node has several ranks, which one process cannot be.
+/// The world of this process in a program that is started once on each node. If a launcher's variables are set, they
+/// take precedence over the list. Error(environment) when the node has several ranks, because one process cannot
+/// represent them.
 World detect_world(const NodeList& nodes);
 
 /// One line for people: `rank 1 of 2 (local 1 of 2) on host h, started by pytorch (RANK=1 WORLD_SIZE=2)`.

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
+#include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/meeting.h>
 #include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
@@ -162,8 +163,10 @@ void Agent::say(const NodeReport& report) {
 
 void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   std::optional<StoreHost> ranks_store;
+  std::optional<OwnStoreHost> own_store;
   if (node_place.node == 0) {
-    const Place here{options_.address, ranks_store.emplace().port(), offer_service(state.ranks)};
+    own_store.emplace(options_.address, addresses_of(options_.address));
+    const Place here{options_.address, ranks_store.emplace().port(), own_store->address(), offer_service(state.ranks)};
     store_->set(watcher_.keys().meeting(state), to_text(here));
   }
   std::optional<std::string> place;
@@ -197,7 +200,10 @@ Replacing Agent::replacing(const JobState& state) {
   Replacing replacing;
   replacing.events = std::exchange(events_, ServiceEvents());
   replacing.allowed = [this, restarts = state.restarts] {
-    return store_->add(watcher_.keys().replaced(), 1) + restarts <= options_.policy.max_replacements;
+    const auto key = watcher_.keys().replaced();
+    if (store_->add(key, 1) + restarts <= options_.policy.max_replacements) return true;
+    store_->add(key, -1);  // this one was not replaced
+    return false;
   };
   replacing.fork = [this](const ChildOptions& rank) { return forks_.fork(launch_, {rank}, inbox_.fd()); };
   return replacing;
@@ -210,6 +216,7 @@ Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Plac
   job.world_size = state.ranks;
   job.master_addr = place.host;
   job.master_port = place.port;
+  job.own_store = place.own_store;
   job.node = node_place.node;
   job.nodes = state.nodes;
   job.restarts = state.restarts;

@@ -42,7 +42,7 @@ class KeyValueStore {
   virtual bool replace(const std::string& key, const std::optional<std::string>& expected,
                        const std::string& value) = 0;
 
-  /// For messages: "the c10d store at 10.0.0.1:29400".
+  /// For messages: "the store at 10.0.0.1:29400".
   virtual std::string describe() const = 0;
 };
 

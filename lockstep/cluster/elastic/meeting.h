@@ -1,6 +1,7 @@
 // The rendezvous of a round's ranks: the address of the store that node 0's agent opens. Values and their JSON.
 #pragma once
 
+#include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/service_events.h>
 
 #include <cstdint>
@@ -13,6 +14,7 @@ namespace lockstep::cluster::elastic {
 struct Place {
   std::string host;
   std::uint16_t port = 0;
+  OwnStoreAddress own_store{};              ///< where ranks of Lockstep meet instead
   std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
 };
 

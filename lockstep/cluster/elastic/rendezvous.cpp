@@ -19,8 +19,13 @@ bool is_this_host(const std::string& host) {
 }  // namespace
 
 OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limits) {
-  const auto host = [&] { return OpenedRendezvous{host_c10d_store(endpoint.host, endpoint.port, limits).store, true}; };
-  const auto join = [&] { return OpenedRendezvous{join_c10d_store(endpoint.host, endpoint.port, limits), false}; };
+  const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
+  const auto host = [&] {
+    return OpenedRendezvous{host_agents_store(endpoint.host, endpoint.port, secret, limits).store, true};
+  };
+  const auto join = [&] {
+    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, secret, limits), false};
+  };
   if (endpoint.is_host) return *endpoint.is_host ? host() : join();
   if (!is_this_host(endpoint.host)) return join();
   try {

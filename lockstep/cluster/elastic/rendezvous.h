@@ -1,7 +1,7 @@
 // The rendezvous of agents: opening or joining the store of a job, and this host's address and name for other nodes.
 #pragma once
 
-#include <lockstep/cluster/elastic/c10d_store.h>
+#include <lockstep/cluster/elastic/agents_store.h>
 
 #include <optional>
 #include <string>

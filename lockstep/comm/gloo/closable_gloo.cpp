@@ -49,7 +49,7 @@ ClosableGloo::Line ClosableGloo::line() {
 }
 
 void ClosableGloo::close() noexcept {
-  const std::lock_guard lock(closing_);
+  if (closed_.exchange(true)) return;
   for (const auto& context : contexts_) {
     try {
       // closeConnections() would leave this process's own waiting threads asleep. A wait that times out is what makes

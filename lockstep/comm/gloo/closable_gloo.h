@@ -3,10 +3,10 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ class ClosableGloo : public c10d::ProcessGroupGloo {
   void close() noexcept;
 
  private:
-  std::mutex closing_;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace lockstep::detail::gloo

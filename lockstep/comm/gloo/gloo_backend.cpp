@@ -11,9 +11,6 @@
 #include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
-#include <chrono>
-#include <thread>
-
 #include <utility>
 
 namespace lockstep::detail {
@@ -29,12 +26,7 @@ class GlooBackend : public NetworkBackend {
   }
 
   ~GlooBackend() override {
-    // Once is not enough: what began while the group was being closed is not woken by that, and would be joined for
-    // as long as a collective may take.
-    for (int tries = 0; tries < 200 && (messenger_->busy() || reducer_->busy()); ++tries) {
-      group_->close();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    if (messenger_->busy() || reducer_->busy()) GlooBackend::abort();
   }
 
   std::string_view name() const override { return "gloo"; }
@@ -100,7 +92,10 @@ class GlooBackend : public NetworkBackend {
     }
   }
 
-  void abort() noexcept override { group_->close(); }
+  void abort() noexcept override {
+    group_->close();
+    messenger_->stop();
+  }
 
  private:
   Pending watch(c10::intrusive_ptr<c10d::Work> work) { return gloo::pending(std::move(work)); }

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace lockstep::detail::gloo {
@@ -20,17 +21,17 @@ int content_tag(int tag) { return 2 * tag + 1; }
 
 WorkPtr send_part(ClosableGloo& group, const at::Tensor& part, int destination, int tag) {
   std::vector<at::Tensor> parts = {part};
-  return group.send(parts, destination, tag);
+  try {
+    return group.send(parts, destination, tag);
+  } catch (const std::exception& error) {
+    throw as_error(error);
+  }
 }
 
 WorkPtr receive_part(ClosableGloo& group, const at::Tensor& part, int source, int tag) {
   std::vector<at::Tensor> parts = {part};
-  return group.recv(parts, source, tag);
-}
-
-void finish(c10d::Work& work, std::chrono::milliseconds timeout) {
   try {
-    work.wait(timeout);
+    return group.recv(parts, source, tag);
   } catch (const std::exception& error) {
     throw as_error(error);
   }
@@ -38,19 +39,46 @@ void finish(c10d::Work& work, std::chrono::milliseconds timeout) {
 
 }  // namespace
 
-// One that Gloo does not wake is left to itself, with what it uses: nobody waits for its message any more.
+void Messenger::Waits::finish(const WorkPtr& work, std::chrono::milliseconds timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) work->abort();  // the wait below returns at once
+    current_ = work;
+  }
+  bool complete = false;
+  try {
+    complete = work->wait(timeout);
+  } catch (const std::exception& error) {
+    throw as_error(error);
+  }
+  const std::lock_guard lock(mutex_);
+  current_.reset();
+  if (!complete) throw Error(ErrorKind::peer_lost, "gloo", "the group was closed");
+}
+
+void Messenger::Waits::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (current_) current_->abort();
+}
+
 Messenger::~Messenger() {
-  for (auto& one : running_) is_ready(one.done) ? one.thread.join() : one.thread.detach();
+  for (auto& one : running_) one.thread.join();
 }
 
 bool Messenger::busy() {
-  for (const auto& one : running_) {
-    if (!is_ready(one.done)) return true;
-  }
-  return false;
+  const std::lock_guard lock(mutex_);
+  return !std::all_of(running_.begin(), running_.end(), [](const auto& one) { return is_ready(one.done); });
 }
 
-Messenger::Done Messenger::run(std::packaged_task<void()> task) {
+void Messenger::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (const auto& one : running_) one.waits->stop();
+}
+
+Messenger::Done Messenger::run(std::function<void(Waits&)> message) {
+  const std::lock_guard lock(mutex_);
   for (auto one = running_.begin(); one != running_.end();) {
     if (is_ready(one->done)) {
       one->thread.join();
@@ -59,8 +87,11 @@ Messenger::Done Messenger::run(std::packaged_task<void()> task) {
       ++one;
     }
   }
+  auto waits = std::make_shared<Waits>();
+  if (stopped_) waits->stop();
+  std::packaged_task<void()> task([waits, message = std::move(message)] { message(*waits); });
   auto done = task.get_future().share();
-  running_.push_back({done, std::thread(std::move(task))});
+  running_.push_back({done, waits, std::thread(std::move(task))});
   return done;
 }
 
@@ -69,12 +100,10 @@ Backend::Pending Messenger::send(const at::Tensor& bytes, int destination, int t
   const WithoutSigpipe guard;  // the thread inherits it
   auto length_work = send_part(group_, length, destination, length_tag(tag));
   auto content_work = send_part(group_, bytes, destination, content_tag(tag));
-  const auto keep = c10::intrusive_ptr<ClosableGloo>::reclaim_copy(&group_);
-  return pending(run(std::packaged_task<void()>([=, timeout = timeout_] {
-    const auto kept = keep;
-    finish(*length_work, timeout);
-    finish(*content_work, timeout);
-  })));
+  return pending(run([=, timeout = timeout_](Waits& waits) {
+    waits.finish(length_work, timeout);
+    waits.finish(content_work, timeout);
+  }));
 }
 
 Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag) {
@@ -83,18 +112,17 @@ Backend::Pending Messenger::receive(const at::Tensor& bytes, int source, int tag
   auto length_work = receive_part(group_, length, source, length_tag(tag));
   auto& last = last_received_[{source, tag}];
   const auto before = last;
-  const auto group = c10::intrusive_ptr<ClosableGloo>::reclaim_copy(&group_);
-  last = run(std::packaged_task<void()>([=, timeout = timeout_] {
+  last = run([=, group = &group_, timeout = timeout_](Waits& waits) {
     if (before.valid()) before.get();
-    finish(*length_work, timeout);
+    waits.finish(length_work, timeout);
     const auto sent = *length.data_ptr<std::int64_t>();
     if (sent != bytes.numel()) {
       throw Error(ErrorKind::mismatch, "receive",
                   fmt::format("rank {} sent {} bytes with tag {}, but the tensor to receive into has {}", source, sent,
                               tag, bytes.numel()));
     }
-    finish(*receive_part(*group, bytes, source, content_tag(tag)), timeout);
-  }));
+    waits.finish(receive_part(*group, bytes, source, content_tag(tag)), timeout);
+  });
   return pending(last);
 }
 

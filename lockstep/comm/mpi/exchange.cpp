@@ -1,6 +1,7 @@
 #include <lockstep/comm/mpi/exchange.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/runtime.h>
 #include <lockstep/comm/rendezvous.h>

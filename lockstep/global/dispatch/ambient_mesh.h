@@ -7,16 +7,17 @@
 
 namespace lockstep::global {
 
-/// The mesh made last becomes the ambient one. Thread-safe.
+/// Sets the ambient mesh of the process: the mesh created last. Thread-safe.
 void set_ambient_mesh(const std::shared_ptr<MeshState>& mesh);
 
-/// Notes that this thread works with `mesh`: what an operator on its tensors makes inside belongs to it, too.
+/// Records that this thread works with `mesh`, so that tensors that operators create internally get the same mesh.
 void work_with(const std::shared_ptr<MeshState>& mesh);
 
-/// That of a MeshScope, else of the last global tensor this thread worked with, else the one made last; nullptr: none.
+/// The mesh of a MeshScope, else of the last global tensor that this thread used, else the mesh created last; nullptr
+/// if there is none.
 std::shared_ptr<MeshState> ambient_mesh();
 
-/// The mesh of a MeshScope of this thread, nullptr when there is none.
+/// Sets the mesh of this thread's MeshScope and returns the previous one; nullptr: none.
 std::shared_ptr<MeshState> exchange_scoped_mesh(std::shared_ptr<MeshState> mesh);
 
 }  // namespace lockstep::global

@@ -19,7 +19,7 @@ using torch::autograd::InputBuffer;
 using torch::autograd::Node;
 using torch::autograd::ReadyQueue;
 
-/// While alive, `slot` is `queue`.
+/// Replaces `slot` by `queue` while it exists.
 class Borrowed {
  public:
   Borrowed(std::shared_ptr<ReadyQueue>& slot, std::shared_ptr<ReadyQueue> queue) : slot_(slot), own_(std::move(slot)) {
@@ -44,7 +44,7 @@ bool begins_with_global(const Node& root, InputBuffer& inputs) {
   return false;
 }
 
-/// A backward may begin with an ordinary tensor (full(loss), to_local(y)) and come to global ones.
+/// Whether a backward contains global tensors: it may begin with an ordinary tensor (full(loss), to_local(y)).
 bool leads_to_global(const GraphTask& task) {
   return std::any_of(task.nodes_in_graph_.begin(), task.nodes_in_graph_.end(), [](const Node* node) {
     for (std::uint32_t i = 0; i < node->num_inputs(); ++i) {
@@ -65,7 +65,7 @@ class OrderedEngine : public Engine {
       return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
     }
     initialize_device_threads_pool();
-    // What is for the device's thread goes to the queue that the calling thread works through.
+    // Tasks for the device's thread go to the queue of the calling thread.
     const Borrowed queue(device_ready_queues_.at(0), task->cpu_ready_queue_);
     return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
   }

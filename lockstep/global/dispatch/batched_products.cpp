@@ -17,8 +17,8 @@ using torch::autograd::variable_list;
 
 at::Tensor sum_over_leading(const at::Tensor& a, const at::Tensor& b);
 
-/// Weights come to a product as the other way round of how they lie. Their gradient has to lie as they do: autograd
-/// keeps one that does and copies one that does not.
+/// Weights are usually transposed views in a product. The gradient is computed in the memory order of the weight,
+/// because autograd keeps such a gradient, and copies one with other strides.
 at::Tensor gradient_of_matrix(const at::Tensor& a, const at::Tensor& matrix, const at::Tensor& gradient) {
   const bool turned = matrix.stride(0) == 1 && matrix.stride(1) == matrix.size(0);
   return turned ? sum_over_leading(gradient, a.conj()).t() : sum_over_leading(a.conj(), gradient);
@@ -82,7 +82,8 @@ at::Tensor linear_of(const at::Tensor& input, const at::Tensor& weight, const c1
   return bias && bias->defined() ? product + *bias : product;
 }
 
-/// A function of our own: with -fsanitize=undefined the address of one in another library is no constant to g++.
+/// A wrapper: with -fsanitize=undefined the address of a function in another library is not a constant expression for
+/// g++.
 at::Tensor tensordot_of(const at::Tensor& a, const at::Tensor& b, c10::IntArrayRef dims_of_a,
                         c10::IntArrayRef dims_of_b) {
   return at::native::tensordot(a, b, dims_of_a, dims_of_b);

@@ -7,8 +7,8 @@
 
 namespace lockstep::global {
 
-/// Carries out a copy_ between a global and an ordinary tensor (which holds the whole), or a conversion of a global
-/// tensor to another device, and pushes its result. Returns false, having done nothing, for every other call.
+/// Executes a copy_ between a global and an ordinary tensor (which has the full value), or a conversion of a global
+/// tensor to another device, and pushes its result. Returns false and does nothing for every other call.
 bool copy_between_worlds(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results);
 
 }  // namespace lockstep::global

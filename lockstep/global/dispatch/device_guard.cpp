@@ -1,4 +1,5 @@
-// Global tensors are on a device of their own as far as libtorch is concerned; there is one, and nothing to switch.
+// The device guard for the device of global tensors, which libtorch requires. There is a single device, so it does
+// nothing.
 #include <lockstep/global/tensor_state.h>
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -14,7 +15,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
-  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }  // for autograd of libtorch 2
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }  // used by autograd of libtorch 2
   c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
@@ -22,7 +23,7 @@ class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
   static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, c10::Device(kDeviceType, 0)); }
 };
 
-// When the library is loaded, because autograd counts devices at the first backward of the process.
+// Registered when the library is loaded, because autograd counts devices at the first backward of the process.
 const c10::impl::DeviceGuardImplRegistrar registered(kDeviceType, [] {
   static const DeviceGuard guard;
   return &guard;

@@ -37,7 +37,7 @@ void fetch_again(const at::Tensor& view) {
   }
 }
 
-/// A view that was written back is up to date, and so are the views it is made of that share its memory.
+/// Marks a view that was written back as up to date, together with the views in its chain that share its memory.
 void mark_up_to_date(const at::Tensor& view) {
   at::Tensor at = view;
   while (state_of(at).fetched) {
@@ -110,7 +110,8 @@ void note_written(const at::Tensor& own) {
 bool alone(const TensorState& state) {
   if (state.local.storage().use_count() > 1) return false;
   if (!state.fetched || state.fetched->brought) return true;
-  // On other ranks, whose parts lie in memory otherwise, it may share its base's memory. All must say the same.
+  // On other ranks, whose parts have another memory order, the view may share memory with its base. The decision must
+  // be the same on all ranks.
   const at::Tensor& base = state.fetched->arguments[0].toTensor();
   return base.storage().use_count() <= 1 && alone(state_of(base));
 }

@@ -1,6 +1,6 @@
-// Fetched views, which share no memory with their base: its numbers are on other ranks, or in another order. They are
-// copies that look like views. A write to the base, or to another view of it, is noticed when the view is used next,
-// and its numbers are fetched again. A write to the view is written back, through all views it was made by, into the
+// Fetched views: views that share no memory with their base, because the values are on other ranks or in another memory
+// order. They are copies that behave like views. After a write to the base, or to another view of it, the values are
+// fetched again when the view is used next. A write to the view is written back, through the chain of views, to the
 // tensor that has memory.
 #pragma once
 
@@ -17,41 +17,41 @@
 
 namespace lockstep::global {
 
-/// The call that a view came from.
+/// The call that made a view.
 struct FetchedView {
   c10::OperatorHandle op;
   torch::jit::Stack arguments;  ///< the first is the base
-  const Plan* plan = nullptr;   ///< of the call, as it was when the numbers were fetched
-  std::size_t result = 0;       ///< which of the results it is, lists laid flat
-  std::uint64_t writes = 0;     ///< to the base and its views when the numbers were fetched
-  bool brought = false;         ///< the base was brought to other placements for it, by all ranks
+  const Plan* plan = nullptr;   ///< plan of the call when the values were fetched
+  std::size_t result = 0;       ///< index of the result, lists flattened
+  std::uint64_t writes = 0;     ///< number of writes to the base and its views when the values were fetched
+  bool brought = false;         ///< all ranks redistributed the base for the view
 };
 
-/// Notes on `views`, the results of a view operator called with `arguments` (the first is `base`), what has to be known
-/// of them. A view of a fetched view is one, too. Neither base nor view may choose any more how it lies when it is
-/// first written to: the other would not see it. `brought` is as in FetchedView.
+/// Registers `views`, the results of a view operator called with `arguments` (the first is `base`). A view of a fetched
+/// view is a fetched view, too. From then on, neither base nor view may change its placements at its first write,
+/// because the other would not see it. `brought` is as in FetchedView.
 void note_views(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, const Plan& plan, bool brought,
                 const at::Tensor& base, const torch::jit::Stack& views);
 
-/// An in-place operator changed the shape of `own` alone (t_, squeeze_): it is now a view of `before`, a handle to what
-/// it was.
+/// Registers that an in-place operator changed only the shape of `own` (t_, squeeze_): it is now a view of `before`, a
+/// handle to its earlier state.
 void note_reshaped(const c10::OperatorHandle& op, const torch::jit::Stack& arguments, const Plan& plan, bool brought,
                    const at::Tensor& before, const at::Tensor& own);
 
-/// Another handle to the same tensor, which keeps no graph alive.
+/// Another handle to the same tensor, which does not keep the autograd graph alive.
 at::Tensor without_graph(const at::Tensor& tensor);
 
-/// Before an operator writes to `own`. Errors where `own` is a fetched view that cannot be written back.
+/// To be called before an operator writes to `own`. Throws when `own` is a fetched view that cannot be written back.
 void check_written(const OpInfo& info, const at::Tensor& own);
 
-/// After an operator wrote to `own`: all views of the same memory know, and a fetched view is written back. That may be
-/// a collective, which all ranks come to.
+/// To be called after an operator wrote to `own`: marks all views of the same memory as outdated, and writes a fetched
+/// view back. That may be a collective of all ranks.
 void note_written(const at::Tensor& own);
 
-/// Whether nothing else shares the memory of this tensor, so that it may come to lie otherwise.
+/// Whether no other tensor shares the memory of this tensor, so that its placements may change.
 bool alone(const TensorState& state);
 
-/// This rank's part of a global tensor as it is now. Fetches again what was written to since; then every rank does.
+/// This rank's current part of a global tensor. An outdated fetched view is fetched again, by all ranks.
 const at::Tensor& current_part(const at::Tensor& tensor);
 
 /// The same for all tensors among the arguments of a call.

@@ -13,7 +13,7 @@ namespace {
 
 bool is_list_of_one_each(const c10::IValue& value) { return value.isTensorList() || value.isList(); }
 
-/// aten::_foreach_add_.ScalarList -> aten::add_.Scalar, for each element of whatever is a list.
+/// The operator for one tensor: aten::_foreach_add_.ScalarList -> aten::add_.Scalar.
 c10::OperatorHandle operator_for_one(const c10::OperatorHandle& op) {
   constexpr std::string_view kPrefix = "aten::_foreach_";
   const auto& schema = op.schema();
@@ -32,8 +32,9 @@ c10::OperatorHandle operator_for_one(const c10::OperatorHandle& op) {
        schema.name());
 }
 
-/// For each argument of the operator for one tensor, which of those for lists it is: that of the same name ("dtype"),
-/// otherwise that at the same place ("scalars" for "value"), unless that goes elsewhere.
+/// For each argument of the operator for one tensor, the index of the argument of the list operator: the one with the
+/// same name ("dtype"), otherwise the one at the same position ("scalars" for "value"), unless that matches another
+/// name.
 std::vector<std::optional<std::size_t>> places_in(const c10::FunctionSchema& lists, const c10::FunctionSchema& one) {
   std::vector<std::optional<std::size_t>> places;
   for (std::size_t i = 0; i < one.arguments().size(); ++i) {

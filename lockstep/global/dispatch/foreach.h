@@ -1,4 +1,4 @@
-// _foreach_ operators of libtorch's optimizers, carried out as one operator call for each tensor.
+// _foreach_ operators of libtorch's optimizers, executed as one operator call for each tensor.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -6,7 +6,7 @@
 
 namespace lockstep::global {
 
-/// Carries out a call of an operator whose name begins with _foreach_. Called by libtorch.
+/// Executes a call of an operator whose name begins with _foreach_. Called by libtorch.
 void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace lockstep::global

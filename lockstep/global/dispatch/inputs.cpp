@@ -24,7 +24,8 @@ std::string argument_name(const c10::OperatorHandle& op, std::size_t position) {
       argument_name(op, global.position));
 }
 
-/// A value is finished on those axes where it is partial and the plan wants it whole. Returns what it is then.
+/// Reduces a tensor in place on the axes on which it is partial and the plan needs it replicated. Returns its new
+/// placements.
 const Sharding* finish_partials(const at::Tensor& tensor, const Placements& needed) {
   auto& state = state_of(tensor);
   Placements finished = state.sharding->placements;

@@ -8,14 +8,14 @@
 
 namespace lockstep::global {
 
-/// The mesh of the global tensors among the inputs, or the ambient one where there are none. Error(invalid_argument)
-/// that names the argument when meshes differ or an ordinary tensor is mixed in (numbers, tensors without dimensions,
-/// may be).
+/// The mesh of the global tensors among the inputs, or the ambient mesh if there are none. Error(invalid_argument) that
+/// names the argument when meshes differ, or when an ordinary tensor is mixed in (zero-dimensional tensors are
+/// allowed).
 std::shared_ptr<MeshState> mesh_of_call(const c10::OperatorHandle& op, const OpInfo& info,
                                         const std::vector<TensorArgument>& inputs);
 
-/// One local tensor for each input. A partial value that has to be finished is finished for good: the tensor itself is
-/// replicated afterwards, so that the next operator need not do it again.
+/// One local tensor for each input. If a partial input must be reduced, the tensor itself becomes the reduced one
+/// (unless other tensors share its memory), so that the next operator need not reduce it again.
 std::vector<at::Tensor> local_inputs(const Plan& plan, const std::vector<TensorArgument>& inputs, MeshState& mesh);
 
 }  // namespace lockstep::global

@@ -19,7 +19,7 @@
 namespace lockstep::global {
 namespace {
 
-/// The local tensor that an in-place variant writes to: the part itself where it stays where it is, else a copy.
+/// The local tensor that an in-place variant writes to: the part itself if its placements do not change, else a copy.
 at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& own, const at::Tensor& input,
                         MeshState& mesh) {
   const auto& state = state_of(own);
@@ -32,8 +32,8 @@ at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& 
                    state.local.options());
 }
 
-/// Local tensors for arguments that are read and written and no results: the parts themselves where they are used as
-/// they are, else copies.
+/// Local tensors for arguments that are read and written but not returned: the parts themselves if they are not
+/// redistributed, else copies.
 void copy_written_beside(const OpInfo& info, const std::vector<TensorArgument>& inputs, const Plan& plan,
                          std::vector<at::Tensor>& locals) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -44,7 +44,7 @@ void copy_written_beside(const OpInfo& info, const std::vector<TensorArgument>& 
   }
 }
 
-/// What was written to such copies goes into the caller's tensors.
+/// Assigns such copies to the caller's tensors after the call.
 void hand_back(const OpInfo& info, const std::vector<TensorArgument>& inputs, const Plan& plan,
                const std::vector<at::Tensor>& locals) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -67,7 +67,8 @@ void carry_out(const c10::OperatorHandle& op, const Plan& plan, MeshState& mesh,
   plan.form(call);
 }
 
-/// Nothing to bring, nothing to look up: parts in, operator, results out, all on the caller's stack.
+/// The fast path of a direct plan, without redistribution: replaces the inputs by their parts, calls the operator and
+/// wraps the results, all on the caller's stack.
 void run_on_parts(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan, torch::jit::Stack& stack) {
   c10::IValue own = stack[plan.tensor_positions.front()];
   auto& own_state = state_of(own.toTensor());
@@ -109,12 +110,12 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
   on_trace.run(*mesh, [&] { run_on_parts(op, info, plan, stack); });
 }
 
-/// Inputs are brought to where the plan wants them. The results come behind what is on the stack.
+/// Redistributes the inputs as the plan requires, and runs the call. Appends the results to the stack.
 void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan,
                    const std::shared_ptr<MeshState>& mesh, const torch::jit::Stack& arguments,
                    const std::vector<TensorArgument>& inputs, torch::jit::Stack& stack) {
   auto locals = local_inputs(plan, inputs, *mesh);
-  // A partial value may have been finished for good, in its own memory.
+  // A partial input may have been reduced in place.
   const bool brought = !inputs.empty() && plan.inputs[0] && plan.inputs[0] != state_of(inputs[0].tensor).sharding;
   torch::jit::Stack work = arguments;
   if (info.written_self && !inputs.empty() && is_global(inputs[0].tensor)) {

@@ -6,8 +6,8 @@
 
 namespace lockstep::global {
 
-/// Finds or makes the plan of the call, brings the inputs to where the plan wants them, works on this rank's parts, and
-/// wraps the results. Called by libtorch.
+/// Finds or makes the plan of the call, redistributes the inputs as the plan requires, runs the operator on this rank's
+/// parts, and wraps the results. Called by libtorch.
 void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace lockstep::global

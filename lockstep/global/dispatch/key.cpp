@@ -10,7 +10,7 @@ namespace {
 
 enum Tag : std::int64_t { kNone, kUndefined, kLocal, kGlobal, kList, kNumber, kFloat, kText, kFlag };
 
-// Each returns whether there is a fetched view.
+// Each function returns whether there is a fetched view.
 
 bool write_tensor(const at::Tensor& tensor, Key& key) {
   if (!tensor.defined()) {
@@ -49,7 +49,7 @@ bool write_list(const c10::IValue& value, Key& key) {
 
 bool write_value(const c10::IValue& value, Key& key) {
   if (value.isTensor()) {
-    return write_tensor(value.toTensor(), key);  // a reference: nothing is counted
+    return write_tensor(value.toTensor(), key);  // a reference: avoids a reference-count update
   }
   if (value.isInt()) {
     key.push_back(kNumber);

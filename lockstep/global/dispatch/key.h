@@ -14,8 +14,8 @@ namespace lockstep::global {
 using Key = c10::SmallVector<std::int64_t, 96>;
 
 /// Writes the key of the call whose arguments are these. The values of floating-point numbers and scalars are left out:
-/// nothing depends on them. Of lengths of sequences there are their number and the longest, which shapes depend on.
-/// Returns whether some tensor is a fetched view, which may be out of date.
+/// plans do not depend on them. For lengths of sequences, the key has their number and the largest, because shapes
+/// depend on these. Returns whether some tensor is a fetched view, which may be outdated.
 bool write_key(const OpInfo& info, const torch::jit::Stack& arguments, Key& key);
 
 }  // namespace lockstep::global

@@ -14,7 +14,7 @@ TensorInfo tensor_info(const at::Tensor& tensor);
 TensorInfo tensor_info(const LogicalShape& shape);
 TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype);
 
-/// Without outputs, which are the caller's to find out.
+/// The call without outputs, which the caller determines.
 OpCall read_call(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments);
 
 }  // namespace lockstep::global

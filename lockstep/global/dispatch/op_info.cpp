@@ -19,8 +19,8 @@ std::string base_name(const std::string& full, bool in_place) {
 
 bool writes(const c10::AliasInfo* alias) { return alias && alias->isWrite(); }
 
-/// What an operator writes to without its schema saying so. (Batch norms, which write to their running statistics, have
-/// a local form for that.)
+/// Arguments that an operator writes although its schema does not declare it. (Batch norms, which write to their
+/// running statistics, have a local form for that.)
 bool writes_unsaid(std::string_view op, const std::string& argument) {
   return op == "rrelu_with_noise" && argument == "noise";
 }
@@ -81,7 +81,7 @@ OpInfo read(const c10::FunctionSchema& schema) {
   return info;
 }
 
-/// The operator of the same name with the same arguments but `out`.
+/// The operator of the same name with the same arguments except `out`.
 std::optional<c10::OperatorHandle> functional_variant(const c10::FunctionSchema& schema,
                                                       const std::vector<bool>& is_out) {
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -115,7 +115,7 @@ const OpInfo& shared_info(const c10::FunctionSchema* schema) {
   return *info;
 }
 
-/// What this thread asked for lately, so that it need not ask under a lock.
+/// A cache of this thread's last lookup, which avoids the lock.
 struct Lately {
   const c10::FunctionSchema* schema = nullptr;
   const OpInfo* info = nullptr;

@@ -1,4 +1,4 @@
-// The properties of an operator from its schema, read once.
+// The properties of an operator, derived from its schema once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,22 +16,22 @@ struct OpInfo {
   std::string shown;     ///< "aten::add.Tensor", for messages
 
   std::optional<std::size_t> written_self;                    ///< the argument that an in-place variant writes to
-  std::vector<bool> is_out;                                   ///< by argument: result memory that is not read
-  std::vector<std::size_t> written_beside;                    ///< arguments that are read and written, and no result
-  std::vector<std::optional<std::size_t>> returned_argument;  ///< by return: the written argument that comes back
-  bool reshapes_self = false;                                 ///< in place, but of the shape alone: t_, squeeze_
+  std::vector<bool> is_out;                                   ///< by argument: an `out` tensor, not read
+  std::vector<std::size_t> written_beside;                    ///< arguments that are read and written, but not returned
+  std::vector<std::optional<std::size_t>> returned_argument;  ///< by result: the written argument that is returned
+  bool reshapes_self = false;                                 ///< in place, but changes the shape only: t_, squeeze_
   bool is_view = false;                                       ///< a result shares memory with an argument
   bool makes_unwritten = false;                               ///< empty() and its like
-  bool has_out = false;                                       ///< some argument is result memory
+  bool has_out = false;                                       ///< some argument is an `out` tensor
   bool loses_writes =
-      false;               ///< an `out` that no result stands for, or a list of such: nobody would see what is written
-  bool may_cross = false;  ///< copy_, _to_copy: may be between a global and an ordinary tensor
+      false;               ///< an `out` that is not returned, or a list of such: the written values would then be lost
+  bool may_cross = false;  ///< copy_, _to_copy: may mix a global and an ordinary tensor
   std::size_t arguments = 0;
-  std::vector<std::size_t> lengths;  ///< arguments that are lengths of sequences, new ones in every batch
+  std::vector<std::size_t> lengths;  ///< arguments that are lengths of sequences, which change with every batch
 
-  /// The variant that returns new tensors instead of writing into `out` ones: what is called instead, because
-  /// libtorch 1.13 returns dangling references when an operator with several `out` tensors is called with its arguments
-  /// on a stack.
+  /// The variant that returns new tensors instead of writing to `out` tensors. It is called instead, because libtorch
+  /// 1.13 returns dangling references when an operator with several `out` tensors is called with its arguments on a
+  /// stack.
   std::optional<c10::OperatorHandle> functional;
 
   bool writes_beside(std::size_t argument) const {

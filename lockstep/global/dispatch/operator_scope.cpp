@@ -10,7 +10,7 @@
 namespace lockstep::global {
 namespace {
 
-/// The same on every rank, unlike std::hash and addresses.
+/// A hash that is the same on every rank, unlike std::hash and addresses.
 class StableHash {
  public:
   void add(std::uint64_t word) {

@@ -1,5 +1,5 @@
-// Operators on global tensors as steps of their mesh's trace (comm/operator_trace.h): ranks that do not call the same
-// ones get an error in the next collective, instead of waiting for each other or computing with the wrong parts.
+// Operators on global tensors as steps of their mesh's trace (comm/operator_trace.h): if ranks call different
+// operators, they get an error in the next collective, instead of waiting for each other or computing with wrong parts.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>
@@ -11,25 +11,25 @@
 
 namespace lockstep::global {
 
-/// Writes down what the call is on the trace. Views, and numbers taken out of a tensor, are no steps where nothing is
-/// sent for them: one rank alone may look at a replicated value, to print it.
+/// Sets the plan's trace entry. Views, and reads of a tensor's values, are not on the trace if they send nothing: a
+/// single rank may read a replicated value, to print it.
 void add_to_trace(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info,
                   const std::vector<TensorArgument>& inputs);
 
-/// Takes the step; while alive, collectives of this thread are compared with it.
+/// Adds a step to the trace; while it exists, collectives of this thread belong to the step.
 class OperatorScope {
  public:
   OperatorScope(MeshState& mesh, const Plan& plan)
       : OperatorScope(take(mesh, plan), plan.for_one_rank ? nullptr : mesh.trace(),
                       plan.trace_hash == 0 ? &plan.trace_text : nullptr) {}
-  /// A global tensor is brought to other placements; no step where they are what it has.
+  /// The redistribution of a global tensor; no step if it has these placements already.
   OperatorScope(const at::Tensor& tensor, const Placements& to);
-  /// `what` is done with a tensor whose parts, the same or not, the ranks bring to `placements`.
+  /// The operation `what` on the ranks' tensors, equal or not, which get `placements`.
   OperatorScope(std::string_view what, MeshState& mesh, const at::Tensor& tensor, const Placements& placements);
 
-  /// All that the step is. What is thrown there is noted as a failure of this rank, for the others, who get the error
-  /// in their next collective (OperatorTrace::fail). Not where the others have it already, because a collective has
-  /// thrown it.
+  /// Runs the step. An exception is recorded as a failure of this rank, and the other ranks get the error in their next
+  /// collective (OperatorTrace::fail). Not recorded if a collective has thrown it, because the other ranks have that
+  /// error already.
   template <typename Work>
   auto run(const MeshState& mesh, const Work& work) const -> decltype(work()) {
     try {
@@ -51,12 +51,12 @@ class OperatorScope {
     return mesh.trace();
   }
 
-  /// While an exception is handled.
+  /// Records the failure. Called while an exception is handled.
   void failed(const MeshState& mesh) const noexcept;
 
   OperatorTraceScope scope_;
   OperatorTrace* fails_on_;
-  const std::string* unsaid_;  ///< what is no step unless it fails
+  const std::string* unsaid_;  ///< the text of a call that is on the trace only if it fails
   std::uint64_t failures_before_;
 };
 

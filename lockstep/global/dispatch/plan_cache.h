@@ -12,7 +12,7 @@
 
 namespace lockstep::global {
 
-/// The operator, and of each argument what rules and shapes depend on (dispatch/key.h).
+/// The operator, and the properties of each argument on which rules and shapes depend (dispatch/key.h).
 using KeyView = std::span<const std::int64_t>;
 
 /// Thread-safe. Plans live as long as the cache.

@@ -28,7 +28,7 @@ bool strict_by_environment() {
   return value && parse_bool(*value).value_or(false);
 }
 
-/// Placements of the inputs as they are; those of local numbers and undefined tensors count as replicated.
+/// The current placements of the inputs; ordinary scalar tensors and undefined tensors count as replicated.
 std::vector<Placements> placements_of(const std::vector<TensorArgument>& inputs, const MeshState& mesh) {
   std::vector<Placements> placements;
   for (const auto& each : inputs) {
@@ -38,7 +38,8 @@ std::vector<Placements> placements_of(const std::vector<TensorArgument>& inputs,
   return placements;
 }
 
-/// What is written in place must lie as it does, unless nothing was ever written to it.
+/// The required placements of the outputs: tensors written in place keep their placements, unless nothing was ever
+/// written to them.
 std::vector<std::optional<Placements>> wanted_outputs(const OpInfo& info, const torch::jit::Stack& arguments,
                                                       std::size_t outputs) {
   std::vector<std::optional<Placements>> wanted(outputs);
@@ -51,7 +52,7 @@ std::vector<std::optional<Placements>> wanted_outputs(const OpInfo& info, const 
   return wanted;
 }
 
-/// "[Shard(0)], a number".
+/// The placements of the inputs as text: "[Shard(0)], a number".
 std::string said_placements(const std::vector<TensorArgument>& inputs) {
   std::vector<std::string> all;
   for (const auto& each : inputs) {
@@ -61,7 +62,7 @@ std::string said_placements(const std::vector<TensorArgument>& inputs) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-/// Once for each operator and way in which its inputs lie.
+/// Logs a missing rule once for each operator and input placements.
 void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>& inputs) {
   const bool costs = std::any_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
     return is_global(each.tensor) && !state_of(each.tensor).sharding->replicated;
@@ -82,10 +83,10 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   }
 }
 
-/// `plan` redistributes nothing.
+/// Marks the plan as direct if its requirements are met. `plan` must not redistribute anything.
 void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::Stack& arguments,
                              const std::vector<TensorArgument>& inputs) {
-  // A form that overwrites may give a tensor of its own.
+  // A local form that overwrites may return a new tensor.
   if (info.has_out || info.reshapes_self || !info.written_beside.empty() || (plan.overwrites && plan.form)) return;
   if (info.written_self && plan.outputs.at(0).sharding != plan.inputs.at(0)) return;
   for (const auto& each : inputs) {
@@ -98,8 +99,8 @@ void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::S
   plan.direct = !plan.tensor_positions.empty();
 }
 
-/// The operator itself on little tensors, of the same dtypes and empty where those are: throws what libtorch has to say
-/// of them. On all ranks, because it depends on nothing else.
+/// Runs the operator on small tensors with the same dtypes (empty where the inputs are), so that libtorch's own
+/// argument errors are thrown. It does not depend on the rank, so all ranks get the same error.
 void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack arguments) {
   std::vector<at::Tensor> little;
   for (const auto& each : input_tensors(info, arguments)) {
@@ -116,7 +117,7 @@ struct Decision {
   Choice choice;
 };
 
-/// Also writes down the outputs in `call`.
+/// Also stores the outputs in `call`.
 Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                 const std::vector<TensorArgument>& inputs, const MeshState& mesh, OpCall& call) {
   const Rule* rule = find_rule(info.name);
@@ -130,7 +131,7 @@ Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::
     auto choice = choose(shapes.known ? rule : nullptr, call, now, wanted_outputs(info, arguments, call.outputs.size()),
                          mesh.sizes());
     return {.shapes = std::move(shapes.known), .choice = std::move(choice)};
-  } catch (const std::out_of_range&) {  // a rule that does not know such arguments
+  } catch (const std::out_of_range&) {  // the rule does not support such arguments
     call.outputs.clear();
     return {.shapes = std::nullopt, .choice = choose(nullptr, call, now, {}, mesh.sizes())};
   }
@@ -160,7 +161,8 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   for (std::size_t i = 0; shapes && i < shapes->size(); ++i) {
     plan.outputs.push_back({.shape = (*shapes)[i], .sharding = mesh.intern(choice.outputs[i])});
   }
-  // The forms work with the shapes. Without them it is libtorch that says what is wrong with the arguments.
+  // Local forms need the shapes. Without shapes the operator itself is called, so that libtorch reports the invalid
+  // arguments.
   if (shapes || info.name == "set") plan.form = find_local_form(info.name);
   if (plan.form && replaces_operator(plan.form)) try_on_little(op, info, arguments);
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);

@@ -1,4 +1,4 @@
-// The making of a call's plan: the choice of placements by the operator's rule, and the shapes of the results.
+// The planner of a call: it chooses placements by the operator's rule, and determines the shapes of the results.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>
@@ -11,12 +11,12 @@
 
 namespace lockstep::global {
 
-/// `inputs` are input_tensors() of the call. Says once for each operator that it has no rule, where that costs
-/// something; Error(unsupported) in strict mode.
+/// `inputs` are input_tensors() of the call. If an operator has no rule and gathering is necessary, logs that once for
+/// each operator; Error(unsupported) in strict mode.
 Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                const std::vector<TensorArgument>& inputs, MeshState& mesh);
 
-/// Whether operators without a rule are errors: LOCKSTEP_GLOBAL_STRICT, or what was set last.
+/// Whether operators without a rule are errors: the value of LOCKSTEP_GLOBAL_STRICT, or of the last set_strict().
 bool strict();
 void set_strict(bool strict);
 

@@ -1,4 +1,4 @@
-// The interface of a recorder: operators on tensors without memory are recorded in a trace instead of carried out.
+// The interface of a recorder: operators on tensors without memory are recorded instead of executed.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>
@@ -11,17 +11,18 @@
 
 namespace lockstep::global {
 
-/// One of a mesh (MeshState::recorder). Backward runs on a thread of autograd's, so calls come from several threads,
-/// one after the other.
+/// The recorder of a mesh (MeshState::recorder). Calls may come from several threads (backward may run on a thread of
+/// autograd), but not at the same time.
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  /// `arguments` are those of the call, `key` is what stands for them in the mesh's plans; pushes the call's results.
+  /// Records a call: `arguments` are those of the call, `key` is its key in the plan cache. Pushes the call's results.
   virtual void record(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
                       const torch::jit::Stack& arguments, torch::jit::Stack& results) = 0;
 };
 
-/// That of the mesh of the first global tensor or, where there is none, of the ambient mesh. nullptr: none.
+/// The recorder of the mesh of the first global tensor or, if there is none, of the ambient mesh; nullptr if that has
+/// no recorder.
 Recorder* recorder_of(const std::vector<TensorArgument>& inputs);
 
 }  // namespace lockstep::global

@@ -18,8 +18,8 @@ std::vector<at::Tensor> parts_for(const at::Tensor& gates, const at::Tensor& sta
   return gates.unsafe_chunk(count, 1);
 }
 
-/// The hidden state, that of the cell, and what libtorch's own derivative would need: ours is that of the operators
-/// below.
+/// Returns the hidden state, the cell state, and the workspace of libtorch's own derivative, which is not used: the
+/// derivative is that of the operators below.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(const at::Tensor& of_input, const at::Tensor& of_hidden,
                                                          const at::Tensor& cell,
                                                          const c10::optional<at::Tensor>& input_bias,

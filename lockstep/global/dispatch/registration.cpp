@@ -22,8 +22,9 @@ void foreach_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::j
   run_foreach(op, stack);
 }
 
-/// Operators that have a kernel for every device never reach a fallback; those that Lockstep has an own way for are
-/// registered one by one. The others are made of operators that come here.
+/// Whether an operator must be registered individually. Operators with a kernel for every device never reach a
+/// fallback, so those that Lockstep handles itself are registered one by one. The others are composed of operators that
+/// reach the fallback.
 bool needs_registration(const c10::OperatorHandle& op, const std::string& base) {
   using c10::DispatchKey;
   const bool for_every_device = op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
@@ -38,7 +39,7 @@ std::string base_of(const c10::OperatorName& name) {
   return base;
 }
 
-/// Lives as long as the process: libtorch may call the kernels until the end.
+/// Never destroyed: libtorch may call the kernels until the process ends.
 struct Registrations {
   torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
   torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};

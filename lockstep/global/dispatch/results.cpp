@@ -24,7 +24,7 @@ void take_over(const at::Tensor& own, const at::Tensor& local, const LogicalShap
   state_of(own).sharding = sharding;
 }
 
-/// t_ and the like: the same numbers, seen otherwise. Other handles to the tensor keep its shape.
+/// t_ and similar: the same memory with another shape. Other handles to the tensor keep its old shape.
 void reshape(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding) {
   const auto& state = state_of(own);
   exchange_state(own, {.mesh = state.mesh, .sharding = sharding, .local = local, .unwritten = state.unwritten}, shape);

@@ -8,11 +8,12 @@
 
 namespace lockstep::global {
 
-/// Puts `local`, which lies as `sharding`, into the caller's own tensor. It lies as it did before, unless nothing was
-/// ever written to it, or it was partial and nobody else sees its memory.
+/// Assigns `local`, with placements `sharding`, to the caller's own tensor. That keeps its placements, unless nothing
+/// was ever written to it, or it was partial and no other tensor shares its memory.
 void assign(const at::Tensor& own, const at::Tensor& local, const LogicalShape& shape, const Sharding* sharding);
 
-/// `results` as the caller sees them: global tensors, lists of them, or values. `own` are the arguments of the call.
+/// Converts `results` to the results for the caller: global tensors, lists of them, or plain values. `own` are the
+/// arguments of the call.
 torch::jit::Stack global_results(const OpInfo& info, const Plan& plan, const std::shared_ptr<MeshState>& mesh,
                                  torch::jit::Stack results, const torch::jit::Stack& own);
 

@@ -30,7 +30,7 @@ void collect(const c10::IValue& value, std::vector<LogicalShape>& shapes) {
   }
 }
 
-/// Operators that turned out to have no kernel for meta tensors: finding out costs milliseconds, an exception with its
+/// Operators that have no meta kernel. A cache, because each attempt costs milliseconds, for an exception with its
 /// backtrace. Thread-safe.
 class WithoutMetaKernel {
  public:
@@ -66,7 +66,7 @@ ResultShapes by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info, t
     without_meta_kernel().add(info);
     return {};
   } catch (const c10::Error&) {
-    if (info.is_view) throw;  // parts that were gathered lie in memory in another order, which some views allow
+    if (info.is_view) throw;  // not tried on gathered parts: their memory order may allow an invalid view
     return {.known = std::nullopt, .refused = true};
   }
   std::vector<LogicalShape> shapes;
@@ -74,8 +74,7 @@ ResultShapes by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info, t
   return {.known = std::move(shapes)};
 }
 
-/// A result that has the first input's sizes lies in memory as that does; others have their channels last where any
-/// input has.
+/// The likely strides of a result: those of the first input if sizes are equal, else channels_last if any input is.
 std::vector<std::int64_t> likely_strides(const std::vector<std::int64_t>& sizes,
                                          const std::vector<at::Tensor>& inputs) {
   const bool alike = !inputs.empty() && inputs.front().sizes() == c10::IntArrayRef(sizes) &&

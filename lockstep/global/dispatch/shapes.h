@@ -13,20 +13,20 @@
 namespace lockstep::global {
 
 struct ResultShapes {
-  /// Of tensors that come back, lists laid flat; an undefined one has no sizes. nullopt where nobody knows, or where
-  /// results depend on the numbers.
+  /// The shapes of the returned tensors, lists flattened; an undefined tensor has no sizes. nullopt when they are
+  /// unknown or depend on values of tensors.
   std::optional<std::vector<LogicalShape>> known;
-  bool refused = false;  ///< libtorch does not take these arguments, or the rule does not know them: nothing is known
+  bool refused = false;  ///< libtorch rejects these arguments, or the rule does not support them; `known` is empty
 };
 
-/// By libtorch's kernels for meta tensors or, where there is none, by the rule.
+/// The shapes from libtorch's meta kernel or, if there is none, from the rule.
 ResultShapes result_shapes(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                            const OpCall& call, const Rule* rule);
 
-/// The shape of a tensor as it is.
+/// The logical shape of a tensor.
 LogicalShape shape_of(const at::Tensor& tensor);
 
-/// Arguments that name the device of global tensors name `device` instead.
+/// Replaces the device of global tensors by `device` in the arguments.
 void replace_device(torch::jit::Stack& arguments, c10::Device device);
 
 }  // namespace lockstep::global

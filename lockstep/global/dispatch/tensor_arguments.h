@@ -13,7 +13,7 @@ namespace lockstep::global {
 
 struct TensorArgument {
   at::Tensor tensor;         ///< undefined for an optional one that was not given
-  std::size_t position = 0;  ///< which argument it is, or is in
+  std::size_t position = 0;  ///< index of the argument that is the tensor or the list with it
 };
 
 /// Inputs, in the order of the arguments; an in-place variant's own tensor is one of them, `out` tensors are not.
@@ -22,8 +22,8 @@ std::vector<TensorArgument> input_tensors(const OpInfo& info, const torch::jit::
 /// The arguments with each input tensor replaced by the next of `locals`, which has one for each of input_tensors().
 void replace_inputs(const OpInfo& info, torch::jit::Stack& arguments, const std::vector<at::Tensor>& locals);
 
-/// Makes the arguments of an `out` variant those of the variant that returns new tensors, or, where there is none,
-/// gives it empty tensors like the given ones on `device` to write to. Returns the operator to call.
+/// Converts the arguments of an `out` variant to those of the variant that returns new tensors. If there is none,
+/// replaces the `out` tensors by empty ones on `device`. Returns the operator to call.
 const c10::OperatorHandle& without_out(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack& arguments,
                                        c10::Device device);
 

@@ -13,7 +13,7 @@
 namespace lockstep::global {
 namespace {
 
-/// How a view was made: the calls that follow each other, and the tensor with memory that they begin with.
+/// The chain of view calls that made a view, and the tensor with memory at its start.
 struct Chain {
   at::Tensor root;
   std::vector<const FetchedView*> calls;
@@ -52,14 +52,14 @@ torch::jit::Stack arguments_with(const FetchedView& call, const at::Tensor& base
   return stack;
 }
 
-/// The part of the view brought to `placements`.
+/// This rank's part of the view, redistributed to `placements`.
 at::Tensor part_in(const at::Tensor& view, const Placements& placements) {
   const auto& state = state_of(view);
   return redistribute_local(state.local, view.sizes(), view.suggest_memory_format(), *state.mesh,
                             state.sharding->placements, placements);
 }
 
-/// Rows that are one and the same in memory, once.
+/// Removes repeated rows, which share memory (stride 0).
 at::Tensor without_repeats(at::Tensor tensor, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
     const auto at = static_cast<std::size_t>(dim);
@@ -68,9 +68,9 @@ at::Tensor without_repeats(at::Tensor tensor, c10::IntArrayRef sizes, c10::IntAr
   return tensor;
 }
 
-/// All ranks exchanged parts for the view, so they do for the way back: everybody gets the whole view, puts its part of
-/// the base into a whole that is otherwise empty, writes through the views of that as one device would, and takes its
-/// part out again. Where the base is partial the first rank has the numbers and the others nothing.
+/// For a view that ranks fetched with communication. Every rank gathers the full view, copies its part of the base into
+/// an otherwise empty full tensor, writes through the views of that as on one device, and takes its part again. If the
+/// base is partial, the first rank gets the values and the others zeros.
 void write_through_whole(const Chain& chain, const at::Tensor& view) {
   auto& state = state_of(chain.root);
   Placements placements = state.sharding->placements;
@@ -106,9 +106,9 @@ void write_through_whole(const Chain& chain, const at::Tensor& view) {
   own.copy_(mine);
 }
 
-/// The views are made of what each rank has, but its part lies in memory in another order than the whole: it had to be
-/// copied, perhaps on this rank alone. So the way back is this rank's alone, too: the views of a part that is numbered
-/// say where each element came from.
+/// For a view that was fetched without communication, because this rank's part is in another memory order than the full
+/// tensor and had to be copied, perhaps on this rank only. So the write is local, too: the same views of a part with
+/// element indices give the origin of each element.
 void write_on_part(const Chain& chain, const at::Tensor& view) {
   auto& state = state_of(chain.root);
   const auto numbers =

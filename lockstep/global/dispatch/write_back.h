@@ -5,9 +5,9 @@
 
 namespace lockstep::global {
 
-/// Writes the numbers of `view`, a fetched view, to where they are in the tensor that it was made of by one or more
-/// views. Every rank of the mesh calls it alike; they exchange parts of the view where these lie on other ranks in the
-/// base. Nothing is sent where the view is replicated, as one that cuts a divided dimension mostly is.
+/// Writes the values of `view`, a fetched view, to the tensor with memory from which one or more view operators made
+/// it. Every rank of the mesh calls it; ranks exchange parts of the view that are on other ranks in the base. Nothing
+/// is sent if the view is replicated, as most views that cut a sharded dimension are.
 void write_back(const at::Tensor& view);
 
 }  // namespace lockstep::global

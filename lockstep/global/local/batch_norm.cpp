@@ -1,4 +1,4 @@
-// Batch norm of parts: each rank looks at what it has, and the statistics are those of the logical batch.
+// Local forms of batch norm: each rank computes on its part, with the statistics of the logical batch.
 #include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/redistribute.h>
 #include <lockstep/kernels/batch_norm.h>
@@ -15,7 +15,7 @@ at::Tensor optional_tensor(const LocalCall& call, std::string_view name) {
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
-/// How one number for each channel lies beside the input: divided as its channels are.
+/// The placements of a per-channel tensor: sharded as the channels of the input.
 Placements like_channels(const Placements& input) {
   Placements placements(input.size());
   for (std::size_t axis = 0; axis < input.size(); ++axis) {
@@ -24,7 +24,7 @@ Placements like_channels(const Placements& input) {
   return placements;
 }
 
-/// running = (1 - momentum) * running + momentum * now, in place, however it lies.
+/// running = (1 - momentum) * running + momentum * now, in place, for any placements of `running`.
 void update(LocalCall& call, std::string_view name, const at::Tensor& now) {
   const auto running = optional_tensor(call, name);
   if (!running.defined()) return;
@@ -36,7 +36,7 @@ void update(LocalCall& call, std::string_view name, const at::Tensor& now) {
   running.mul_(1 - momentum).add_(part, momentum);
 }
 
-/// Running statistics as the input's channels are divided.
+/// Redistributes running statistics to the sharding of the input's channels.
 void bring(LocalCall& call, std::string_view name) {
   const auto running = optional_tensor(call, name);
   if (!running.defined()) return;
@@ -55,7 +55,7 @@ void give_three(LocalCall& call, const at::Tensor& a, const at::Tensor& b, const
   for (const auto& each : {a, b, c}) call.stack.emplace_back(each);
 }
 
-/// The operator itself, which cannot do without a sample or a channel.
+/// Runs the operator itself, except on empty parts, which it does not support.
 void run_unless_empty(LocalCall& call, const std::vector<std::int64_t>& wanted) {
   const auto input = call.argument("input").toTensor();
   if (input.numel() > 0) return run_operator(call);
@@ -78,7 +78,7 @@ void train_on_parts(LocalCall& call, const Axes& axes) {
   give_three(call, output, statistics.mean.to(dtype), statistics.inverse_deviation.to(dtype));
 }
 
-/// The gradient of a batch norm in training; sums over the batch are made by all ranks.
+/// The gradient of a batch norm in training; sums over the batch are reduced over the ranks.
 void backward_on_parts(LocalCall& call, const Axes& axes) {
   const auto input = call.argument("input").toTensor();
   const auto gradient = call.argument("grad_out").toTensor();

@@ -1,4 +1,4 @@
-// Convolutions of parts: fewer groups, and a bias that only one of the ranks adds to a partial sum.
+// Local forms of convolutions: fewer groups on a part, and a bias that only one rank adds to a partial sum.
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
@@ -6,7 +6,7 @@
 namespace lockstep::global {
 namespace {
 
-/// Groups are divided along with the dimension of the weight that holds them, evenly.
+/// Sets the number of groups on this rank: groups are sharded evenly with the weight's channel dimension.
 void keep_own_groups(LocalCall& call) {
   const auto groups = call.plan.call.integer("groups", 1);
   if (groups == 1) return;
@@ -25,7 +25,7 @@ void form_of_convolution(LocalCall& call) {
   const auto weight = call.argument("weight").toTensor();
   if (!adds_once(call, call.output())) call.argument("bias") = c10::IValue();
   const bool no_channels = call.plan.outputs[0].shape.sizes[1] == 0;
-  if (!no_channels && (input.numel() == 0 || weight.numel() == 0)) {  // none here, which libtorch refuses
+  if (!no_channels && (input.numel() == 0 || weight.numel() == 0)) {  // an empty part, which libtorch rejects
     auto result = like(call, 0, input);
     const auto& bias = call.argument("bias");
     if (bias.isTensor() && bias.toTensor().defined()) {

@@ -1,11 +1,11 @@
-// Looking rows up in a part of the table.
+// The local form of embedding lookups in a part of the table.
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
 
 namespace lockstep::global {
 
-/// Rows that other ranks have are zero here, so that the sum over the ranks is what was looked up.
+/// Rows that other ranks hold give zeros here, so that the sum over the ranks is the result.
 void form_of_embedding(LocalCall& call) {
   if (axes_that_divide(call, placements_of_input(call, "weight"), 0).empty()) return run_operator(call);
   const auto weight = call.argument("weight").toTensor();

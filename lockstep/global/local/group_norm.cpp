@@ -1,4 +1,4 @@
-// Group norm of parts, whose numbers of samples, channels and groups are arguments.
+// Local forms of group norm, whose arguments are the part's numbers of samples, channels and groups.
 #include <lockstep/global/local/across_ranks.h>
 
 namespace lockstep::global {

@@ -16,11 +16,11 @@ struct LocalCall {
   const Plan& plan;
   MeshState& mesh;
 
-  /// The place of an argument on the stack. The name must be one of the schema's.
+  /// The position of an argument on the stack. The name must be one of the schema's.
   std::size_t position(std::string_view argument) const;
   c10::IValue& argument(std::string_view name) const { return stack[position(name)]; }
 
-  /// How input tensor `index` (of OpCall::tensors) lies, and output `index`.
+  /// The placements of input tensor `index` (of OpCall::tensors) and of output `index`.
   const Placements& input(std::size_t index) const { return plan.inputs[index]->placements; }
   const Placements& output(std::size_t index = 0) const { return plan.outputs[index].sharding->placements; }
 
@@ -31,41 +31,41 @@ struct LocalCall {
   void give(at::Tensor result) const;
 };
 
-/// Calls the operator itself on what is on the stack.
+/// Calls the operator itself on the stack.
 void run_operator(LocalCall& call);
 
 /// The local form of an operator that has one, else nullptr. By base name, as rules are.
 LocalForm find_local_form(std::string_view op);
 
-/// Whether it does the operator's work by itself where inputs are divided, so that the operator sees neither their
-/// dtypes nor that there is nothing in them.
+/// Whether the form computes the result by itself when inputs are sharded, so that the operator itself does not check
+/// dtypes and empty inputs.
 bool replaces_operator(LocalForm form);
 
 // The forms, one file for each family.
-void form_with_local_sizes(LocalCall& call);   ///< views and the like, whose `size` argument names the result's sizes
+void form_with_local_sizes(LocalCall& call);   ///< views and similar, whose `size` argument has the result's sizes
 void form_of_mean(LocalCall& call);            ///< divides by the logical number of elements
 void form_of_sum_of_product(LocalCall& call);  ///< addmm, addmv: adds `self` once where the product is partial
 void form_of_sum_of_batched_product(LocalCall& call);  ///< baddbmm
 void form_of_norm(LocalCall& call);                    ///< norm, linalg_vector_norm over divided dimensions
 void form_of_variance(LocalCall& call);                ///< var, std, var_mean, std_mean over divided dimensions
-void form_of_strided_view(LocalCall& call);            ///< as_strided: strides of the whole
-void form_of_triangle(LocalCall& call);                ///< tril, triu: where the diagonal is in this part
+void form_of_strided_view(LocalCall& call);            ///< as_strided: its strides are those of the full tensor
+void form_of_triangle(LocalCall& call);                ///< tril, triu: the position of the diagonal in this part
 [[noreturn]] void form_of_storage(LocalCall& call);    ///< set_: a global tensor has no memory of its own
 void form_of_random(LocalCall& call);                  ///< numbers that do not depend on the placement
 void form_of_cut_backward(LocalCall& call);            ///< select_backward, slice_backward: `input_sizes`
 void form_of_convolution(LocalCall& call);             ///< groups of a part, and the bias once
 void form_of_convolution_backward(LocalCall& call);
-void form_of_planes(LocalCall& call);      ///< pooling and resampling, also of no planes at all
-void form_of_batch_norm(LocalCall& call);  ///< statistics of the logical batch, and running ones updated where they lie
+void form_of_planes(LocalCall& call);      ///< pooling and resampling, also without any planes
+void form_of_batch_norm(LocalCall& call);  ///< statistics of the logical batch; updates running statistics
 void form_of_batch_norm_backward(LocalCall& call);
-void form_of_group_norm(LocalCall& call);  ///< and its backward
-void form_of_softmax(LocalCall& call);     ///< and its logarithm, along a divided dimension, too
+void form_of_group_norm(LocalCall& call);  ///< forward and backward
+void form_of_softmax(LocalCall& call);     ///< softmax and log_softmax, also along a sharded dimension
 void form_of_softmax_backward(LocalCall& call);
-void form_of_class_loss(LocalCall& call);  ///< nll_loss: divided batch or classes
+void form_of_class_loss(LocalCall& call);  ///< nll_loss: sharded batch or classes
 void form_of_class_loss_backward(LocalCall& call);
-void form_of_pointwise_loss(LocalCall& call);  ///< and its backward: the mean of the logical count
+void form_of_pointwise_loss(LocalCall& call);  ///< forward and backward: the mean over the logical count
 void form_of_sequence_loss(LocalCall& call);   ///< ctc_loss: lengths and targets of this rank's part of the batch
 void form_of_sequence_loss_backward(LocalCall& call);
-void form_of_embedding(LocalCall& call);  ///< a divided table
+void form_of_embedding(LocalCall& call);  ///< a sharded table
 
 }  // namespace lockstep::global

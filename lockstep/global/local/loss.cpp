@@ -1,4 +1,4 @@
-// Losses of parts: sums, which are divided by what all ranks have together.
+// Local forms of losses: local sums, divided by the logical count.
 #include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/rules/placing.h>
 
@@ -12,7 +12,7 @@ constexpr std::int64_t kSumReduction = 2;
 
 std::int64_t dim_of_classes(const LocalCall& call) { return call.plan.call.info("self").dim() > 1 ? 1 : 0; }
 
-/// Where classes are divided, targets count from this rank's first one, and those of other ranks are ignored.
+/// If classes are sharded, shifts the targets by this rank's first class, and ignores targets of other ranks.
 void keep_own_targets(LocalCall& call) {
   const auto dim = dim_of_classes(call);
   if (axes_that_divide(call, placements_of_input(call, "self"), dim).empty()) return;
@@ -25,7 +25,7 @@ void keep_own_targets(LocalCall& call) {
   call.argument("ignore_index") = kElsewhere;
 }
 
-/// The operator cannot see it where a target beside its part of the classes is none at all.
+/// Checks the range of targets, which the operator cannot check on its part of the classes.
 void check_targets(const LocalCall& call) {
   const auto dim = dim_of_classes(call);
   if (axes_that_divide(call, placements_of_input(call, "self"), dim).empty()) return;
@@ -52,7 +52,7 @@ void give_two(LocalCall& call, const at::Tensor& first, const at::Tensor& second
   call.stack.emplace_back(second);
 }
 
-/// Contiguous, as the whole is and libtorch insists on: parts may lie in memory in another order.
+/// A contiguous argument, which libtorch requires: the full tensor is contiguous, but a part may not be.
 at::Tensor in_order(const LocalCall& call, std::string_view argument) {
   auto part = call.argument(argument).toTensor().contiguous();
   call.argument(argument) = part;

@@ -1,4 +1,4 @@
-// Norms over divided dimensions: each rank's own norm, and one all_reduce of that.
+// Local forms of norms over sharded dimensions: the norm of each rank's part, and one all_reduce of it.
 #include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/reduced.h>
 
@@ -15,7 +15,7 @@ double order_of(const LocalCall& call) {
   return given.isNone() ? 2.0 : given.toScalar().toDouble();
 }
 
-/// Of nothing: what changes no norm that it is joined with.
+/// The norm of an empty part: the neutral element of the combination of norms.
 double empty_norm(double order) { return order < 0 ? std::numeric_limits<double>::infinity() : 0; }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Pooling and resampling of this rank's planes.
+// The local form of pooling and resampling.
 #include <lockstep/global/local/local_call.h>
 
 #include <ATen/ATen.h>
 
 namespace lockstep::global {
 
-/// libtorch refuses pictures without channels; a rank that has no planes has nothing to do where others have some.
+/// libtorch rejects pictures without channels; a rank without planes returns an empty result.
 void form_of_planes(LocalCall& call) {
   const auto& arguments = call.op.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -1,4 +1,4 @@
-// ctc_loss of a part of the batch: the lengths and targets of this rank's sequences.
+// Local forms of ctc_loss on a part of the batch, with the lengths and targets of this rank's sequences.
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ void keep_part(LocalCall& call, std::string_view lengths, const Part& part) {
   call.argument(lengths) = std::vector<std::int64_t>(first, first + part.size);
 }
 
-/// Every rank knows the lengths of all sequences: a wrong one is an error on all of them.
+/// Checks the lengths of all sequences, which every rank has, so that an error is thrown on all ranks.
 void check_lengths(const LocalCall& call, const at::Tensor& targets) {
   const auto steps = call.plan.call.info("log_probs").sizes[0];
   const auto inputs = call.argument("input_lengths").toIntVector();
@@ -43,13 +43,13 @@ void check_lengths(const LocalCall& call, const at::Tensor& targets) {
   }
 }
 
-/// Returns whether there is any.
+/// Restricts the arguments to this rank's sequences. Returns whether there are any.
 bool keep_own_sequences(LocalCall& call) {
   if (axes_that_divide(call, placements_of_input(call, "log_probs"), kBatch).empty()) return true;
   const auto part = part_of_input(call, "log_probs", kBatch);
   const auto targets = call.argument("targets").toTensor();
   check_lengths(call, targets);
-  if (targets.dim() == 1) {  // one after the other
+  if (targets.dim() == 1) {  // concatenated targets
     const auto lengths = call.argument("target_lengths").toIntVector();
     call.argument("targets") =
         targets.narrow(0, sum_of(lengths, {.begin = 0, .size = part.begin}), sum_of(lengths, part));
@@ -72,7 +72,7 @@ void form_of_sequence_loss(LocalCall& call) {
     return;
   }
   run_operator(call);
-  // As wide as the longest target of all ranks needs it.
+  // The result's size is given by the longest target of all ranks.
   const auto steps = call.stack[1].toTensor();
   const auto missing = call.plan.outputs[1].shape.sizes[2] - steps.size(2);
   if (missing > 0) call.stack[1] = at::constant_pad_nd(steps, {0, missing}, -INFINITY);

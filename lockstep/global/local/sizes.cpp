@@ -1,4 +1,4 @@
-// Operators that are told the sizes of their result.
+// The local form of operators with the sizes of their result as an argument.
 #include <lockstep/global/local/local_call.h>
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@ void form_with_local_sizes(LocalCall& call) {
   if (call.plan.call.name == "expand") {
     call.give(self.expand(sizes));
   } else {
-    // A part may lie in memory in another order than the whole would, and then must be copied.
+    // A part may have another memory order than the full tensor, and must then be copied.
     call.give(self.reshape(sizes));
   }
 }

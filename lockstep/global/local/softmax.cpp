@@ -1,4 +1,4 @@
-// Softmax along a dimension of which each rank has a part.
+// Local forms of softmax along a sharded dimension.
 #include <lockstep/base/error.h>
 #include <lockstep/global/local/across_ranks.h>
 

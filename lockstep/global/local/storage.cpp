@@ -1,4 +1,4 @@
-// Operators that ask for the memory behind a tensor, as torch::save() does.
+// The local form of operators on a tensor's storage, such as those of torch::save(): an error.
 #include <lockstep/base/error.h>
 #include <lockstep/global/local/local_call.h>
 

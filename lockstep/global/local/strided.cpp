@@ -1,4 +1,5 @@
-// Views by strides, and triangles, whose numbers say where things are in the whole and not in this rank's part.
+// Local forms of strided views and triangles, whose arguments are positions in the full tensor, not in this rank's
+// part.
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
 #include <lockstep/global/rules/strided.h>
@@ -10,9 +11,9 @@
 namespace lockstep::global {
 namespace {
 
-/// The cuts of the whole, done on a part: dimensions that may be divided are those that are not cut.
+/// Applies the cuts of the full tensor to a part: only dimensions that are not cut may be sharded.
 at::Tensor cut_part(at::Tensor part, const std::vector<Cut>& cuts, const TensorInfo& whole, const TensorInfo& view) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> goals;  // where in the view, where among what remains
+  std::vector<std::pair<std::int64_t, std::int64_t>> goals;  // dimension in the view, dimension among those that remain
   std::int64_t dim = 0;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     const Cut& cut = cuts[i];
@@ -35,7 +36,7 @@ at::Tensor cut_part(at::Tensor part, const std::vector<Cut>& cuts, const TensorI
   return part;
 }
 
-/// `part` in memory as the whole is on one device.
+/// `part` in the memory order that the full tensor has on one device.
 at::Tensor laid_out_as(const at::Tensor& part, const TensorInfo& whole) {
   if (part.strides() == c10::IntArrayRef(whole.strides)) return part;
   return at::empty_strided(whole.sizes, whole.strides, part.options()).copy_(part);

@@ -1,4 +1,4 @@
-// Sums of which each rank computes a part.
+// Local forms of operators that add to a partial sum.
 #include <lockstep/global/local/across_ranks.h>
 
 #include <ATen/ATen.h>
@@ -19,14 +19,14 @@ void form_of_mean(LocalCall& call) {
 }
 
 void form_of_sum_of_product(LocalCall& call) {
-  // beta = 0 means that `self` is not even looked at.
+  // With beta = 0, `self` is not read.
   if (!adds_once(call, call.output())) call.argument("beta") = at::Scalar(0);
   run_operator(call);
 }
 
 void form_of_sum_of_batched_product(LocalCall& call) {
   if (!adds_once(call, call.output())) {
-    // Not beta = 0: libtorch 1.13 then multiplies what lies in new memory by it, which may be NaN.
+    // Not beta = 0: libtorch 1.13 then multiplies uninitialized memory by 0, which may give NaN.
     const auto self = call.argument("self").toTensor();
     call.argument("self") = at::zeros({}, self.options()).expand_as(self);
   }

@@ -1,4 +1,5 @@
-// Variances over divided dimensions: the mean of all, then the squares of what differs from it; two small all_reduces.
+// Local forms of variances over sharded dimensions: the global mean, then the squared deviations from it; two small
+// all_reduces.
 #include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/reduced.h>
 
@@ -24,7 +25,7 @@ at::Tensor in_result_shape(const LocalCall& call, const at::Tensor& value, at::S
   return value.reshape(call.local_output_sizes()).to(dtype);
 }
 
-/// The dtype in which numbers of `dtype` are summed up.
+/// The dtype in which values of `dtype` are accumulated.
 at::ScalarType wide(at::ScalarType dtype) {
   return dtype == at::kDouble || at::isComplexType(dtype) ? dtype : at::kFloat;
 }

@@ -1,5 +1,5 @@
-// Products of tensors with any number of leading dimensions, which need not be merged first: a batch stays divided as
-// it is, evenly or not, and so do the heads of an attention beside it.
+// The rules of matrix products with any number of leading dimensions, which need not be merged first: a batch stays
+// sharded, evenly or not, together with sharded attention heads.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/placing.h>
 
@@ -9,7 +9,8 @@
 namespace lockstep::global {
 namespace {
 
-/// Products are linear in either operand. A sum is finished first where the result is larger.
+/// Products are linear in each operand, so operands may be partial. A partial operand is reduced first if the result is
+/// larger.
 void keep_partial_operands(std::vector<Signature>& signatures, const OpCall& call) {
   for (const std::string_view operand : {"self", "other"}) {
     if (call.outputs[0].elements() > call.info(operand).elements()) continue;
@@ -52,7 +53,7 @@ std::vector<bool> contracted(const Sizes& dims, std::int64_t of) {
   return found;
 }
 
-/// The result has the dimensions of both that are not summed over, in their order.
+/// The result has the dimensions of both operands that are not contracted, in order.
 std::vector<Signature> tensordot(const OpCall& call) {
   std::vector<Signature> signatures;
   std::int64_t output_dim = 0;

@@ -6,27 +6,27 @@
 namespace lockstep::global {
 namespace {
 
-/// No change is free, also where nothing is sent: cutting a part out of a replicated value, or an axis of one rank.
+/// The relative cost of changes that send nothing: taking a part of a replicated value, or an axis of one rank.
 constexpr double kCut = 1e-6;
 
 double cost_of_input(const TensorInfo& info, const Placement& now, const std::optional<Placement>& needed, double bytes,
                      int ranks) {
   if (!needed || now == *needed) return 0;
   if (info.ordinary) return std::numeric_limits<double>::infinity();
-  if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: a sum is better finished than spread
+  if (needed->is_partial()) return 2.1 * bytes;  // more than an all_reduce: prefer values that are reduced
   if (now.is_replicate()) return kCut * bytes;
-  // A sum that is scattered is sooner or later gathered, so it counts as much as one that all get.
+  // A reduce_scatter costs as much as an all_reduce here, because its result is usually gathered later.
   return traffic(now, now.is_partial() ? Replicate() : *needed, bytes, ranks) + kCut * bytes;
 }
 
-/// Output `placement` where `wanted` is asked for: turning one into the other afterwards.
+/// The cost of an output with `placement` if `wanted` is required: the redistribution afterwards.
 double cost_of_output(const Placement& placement, const Placement& wanted, double bytes, int ranks) {
   if (placement == wanted) return 0;
   if (placement.is_replicate()) return kCut * bytes;
   return traffic(placement, wanted, bytes, ranks);
 }
 
-/// What a rank holds of a tensor, axes other than `axis` taken into account.
+/// The bytes of a tensor on one rank, sharded along all axes except `axis`.
 double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t axis, std::span<const int> mesh_sizes) {
   double bytes = info.bytes();
   for (std::size_t other = 0; other < now.size(); ++other) {
@@ -35,8 +35,8 @@ double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t a
   return bytes;
 }
 
-/// Whether the rows that a rank has of one input are those that it has of the others. Where sizes do not fit each other
-/// parts may, on some of the ranks or by being broadcast, and nobody would see the error.
+/// Whether the sharded dimensions of all inputs have equal sizes, so that a rank has the same rows of each. If logical
+/// sizes do not match, the parts on some ranks might match or be broadcast, and the error would not be detected.
 bool parts_correspond(const Signature& signature, const OpCall& call) {
   if (signature.in_groups) return true;
   std::optional<std::int64_t> rows;
@@ -83,7 +83,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
                 .bytes = 0};
   for (std::size_t axis = 0; axis < mesh_sizes.size(); ++axis) {
     const int ranks = mesh_sizes[axis];
-    const Signature* best = &candidates[axis]->front();  // all replicated: always possible
+    const Signature* best = &candidates[axis]->front();  // all replicated: always valid
     double least = std::numeric_limits<double>::infinity();
     for (const auto& candidate : *candidates[axis]) {
       double cost = 0;
@@ -92,7 +92,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
         cost += cost_of_input(call.tensors[i], now[i][axis], candidate.inputs[i],
                               bytes_beside(call.tensors[i], now[i], axis, mesh_sizes), ranks);
       }
-      // What is overwritten stays where it is when nothing else decides.
+      // An overwritten tensor keeps its placement if costs are equal.
       if (call.in_place && !candidate.inputs[0] && candidate.outputs[0] != now[0][axis])
         cost += kCut / 2 * call.tensors[0].bytes();
       for (std::size_t i = 0; i < call.outputs.size(); ++i) {

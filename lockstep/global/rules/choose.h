@@ -13,19 +13,21 @@ namespace lockstep::global {
 struct Choice {
   std::vector<Placements> inputs;   ///< one for each of OpCall::tensors
   std::vector<Placements> outputs;  ///< one for each of OpCall::outputs
-  bool unread_self = false;         ///< the rule reads nothing of input 0 (nullopt on every axis)
-  double bytes = 0;                 ///< that each rank receives for it
+  bool unread_self = false;         ///< the rule does not read input 0 (nullopt on every axis)
+  double bytes = 0;                 ///< bytes that each rank receives for redistribution
 };
 
-/// Rule or not (nullptr: everything replicated), `now` is how the inputs lie, `wanted[i]` how output i must lie because
-/// it is written in place. A value is made partial only where nothing else gives the wanted output.
+/// Chooses a signature of `rule` (nullptr: everything replicated) for each axis. `now` has the placements of the
+/// inputs, `wanted[i]` those that output i must have because it is written in place. A value is made partial only if
+/// nothing else gives the wanted output.
 Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements>& now,
               const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes);
 
-/// What choose() chooses from along an axis of `ranks` ranks of a mesh of `all_ranks`: depends on nothing else.
+/// The signatures from which choose() selects along an axis of `ranks` ranks of a mesh of `all_ranks`. They depend on
+/// the arguments only.
 std::vector<Signature> candidates_of(const Rule* rule, OpCall call, int ranks, int all_ranks);
 
-/// The same for who asks often: `candidates[axis]` are candidates_of() that axis.
+/// Like choose(), with candidates computed once: `candidates[axis]` are candidates_of() that axis.
 Choice choose_among(std::span<const std::vector<Signature>* const> candidates, const OpCall& call,
                     const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
                     std::span<const int> mesh_sizes);

@@ -1,4 +1,5 @@
-// Convolutions: the batch is divided, the channels that come out, those that go in (a partial sum), or groups of both.
+// The rules of convolutions: sharded is the batch, the output channels, the input channels (a partial sum), or groups
+// of both.
 #include <lockstep/global/rules/placing.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace lockstep::global {
 namespace {
 
-/// Where the channels are in the weight: [out, in / groups, ...], and the other way round when transposed.
+/// The channel dimensions of the weight: [out, in / groups, ...]; swapped when transposed.
 struct WeightDims {
   std::int64_t out;
   std::int64_t in;
@@ -61,7 +62,7 @@ std::vector<Sizes> backward_shapes(const OpCall& call) {
   return {call.info("input").sizes, call.info("weight").sizes, {channels_out(call)}};
 }
 
-/// Results are the gradients of input, weight and bias.
+/// The results are the gradients of input, weight and bias.
 std::vector<Signature> backward(const OpCall& call) {
   const auto weight = weight_dims(call);
   std::vector<Signature> signatures{

@@ -1,4 +1,5 @@
-// Operators whose result at a place depends on the inputs at that place only, with broadcasting.
+// The rules of elementwise operators: each element of the result depends only on the same element of the inputs, with
+// broadcasting.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/placing.h>
 #include <lockstep/global/rules/signature.h>
@@ -48,21 +49,21 @@ Signature partial_in(const OpCall& call, std::span<const std::size_t> partial_in
 
 std::vector<Signature> nonlinear(const OpCall& call) { return shards_of_elementwise(call); }
 
-/// f(a + b) = f(a) + f(b): a scaling by a number, or nothing at all. One tensor.
+/// f(a + b) = f(a) + f(b): scaling by a number, or the identity. One tensor.
 std::vector<Signature> scaling(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   for (const ReduceOp op : kLinear) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
   return signatures;
 }
 
-/// Whatever the parts are, they stay as they are.
+/// Copies: every placement is preserved.
 std::vector<Signature> copying(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   for (const ReduceOp op : kPartialOps) signatures.push_back(partial_in(call, std::array<std::size_t, 1>{0}, op));
   return signatures;
 }
 
-/// Whether a change of dtype loses nothing: where it rounds, the parts of a sum must not be rounded one by one.
+/// Whether a dtype conversion is exact. If it rounds, the summands of a partial sum must not be rounded one by one.
 bool is_exact(const TensorInfo& from, const TensorInfo& to) {
   const bool alike = from.floating == to.floating && from.complex == to.complex && from.truth == to.truth;
   return alike && to.element_bytes >= from.element_bytes;
@@ -76,7 +77,8 @@ bool same_shape(const OpCall& call, std::size_t input) {
   return call.tensors[input].sizes == call.outputs.front().sizes;
 }
 
-/// a + number * b. What is added to a sum must be added once: a number is no part of one.
+/// a + number * b. Partial only if both are tensors of the result's shape: a number would be added to every summand of
+/// a partial sum.
 std::vector<Signature> adding(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   if (call.tensors.size() == 2 && same_shape(call, 0) && same_shape(call, 1)) {
@@ -94,7 +96,7 @@ std::vector<Signature> joining(const OpCall& call) {
   return signatures;
 }
 
-/// view_as_real and back: the real and imaginary part lie along a last dimension that is not divided.
+/// view_as_real and back: the real and imaginary part are a last dimension, which is not sharded.
 std::vector<Signature> real_and_imaginary(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto dims = std::min(call.tensors[0].dim(), call.outputs[0].dim());
@@ -121,8 +123,7 @@ std::vector<Signature> dividing(const OpCall& call) {
   return scaling(call);
 }
 
-/// copy_(self, src): the result is src in self's shape. A part of a sum that is rounded is not a part of the rounded
-/// sum.
+/// copy_(self, src): the result is src in self's shape. Partial sums only if the dtype conversion is exact.
 std::vector<Signature> copy_in(const OpCall& call) {
   if (broadcast(call).sizes != call.tensors[0].sizes) throw std::out_of_range("a source that does not fit");
   auto signatures = shards_of_elementwise(call);
@@ -138,7 +139,7 @@ std::vector<Signature> copy_in(const OpCall& call) {
 constexpr std::string_view kAnyDim = "any dimension";
 constexpr std::string_view kAnyDimAndSums = "any dimension; partial sums stay partial";
 
-/// The rest: their results at a place are any function of the inputs at that place.
+/// All other elementwise operators, which are nonlinear.
 constexpr std::string_view kNonlinear =
     "abs acos acosh addcdiv addcmul angle asin asinh atan atan2 atanh bitwise_and bitwise_left_shift "
     "bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min copysign cos "

@@ -1,17 +1,17 @@
-// Helpers that rules of several families share: the placements of an elementwise operator's inputs and outputs. Pure.
+// Helpers of several rule families: the placements of an elementwise operator's inputs and outputs. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
 
 namespace lockstep::global {
 
-/// How an input that is broadcast to `output` must lie where the output is sharded along `output_dim`.
+/// The placement that an input, broadcast to `output`, needs when the output is sharded along `output_dim`.
 std::optional<Placement> shard_like_output(const TensorInfo& input, const TensorInfo& output, std::int64_t output_dim);
 
 /// One signature for each dimension of the output with more than one row.
 std::vector<Signature> shards_of_elementwise(const OpCall& call);
 
-/// The shape of the one result, where libtorch has no kernel that says so.
+/// The shape of the single result, for operators without a meta kernel in libtorch.
 std::vector<Sizes> broadcast_shape(const OpCall& call);
 
 }  // namespace lockstep::global

@@ -1,4 +1,4 @@
-// Rows looked up in a table: the indices are divided, or the table's rows (the vocabulary) or columns.
+// The rules of embedding lookups: sharded are the indices, or the table's rows (the vocabulary) or columns.
 #include <lockstep/global/rules/placing.h>
 
 #include <array>
@@ -29,7 +29,7 @@ std::vector<Sizes> embedding_backward_shapes(const OpCall& call) {
   return {{call.integer("num_weights"), call.info("grad_output").sizes.back()}};
 }
 
-/// Frequencies are those of the logical batch, so indices stay whole where gradients are scaled by them.
+/// The frequencies are those of the logical batch, so the indices are replicated if gradients are scaled by frequency.
 std::vector<Signature> embedding_backward(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& indices = call.info("indices");

@@ -1,4 +1,4 @@
-// Operators that make or overwrite whole tensors: nothing of what was there is needed.
+// The rules of operators that create or overwrite complete tensors, without reading old values.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/signature.h>
 
@@ -7,7 +7,7 @@
 namespace lockstep::global {
 namespace {
 
-/// The result lies as `self` does, and of `self` only that is looked at.
+/// The result has the placements of `self`; values of `self` are not read.
 std::vector<Signature> like_self(const OpCall& call) {
   std::vector<Signature> signatures;
   if (call.outputs.empty() || call.tensors.empty()) return signatures;
@@ -27,14 +27,14 @@ std::vector<Signature> like_self(const OpCall& call) {
   return signatures;
 }
 
-/// new_zeros and the like: another shape, always replicated.
+/// new_zeros and similar: another shape, always replicated.
 std::vector<Signature> beside_self(const OpCall& call) {
   Signature signature = replicated(call);
   for (auto& input : signature.inputs) input = std::nullopt;
   return {std::move(signature)};
 }
 
-/// zero_ and the like: a part of equal numbers is as good as any other; a partial sum stays one only of zeros.
+/// zero_ and similar: with equal values everywhere, every sharding is valid; a partial sum only for zeros.
 std::vector<Signature> filled(const OpCall& call) {
   auto signatures = shards_of_elementwise(call);
   signatures.insert(signatures.begin(), replicated(call));
@@ -47,7 +47,7 @@ std::vector<Signature> filled(const OpCall& call) {
   return signatures;
 }
 
-/// normal_ and the like. What is there is not looked at; numbers that steer them are whole.
+/// normal_ and similar. Old values are not read; tensor parameters of the distribution are replicated.
 std::vector<Signature> drawn(const OpCall& call) {
   if (!call.in_place) return {};
   std::vector<Signature> signatures{replicated(call)};
@@ -64,12 +64,12 @@ std::vector<Sizes> shape_of_written(const OpCall& call) {
   return call.in_place ? std::vector<Sizes>{call.tensors[0].sizes} : std::vector<Sizes>{};
 }
 
-/// The answer is no tensor: everybody needs to see all of it.
+/// The result is not a tensor: every rank needs the full input.
 std::vector<Signature> seen_whole(const OpCall&) { return {}; }
 
-constexpr std::string_view kLikeSelf = "as the tensor they are made like";
+constexpr std::string_view kLikeSelf = "as their input";
 
-constexpr std::string_view kDrawn = "any dimension, in place; the numbers are those of one device";
+constexpr std::string_view kDrawn = "any dimension, in place; the random numbers are those of one device";
 
 constexpr std::array kRules = std::to_array<Rule>({
     {.op = "empty_like", .signatures = like_self, .supports = kLikeSelf},
@@ -93,7 +93,7 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "_local_scalar_dense",
      .signatures = seen_whole,
      .needs_all = true,
-     .supports = "item(): finished and replicated first"},
+     .supports = "item(): reduced and replicated first"},
     {.op = "equal", .signatures = seen_whole, .needs_all = true, .supports = "gathered first"},
     {.op = "fill", .signatures = filled, .supports = "any dimension"},
 });

@@ -1,5 +1,5 @@
-// Rows picked, written and added by number. Dimensions that no number points into may be divided; a divided list of
-// numbers picks from a whole tensor, and adds to a partial one.
+// The rules of indexing: rows selected, written and added by index. Dimensions that are not indexed may be sharded. A
+// sharded index tensor selects from a replicated tensor, and adds to a partial one.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/signature.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t rows_of(const TensorInfo& info, std::int64_t dim) { return info.sizes[static_cast<std::size_t>(dim)]; }
 
-/// All that is not said here is replicated.
+/// A signature in which all inputs that are not listed are replicated.
 Signature with(const OpCall& call, std::initializer_list<std::pair<std::size_t, Placement>> inputs,
                const Placement& output) {
   Signature signature = replicated(call);
@@ -20,7 +20,7 @@ Signature with(const OpCall& call, std::initializer_list<std::pair<std::size_t, 
   return signature;
 }
 
-/// Numbers pick the same from every part of a partial value.
+/// Selection is linear: it can be applied to each summand of a partial value.
 void pick_from_partials(std::vector<Signature>& signatures, const OpCall& call) {
   for (const ReduceOp op : kPartialOps) signatures.push_back(with(call, {{0, Partial(op)}}, Partial(op)));
 }
@@ -110,7 +110,7 @@ std::vector<Signature> into_rows(const OpCall& call) {
   return signatures;
 }
 
-/// How the result of x[indices] is made of x's dimensions and those of the indices, which are broadcast together.
+/// The dimensions of the result of x[indices]: those of x, and those of the indices, which are broadcast together.
 struct Indexed {
   std::vector<std::optional<std::int64_t>> kept;  ///< by dimension of x: where in the result, nullopt where indexed
   TensorInfo numbers;                             ///< the shape that the indices are broadcast to
@@ -149,7 +149,7 @@ Indexed read_indices(const OpCall& call, const TensorInfo& self, const TensorsAt
   return out;
 }
 
-/// Masks are lists of numbers whose length is not known before they are looked at.
+/// Whether all indices are integers. Boolean masks select a number of elements that depends on their values.
 bool all_numbers(const OpCall& call, const TensorsAt& indices) {
   for (std::size_t i = 0; i < indices.count; ++i) {
     const auto& each = call.tensors[indices.first + i];
@@ -212,9 +212,9 @@ std::vector<Signature> index_put(const OpCall& call) {
 
 std::vector<Sizes> shape_of_self(const OpCall& call) { return {call.tensors[0].sizes}; }
 
-constexpr std::string_view kPick = "dimensions without numbers, the numbers, partial";
-constexpr std::string_view kPut = "dimensions without numbers";
-constexpr std::string_view kAdd = "dimensions without numbers; the numbers, into a partial sum";
+constexpr std::string_view kPick = "dimensions that are not indexed, the indices, partial";
+constexpr std::string_view kPut = "dimensions that are not indexed";
+constexpr std::string_view kAdd = "dimensions that are not indexed; the indices, into a partial sum";
 
 constexpr std::array kRules = std::to_array<Rule>({
     {.op = "index_select", .signatures = index_select, .shapes = index_select_shapes, .supports = kPick},

@@ -1,4 +1,4 @@
-// Losses, forward and backward. What is averaged is divided by the logical count, whatever a rank has of it.
+// The rules of losses, forward and backward. Means are divided by the logical count, not by the count of a rank's part.
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/placing.h>
 
@@ -12,19 +12,19 @@ enum Reduction : std::int64_t { kNone = 0, kMean = 1, kSum = 2 };
 
 std::int64_t reduction_of(const OpCall& call) { return call.integer("reduction", kMean); }
 
-// --- Classes: nll_loss over [C], [N, C] or [N, C, H, W] with targets without C.
+// --- Class losses: nll_loss over [C], [N, C] or [N, C, H, W] with targets without C.
 
 std::int64_t class_dim(const OpCall& call) { return call.info("self").dim() > 1 ? 1 : 0; }
 
-/// Dimensions of the target are those of the input without the classes.
+/// The dimension of the target for a dimension of the input: the target has no class dimension.
 std::int64_t in_target(std::int64_t dim) { return dim > 1 ? dim - 1 : dim; }
 
 std::vector<Sizes> class_loss_shapes(const OpCall& call) {
   return {reduction_of(call) == kNone ? call.info("target").sizes : Sizes{}, Sizes{}};
 }
 
-/// Results are the loss and the sum of the weights. Ranks add both up where the loss is a mean, so that they are known
-/// to all; the sum is no one's input otherwise.
+/// The results are the loss and the sum of the weights. If the loss is a mean, the ranks reduce both, so both are
+/// replicated; otherwise the sum of the weights is not used.
 std::vector<Signature> class_loss(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto classes = class_dim(call);
@@ -71,7 +71,7 @@ std::vector<Signature> class_loss_backward(const OpCall& call) {
   return signatures;
 }
 
-// --- Place by place: mse_loss and its like, with an optional weight of the same shape or broadcast to it.
+// --- Elementwise losses: mse_loss and similar, with an optional weight of the same shape or broadcast to it.
 
 std::vector<Sizes> pointwise_loss_shapes(const OpCall& call) {
   return {reduction_of(call) == kNone ? broadcast(call, 0).sizes : Sizes{}};
@@ -94,7 +94,7 @@ std::vector<Signature> pointwise_loss(const OpCall& call) {
 
 std::vector<Sizes> pointwise_loss_backward_shapes(const OpCall& call) { return {broadcast(call, 1).sizes}; }
 
-/// grad_output comes first: one number unless the loss was not reduced.
+/// grad_output is the first input: a scalar, unless the loss was not reduced.
 std::vector<Signature> pointwise_loss_backward(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto whole = broadcast(call, 1);
@@ -110,8 +110,8 @@ std::vector<Signature> pointwise_loss_backward(const OpCall& call) {
   return signatures;
 }
 
-// --- Sequences: ctc_loss of log_probs [T, N, C] with targets [N, S], or [sum of lengths] one after the other. Lengths
-// are numbers; where they are tensors, the shapes of the results depend on what they hold.
+// --- Sequence losses: ctc_loss of log_probs [T, N, C] with targets [N, S], or concatenated targets [sum of lengths].
+// Lengths are integer lists; if they are tensors, the shapes of the results depend on their values.
 
 bool lengths_are_known(const OpCall& call) { return !call.integers("target_lengths").empty(); }
 
@@ -143,7 +143,7 @@ std::vector<Signature> sequence_loss_backward(const OpCall& call) {
                   {Shard(1)})};
 }
 
-constexpr std::string_view kClasses = "batch, places, classes";
+constexpr std::string_view kClasses = "batch, positions, classes";
 constexpr std::string_view kPlaces = "any dimension (partial sum where the loss is reduced)";
 
 constexpr Rule of_classes(std::string_view op) {

@@ -1,4 +1,4 @@
-// Matrix products: rows or columns of the result are divided, or the sum over the common dimension.
+// The rules of matrix products: sharded are rows or columns of the result, or the contracted dimension (a partial sum).
 #include <lockstep/global/rules/elementwise.h>
 #include <lockstep/global/rules/signature.h>
 
@@ -8,7 +8,7 @@
 namespace lockstep::global {
 namespace {
 
-/// [.., m, k] x [.., k, n] of two operands with `batch` equal leading dimensions; their results have m and n last.
+/// The operands of [.., m, k] x [.., k, n] with `batch` equal leading dimensions.
 struct Operands {
   std::size_t left = 0;
   std::size_t right = 1;
@@ -54,8 +54,8 @@ std::vector<Signature> bmm(const OpCall& call) {
   return products(call, {.left = call.tensor("self"), .right = call.tensor("mat2"), .batch = 1});
 }
 
-/// beta * self + alpha * (a x b). Where the product is a partial sum, its local form adds `self` on the first rank
-/// only, so `self` stays replicated.
+/// beta * self + alpha * (a x b). If the product is a partial sum, the local form adds `self` on the first rank only,
+/// so `self` is replicated.
 std::vector<Signature> sums_of_product(const OpCall& call, const Operands& operands) {
   auto signatures = products(call, operands);
   const std::size_t self = call.tensor("self");
@@ -116,7 +116,7 @@ std::vector<Signature> dot(const OpCall& call) {
   return signatures;
 }
 
-/// beta * self + alpha * (vec1 x vec2). libtorch's kernel for tensors without data takes a larger `self`, too.
+/// beta * self + alpha * (vec1 x vec2). libtorch's meta kernel also accepts a larger `self`.
 std::vector<Signature> addr(const OpCall& call) {
   const std::size_t self = call.tensor("self");
   const std::array operands{call.tensor("vec1"), call.tensor("vec2")};

@@ -1,4 +1,4 @@
-// Batch, layer and group norm. Batch norm is over all of the logical batch, however it is divided.
+// The rules of batch, layer and group norm. Batch norm is over the full logical batch, however it is sharded.
 #include <lockstep/global/rules/placing.h>
 
 #include <array>
@@ -6,8 +6,8 @@
 namespace lockstep::global {
 namespace {
 
-// --- Batch norm. Channels are dimension 1. The running statistics may lie in any way: the local form updates them
-// where they are.
+// --- Batch norm. Channels are dimension 1. The running statistics may have any placements: the local form updates them
+// in place.
 
 std::vector<Sizes> batch_norm_shapes(const OpCall& call) {
   const auto& input = call.info("input").sizes;
@@ -42,7 +42,7 @@ std::vector<Sizes> batch_norm_backward_shapes(const OpCall& call) {
   return {input, {input[1]}, {input[1]}};
 }
 
-/// Trained statistics are used in training, running ones otherwise; the others may lie in any way.
+/// The saved batch statistics are used in training, the running ones otherwise; unused ones may have any placements.
 std::vector<Signature> batch_norm_backward(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& input = call.info("input");
@@ -61,7 +61,7 @@ std::vector<Signature> batch_norm_backward(const OpCall& call) {
                                   {"save_invstd", used(train, channel)}},
                                  std::move(outputs)));
   };
-  // In training, ranks add up the very sums that are the gradients of weight and bias.
+  // In training, the ranks reduce the same sums that are the gradients of weight and bias.
   const auto sums = train ? Replicate() : Partial();
   for (std::int64_t dim = 0; dim < input.dim(); ++dim) {
     if (dim != 1 && input.sizes[static_cast<std::size_t>(dim)] > 1) {
@@ -72,7 +72,7 @@ std::vector<Signature> batch_norm_backward(const OpCall& call) {
   return signatures;
 }
 
-// --- Layer norm: dimensions before the normalized ones are divided.
+// --- Layer norm: dimensions before the normalized ones may be sharded.
 
 std::int64_t leading_dims(const OpCall& call) {
   return call.info("input").dim() - static_cast<std::int64_t>(call.integers("normalized_shape").size());
@@ -110,7 +110,7 @@ std::vector<Signature> layer_norm_backward(const OpCall& call) {
   return signatures;
 }
 
-// --- Group norm: the batch, or groups of channels that divide evenly.
+// --- Group norm: the batch may be sharded, or groups of channels that divide evenly.
 
 std::vector<Sizes> group_norm_shapes(const OpCall& call) {
   const Sizes statistics{call.integer("N"), call.integer("group")};
@@ -144,7 +144,7 @@ std::vector<Signature> group_norm_backward(const OpCall& call) {
   return signatures;
 }
 
-constexpr std::string_view kBatchNorm = "batch and places (statistics of the whole batch), channels";
+constexpr std::string_view kBatchNorm = "batch and positions (statistics of the whole batch), channels";
 constexpr std::string_view kLayerNorm = "dimensions before the normalized ones";
 constexpr std::string_view kGroupNorm = "batch; groups that divide evenly";
 

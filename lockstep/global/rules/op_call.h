@@ -11,8 +11,8 @@
 
 namespace lockstep::global {
 
-/// A list that a rule reads. Calls come as the user wrote them: an index that the arguments do not have (a dimension of
-/// a tensor with fewer) is std::out_of_range, which callers of rules take for "not a call that the rule knows".
+/// A list with checked access. Calls have the user's unchecked arguments: an index out of range (a dimension of a
+/// tensor with fewer) throws std::out_of_range, which callers of rules treat as "not a call that the rule supports".
 template <typename T>
 class Checked : public std::vector<T> {
  public:
@@ -24,24 +24,24 @@ class Checked : public std::vector<T> {
 
 using Sizes = Checked<std::int64_t>;
 
-/// What a rule may know of a tensor: its logical shape.
+/// The properties of a tensor that a rule may use: its logical shape and dtype.
 struct TensorInfo {
   Sizes sizes;
-  Sizes strides = {};       ///< as on one device; empty where nobody asked
-  std::int64_t offset = 0;  ///< of the first element in the memory of the tensor that this is a view of
+  Sizes strides = {};       ///< as on one device; empty if not needed
+  std::int64_t offset = 0;  ///< of a view: of the first element, in the memory of its base
   int element_bytes = 4;
   bool floating = true;  ///< real numbers
   bool complex = false;
   bool truth = false;     ///< bool
   bool defined = true;    ///< false for an optional argument that was not given
-  bool ordinary = false;  ///< a number in an ordinary tensor without dimensions: every rank has it, and nothing else
+  bool ordinary = false;  ///< an ordinary zero-dimensional tensor, the same on every rank
 
   std::int64_t dim() const { return static_cast<std::int64_t>(sizes.size()); }
   std::int64_t elements() const;
   double bytes() const { return static_cast<double>(elements()) * element_bytes; }
 };
 
-/// A tensor argument: which of OpCall::tensors it is.
+/// A tensor argument: its index in OpCall::tensors.
 struct TensorAt {
   std::size_t index = 0;
 };
@@ -62,8 +62,8 @@ struct OpCall {
   Checked<TensorInfo> tensors;                              ///< inputs, lists laid flat
   Checked<TensorInfo> outputs;                              ///< results, lists laid flat
   bool in_place = false;                                    ///< tensor 0 is overwritten: add_, not add
-  int ranks = 1;                                            ///< along the mesh axis that the rule is asked about
-  int all_ranks = 1;                                        ///< of the whole mesh
+  int ranks = 1;                                            ///< along the mesh axis that the rule is applied to
+  int all_ranks = 1;                                        ///< ranks of the whole mesh
 
   /// Whether an argument of this name was given (an optional tensor: is defined).
   bool has(std::string_view argument) const;
@@ -84,7 +84,7 @@ struct OpCall {
   const Argument* find(std::string_view argument) const;
 };
 
-/// `dim` counted from 0; negative ones count from the end of `dims` dimensions.
+/// `dim` from 0; negative values count from the end of `dims` dimensions.
 std::int64_t wrapped_dim(std::int64_t dim, std::int64_t dims);
 
 }  // namespace lockstep::global

@@ -15,28 +15,27 @@ constexpr std::string_view kIntroduction =
 
 <!-- Written by the program global_ops_table from the sharding rules; a test compares. Change the rules, not this file. -->
 
-A global tensor is divided over the ranks of a mesh. Every operator of libtorch works on it and gives what it would give
-on one device. The operators below do so where the data is: each has a sharding rule, which says how its inputs may lie
-along an axis of the mesh and how the results lie then. Lockstep picks, for each axis, the way that moves the fewest
-bytes, and redistributes the inputs that lie otherwise.
+Look up here which operators run on divided tensors without gathering them. A global tensor is divided over the ranks of
+a mesh ([global.md](global.md)). Every libtorch operator gives the same result on it as on one device. The operators below
+have a sharding rule: the possible placements of inputs and results along an axis of the mesh. For each axis Lockstep
+takes the placements that move the fewest bytes, and redistributes other inputs.
 
-How to read the second column:
+The second column:
 
-- *A dimension* may be divided when each rank can work on its part of it: no bytes move. Other dimensions are gathered
-  first.
-- *Partial* inputs (`Partial(sum)`, `mean`, `max`, `min`) may stay unfinished: the result is partial in the same way.
-  Where *partial* is not named, the value is finished first by an all_reduce.
-- *Partial sum* without an input being partial: each rank adds up its part, and the sum is finished when it is needed.
+- *A dimension* may be divided: each rank works on its part, and no bytes move. Other dimensions are gathered first.
+- *Partial* inputs (`Partial(sum)`, `mean`, `max`, `min`) give a result that is partial in the same way. Without the word
+  *partial*, an all_reduce comes first.
+- *Partial sum*: each rank adds up its part; the sum over ranks is computed when it is needed.
 
-A name stands for all overloads, in-place variants and variants with `out`. `_foreach_` variants do the same for each
-tensor of a list. Operators that libtorch makes of others (`matmul`, `linear`, `einsum`, `chunk`, `flatten`, `dropout`, ...)
-are as good as those they are made of.
+A name includes all overloads, in-place variants, variants with `out`, and `_foreach_` variants (the same for each tensor
+of a list). Operators that libtorch composes of others (`matmul`, `linear`, `einsum`, `chunk`, `flatten`, `dropout`, ...)
+follow the rules of those.
 
-Every other operator works, too: its inputs are gathered on every rank, with one warning for each operator. With
-`lockstep::set_strict_global_ops(true)` or `LOCKSTEP_GLOBAL_STRICT=1` that is an error instead.
+All other operators gather divided inputs on every rank, with one warning per operator and combination of placements.
+With `lockstep::set_strict_global_ops(true)` or `LOCKSTEP_GLOBAL_STRICT=1` that is an error instead.
 )";
 
-/// Operators that support the same, in the order in which they first appear.
+/// Groups of operators with the same support, in the order of first appearance.
 std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_of(const RuleFamily& family) {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> rows;
   for (const auto& rule : family.rules) {

@@ -1,11 +1,11 @@
-// The generator of docs/global_ops.md, the documentation of operators on divided tensors.
+// The generator of docs/global_ops.md, the documentation of operators on sharded tensors.
 #pragma once
 
 #include <string>
 
 namespace lockstep::global {
 
-/// docs/global_ops.md, in full.
+/// The complete text of docs/global_ops.md.
 std::string ops_page();
 
 }  // namespace lockstep::global

@@ -1,4 +1,4 @@
-// Helpers to write signatures: inputs that are not named are replicated. Pure.
+// Helpers to construct signatures: inputs that are not named are replicated. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
@@ -12,16 +12,16 @@ namespace lockstep::global {
 
 struct PlacedInput {
   std::string_view argument;
-  std::optional<Placement> placement;  ///< nullopt: may lie in any way
+  std::optional<Placement> placement;  ///< nullopt: any placement
 };
 
-/// Inputs by the schema's names; those that the call was not given are passed over.
+/// A signature from inputs by their names in the schema; those that the call does not have are ignored.
 Signature placing(const OpCall& call, std::initializer_list<PlacedInput> inputs, std::vector<Placement> outputs);
 
-/// All tensor arguments that were given, and all results, lie in this way.
+/// A signature in which all given tensor arguments, and all results, have this placement.
 Signature placing_all(const OpCall& call, const Placement& placement);
 
-/// What broadcasting makes of the tensors from `first` on that were given.
+/// The broadcast shape of the given tensors from index `first` on.
 TensorInfo broadcast(const OpCall& call, std::size_t first = 0);
 
 }  // namespace lockstep::global

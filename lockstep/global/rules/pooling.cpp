@@ -1,5 +1,5 @@
-// Operators that work on each plane of a batch of pictures by itself: pooling, resampling, padding. Batch and channels
-// are divided, planes stay whole.
+// The rules of operators that process each plane of a batch of pictures separately: pooling, resampling, padding. Batch
+// and channels may be sharded, planes may not.
 #include <lockstep/global/rules/placing.h>
 
 #include <array>
@@ -7,7 +7,7 @@
 namespace lockstep::global {
 namespace {
 
-/// All tensors have the batch and channels in front; the last `plane_dims` dimensions are a plane's.
+/// In all tensors, the first dimensions are batch and channels, and the last `plane_dims` dimensions are the plane.
 std::vector<Signature> before_planes(const OpCall& call, std::int64_t plane_dims) {
   std::vector<Signature> signatures;
   const auto& sizes = call.tensors[0].sizes;
@@ -31,7 +31,7 @@ std::vector<Sizes> adaptive_shape(const OpCall& call) {
 
 std::vector<Sizes> like_self_argument(const OpCall& call) { return {call.info("self").sizes}; }
 
-/// `pad` names dimensions from the last one on, two numbers each; those that stay as they are may be divided.
+/// `pad` has two numbers for each dimension, from the last one on; dimensions without padding may be sharded.
 std::vector<Signature> padding(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& from = call.tensors[0].sizes;

@@ -1,5 +1,5 @@
-// Reductions: dimensions that remain may be divided; over a divided dimension each rank reduces its part, and the
-// result is partial.
+// The rules of reductions: remaining dimensions may be sharded; over a sharded dimension each rank reduces its part,
+// and the result is partial.
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace lockstep::global {
 namespace {
 
-/// The dimensions that a call reduces: all where none are given.
+/// The dimensions that a call reduces: all if none are given.
 std::vector<bool> reduced_dims(const OpCall& call, std::int64_t dims) {
   const auto given = call.integers("dim");
   std::vector<bool> reduced(static_cast<std::size_t>(dims), given.empty());
   for (const auto each : given) {
     const auto dim = wrapped_dim(each, dims);
-    if (dim >= 0 && dim < dims) reduced[static_cast<std::size_t>(dim)] = true;  // the operator refuses others
+    if (dim >= 0 && dim < dims) reduced[static_cast<std::size_t>(dim)] = true;  // the operator rejects others
   }
   return reduced;
 }
@@ -44,7 +44,7 @@ std::vector<Signature> over_kept_dims(const OpCall& call) {
   return signatures;
 }
 
-/// Divided dimensions that are reduced: `op` over the ranks finishes what each did alone.
+/// Sharded dimensions that are reduced: the result is partial with `op`.
 void over_reduced_dims(std::vector<Signature>& signatures, const OpCall& call, ReduceOp op, bool empty_parts_are_fine) {
   const auto& input = call.tensors[0];
   const auto reduced = reduced_dims(call, input.dim());
@@ -56,7 +56,7 @@ void over_reduced_dims(std::vector<Signature>& signatures, const OpCall& call, R
   }
 }
 
-/// Sizes of what a reduction leaves.
+/// The sizes of a reduction's result.
 Sizes reduced_sizes(const OpCall& call) {
   const auto& input = call.tensors[0];
   const auto reduced = reduced_dims(call, input.dim());
@@ -74,12 +74,12 @@ Sizes reduced_sizes(const OpCall& call) {
 std::vector<Sizes> one_reduced(const OpCall& call) { return {reduced_sizes(call)}; }
 std::vector<Sizes> two_reduced(const OpCall& call) { return {reduced_sizes(call), reduced_sizes(call)}; }
 
-/// max and min have two results where they are told a dimension.
+/// max and min have two results when a dimension is given.
 std::vector<Sizes> extreme_shapes(const OpCall& call) {
   return call.has("dim") ? two_reduced(call) : one_reduced(call);
 }
 
-/// The local form ends the reduction over divided dimensions by an all_reduce of what is left.
+/// The local form completes a reduction over sharded dimensions with an all_reduce of the result.
 std::vector<Signature> over_all_dims(const OpCall& call) {
   auto signatures = over_kept_dims(call);
   const auto& input = call.tensors[0];
@@ -99,7 +99,7 @@ std::vector<Signature> sum(const OpCall& call) {
   return signatures;
 }
 
-/// Any is a maximum, all a minimum; nothing is neither here nor there.
+/// `any` is a maximum, `all` a minimum. Empty parts need no care: their results are the neutral elements.
 template <ReduceOp op>
 std::vector<Signature> of_truths(const OpCall& call) {
   auto signatures = over_kept_dims(call);
@@ -117,7 +117,7 @@ std::vector<Signature> extreme(const OpCall& call) {
   return signatures;
 }
 
-/// Works on whole rows along its dimension; all results have the input's dimensions.
+/// Operators that need complete rows along their dimension; all results have the input's dimensions.
 std::vector<Signature> along_dim(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto dims = call.tensors[0].dim();
@@ -132,7 +132,7 @@ std::vector<Signature> along_dim(const OpCall& call) {
   return signatures;
 }
 
-/// Counts are sums, of tests that parts of a sum do not pass one by one.
+/// Counts are sums over elements. The test of an element is nonlinear, so inputs must not be partial.
 std::vector<Signature> sum_of_tests(const OpCall& call) {
   auto signatures = over_kept_dims(call);
   over_reduced_dims(signatures, call, ReduceOp::sum, true);
@@ -151,7 +151,7 @@ std::vector<Sizes> twice_first(const OpCall& call) { return {call.tensors[0].siz
 
 constexpr std::string_view kKept = "dimensions that are kept";
 constexpr std::string_view kAll = "any dimension";
-constexpr std::string_view kEnded = "any dimension; over divided ones a small all_reduce ends it";
+constexpr std::string_view kEnded = "any dimension; reducing a divided one takes a small all_reduce";
 constexpr std::string_view kOthers = "all dimensions but the one it works along";
 
 constexpr std::array kRules = std::to_array<Rule>({

@@ -24,7 +24,7 @@ std::vector<RuleFamily> rule_families() {
       {.title = "Views, shapes and parts", .rules = view_rules()},
       {.title = "Views by strides", .rules = strided_rules()},
       {.title = "Indexing", .rules = indexing_rules()},
-      {.title = "Factories, random numbers, and numbers taken out", .rules = factory_rules()},
+      {.title = "Factories, random numbers, and single values", .rules = factory_rules()},
   };
 }
 

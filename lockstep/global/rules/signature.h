@@ -1,4 +1,4 @@
-// The signatures of a sharding rule: the ways to divide one operator's work along one mesh axis. Pure.
+// Sharding rules and their signatures: the ways to divide one operator's work along one mesh axis. Pure.
 #pragma once
 
 #include <lockstep/global/placement.h>
@@ -11,35 +11,37 @@
 
 namespace lockstep::global {
 
-/// If the inputs lie so, then each rank can work on what it has (perhaps with small collectives that the operator's
-/// local form makes by itself), and the results lie so. An input that is nullopt may lie in any way.
+/// If the inputs have these placements, each rank can compute on its parts (with small collectives inside the
+/// operator's local form, if necessary), and the results have these placements. An input that is nullopt may have any
+/// placement.
 struct Signature {
   std::vector<std::optional<Placement>> inputs;  ///< one for each of OpCall::tensors
   std::vector<Placement> outputs;                ///< one for each of OpCall::outputs
-  /// What is divided counts as many groups, and divides evenly; else the divided dimensions of the inputs are of one
-  /// size, or the call is wrong.
+  /// The sharded dimensions may have different sizes, but have the same number of groups, which divide evenly. If
+  /// false, the sharded dimensions of all inputs must have the same size, or the call is invalid.
   bool in_groups = false;
 };
 
-/// All inputs and outputs replicated: right for every operator, and the first choice where nothing else is cheaper.
+/// All inputs and outputs replicated: valid for every operator, and the first choice when nothing else is cheaper.
 Signature replicated(const OpCall& call);
 
 /// The sharding rule of an operator, in all its overloads, in-place and out variants.
 struct Rule {
   std::string_view op;
-  /// The signatures besides `replicated`, those to be preferred first. Only called with known output shapes. Both may
-  /// throw std::out_of_range for arguments that libtorch refuses.
+  /// The signatures besides `replicated`, in order of preference. Only called with known output shapes. Both functions
+  /// may throw std::out_of_range for arguments that libtorch rejects.
   std::vector<Signature> (*signatures)(const OpCall& call) = nullptr;
   /// Shapes of the results, for operators that have no kernel for tensors without data (meta tensors).
   std::vector<Sizes> (*shapes)(const OpCall& call) = nullptr;
-  /// Arguments called ..._lengths say how long the sequences of a batch are, so they are new in every batch: the
-  /// answers may depend on how many there are and on the longest, on nothing else in them.
+  /// Arguments named ..._lengths are the lengths of a batch's sequences, which change with every batch. Signatures and
+  /// shapes may depend only on their number and on the largest.
   bool has_lengths = false;
-  bool needs_all = false;     ///< the answer depends on every element, so that gathering is no want of a rule
-  std::string_view supports;  ///< for the table in the documentation: what may be divided
+  bool needs_all = false;     ///< the result depends on every element: gathering is necessary, and is not reported as a
+                              ///< missing rule
+  std::string_view supports;  ///< for the table in the documentation: the dimensions that may be sharded
 };
 
-/// The rule of an operator, nullptr where there is none and it falls back to replicated inputs.
+/// The rule of an operator; nullptr if there is none, then inputs are replicated.
 const Rule* find_rule(std::string_view op);
 
 struct RuleFamily {

@@ -1,5 +1,5 @@
-// Softmax and its logarithm, with their backwards: any dimension may be divided. Along the one that is normalized,
-// ranks agree on the largest value and on the sum.
+// The rules of softmax and log_softmax, forward and backward: any dimension may be sharded. Along the normalized
+// dimension, the ranks all-reduce the maximum and the sum.
 #include <lockstep/global/rules/placing.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// as_strided, which autograd writes through views with. Where its strides say that it is a cut and a permutation of
-// dimensions, those it leaves whole may be divided.
+// The rules of as_strided, which autograd uses for writes through views. If its strides are those of a slice and a
+// permutation of dimensions, the dimensions that are not sliced may be sharded.
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/rules/strided.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 std::size_t at(std::int64_t dim) { return static_cast<std::size_t>(dim); }
 
-/// Dimensions of more than one row, those with large strides first.
+/// Dimensions of more than one row, sorted by descending strides.
 std::vector<std::int64_t> outer_to_inner(const TensorInfo& info) {
   std::vector<std::int64_t> order;
   for (std::int64_t dim = 0; dim < info.dim(); ++dim) {
@@ -23,7 +23,7 @@ std::vector<std::int64_t> outer_to_inner(const TensorInfo& info) {
   return order;
 }
 
-/// Whether each place in memory belongs to one place of the tensor: a dimension is no longer than the next stride.
+/// Whether no two elements share memory: each dimension fits into the next larger stride.
 bool without_overlap(const TensorInfo& info, const std::vector<std::int64_t>& order) {
   std::int64_t reach = 1;
   for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
@@ -47,7 +47,7 @@ std::optional<std::vector<Cut>> as_cuts(const TensorInfo& self, const TensorInfo
   if (offset != 0) return std::nullopt;
   for (std::int64_t to = 0; to < view.dim(); ++to) {
     if (view.sizes[at(to)] == 1) continue;
-    // The dimension it runs along: the outermost of those whose stride it is a multiple of.
+    // The base dimension of this view dimension: the outermost one whose stride divides the view's stride.
     const auto found = std::find_if(order.begin(), order.end(),
                                     [&](std::int64_t dim) { return view.strides[at(to)] >= self.strides[at(dim)]; });
     if (view.sizes[at(to)] == 0 || found == order.end()) return std::nullopt;

@@ -1,4 +1,4 @@
-// The analysis of strided views: which rows of each dimension of the base a view has. Pure.
+// The analysis of strided views: the rows of each dimension of the base that a view contains. Pure.
 #pragma once
 
 #include <lockstep/global/rules/op_call.h>
@@ -7,8 +7,8 @@
 
 namespace lockstep::global {
 
-/// What becomes of one dimension of the base: rows begin, begin + step, ... are dimension `to` of the view; without
-/// `to`, row `begin` alone remains and the dimension vanishes.
+/// The mapping of one dimension of the base: rows begin, begin + step, ... are dimension `to` of the view; without
+/// `to`, the dimension is removed and only row `begin` is used.
 struct Cut {
   std::int64_t begin = 0;
   std::int64_t step = 1;
@@ -16,9 +16,9 @@ struct Cut {
   std::optional<std::int64_t> to;
 };
 
-/// The view of `view`'s sizes and strides, `offset` elements behind the begin of `self`, as one cut for each dimension
-/// of `self`; dimensions of the view that no cut leads to have one row. nullopt where it is something else (merged
-/// dimensions, a diagonal, overlaps).
+/// The view with `view`'s sizes and strides at `offset` elements from the start of `self`, as one cut for each
+/// dimension of `self`. Dimensions of the view without a cut have one row. nullopt for other views (merged dimensions,
+/// a diagonal, overlaps).
 std::optional<std::vector<Cut>> as_cuts(const TensorInfo& self, const TensorInfo& view, std::int64_t offset);
 
 }  // namespace lockstep::global

@@ -1,5 +1,5 @@
-// Other looks at the same numbers: shapes, orders and parts of tensors. A divided dimension is followed to where it
-// goes.
+// The rules of views: other shapes, dimension orders and parts of tensors. A sharded input dimension gives a sharded
+// output dimension.
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
@@ -23,11 +23,11 @@ void keep_partials(std::vector<Signature>& signatures, const OpCall& call) {
 
 std::int64_t size_at(const Sizes& sizes, std::int64_t dim) { return sizes[static_cast<std::size_t>(dim)]; }
 
-/// Walks both shapes in groups of dimensions with equal products. The first dimension of a group that is not 1 may stay
-/// divided, where its parts are the parts of the group's first dimension on the other side.
+/// Compares both shapes in groups of dimensions with equal products. The first dimension of a group that is not 1 may
+/// stay sharded, if its parts equal the parts of the group's first dimension in the other shape.
 std::vector<Signature> reshape(const OpCall& call) {
   std::vector<Signature> signatures;
-  if (call.overload == "dtype") return signatures;  // other numbers, not another shape
+  if (call.overload == "dtype") return signatures;  // view(dtype) reinterprets the values
   const Sizes& from = call.tensors[0].sizes;
   const Sizes& to = call.outputs[0].sizes;
   std::size_t i = 0;
@@ -106,7 +106,7 @@ std::vector<Signature> expand(const OpCall& call) {
   return signatures;
 }
 
-/// Dimensions other than the one that the call cuts or removes; `removed` counts how many dimensions vanish there.
+/// Dimensions other than the one that the call slices or removes; with `removed`, that dimension is not in the output.
 std::vector<Signature> beside_dim(const OpCall& call, std::int64_t at, bool removed) {
   std::vector<Signature> signatures;
   const auto& sizes = call.tensors[0].sizes;
@@ -131,7 +131,7 @@ std::vector<Signature> cut(const OpCall& call) {
   return signatures;
 }
 
-/// The gradient of a part: the rest is zero. `grad_output` has the part's shape.
+/// The gradient of a slice: zero outside of it. `grad_output` has the shape of the slice.
 std::vector<Signature> cut_backward(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& whole = call.outputs[0];
@@ -145,7 +145,7 @@ std::vector<Signature> cut_backward(const OpCall& call) {
   return signatures;
 }
 
-/// Dimensions of one row appear and vanish; the others keep their order.
+/// Dimensions of one row are added or removed; the others keep their order.
 std::vector<Signature> squeeze(const OpCall& call) { return reshape(call); }
 
 std::vector<Signature> cat(const OpCall& call) {
@@ -172,7 +172,7 @@ std::vector<Signature> stack(const OpCall& call) {
   return signatures;
 }
 
-/// Rows of some dimensions change places; no dimension given means all.
+/// The rows of some dimensions are permuted; without a dimension argument, of all dimensions.
 std::vector<Signature> moved_rows(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& sizes = call.tensors[0].sizes;
@@ -213,7 +213,7 @@ std::vector<Sizes> repeat_shapes(const OpCall& call) {
   return {std::move(sizes)};
 }
 
-/// The local form moves the diagonal to where it is in this rank's part.
+/// The local form shifts the diagonal to its position in this rank's part.
 std::vector<Signature> triangle(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& output = call.outputs[0];
@@ -224,12 +224,12 @@ std::vector<Signature> triangle(const OpCall& call) {
   return signatures;
 }
 
-/// Windows along a dimension become a new last one.
+/// Windows along a dimension become a new last dimension.
 std::vector<Signature> unfold(const OpCall& call) {
   return beside_dim(call, wrapped_dim(call.integer("dimension"), call.tensors[0].dim()), false);
 }
 
-/// Both dimensions vanish; the diagonal is the last of the result.
+/// Both dimensions are removed; the diagonal is the last dimension of the result.
 std::vector<Signature> diagonal(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& from = call.tensors[0];
@@ -271,13 +271,13 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "slice_backward", .signatures = cut_backward, .supports = kBeside},
     {.op = "cat", .signatures = cat, .supports = kBeside},
     {.op = "stack", .signatures = stack, .supports = "any dimension, partial"},
-    {.op = "flip", .signatures = moved_rows, .shapes = shape_of_self, .supports = "dimensions that stay, partial"},
-    {.op = "roll", .signatures = moved_rows, .shapes = shape_of_self, .supports = "dimensions that stay, partial"},
-    {.op = "repeat", .signatures = repeat, .shapes = repeat_shapes, .supports = "dimensions that stay, partial"},
+    {.op = "flip", .signatures = moved_rows, .shapes = shape_of_self, .supports = "unaffected dimensions, partial"},
+    {.op = "roll", .signatures = moved_rows, .shapes = shape_of_self, .supports = "unaffected dimensions, partial"},
+    {.op = "repeat", .signatures = repeat, .shapes = repeat_shapes, .supports = "unaffected dimensions, partial"},
     {.op = "tril", .signatures = triangle, .supports = kFollowed},
     {.op = "triu", .signatures = triangle, .supports = kFollowed},
     {.op = "unfold", .signatures = unfold, .supports = kBeside},
-    {.op = "diagonal", .signatures = diagonal, .supports = "dimensions beside, partial"},
+    {.op = "diagonal", .signatures = diagonal, .supports = "the other dimensions, partial"},
 });
 
 }  // namespace

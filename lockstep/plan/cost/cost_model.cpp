@@ -10,7 +10,8 @@ namespace {
 
 int steps_of_tree(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
-/// In the node, then between nodes by as many groups as a node has members of each, then in the node again.
+/// The two-level algorithm: within the node, then between nodes in as many groups as a node has members of each, then
+/// within the node again.
 Seconds two_levels(Collective kind, const AxisSpan& span, Bytes bytes, const Link& inside, const Link& across) {
   const Bytes slice = bytes / span.on_node;
   const auto between = [&](Collective what) { return collective_time(what, span.nodes, slice, across); };
@@ -62,7 +63,7 @@ AxisSpan span_of_axis(const Cluster& cluster, std::span<const int> mesh_sizes, s
 Seconds collective_time(Collective kind, const AxisSpan& span, Bytes bytes, const Cluster& cluster) {
   if (span.ranks <= 1) return {};
   if (span.nodes == 1) return collective_time(kind, span.ranks, bytes, cluster.intra_node);
-  // Members of a group share the node's link, and so do groups.
+  // The members of a group share the node's link, also with other groups.
   Link of_group = cluster.inter_node;
   of_group.bandwidth = of_group.bandwidth / span.groups_on_node;
   const Seconds one_ring = collective_time(kind, span.ranks, bytes, of_group);

@@ -12,12 +12,12 @@
 
 namespace lockstep::plan {
 
-/// What one rank does of an operator.
+/// The work of one rank for an operator.
 struct Work {
   enum class Kind { matmul, convolution, memory, view };
   Kind kind = Kind::memory;
-  Flops flops{};    ///< of products and convolutions
-  Bytes touched{};  ///< read and written
+  Flops flops{};    ///< operations of matrix products and convolutions
+  Bytes touched{};  ///< bytes read and written
 };
 
 enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all };
@@ -26,17 +26,18 @@ std::string_view name(Collective kind);
 
 struct CostModel {
   std::function<Seconds(const Work&)> compute;
-  /// Along axis `axis` of the mesh, by all its groups at once. `bytes`: what each rank has of the whole, which is the
-  /// input of an all_reduce, a reduce_scatter and an all_to_all, and the output of an all_gather.
+  /// The time of a collective along axis `axis` of the mesh, in all its groups at the same time. `bytes` of each rank:
+  /// the input of an all_reduce, a reduce_scatter and an all_to_all, or the output of an all_gather.
   std::function<Seconds(Collective, std::size_t axis, Bytes bytes)> collective;
-  double overlap = 1;  ///< the share of a gradient reduction that can go on beside the backward phase
-  Bytes memory{};      ///< of each device
+  double overlap = 1;  ///< the fraction of a gradient reduction that can overlap with the backward phase
+  Bytes memory{};      ///< memory of each device
 };
 
-/// Bandwidth and latency along the best of ring, tree and, where an axis crosses nodes, the two-level algorithm.
+/// The cost model of a cluster: bandwidth and latency of the best algorithm, which is ring, tree or, for an axis across
+/// nodes, two-level.
 CostModel cost_model(const Cluster& cluster, std::span<const int> mesh_sizes);
 
-/// Where the ranks of one axis are: `on_node` of each group share a node, on `nodes` nodes.
+/// The location of the ranks along one axis: each group is on `nodes` nodes, with `on_node` ranks on each.
 struct AxisSpan {
   int ranks = 1;
   int nodes = 1;
@@ -45,9 +46,10 @@ struct AxisSpan {
 };
 AxisSpan span_of_axis(const Cluster& cluster, std::span<const int> mesh_sizes, std::size_t axis);
 
-/// One group of `ranks` ranks over a link of its own; the faster of ring and tree.
+/// The time of a collective in one group of `ranks` ranks with a link of its own; the faster of ring and tree.
 Seconds collective_time(Collective kind, int ranks, Bytes bytes, const Link& link);
-/// Groups as in `span`, each in the node first and then between nodes where that is faster.
+/// The time of a collective in groups as in `span`; two-level (first within nodes, then between nodes) if that is
+/// faster.
 Seconds collective_time(Collective kind, const AxisSpan& span, Bytes bytes, const Cluster& cluster);
 
 }  // namespace lockstep::plan

@@ -16,7 +16,7 @@ Collective collective_of(const global::Step& step) {
   return step.to.is_shard() ? Collective::all_to_all : Collective::all_gather;
 }
 
-/// Two bytes for each axis say all there is to a placement.
+/// A key with two bytes for each axis, which identify a placement.
 std::string packed(const Placements& placements) {
   std::string text;
   for (const auto& each : placements) {
@@ -26,7 +26,7 @@ std::string packed(const Placements& placements) {
   return text;
 }
 
-/// A value that is partial where it is needed whole is finished once for all who read it.
+/// The placements of an input after a partial value was reduced, which all later readers use.
 Placements finished(const Placements& now, const Placements& needed) {
   Placements after = now;
   for (std::size_t axis = 0; axis < now.size(); ++axis) {
@@ -103,7 +103,7 @@ const Decision& Decisions::decide(std::uint32_t op, std::span<const PlacedAs> in
   return decisions_.emplace(std::move(key), make(op, inputs, wanted)).first->second;
 }
 
-/// Axes of equally many ranks have the same.
+/// The candidates of an operator by axis; axes of equal size share them.
 std::span<const std::vector<global::Signature>* const> Decisions::candidates(std::uint32_t op) {
   if (candidates_.empty()) candidates_.resize(program_.operators.size());
   auto& by_axis = candidates_[op];

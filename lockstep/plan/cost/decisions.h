@@ -1,5 +1,5 @@
-// The placements that execution chooses for an operator with given input placements, and their cost; computed once,
-// then cached.
+// A cache of decisions: the placements that execution chooses for an operator with given input placements, and their
+// cost.
 #pragma once
 
 #include <lockstep/plan/cost/cost_model.h>
@@ -15,25 +15,25 @@
 
 namespace lockstep::plan {
 
-/// Placements by number, so that they are cheap to compare; those of one mesh.
+/// Placements of one mesh as a number, so that they are cheap to compare.
 using PlacedAs = std::uint16_t;
 inline constexpr PlacedAs kReplicated = 0;
 inline constexpr PlacedAs kNotWanted = 0xffff;
 
 struct Traffic {
   std::array<double, kCollectives> count{};
-  std::array<Bytes, kCollectives> bytes{};  ///< that each rank has in the collectives of that kind
+  std::array<Bytes, kCollectives> bytes{};  ///< bytes of each rank in the collectives of that kind
 
   void add(Collective kind, Bytes of, double times = 1);
   void add(const Traffic& other, double times = 1);
 };
 
 struct Decision {
-  std::vector<PlacedAs> inputs;   ///< how the values lie afterwards that were read
-  std::vector<PlacedAs> outputs;  ///< how results lie
+  std::vector<PlacedAs> inputs;   ///< placements of the inputs afterwards
+  std::vector<PlacedAs> outputs;  ///< placements of the results
   Seconds compute{};
-  Seconds communication{};   ///< by the operator itself
-  Seconds redistribution{};  ///< of its inputs, and of results into what they are written to
+  Seconds communication{};   ///< collectives inside the operator
+  Seconds redistribution{};  ///< redistribution of inputs, and of results that are written to existing tensors
   Traffic traffic;
   Bytes copies{};  ///< memory for redistributed inputs
   std::vector<Bytes> output_bytes;
@@ -41,7 +41,7 @@ struct Decision {
   Seconds total() const { return compute + communication + redistribution; }
 };
 
-/// For one mesh and one cost model. Not thread-safe.
+/// The decisions on one mesh with one cost model. Not thread-safe.
 class Decisions {
  public:
   Decisions(const Program& program, std::vector<int> mesh_sizes, CostModel model);
@@ -52,11 +52,11 @@ class Decisions {
   const CostModel& model() const { return model_; }
   std::size_t made() const { return decisions_.size(); }
 
-  /// As choose() decides it, which is what runs. `wanted[i]`: how what output i is written to lies, kNotWanted where it
-  /// is a tensor of its own. The reference lasts as long as this.
+  /// The decision of choose(), which execution uses. `wanted[i]`: the placements of the tensor to which output i is
+  /// written; kNotWanted if it is a new tensor. The reference is valid as long as this object.
   const Decision& decide(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
 
-  /// The cost of bringing a tensor from one placement to another: what is sent, and what is copied for it.
+  /// The cost of a redistribution: communication and copies.
   Seconds redistribution(const TensorInfo& info, const Placements& from, const Placements& to, Traffic& traffic) const;
 
  private:

@@ -10,7 +10,7 @@ ProductRates rates_of(const TimedWork& few, const TimedWork& many) {
   const double x = (few.took.value * many.touched.value - many.took.value * few.touched.value) / determinant;
   const double y = (few.work.value * many.took.value - many.work.value * few.took.value) / determinant;
   const FlopsPerSecond plain{many.work.value / many.took.value};
-  // Reordering is a part of the time of many rows, not most of it.
+  // A plausible limit: reordering is not most of the time of products with many rows.
   constexpr double kMostReordering = 4;
   const bool believable = x * plain.value * kMostReordering > 1;
   if (!believable || !std::isnormal(x) || !std::isnormal(y) || x < 0 || y < 0) {

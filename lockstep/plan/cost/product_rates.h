@@ -15,12 +15,13 @@ struct TimedWork {
 
 struct ProductRates {
   FlopsPerSecond computing{};
-  std::optional<BytesPerSecond> moving;  ///< absent where time grows as fast as the work
+  std::optional<BytesPerSecond> moving;  ///< absent if time is proportional to the work
 };
 
-/// Products take work / computing + touched / moving: libraries bring matrices into an order of their own first, which
-/// is most of the time where a batch is small and nothing where it is large. `few` and `many` are the same products of
-/// few and of many rows. Where they do not differ as that says (a disturbed measurement), the rate of `many`.
+/// The model: a product takes work / computing + touched / moving, because libraries reorder matrices first, which is
+/// most of the time for small batches and negligible for large ones. `few` and `many` are the same products with few
+/// and with many rows. If the measurements do not fit the model (a disturbed measurement), the result is the rate of
+/// `many`.
 ProductRates rates_of(const TimedWork& few, const TimedWork& many);
 
 }  // namespace lockstep::plan

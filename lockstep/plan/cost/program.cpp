@@ -42,7 +42,7 @@ class Names {
   std::unordered_map<std::string, std::size_t> known_;
 };
 
-/// Gradients and optimizer state find their parameters by name.
+/// Links gradients and optimizer state to their parameters by name.
 void link_parameters(Program& program) {
   std::unordered_map<std::string, std::size_t> by_name;
   for (const auto parameter : program.parameters) by_name.emplace(program.values[parameter].name, parameter);
@@ -58,7 +58,8 @@ std::size_t root_of(const Program& program, std::size_t value) {
   return value;
 }
 
-/// A tensor that outlives the phase it was made in is there once for each layer that it stands for.
+/// Counts tensors in memory: one that outlives the phase in which it was made exists once for each layer that it
+/// represents.
 void count_kept(Program& program, const std::vector<Phase>& made_in, const std::vector<Phase>& last_read_in,
                 const std::vector<double>& times) {
   for (std::size_t i = 0; i < program.values.size(); ++i) {

@@ -17,28 +17,28 @@ struct Program {
     OpCall call;
     const global::Rule* rule = nullptr;
     bool view = false;
-    bool makes_unwritten = false;  ///< empty_like and the like: how the result lies is up to who writes first
+    bool makes_unwritten = false;  ///< empty_like and similar: the first write decides the placements of the result
   };
   struct Step {
     std::uint32_t op = 0;
-    std::vector<std::size_t> inputs;   ///< values, kNoValue for what was not given
+    std::vector<std::size_t> inputs;   ///< values; kNoValue for arguments that were not given
     std::vector<std::size_t> outputs;  ///< values
     std::size_t module = 0;
     Phase phase = Phase::forward;
-    double times = 1;  ///< steps like this one that it stands for
+    double times = 1;  ///< number of equal steps that it represents
     std::vector<std::size_t>
-        finishes_gradients{};          ///< values that are gradients of parameters, written for the last time
-    std::vector<std::size_t> frees{};  ///< values whose memory is not needed any more
+        finishes_gradients{};          ///< values: the gradients of parameters that this step writes for the last time
+    std::vector<std::size_t> frees{};  ///< values whose memory is no longer needed
   };
   struct Item {
     TensorInfo info;
     ValueKind kind = ValueKind::activation;
     std::string name;
     std::optional<std::size_t> parameter{};  ///< of a gradient or optimizer state: the value it belongs to
-    std::optional<std::size_t> view_of{};    ///< the value in whose memory it is
-    std::size_t module = 0;                  ///< of a parameter: the module that it belongs to
-    double times = 1;                        ///< parameters like this one that it stands for
-    double kept_times = 1;                   ///< tensors like this one that are in memory at the same time
+    std::optional<std::size_t> view_of{};    ///< the value whose memory it shares
+    std::size_t module = 0;                  ///< of a parameter: its module
+    double times = 1;                        ///< number of equal parameters that it represents
+    double kept_times = 1;                   ///< number of equal tensors in memory at the same time
   };
 
   std::vector<Operator> operators;
@@ -50,10 +50,10 @@ struct Program {
   std::vector<std::size_t> inputs;
 };
 
-/// `times[i]`: how many steps node i stands for; empty: each for itself.
+/// `times[i]`: the number of steps that node i represents; empty: 1 for each.
 Program compile(const Graph& graph, const std::vector<double>& times = {});
 
-/// What distinguishes operators: name, arguments, shapes.
+/// The identity of an operator call: name, arguments, shapes.
 std::string fingerprint(const OpCall& call);
 
 /// "blocks.3.fc1" of "blocks.3.fc1.weight"; empty where there is no dot.

@@ -5,11 +5,11 @@
 
 namespace lockstep::plan {
 
-/// Seconds, for all axes along which a sum has to be finished.
+/// Costs in seconds, for all axes on which a partial gradient must be reduced.
 struct ReductionCosts {
-  double sending = 0;      ///< the part of the reductions that grows with the bytes; they take at least that
-  double copying_in = 0;   ///< into buckets
-  double copying_out = 0;  ///< and out of them, where gradients are divided: sums may stay
+  double sending = 0;      ///< the bandwidth part of the reductions, a lower bound of their time
+  double copying_in = 0;   ///< copies into buckets
+  double copying_out = 0;  ///< copies out of buckets, for sharded gradients only: sums may stay in the bucket
 };
 ReductionCosts reduction_costs(const Decisions& decisions, const TensorInfo& info, const Placements& from,
                                const Placements& to);

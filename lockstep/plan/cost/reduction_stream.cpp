@@ -8,7 +8,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// The first axis on which a sum has to be finished, and how.
+/// The first axis on which a gradient must be reduced, and the collective for it.
 std::optional<std::pair<std::size_t, Collective>> next_reduction(const Placements& now, const Placements& goal,
                                                                  std::span<const int> mesh_sizes) {
   for (std::size_t axis = 0; axis < now.size(); ++axis) {
@@ -34,7 +34,7 @@ void ReductionStream::add(const TensorInfo& info, PlacedAs from, PlacedAs to, do
 
 void ReductionStream::put(Pending gradient, Seconds& now) {
   const auto key = next_reduction(gradient.now, gradient.goal, decisions_.mesh_sizes());
-  if (!key) {  // no sum: it is brought to its goal at once, by itself
+  if (!key) {  // not partial: it is redistributed at once, without a bucket
     const auto spent = gradient.times * decisions_.redistribution(gradient.info, gradient.now, gradient.goal, traffic_);
     total_ += spent;
     now += spent;
@@ -63,7 +63,7 @@ Seconds ReductionStream::copying(const Bucket& bucket, const Key& key, bool out)
 
 void ReductionStream::start(const Key& key, Bucket bucket, Seconds& now) {
   const auto [axis, kind] = key;
-  // One entry may stand for many layers, and so for more than one bucket; a gradient is never divided.
+  // One entry may represent many layers, and so more than one bucket; a gradient is never split.
   Bytes largest{};
   for (const auto& each : bucket.gradients) largest = std::max(largest, each.bytes / each.times);
   const double pieces = std::max(1.0, std::floor(bucket.bytes / std::max(largest, sizes_.others)));

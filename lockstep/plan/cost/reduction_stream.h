@@ -1,4 +1,4 @@
-// The reductions of gradients, one after the other beside the backward phase. Pure.
+// The simulation of gradient reductions, which run one after the other and overlap with the backward phase. Pure.
 #pragma once
 
 #include <lockstep/global/gradient_reduction.h>
@@ -16,17 +16,17 @@ class ReductionStream {
  public:
   ReductionStream(Decisions& decisions, const BucketSizes& sizes) : decisions_(decisions), sizes_(sizes) {}
 
-  /// A gradient lies as `from` at `now` and is to lie as `to`; `times` of them come. What cannot be done beside the
-  /// backward phase moves `now`.
+  /// Adds `times` gradients that are complete at `now` with placements `from`, and must get placements `to`. Advances
+  /// `now` by the time that cannot overlap with the backward phase.
   void add(const TensorInfo& info, PlacedAs from, PlacedAs to, double times, std::size_t module, Seconds& now);
-  /// Reduces all that is left; the step goes on when `now` is reached.
+  /// Completes all reductions and advances `now` to their end.
   void finish(Seconds& now);
 
   Seconds total() const { return total_; }
-  /// What copying into buckets and out of them has moved `now`, apart from the reductions.
+  /// The time by which copies into and out of buckets have advanced `now`, without the reductions.
   Seconds copied() const { return copied_; }
   const Traffic& traffic() const { return traffic_; }
-  /// Of all pieces in which buckets travel; they are kept from step to step, and the last sums stay in theirs.
+  /// The memory of all bucket pieces; they are kept from step to step, and the last sums stay in them.
   Bytes memory() const { return memory_; }
   /// Time and bytes by module.
   const std::map<std::size_t, std::pair<Seconds, Bytes>>& by_module() const { return by_module_; }
@@ -38,7 +38,7 @@ class ReductionStream {
     Placements goal;
     double times = 1;
     std::size_t module = 0;
-    Bytes bytes{};  ///< of all of them
+    Bytes bytes{};  ///< bytes of all `times` gradients
   };
   struct Bucket {
     Bytes bytes{};
@@ -47,16 +47,16 @@ class ReductionStream {
   struct UnderWay {
     std::size_t axis = 0;
     Bytes bytes{};
-    Seconds copying{};  ///< out of it, if its sums do not stay
-    Bytes piece{};      ///< in which it travels
+    Seconds copying{};  ///< copy time out of the bucket, if its sums do not stay
+    Bytes piece{};      ///< memory of its piece
   };
   using Key = std::pair<std::size_t, Collective>;  ///< axis and kind
 
   void put(Pending gradient, Seconds& now);
   void start(const Key& key, Bucket bucket, Seconds& now);
-  /// Into a bucket or out of it, one gradient after the other.
+  /// The time of copies into a bucket or out of it, one gradient after the other.
   Seconds copying(const Bucket& bucket, const Key& key, bool out) const;
-  /// One more than there were; the first of those may have to end for it.
+  /// Adds a bucket in progress; if there are too many, the first one must end before.
   void go_under_way(UnderWay bucket);
   void copy_back(Seconds& now);
 
@@ -64,7 +64,7 @@ class ReductionStream {
   BucketSizes sizes_;
   bool first_ = true;
   Seconds free_at_{};
-  Seconds copying_back_{};  ///< out of buckets in which nothing stays
+  Seconds copying_back_{};  ///< time of copies out of buckets in which no sums stay
   std::deque<UnderWay> under_way_;
   Bytes bytes_under_way_{};
   std::map<std::size_t, std::multiset<double>> free_;  ///< pieces by axis, as BucketMemory has them
@@ -73,7 +73,7 @@ class ReductionStream {
   Seconds total_{};
   Traffic traffic_;
   std::map<Key, Bucket> collecting_;
-  std::vector<Pending> again_;  ///< partial on a further axis: their turn comes at the end
+  std::vector<Pending> again_;  ///< partial on another axis: reduced at the end
   std::map<std::size_t, std::pair<Seconds, Bytes>> by_module_;
 };
 

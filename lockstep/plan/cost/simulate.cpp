@@ -121,7 +121,7 @@ class Walk {
     placed_[gradient] = goal;
   }
 
-  /// Copying is the device's work; what else the step loses, it waits.
+  /// Adds the time of reductions: copies are computation, the rest is waiting.
   void reducing(const auto& part) {
     const auto before = now_;
     const auto copied = reductions_.copied();
@@ -137,7 +137,7 @@ class Walk {
     reducing([&] { reductions_.finish(now_); });
   }
 
-  /// What the step waits for is spread over modules as their reductions are.
+  /// Distributes the waiting time over the modules in proportion to their reductions.
   void share_reductions() {
     prediction_.modules = by_module_;
     const double exposed = reductions_.total().value > 0 ? prediction_.exposed / reductions_.total() : 0;

@@ -19,7 +19,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Factors that are summed over: the last dimension of this operand.
+/// The size of the contracted dimension: the last dimension of this operand.
 double common_dimension(const OpCall& call, std::span<const Sizes> inputs, std::string_view operand) {
   const auto& sizes = inputs[call.tensor(operand)];
   return sizes.empty() ? 1 : static_cast<double>(sizes.back());
@@ -35,7 +35,8 @@ double contracted(const OpCall& call, std::span<const Sizes> inputs) {
   return product;
 }
 
-/// Each value of the product's larger side meets each weight of one output channel.
+/// The operations of a convolution: each value of `output` needs a multiplication with each weight of one output
+/// channel.
 double convolution_flops(const OpCall& call, std::span<const Sizes> inputs, const Sizes& output) {
   const auto& weight = inputs[call.tensor("weight")];
   const double out_channels = call.flag("transposed") ? static_cast<double>(output.size() > 1 ? output[1] : 1)
@@ -65,7 +66,7 @@ double flops_of(const OpCall& call, std::span<const Sizes> inputs, std::span<con
   return 0;
 }
 
-/// Batch norm looks at its inputs twice, for the statistics and for the result.
+/// The number of times that inputs are read: batch norm reads them twice, for the statistics and for the result.
 double looks_at_inputs(const OpCall& call) { return call.name.starts_with("native_batch_norm") ? 2 : 1; }
 
 }  // namespace
@@ -127,7 +128,7 @@ Work copying_of_step(const global::Step& step, Bytes before, Bytes after) {
     if (!in_front(step.to)) copied += before;
   } else if (step.from.is_partial() && step.to.is_shard()) {  // reduce_scatter
     if (!in_front(step.to)) copied = before + after;
-  } else {  // a sum of its own, the part that is cut out, zeros
+  } else {  // an all_reduce into a new tensor, a part of a replicated value, or zeros
     copied = after;
   }
   return {.kind = Work::Kind::memory, .flops = {}, .touched = 2 * copied};

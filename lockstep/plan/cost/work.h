@@ -10,31 +10,31 @@
 
 namespace lockstep::plan {
 
-/// Sizes of the largest part of a tensor.
+/// The sizes of the largest part of a tensor over all ranks.
 global::Sizes largest_part(const global::TensorInfo& info, const Placements& placements,
                            std::span<const int> mesh_sizes);
-/// Its bytes.
+/// The bytes of the largest part of a tensor.
 Bytes bytes_of_part(const global::TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes);
 
-/// Whether its outputs are views of its first input's memory.
+/// Whether the call's outputs are views of its first input.
 bool is_view(const global::OpCall& call);
 
-/// `inputs` and `outputs` are the sizes of the parts, one for each of the call's.
+/// The work of one rank for a call. `inputs` and `outputs` are the sizes of its parts, one for each tensor of the call.
 Work work_of(const global::OpCall& call, std::span<const global::Sizes> inputs, std::span<const global::Sizes> outputs);
 
-/// Reading and preparing a rank's part of an input on the host, beside what the step computes: small, but it makes a
-/// batch that is divided better than one that each rank reads as a whole.
+/// The work to read and prepare a rank's part of an input on the host. It is small, but makes a sharded batch better
+/// than one that each rank reads completely.
 Work loading_of(Bytes part);
 
-/// Copying a gradient of that many bytes into a bucket before a reduction, or out of it afterwards.
+/// The work to copy a gradient of that many bytes into a bucket before a reduction, or out of it afterwards.
 Work copying_of(Bytes gradient);
 
-/// What a step of redistribute() copies beside what it sends, `before` and `after` being the bytes of a rank's part:
-/// collectives want the dimension that they divide in front, and results of their own.
+/// The copies of a step of redistribute(): collectives need the divided dimension in front, and separate result
+/// tensors. `before` and `after` are the bytes of a rank's part.
 Work copying_of_step(const global::Step& step, Bytes before, Bytes after);
 
-/// A collective that an operator makes by itself where its input is divided: a batch norm's statistics, the sum of a
-/// softmax along a divided dimension.
+/// A collective inside an operator with sharded inputs: the statistics of a batch norm, or the sum of a softmax along a
+/// sharded dimension.
 struct InnerCollective {
   Collective kind = Collective::all_reduce;
   std::size_t axis = 0;

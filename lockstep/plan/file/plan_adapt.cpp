@@ -1,4 +1,4 @@
-// Plans and models change apart: names become patterns, and old plans are fitted to new models.
+// The adaptation of plans to changed models, and the conversion of parameter names to patterns.
 #include <lockstep/plan/plan.h>
 #include <lockstep/plan/search/space.h>
 
@@ -11,7 +11,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Numbers between dots become `*`: "blocks.3.fc1.weight" is "blocks.*.fc1.weight".
+/// Replaces numbers between dots by `*`: "blocks.3.fc1.weight" gives "blocks.*.fc1.weight".
 std::string pattern_of(const std::string& name) {
   std::string pattern;
   std::size_t begin = 0;

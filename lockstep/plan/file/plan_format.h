@@ -3,7 +3,7 @@
 
 namespace lockstep::plan {
 
-/// Counts up when files of before cannot be read any more.
+/// The format version; increased when older files can no longer be read.
 inline constexpr int kPlanFormat = 1;
 
 }  // namespace lockstep::plan

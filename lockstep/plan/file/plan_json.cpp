@@ -1,4 +1,4 @@
-// Plans as readable JSON: writing.
+// The writer of plans in JSON.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/plan/file/plan_format.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What ranks must agree on.
+/// The values that must be equal on all ranks.
 Json layout_of(const Plan& plan) {
   Json parameters = Json::object();
   for (const auto& [pattern, placements] : plan.parameters) parameters[pattern] = to_string(placements);

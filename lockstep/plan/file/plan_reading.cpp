@@ -1,4 +1,4 @@
-// Plans as readable JSON: reading.
+// The reader of plans in JSON.
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/json_integer.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A value with its key in the words for what is wrong with it.
+/// Reads a value; errors name its key.
 template <typename T>
 T member(const Json& json, const char* key) {
   try {

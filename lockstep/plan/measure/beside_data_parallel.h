@@ -9,15 +9,15 @@
 
 namespace lockstep::plan {
 
-/// Whether data parallel fits into memory, as far as the plan's alternatives say; `remarks` say so where it does not.
+/// Whether data parallel fits into memory according to the plan's alternatives; adds a remark if it does not.
 bool may_try_data_parallel(const Plan& plan, std::vector<std::string>& remarks);
 
-/// Seconds of a step, measured over so many steps.
+/// Measures `steps` steps and returns the seconds of a step.
 using MeasuredSteps = std::function<double(int steps)>;
 
-/// Whether a step of the plan takes at most `at_most` of the time of one of data parallel, over `steps` steps of each,
-/// or as many short ones as fill half a second. Each has two turns, of which the better counts: whatever else the
-/// machine did meanwhile, it hardly did in both. `remarks` say what was measured.
+/// Whether a step of the plan takes at most the fraction `at_most` of a step of data parallel, measured over `steps`
+/// steps of each, or more short ones that fill half a second. Each is measured twice, and the better result is used,
+/// because other load on the machine is unlikely in both. Adds the measurements to `remarks`.
 bool beats_data_parallel(int steps, double at_most, const MeasuredSteps& of_plan, const MeasuredSteps& of_data_parallel,
                          std::vector<std::string>& remarks);
 

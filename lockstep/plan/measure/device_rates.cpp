@@ -14,8 +14,8 @@
 namespace lockstep::plan {
 namespace {
 
-/// The products of a few layers' steps: outputs, and the gradients of inputs and weights. The layers' weights are
-/// together more than a core's own caches hold.
+/// The matrix products in a step of a few layers: outputs, and the gradients of inputs and weights. The weights are
+/// together larger than a core's own caches.
 TimedWork products(const Group& group, int rounds, std::int64_t rows) {
   constexpr std::int64_t kWidth = 1024;
   constexpr int kLayers = 6;
@@ -43,8 +43,8 @@ struct Stage {
   std::int64_t side;  ///< of its pictures
 };
 
-/// Networks halve their pictures and double their channels, so each of these has as many operations as the next; small
-/// pictures make them slower.
+/// Networks halve the picture size and double the channels from stage to stage, so all stages have the same number of
+/// operations; small pictures make them slower.
 double convolution_rate(const Group& group, int rounds) {
   constexpr std::int64_t kPictures = 16;
   double seconds = 0;
@@ -63,12 +63,12 @@ double convolution_rate(const Group& group, int rounds) {
   return operations / seconds;
 }
 
-/// As in a step: many tensors of a layer's size, each looked at by a few operators before its turn is over, so that the
-/// first finds it in memory and the next in a cache. Some write over their input, as optimizers do, and some make their
-/// result, as activations do.
+/// The memory rate of a typical step: many tensors of a layer's size, each processed by a few consecutive operators, so
+/// that the first one reads from memory and the next ones from a cache. Some operators work in place, as optimizers do,
+/// and some allocate their result, as activations do.
 double memory_rate(const Group& group, int rounds) {
   constexpr std::int64_t kElements = 512 << 10;
-  constexpr std::size_t kTensors = 24;  // with their partners far more than a cache holds
+  constexpr std::size_t kTensors = 24;  // with their second operands far larger than a cache
   std::vector<at::Tensor> a;
   std::vector<at::Tensor> b;
   for (std::size_t i = 0; i < kTensors; ++i) {
@@ -86,7 +86,7 @@ double memory_rate(const Group& group, int rounds) {
   return kTouched * sizeof(float) * kElements * kTensors / seconds;
 }
 
-/// Of this host, in bytes; 0 where it does not say.
+/// The free memory of this host in bytes; 0 if unknown.
 double free_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string word; file >> word;) {

@@ -5,9 +5,9 @@
 
 namespace lockstep::plan {
 
-/// Matrix products and convolutions of sizes that training has (forward and both derivatives), elementwise operators on
-/// tensors that fit no cache, the time that an operator of a training step takes beside its work, and the memory that
-/// is free on this host, divided by the ranks on it.
+/// Measures matrix products and convolutions with typical sizes of training (forward and both derivatives), elementwise
+/// operators on tensors larger than caches, the overhead of an operator of a training step, and the free memory of this
+/// host per rank. A collective.
 Device measure_device(const Group& group, const MeasureOptions& options);
 
 }  // namespace lockstep::plan

@@ -17,8 +17,8 @@ double all_reduce_seconds(const Group& group, std::int64_t bytes, int rounds) {
   return seconds_together(group, rounds, [&] { all_reduce(tensor, group.unchecked()); });
 }
 
-/// What a small all_reduce costs between pieces of work: beside its messages, each rank waits for the one whose piece
-/// took longest. Where cores are shared with others, that is most of it.
+/// The cost of a small all_reduce between pieces of work: besides its messages, each rank waits for the rank whose work
+/// took longest. If cores are shared with other programs, that wait is most of the cost.
 double seconds_of_meeting(const Group& group, int rounds) {
   constexpr int kPieces = 10;
   const auto a = torch::ones({384, 384});
@@ -45,7 +45,7 @@ Measured measure_all_reduce(const Group& group, int rounds) {
           .large = all_reduce_seconds(group, kLarge, rounds)};
 }
 
-/// A ring of n ranks sends 2 (n - 1) / n of the bytes over each link in 2 (n - 1) turns.
+/// A ring of n ranks sends 2 (n - 1) / n of the bytes over each link in 2 (n - 1) steps.
 Link of_ring(const Measured& measured, int ranks) {
   const double turns = 2.0 * (ranks - 1);
   const double latency = std::max(measured.small / turns, 1e-7);
@@ -63,7 +63,7 @@ Link measure_link_between_hosts(const Group& group, const Group& here, const Lin
                                 const MeasureOptions& options) {
   auto measured = measure_all_reduce(group, options.rounds);
   const int hosts = std::max(2, group.size() / here.size());
-  if (here.size() > 1) {  // up and down inside the host: as much as an all_reduce there
+  if (here.size() > 1) {  // reduction and broadcast inside the host cost as much as an all_reduce there
     const double turns = 2.0 * (here.size() - 1);
     measured.small = std::max(measured.small - turns * inside.latency.value, measured.small * 0.1);
     measured.large =

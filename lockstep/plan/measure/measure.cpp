@@ -14,7 +14,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Ranks on this rank's host, in the order of the group.
+/// The ranks on this rank's host, in the order of the group.
 Group ranks_on_this_host(const Group& group) {
   auto first = torch::full({1}, group.rank() - group.local_rank(), torch::kLong);
   const auto all = all_gather(first, group);

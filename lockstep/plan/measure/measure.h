@@ -7,13 +7,14 @@
 namespace lockstep::plan {
 
 struct MeasureOptions {
-  int threads = 1;  ///< of each rank, as system.threads of a run
-  int rounds = 5;   ///< of each measurement; the median counts
+  int threads = 1;  ///< threads of each rank, as system.threads of a run
+  int rounds = 5;   ///< rounds of each measurement; the median is used
 };
 
-/// Measures what one device reaches while all ranks are busy (they share memory and caches), and what collectives take:
-/// between ranks of one host, where there are several, and between hosts. What cannot be measured with these ranks
-/// keeps the default of `Cluster`. Takes some seconds. A collective; the same on all ranks. Sets libtorch's threads.
+/// Measures the rates of one device while all ranks are busy (they share memory and caches), and the time of
+/// collectives: between ranks of one host, if there are several, and between hosts. Values that cannot be measured with
+/// these ranks keep the defaults of `Cluster`. Takes some seconds. A collective; the result is the same on all ranks.
+/// Sets libtorch's number of threads.
 Cluster measure_cluster(const Group& group, const MeasureOptions& options = {});
 
 }  // namespace lockstep::plan

@@ -40,7 +40,7 @@ double operator_overhead(const Group& group, const MeasureOptions& options) {
       trace_step({.module = layers.get(), .inputs = examples_of(batch), .loss = loss, .optimizer = momentum})
           .nodes.size();
 
-  // Everything is whole on every rank, so that nothing is sent.
+  // Everything is replicated, so that nothing is sent.
   const Mesh mesh(group);
   distribute_module(layers, mesh);
   const auto optimizer = momentum(layers->parameters());

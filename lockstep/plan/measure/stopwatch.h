@@ -1,4 +1,4 @@
-// Timing of work that all ranks begin together.
+// Timing of work that all ranks start at the same time.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -7,11 +7,10 @@
 
 namespace lockstep::plan {
 
-/// Seconds of one call of `work`, which all ranks begin together: those of the slowest rank. A collective.
+/// The seconds of one call of `work`, which all ranks start together, on the slowest rank. A collective.
 double seconds_of_slowest(const Group& group, const std::function<void()>& work);
 
-/// Seconds of one call of `work`, which all ranks begin together `rounds` times, once before unmeasured: of each round
-/// that of the slowest rank, and of these the median. A collective.
+/// The median over `rounds` rounds of seconds_of_slowest(), after one warm-up round. A collective.
 double seconds_together(const Group& group, int rounds, const std::function<void()>& work);
 
 }  // namespace lockstep::plan

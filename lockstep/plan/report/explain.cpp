@@ -9,7 +9,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Columns as wide as their widest cell.
+/// Formats a table whose columns are as wide as their widest cell.
 std::string as_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {

@@ -13,12 +13,12 @@ struct DecidedPlan {
   const Program& whole;
   const Folded& folded;
   const Space& space;
-  Decisions& decisions;                  ///< of the folded program
-  const Assignment& assignment;          ///< of the folded program
-  const std::vector<ModuleCost>& costs;  ///< of the whole program's modules
+  Decisions& decisions;                  ///< decisions of the folded program
+  const Assignment& assignment;          ///< assignment of the folded program
+  const std::vector<ModuleCost>& costs;  ///< costs of the whole program's modules
 };
 
-/// One row for each module with parameters; the last, with an empty name, for all that has none.
+/// One row for each module with parameters; the last one, with an empty name, is for all operators of other modules.
 std::vector<ModuleRow> module_rows(const DecidedPlan& decided);
 
 }  // namespace lockstep::plan

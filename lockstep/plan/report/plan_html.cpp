@@ -1,4 +1,4 @@
-// A plan as one page that needs nothing else.
+// The HTML page of a plan, which is self-contained.
 #include <lockstep/base/markup.h>
 #include <lockstep/plan/explain.h>
 #include <lockstep/plan/report/shown.h>
@@ -64,7 +64,7 @@ std::string number(const std::string& value, const std::string& what) {
                      escaped_markup(what));
 }
 
-/// The last axis runs to the right, the others downwards; colours are the parts of the batch.
+/// The picture of the mesh: the last axis is horizontal, the others are vertical; colours are the parts of the batch.
 std::string mesh_part(const Plan& plan) {
   constexpr int kMostShown = 1024;
   if (plan.devices > kMostShown) return fmt::format("<p>{}</p>", shown_devices(plan.devices));

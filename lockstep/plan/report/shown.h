@@ -17,17 +17,17 @@ std::string shown_mesh(const std::vector<int>& sizes,
                        const std::vector<std::string>& names = {});  ///< "data 2 x model 8"
 std::string shown_short(const Placements& placements);               ///< "R,S0"
 
-/// "weight R,S0  bias R,S0": names of parameters and how they lie.
+/// "weight R,S0  bias R,S0": names of parameters with their placements.
 std::string shown_parameters(const std::vector<std::pair<std::string, Placements>>& parameters);
 
-/// What is known of how much faster a step could be; a sentence.
+/// A sentence about the proven bound: how much faster a step could be at most.
 std::string shown_proof(const Plan& plan);
 
-/// Equal rows of layers that repeat, as one.
+/// Equal rows of repeated layers, combined into one.
 struct RowGroup {
   std::string name;       ///< "blocks.*.fc1"
-  std::size_t times = 1;  ///< modules that it stands for
-  ModuleRow row;          ///< sums of all
+  std::size_t times = 1;  ///< number of modules that it represents
+  ModuleRow row;          ///< sums over all of these modules
   std::string placement;  ///< "weight R,S0  bias R,S0"
 };
 std::vector<RowGroup> grouped_rows(const std::vector<ModuleRow>& rows);

@@ -32,16 +32,16 @@ plan::PlanRequest request_of(const AutoParallelOptions& options, int devices) {
   return request;
 }
 
-/// Both are in the global view, so neither is the simpler one.
+/// The plan is used if it is not slower: both layouts use global tensors, so neither is simpler.
 constexpr double kNoSlower = 1;
 
-/// What the program makes from now on without a tensor that tells lies on this mesh.
+/// Makes this mesh the ambient mesh, for tensors that the program creates without a global input.
 void go_on_with(const Mesh& mesh) {
   global::set_ambient_mesh(mesh.state());
   global::work_with(mesh.state());
 }
 
-/// Leaves the distributed module as what was faster lies, which is returned.
+/// Gives the distributed module the faster layout, and returns it.
 plan::Layout faster_of_plan_and_data_parallel(const plan::MeasuredStep& step, const plan::KeptNumbers& kept,
                                               const plan::Layout& planned, int steps,
                                               std::vector<std::string>& remarks) {

@@ -11,7 +11,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// The host's generator goes on afterwards where it is now.
+/// Restores the state of the CPU generator at the end of the scope.
 class SameRandomNumbers {
  public:
   SameRandomNumbers() {
@@ -36,7 +36,7 @@ std::vector<at::Tensor> trained(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// As the planner places it: what is too small to be divided is whole.
+/// The placements of an input, as in the planner: inputs that are too small to be sharded are replicated.
 Placements placements_of_input(const at::Tensor& input, const Layout& layout) {
   auto placements = layout.batch;
   for (auto& each : placements) {

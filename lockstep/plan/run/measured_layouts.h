@@ -27,17 +27,17 @@ struct Layout {
   ModulePlan parameters;
 };
 
-/// All ranks along one axis, the batch divided, the model whole everywhere.
+/// The data-parallel layout: all ranks along one axis, the batch sharded, the model replicated.
 Layout data_parallel_layout(const Group& group);
 
-/// The parameters and buffers of a module with the numbers that they had when this was made.
+/// A copy of the values of a module's parameters and buffers, to restore them with other layouts.
 class KeptNumbers {
  public:
-  /// Before the module is distributed.
+  /// Copies the values. To be called before the module is distributed.
   explicit KeptNumbers(torch::nn::Module& module);
 
-  /// The module, which has been distributed since, lies as `layout` says and has those numbers again; a tensor of
-  /// several names as under the first. What watches its parameters (hooks, who holds them) stays. A collective.
+  /// Gives the module, which has been distributed since, the placements of `layout` and the saved values. A tensor with
+  /// several names gets the placements of the first. Hooks on parameters and handles to them stay valid. A collective.
   void lay_out(const Layout& layout) const;
 
  private:
@@ -49,17 +49,17 @@ class KeptNumbers {
   std::vector<Kept> kept_;
 };
 
-/// A training step, as trace_step() takes it, of tensors with numbers.
+/// A training step, as for trace_step(), on tensors with values.
 struct MeasuredStep {
   torch::nn::Module* module = nullptr;  ///< distributed
-  std::vector<at::Tensor> batch;        ///< ordinary tensors, those of all ranks
+  std::vector<at::Tensor> batch;        ///< the full batch of all ranks, as ordinary tensors
   std::function<at::Tensor(const std::vector<at::Tensor>&)> loss;
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients = {};
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer = {};
 };
 
-/// Seconds of a step of the module, which lies so now, on the slowest rank: the median of `steps` after a first.
-/// Changes the module's numbers, but not what random numbers come next. A collective.
+/// The seconds of a step of the module, which has this layout now, on the slowest rank: the median of `steps` steps
+/// after a warm-up step. Changes the module's values, but restores the random generator. A collective.
 double measured_step(const MeasuredStep& step, const Layout& layout, int steps);
 
 }  // namespace lockstep::plan

@@ -8,7 +8,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// The last axis is the model's.
+/// The Megatron layout on a mesh whose last axis is for the model.
 Candidate megatron_on(const Task& task, OnMesh& mesh) {
   std::vector<AxisUse> uses(mesh.space.mesh_sizes.size(), AxisUse::data);
   uses.back() = AxisUse::model;

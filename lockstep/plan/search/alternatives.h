@@ -7,8 +7,9 @@
 
 namespace lockstep::plan {
 
-/// Of kAlternatives: options.compare and, where it is not among them, data_parallel first. On options.mesh, or on one
-/// axis of all devices (megatron: on the best mesh of up to two). Error(invalid_argument) for names that nobody knows.
+/// The alternatives in options.compare; data_parallel is added in front if it is missing. They use options.mesh, or one
+/// axis of all devices (megatron: the best mesh of up to two axes). Error(invalid_argument) for names that are not in
+/// kAlternatives.
 std::vector<Candidate> named_alternatives(const Task& task, Meshes& meshes);
 
 }  // namespace lockstep::plan

@@ -5,7 +5,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Placements by the numbers of `decisions`, which are of the whole program.
+/// The candidate's assignment for the whole program, with the placement numbers of `decisions`.
 Assignment on_whole(const Task& task, const Candidate& candidate, Decisions& decisions) {
   Assignment assignment(task.whole.values.size(), kReplicated);
   const auto copy = [&](std::size_t to, std::size_t from) {

@@ -1,4 +1,4 @@
-// A layout that may become the plan, and the mesh it is on. Pure.
+// A candidate for the plan: a layout, and its mesh. Pure.
 #pragma once
 
 #include <lockstep/plan/search.h>
@@ -13,47 +13,47 @@
 
 namespace lockstep::plan {
 
-/// What is asked. All of it outlives the search.
+/// The input of the search. All referenced objects must outlive the search.
 struct Task {
   const Program& whole;
-  const Folded& folded;  ///< what is searched; the whole decides at the end
+  const Folded& folded;  ///< the folded program, on which the search works; the final decision uses the whole program
   const Cluster& cluster;
   const SearchOptions& options;
 };
 
-/// One mesh with everything that was found out about it.
+/// One mesh with the state of the search on it.
 struct OnMesh {
   OnMesh(const Program& folded, const Cluster& cluster, std::vector<int> sizes, const Constraints& constraints);
 
-  Decisions decisions;  ///< of the folded program
+  Decisions decisions;  ///< decisions of the folded program
   Space space;
   std::vector<std::vector<Placement>> along_model;  ///< for each axis: megatron_axis()
-  std::optional<Decisions> on_whole{};              ///< of the whole program, once that was asked for
+  std::optional<Decisions> on_whole{};              ///< decisions of the whole program, created on demand
 };
 
-/// References to its elements last.
+/// A deque, so that references to its elements stay valid.
 using Meshes = std::deque<OnMesh>;
 
-/// The one with these sizes, made without constraints if there is none.
+/// The mesh with these sizes; created without constraints if it does not exist.
 OnMesh& mesh_of(Meshes& meshes, const Task& task, const std::vector<int>& sizes);
 
 struct Candidate {
-  std::string name;  ///< of a named alternative
+  std::string name;  ///< name of an alternative
   OnMesh* mesh = nullptr;
-  Assignment assignment;  ///< of the folded program
-  Prediction prediction;  ///< of the folded program, and after predict_whole() of the whole
+  Assignment assignment;  ///< assignment of the folded program
+  Prediction prediction;  ///< prediction of the folded program; after predict_whole(), of the whole program
   Score score;
-  Seconds folded_cost{};  ///< of the folded program, when `prediction` is that of the whole
+  Seconds folded_cost{};  ///< cost of the folded program, when `prediction` is that of the whole program
 };
 bool is_better(const Candidate& a, const Candidate& b);
 
-/// Each axis used so.
+/// The candidate in which each axis of the mesh has the given use.
 Candidate laid_out_as(const Task& task, OnMesh& mesh, std::span<const AxisUse> uses, std::string name = {});
 
-/// How the batch lies.
+/// The placements of the batch.
 Placements inputs_of(const Task& task, const Candidate& candidate);
 
-/// From here on its prediction is that of the whole program, module by module.
+/// Replaces the candidate's prediction by that of the whole program, with costs for each module.
 void predict_whole(const Task& task, Candidate& candidate);
 
 }  // namespace lockstep::plan

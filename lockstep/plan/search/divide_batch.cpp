@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kNextToNothing = 1e-3;
 
-/// Divided along the axes whose bits are set.
+/// The placements of a batch that is sharded along the axes whose bits are set.
 Placements divided_along(std::size_t mask, std::size_t axes) {
   Placements inputs(axes);
   for (std::size_t axis = 0; axis < axes; ++axis) {

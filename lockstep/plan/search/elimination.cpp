@@ -21,7 +21,7 @@ std::u16string key_of(const Table& table, std::size_t row, const std::vector<std
   return key;
 }
 
-/// All pairs of rows that agree on the variables both have. False when there are too many.
+/// Joins two tables: all pairs of rows that agree on the common variables. False when there are too many.
 bool join(const Table& a, const Table& b, Table& result, std::size_t& most_rows) {
   std::vector<std::size_t> shared_a;
   std::vector<std::size_t> shared_b;
@@ -54,7 +54,7 @@ bool join(const Table& a, const Table& b, Table& result, std::size_t& most_rows)
   return true;
 }
 
-/// The best value of a variable for each combination of its neighbours'.
+/// The best value of an eliminated variable for each combination of its neighbours' values.
 struct Eliminated {
   std::uint32_t variable = 0;
   std::vector<std::uint32_t> neighbours;
@@ -151,7 +151,7 @@ class Elimination {
     return rest;
   }
 
-  /// Its neighbours become neighbours of one another.
+  /// Removes a variable; its neighbours become neighbours of one another.
   void forget(std::uint32_t variable) {
     for (const auto neighbour : neighbours_[variable]) {
       queue_.erase({neighbours_[neighbour].size(), neighbour});

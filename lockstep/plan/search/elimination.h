@@ -8,10 +8,10 @@
 
 namespace lockstep::plan {
 
-/// Costs of the combinations of values that may occur; those that have no row may not.
+/// The costs of the allowed combinations of values; combinations without a row are not allowed.
 struct Table {
   std::vector<std::uint32_t> variables;  ///< distinct
-  std::vector<std::uint16_t> values;     ///< of each row, one for each variable
+  std::vector<std::uint16_t> values;     ///< the values in each row, one for each variable
   std::vector<double> costs;             ///< one for each row
 
   std::size_t rows() const { return costs.size(); }
@@ -19,12 +19,12 @@ struct Table {
 
 struct LeastSum {
   double cost = 0;
-  std::vector<std::uint16_t> values;  ///< of each variable; 0 where no table has it
+  std::vector<std::uint16_t> values;  ///< value of each variable; 0 for variables that are in no table
 };
 
-/// nullopt when no combination may occur, or when tables would need more than `most_rows` rows, which are taken from
-/// it. Each step of the elimination joins the tables of one variable, the one with the fewest neighbours, and keeps the
-/// best value of it for each combination of the others.
+/// The least sum; nullopt when no combination is allowed, or when tables would need more than `most_rows` rows.
+/// Subtracts the used rows from `most_rows`. Each step of the elimination joins the tables of the variable with the
+/// fewest neighbours, and keeps its best value for each combination of the others.
 std::optional<LeastSum> least_sum(std::vector<Table> tables, std::size_t variables, std::size_t& most_rows);
 
 }  // namespace lockstep::plan

@@ -14,9 +14,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 1e-9;
 constexpr int kTrials = 12;  ///< of prices for memory
 
-/// What makes a sum of what is no sum, without ever exceeding it: reductions are waited for as far as they take longer
-/// than the backward phase, which is at least `hidden` of the difference (0 to 1), and memory that is missing has a
-/// price.
+/// Lagrange multipliers, which bound the cost from below by a sum of tables: the step waits for reductions as far as
+/// they take longer than the backward phase, which is at least `hidden` times the difference (0 to 1), and missing
+/// memory has a price.
 struct Multipliers {
   double hidden = 0;
   double price = 0;  ///< seconds for a byte
@@ -70,7 +70,7 @@ class Proof {
     return sum;
   }
 
-  /// A lower bound for all layouts that have `fixed`, and whatever layout gives it is tried.
+  /// A lower bound for all layouts with the fixed values; the layout with this bound is evaluated as a candidate.
   std::optional<double> bound(const std::vector<Table>& sum, const Multipliers& multipliers,
                               const std::vector<int>& fixed) {
     auto all = sum;
@@ -105,7 +105,7 @@ class Proof {
     return score;
   }
 
-  /// Those that give the highest bound for the whole.
+  /// Selects the multipliers with the highest bound for the whole problem.
   bool choose_multipliers() {
     const std::vector<int> open(tables_.decisions.size(), -1);
     double highest = -kNever;
@@ -146,7 +146,7 @@ class Proof {
   }
 
   void explore() {
-    if (tables_.decisions.empty()) {  // one layout, which is known
+    if (tables_.decisions.empty()) {  // there is only one layout, and it is known
       result_.proven = best_cost() < kNever;
       result_.lower_bound = {best_cost()};
       return;
@@ -178,7 +178,8 @@ class Proof {
     if (result_.proven) result_.lower_bound = {best_cost()};
   }
 
-  /// Nothing is left open: what it costs. It has become the best if it is, so nothing of it stays to be explored.
+  /// The exact cost when all values are fixed. The layout is recorded if it is the best so far, so this branch is
+  /// finished.
   std::optional<double> exactly(const std::vector<int>& fixed) {
     std::vector<std::uint16_t> values(tables_.variables);
     for (std::size_t i = 0; i < fixed.size(); ++i)

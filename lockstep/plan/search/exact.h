@@ -8,24 +8,24 @@
 
 namespace lockstep::plan {
 
-/// How much an exact search may do.
+/// The limits of the work of an exact search.
 struct ExactBudget {
-  std::size_t rows = 2'000'000;    ///< of tables
-  std::size_t decisions = 50'000;  ///< of operators, that nobody asked for before
-  std::size_t problems = 20'000;   ///< that are solved
+  std::size_t rows = 2'000'000;    ///< rows of tables
+  std::size_t decisions = 50'000;  ///< new decisions for operators (not cached ones)
+  std::size_t problems = 20'000;   ///< subproblems that are solved
 };
 
 struct ExactResult {
-  std::optional<Improved> best;  ///< better than `known`, if something is
+  std::optional<Improved> best;  ///< a layout that is better than `known`, if there is one
   Seconds lower_bound{};         ///< no layout that fits is faster
   bool proven = false;           ///< the better of `known` and `best` is the fastest
 };
 
-/// Which ways a step can go depends on how its inputs lie, and what that costs is a table over them. The least sum of
-/// all tables bounds what any layout can cost, from below; where the layout that has it costs as much, that is the
-/// best. Where it costs more (memory is short, reductions do not overlap as the tables assume), parameters are fixed
-/// one by one, the most promising first, until nothing unexplored can be better. nullopt when the budget does not
-/// suffice for a single bound.
+/// Branch and bound. The possible executions of a step depend on the placements of its inputs, and their costs form a
+/// table over these. The least sum of all tables is a lower bound of the cost of any layout; if the layout with that
+/// sum has this cost, it is the best. If it costs more (memory is short, or reductions do not overlap as the tables
+/// assume), parameters are fixed one by one, the most promising first, until no unexplored layout can be better.
+/// nullopt when the budget does not suffice for a single bound.
 std::optional<ExactResult> search_exactly(const Program& program, const Space& space, Decisions& decisions,
                                           const Improved& known, ExactBudget budget = {});
 

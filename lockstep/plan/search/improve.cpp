@@ -61,7 +61,7 @@ class Climb {
     return better;
   }
 
-  /// A layer divided by outputs with the next one divided by inputs; or both whole.
+  /// Changes two layers together: the first sharded by outputs and the next by inputs, or both replicated.
   bool change_pairs(const std::vector<ModuleGroup>& groups) {
     bool better = false;
     constexpr std::array<std::pair<Way, Way>, 3> kPairs{
@@ -97,7 +97,7 @@ class Climb {
     return better;
   }
 
-  /// Each tensor on its own, along each axis.
+  /// Changes single tensors, along each axis.
   bool change_parameters() {
     bool better = false;
     for (std::size_t i = 0; i < program_.parameters.size(); ++i) {

@@ -7,13 +7,13 @@
 
 namespace lockstep::plan {
 
-/// What plans are compared by: first how much memory is missing, then time.
+/// The criterion for comparing plans: first the missing memory, then the time.
 struct Score {
   Bytes missing{};
   Seconds cost{};
 };
 Score score_of(const Prediction& prediction, const CostModel& model);
-/// By more than rounding.
+/// Whether `a` is better than `b` by more than rounding errors.
 bool is_better(const Score& a, const Score& b);
 
 struct Improved {
@@ -21,11 +21,11 @@ struct Improved {
   Prediction prediction;
 };
 
-/// Whether modules that differ in their numbers only may become different.
+/// Whether modules that differ only in their index may get different layouts.
 enum class Layers { each, alike };
 
-/// Changes modules, equal modules of all layers together, neighbours, and the inputs, until nothing helps or `budget`
-/// operators were looked at, which is taken from it.
+/// Changes the layout of modules, of equal modules of all layers together, of neighbours, and of the inputs, until no
+/// change helps or `budget` operators were evaluated. Subtracts the evaluated operators from `budget`.
 Improved improve(const Program& program, const Space& space, Decisions& decisions, Assignment start, Layers layers,
                  std::size_t& budget);
 

@@ -10,7 +10,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// "blocks.3.fc1" and "blocks.4.fc1" are of one kind.
+/// The name without its numbers, equal for "blocks.3.fc1" and "blocks.4.fc1".
 std::string without_numbers(const std::string& name) {
   std::string text;
   for (const char c : name) {

@@ -8,26 +8,26 @@
 
 namespace lockstep::plan {
 
-/// Parameters that change together: those of one module. Equal modules of layers that repeat are apart here.
+/// Parameters that change together: those of one module. Equal modules of repeated layers are separate groups.
 struct ModuleGroup {
   std::size_t module = 0;
   std::vector<std::size_t> parameters;  ///< indices into Program::parameters
 };
 std::vector<ModuleGroup> module_groups(const Program& program);
 
-/// The same, but those whose modules differ in numbers only, and have equal shapes, are one group.
+/// The same groups, merged if their modules differ only in their index and have equal shapes.
 std::vector<ModuleGroup> kinds_of(const Program& program, const std::vector<ModuleGroup>& groups);
 
-/// Along one axis.
+/// The ways to lay out a module along one axis: replicated, sharded by outputs (with or without biases), or by inputs.
 enum class Way { whole, outputs, outputs_alone, inputs };
 inline constexpr std::array kWays{Way::whole, Way::outputs, Way::outputs_alone, Way::inputs};
 
-/// Lays a group out so; false where nothing changes.
+/// Lays out a group in this way; false if nothing changes.
 bool lay(const Program& program, const Space& space, Decisions& decisions, const ModuleGroup& group, std::size_t axis,
          Way way, Assignment& assignment);
 
-/// The ways to lay out a module along one axis, the others staying as they are in `now`: whole, by outputs (its biases
-/// too), by inputs. Only what `space` allows; each as an assignment. `now` itself is not among them.
+/// The assignments that differ from `now` in the way in which a module is laid out along one axis. Only those that
+/// `space` allows, and without `now` itself.
 std::vector<Assignment> other_ways(const Program& program, const Space& space, Decisions& decisions,
                                    const ModuleGroup& group, std::size_t axis, const Assignment& now);
 

@@ -15,7 +15,8 @@ bool is_product(std::string_view op) {
   return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end();
 }
 
-/// Follows the forward phase on one axis. A parameter stays undecided, and so do its views, until a product needs it.
+/// Follows the placements of activations in the forward phase on one axis. A parameter and its views are undecided
+/// until a product uses them.
 class FollowActivations {
  public:
   FollowActivations(const Program& program, int ranks)
@@ -46,7 +47,7 @@ class FollowActivations {
       for (const auto output : now.outputs) undecided_[output] = parameter;
       return;
     }
-    // Matrices first: a bias follows the matrix of its module.
+    // Matrices first: the placement of a bias follows from the matrix of its module.
     for (const bool matrices : {true, false}) {
       for (const auto input : now.inputs) {
         const auto found = input == kNoValue ? undecided_.end() : undecided_.find(input);
@@ -98,7 +99,7 @@ class FollowActivations {
     return Replicate();
   }
 
-  /// The parameter and its views lie so; nothing is decided yet.
+  /// Sets the placement of a parameter and its views, before it is decided.
   void place(std::size_t parameter, const Placement& placement) {
     placed_[parameter] = decisions_.number({placement});
     for (const auto at : waiting_[parameter]) run(at);
@@ -133,7 +134,7 @@ class FollowActivations {
   std::unordered_map<std::size_t, std::vector<std::size_t>> waiting_;  ///< steps that make these views
 };
 
-/// The dimension whose division hurts least: the largest that may be divided.
+/// The best dimension to shard: the largest possible one.
 std::optional<Placement> largest_dim(const TensorInfo& info, const Placements& now, std::size_t axis,
                                      std::span<const int> mesh_sizes) {
   std::optional<Placement> best;
@@ -147,7 +148,7 @@ std::optional<Placement> largest_dim(const TensorInfo& info, const Placements& n
   return best;
 }
 
-/// Weights of products that are larger than what they are multiplied with, and their biases.
+/// The weights of products that are larger than the activations they are multiplied with, and their biases.
 std::vector<bool> wide_layers(const Program& program) {
   std::vector<std::size_t> matrix_of(program.values.size(), kNoValue);
   for (const auto parameter : program.parameters) matrix_of[parameter] = parameter;
@@ -199,7 +200,7 @@ Assignment laid_out(const Program& program, const Space& space, Decisions& decis
       tried[axis] = placement;
       if (divides_well(info, tried, space.mesh_sizes)) lies = std::move(tried);
     };
-    // What follows the model first; what only saves memory divides what is left.
+    // First the uses that follow the model; then the uses that only save memory shard the remaining dimensions.
     for (std::size_t axis = 0; axis < axes; ++axis) {
       if (uses[axis] == AxisUse::model) try_on(axis, along_model[axis][i]);
       if (uses[axis] == AxisUse::wide && wide[i]) try_on(axis, Shard(0));

@@ -5,8 +5,8 @@
 
 namespace lockstep::plan {
 
-/// Throws Error(unsupported). `smallest` is what comes nearest to fitting; `enough` devices would do, if any number
-/// does.
+/// Throws Error(unsupported). `smallest` is the candidate that comes nearest to fitting; `enough` is a sufficient
+/// number of devices, if one was found.
 [[noreturn]] void refuse(const Task& task, const Candidate& smallest, std::optional<int> enough);
 
 }  // namespace lockstep::plan

@@ -40,7 +40,7 @@ std::optional<InLayer> in_layer(const std::string& module) {
   return std::nullopt;
 }
 
-/// One layer: its nodes and the values that are its own, in an order that is the same in every layer like it.
+/// One layer: its nodes and its own values, in an order that is the same in all equal layers.
 struct Layer {
   std::vector<std::size_t> nodes;
   std::vector<std::size_t> values;
@@ -48,7 +48,8 @@ struct Layer {
   std::size_t signature = 0;
 };
 
-/// Nodes of the engine and of the optimizer may belong to nobody; then they belong to whom their inputs do.
+/// The module of each node. Nodes of the autograd engine and of the optimizer may have none; then they belong to the
+/// module of their inputs.
 std::vector<std::string> owners(const Graph& graph) {
   std::vector<std::string> of_value(graph.values.size());
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
@@ -108,19 +109,19 @@ LayerTable find_layers(const Graph& graph, const Program& whole) {
   return layers;
 }
 
-/// What stands in for what.
+/// The replacement of layers by their representatives.
 class Folding {
  public:
   explicit Folding(const Graph& graph) : gone_(graph.nodes.size()), times_(graph.nodes.size(), 1) {}
 
-  /// `run` are equal layers one after the other.
+  /// Folds `run`, which are consecutive equal layers.
   void fold(const std::vector<const Layer*>& run) {
     const Layer& second = *run[1];
     const Layer& last = *run.back();
     for (std::size_t k = 2; k + 1 < run.size(); ++k) {
       for (const auto node : run[k]->nodes) gone_[node] = true;
       for (std::size_t i = 0; i < run[k]->values.size(); ++i) {
-        // Backward comes from the last layer down to the first.
+        // Backward runs from the last layer to the first.
         const auto& instead = run[k]->made_in[i] == Phase::backward ? last : second;
         instead_[run[k]->values[i]] = instead.values[i];
         decided_by_[run[k]->values[i]] = second.values[i];
@@ -135,7 +136,7 @@ class Folding {
   Folded apply(const Graph& graph, const Program& whole) && {
     Graph folded;
     std::vector<double> times;
-    // Values keep their numbers; those of layers that are gone are nobody's.
+    // Values keep their indices; those of removed layers are unused.
     folded.values = graph.values;
     for (const auto& [value, other] : decided_by_)
       folded.values[value] = {.info = {}, .kind = ValueKind::activation, .name = {}};

@@ -1,5 +1,5 @@
-// Folding of repeated layers ("blocks.0", "blocks.1", ...), which are decided once: of each run of equal ones the first
-// two and the last stay, and the second represents all between. Pure.
+// Folding of repeated layers ("blocks.0", "blocks.1", ...), whose layout is decided once: of each run of equal layers
+// the first two and the last are kept, and the second represents all between. Pure.
 #pragma once
 
 #include <lockstep/plan/cost/program.h>

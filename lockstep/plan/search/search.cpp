@@ -19,7 +19,7 @@ constexpr std::size_t kMeshesToImprove = 3;
 constexpr std::size_t kStartsOnEach = 2;
 constexpr std::size_t kDecidedOnTheWhole = 3;
 
-/// The shapes that come into question.
+/// The mesh shapes to try.
 std::vector<std::vector<int>> shapes_of(const Cluster& cluster, const SearchOptions& options) {
   const int devices = cluster.devices();
   if (options.mesh) {
@@ -43,7 +43,7 @@ std::vector<std::vector<int>> shapes_of(const Cluster& cluster, const SearchOpti
   return shapes;
 }
 
-/// The number's digits, one for each axis.
+/// The uses of the axes, encoded as the digits of a number.
 std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
   std::vector<AxisUse> uses;
   for (std::size_t axis = 0; axis < axes; ++axis, number /= kAxisUses) {
@@ -73,7 +73,7 @@ class Planner {
     return plan;
   }
 
-  /// Whether the layout asked for fits into memory; without a proof of which one is fastest.
+  /// Whether some layout fits into memory; the fastest one is not searched.
   bool finds_one_that_fits() {
     if (task_.options.choose == kBest) {
       for (auto& sizes : shapes_of(task_.cluster, task_.options)) {
@@ -94,9 +94,9 @@ class Planner {
   }
 
  private:
-  /// Twice as many devices, and again, until a layout fits.
+  /// Doubles the number of devices until a layout fits.
   static std::optional<int> devices_that_fit(const Task& task) {
-    constexpr std::size_t kBudget = 200'000;  // memory is made to fit with far fewer trials than the best is found with
+    constexpr std::size_t kBudget = 200'000;  // a layout that fits is found with far fewer trials than the best one
     auto options = task.options;
     options.mesh.reset();
     options.budget = kBudget;
@@ -108,7 +108,7 @@ class Planner {
     return std::nullopt;
   }
 
-  /// Every use of every axis.
+  /// Evaluates all combinations of uses of the axes.
   void look_at(OnMesh& mesh) {
     const std::size_t axes = mesh.space.mesh_sizes.size();
     std::size_t combinations = 1;
@@ -121,7 +121,7 @@ class Planner {
       if (same == here.end()) here.push_back(std::move(tried));
     }
     best_first(here);
-    // The fastest may be made to fit.
+    // Local search may reduce the memory of the fastest candidate until it fits.
     const auto fastest = std::min_element(here.begin(), here.end(), [](const Candidate& a, const Candidate& b) {
       return a.prediction.cost < b.prediction.cost;
     });
@@ -151,7 +151,7 @@ class Planner {
     }
   }
 
-  /// The exact search on the mesh of the best so far.
+  /// Runs the exact search on the mesh of the best candidate so far.
   void prove() {
     const auto best = std::min_element(found_.begin(), found_.end(),
                                        [](const Candidate& a, const Candidate& b) { return is_better(a, b); });
@@ -163,7 +163,7 @@ class Planner {
     if (exact->best) add(mesh, std::move(*exact->best));
   }
 
-  /// The folded program is nearly the whole one; which is best is decided on the whole.
+  /// Selects the plan by predictions of the whole program, because the folded program is only an approximation.
   Plan decide(std::vector<Candidate> named) {
     best_first(found_);
     found_.resize(std::min(found_.size(), kDecidedOnTheWhole));

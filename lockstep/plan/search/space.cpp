@@ -24,7 +24,7 @@ void add_shapes(int devices, std::size_t axes, std::vector<int>& begun, std::vec
   }
 }
 
-/// Whether `holds(rows, parts)` for each dimension, which has `rows` and is divided into `parts`.
+/// Whether `holds(rows, parts)` for each dimension with `rows` rows in `parts` parts.
 bool all_dims(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes,
               const auto& holds) {
   for (std::int64_t dim = 0; dim < info.dim(); ++dim) {

@@ -4,7 +4,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// A row for each way in which a value lies.
+/// A table with a row for each possible placement of a value.
 template <typename CostOf>
 Table table_of_one(const Version& version, std::size_t ways, const CostOf& cost_of) {
   Table table;

@@ -8,14 +8,15 @@
 
 namespace lockstep::plan {
 
-/// Bytes of a parameter with its gradient and optimizer state, for each way it may lie. `version` is the parameter's.
+/// The bytes of a parameter with its gradient and optimizer state, for each of its possible placements. `version` is
+/// the parameter's.
 Table memory_table(const Program& program, std::size_t parameter, const Version& version,
                    const std::vector<Placements>& options, std::span<const int> mesh_sizes);
 
-/// Whole or divided along each axis; one way where the user has decided.
+/// The possible placements of the inputs: replicated or sharded along each axis; a single one if the user has given it.
 std::vector<Placements> input_options(const Space& space);
 
-/// Seconds that reading a part of an input takes.
+/// The seconds to read a rank's part of an input.
 Table loading_table(const TensorInfo& input, const Version& version, const Decisions& decisions);
 
 }  // namespace lockstep::plan

@@ -75,7 +75,7 @@ class Writer {
     if (open) tables_.decisions.push_back(std::move(decision));
   }
 
-  /// What becomes of one value in a step: how it lies in each row.
+  /// The placements of one value after a step, for each row of the table.
   struct Result {
     std::size_t value = 0;
     std::vector<PlacedAs> as;
@@ -128,7 +128,7 @@ class Writer {
     return decisions_.decide(step.op, inputs, wanted);
   }
 
-  /// New versions of what changed, as further columns of the table.
+  /// Adds new versions of the changed values as further columns of the table.
   void settle(const Program::Step& step, const Variables& variables, Table table, const std::vector<Result>& results) {
     std::vector<std::pair<std::size_t, Version>> versions;
     std::vector<std::vector<std::uint16_t>> columns;
@@ -166,7 +166,7 @@ class Writer {
     tables_.time.push_back(std::move(table));
   }
 
-  /// Whether a value lies after the step as it did before, whatever happens.
+  /// Whether the step never changes the placements of a value.
   bool stays(const Variables& variables, const Table& table, const Result& result) const {
     const auto& version = now_[result.value];
     if (!variables.have(version)) return false;
@@ -177,7 +177,7 @@ class Writer {
     return true;
   }
 
-  /// From here on the gradient lies as its parameter.
+  /// Gives the gradient the placements of its parameter, and adds the cost of the reduction.
   void finish(const Program::Step& step, std::size_t gradient) {
     const auto& item = program_.values[gradient];
     const auto parameter = *item.parameter;

@@ -10,7 +10,7 @@
 
 namespace lockstep::plan {
 
-/// How a value lies for each value of a variable. No variable: it lies in one way.
+/// The placements of a value for each value of a variable. Without a variable there is one placement.
 struct Version {
   std::optional<std::uint32_t> variable;
   std::vector<PlacedAs> as{kReplicated};
@@ -22,15 +22,16 @@ struct Variables {
   std::vector<std::size_t> sizes;
 
   void take(const Version& version);
-  bool have(const Version& version) const;  ///< or it has no variable
-  /// How it lies where variables have the values `at`.
+  bool have(const Version& version) const;  ///< true also if it has no variable
+  /// The placements of `version` when the variables have the values `at`.
   PlacedAs look(const Version& version, std::span<const std::uint16_t> at) const;
 };
 
-/// To the next combination of `sizes`, the last running fastest; the first is all zeros. False when that was the last.
+/// Advances `at` to the next combination, the last index varying fastest; the first combination is all zeros. False
+/// after the last one.
 bool advance(std::vector<std::uint16_t>& at, const std::vector<std::size_t>& sizes);
 
-/// All combinations of what is possible along each axis that a tensor may lie in.
+/// All placements that are possible for a tensor: the allowed combinations of its placements along each axis.
 std::vector<Placements> all_options(const TensorInfo& info, const std::vector<std::vector<Placement>>& by_axis,
                                     std::span<const int> mesh_sizes);
 

@@ -8,7 +8,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// All devices busy all the time, and nothing to send.
+/// The time of the work without communication, with all devices busy all the time.
 Seconds time_of_the_work_alone(const Task& task) {
   const int devices = task.cluster.devices();
   const auto model = cost_model(task.cluster, std::array{devices});
@@ -31,7 +31,7 @@ void write_bounds(const Task& task, const Candidate& candidate, const Proven& pr
   plan.lower_bound = std::min(candidate.prediction.cost, time_of_the_work_alone(task));
   plan.bound_is_work_alone = true;
   if (proven.mesh != candidate.mesh) return;
-  // The proof is about the folded program, which is a little off the whole.
+  // The proof is for the folded program, so the bound is scaled to the cost of the whole program.
   const auto scaled = proven.lower_bound * (candidate.prediction.cost / candidate.folded_cost);
   if (scaled > plan.lower_bound) {
     plan.lower_bound = std::min(candidate.prediction.cost, scaled);

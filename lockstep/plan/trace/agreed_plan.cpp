@@ -9,7 +9,8 @@
 namespace lockstep::plan {
 namespace {
 
-/// Predictions are off by some percent; for less than that nobody should leave data parallel without measuring.
+/// Predictions have errors of some percent. A smaller gain does not justify another layout than data parallel without a
+/// measurement.
 constexpr double kWorthwhile = 0.05;
 
 std::vector<KnownParameter> parameters_of(const Graph& graph) {

@@ -12,20 +12,20 @@
 namespace lockstep::plan {
 
 struct PlanRequest {
-  Cluster cluster;  ///< of as many devices as there are ranks
+  Cluster cluster;  ///< has as many devices as there are ranks
   SearchOptions search;
-  std::optional<std::string> file;  ///< holds the plan, or is to
-  bool is_measured = false;         ///< beside data parallel, before it is followed
+  std::optional<std::string> file;  ///< file to read the plan from, or to write it to
+  bool is_measured = false;         ///< the plan will be measured against data parallel before it is used
 };
 
-/// The plan in the request's file, adapted to the graph where that has changed (`remarks` say so); without one, or
-/// where there is no such file yet, what search() finds; data parallel where that is predicted to save less than 5 %
-/// and is not measured (`remarks` say so). `traced`: seconds that the graph took. Error(config) for a file with a plan
-/// for another number of devices.
+/// The plan in the request's file, adapted to the graph if that has changed. Without a file, the result of search(), or
+/// data parallel if that result is predicted to save less than 5 % and will not be measured. Such changes are described
+/// in `remarks`. `traced`: the duration of tracing in seconds. Error(config) for a file with a plan for another number
+/// of devices.
 Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, std::vector<std::string>& remarks);
 
-/// Makes sure that all ranks have the same plan, and lets rank 0 write the file where there is none. A collective.
-/// Error(mismatch) on all ranks, naming those whose plan differs from rank 0's.
+/// Checks that all ranks have the same plan; rank 0 writes the file if there is none. A collective. Error(mismatch) on
+/// all ranks, naming those whose plan differs from rank 0's.
 void agree_on(const Plan& plan, const PlanRequest& request, const Group& group);
 
 }  // namespace lockstep::plan

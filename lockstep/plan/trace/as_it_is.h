@@ -5,13 +5,13 @@
 
 namespace lockstep::plan {
 
-/// What `tensor` is now, whatever it becomes.
+/// A copy of the tensor object with the current content, which later changes of `tensor` do not affect.
 inline at::Tensor as_it_is(const at::Tensor& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(/*version_counter=*/0,
                                                                           /*allow_tensor_metadata_change=*/true));
 }
 
-/// Every handle to `tensor` sees what `other` is; its place in autograd stays.
+/// Replaces the content of the tensor object by that of `other`, for all handles; its autograd state is kept.
 inline void become(const at::Tensor& tensor, const at::Tensor& other) {
   tensor.unsafeGetTensorImpl()->shallow_copy_from(other.getIntrusivePtr());
 }

@@ -1,4 +1,4 @@
-// The module whose derivatives backward computes at present.
+// The attribution of backward operators to modules.
 #pragma once
 
 #include <lockstep/plan/trace/step_recorder.h>
@@ -9,8 +9,8 @@
 
 namespace lockstep::plan {
 
-/// Before backward calls a node of the graph behind `loss`, the recorder enters the module whose operator made the
-/// node.
+/// Installs hooks on the autograd graph of `loss`: before backward calls a node, the recorder enters the module whose
+/// operator created the node.
 void follow_backward(const at::Tensor& loss, const std::shared_ptr<StepRecorder>& recorder);
 
 }  // namespace lockstep::plan

@@ -14,9 +14,9 @@ class Module;
 
 namespace lockstep::plan {
 
-/// Until it ends, the tensors of the module are values of the recorder's graph, for whoever holds them; afterwards they
-/// are what they were, numbers and gradients included. The module outlives it. Error(invalid_argument) for a module
-/// whose parameters are global already.
+/// While it exists, the tensors of the module are values of the recorder's graph, for all handles to them; its
+/// destructor restores them with their values and gradients. The module must outlive it. Error(invalid_argument) for a
+/// module whose parameters are global already.
 class BorrowedModule {
  public:
   BorrowedModule(torch::nn::Module& module, const PlanningMesh& mesh);
@@ -24,7 +24,7 @@ class BorrowedModule {
   BorrowedModule(const BorrowedModule&) = delete;
   BorrowedModule& operator=(const BorrowedModule&) = delete;
 
-  /// Those that are trained, each once.
+  /// The trainable parameters, each once.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  private:

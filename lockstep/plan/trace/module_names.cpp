@@ -5,7 +5,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// The first module on the way from `from` down to `to`.
+/// The child of `from` on the path down to `to`.
 std::string_view one_down(std::string_view from, std::string_view to) {
   return to.substr(0, to.find('.', from.empty() ? 0 : from.size() + 1));
 }

@@ -8,16 +8,16 @@
 
 namespace lockstep::plan {
 
-/// Modules by their names in the model ("blocks.0.fc1"); "" is the model itself.
+/// The module of a parameter. Modules are given by their names in the model ("blocks.0.fc1"); "" is the model itself.
 std::string_view owner_of(std::string_view parameter);  ///< "blocks.0.fc1" of "blocks.0.fc1.weight"
 
-/// The innermost module that both are in, or are.
+/// The innermost module that contains both (or is one of them).
 std::string_view common_module(std::string_view a, std::string_view b);
 
-/// The module of an operator that uses no parameter itself. `inputs` are the modules that its inputs come from, the one
-/// that was at work last at the end: an operator belongs where its inputs come from and, where these differ, to the
-/// module they are all in. What joins the outcome of one block with its input (a residual) belongs to that block: lists
-/// and sequences of modules (`containers`), and the model itself, call no such operator.
+/// The module of an operator without parameters. `inputs` are the modules that produced its inputs, the most recent one
+/// last. If they differ, the operator belongs to the innermost module that contains all of them. Exception: an operator
+/// that combines the result of a block with the block's input (a residual) belongs to that block, because lists and
+/// sequences of modules (`containers`), and the model itself, do not call such operators.
 std::string joining_module(std::span<const std::string> inputs, const std::set<std::string, std::less<>>& containers);
 
 }  // namespace lockstep::plan

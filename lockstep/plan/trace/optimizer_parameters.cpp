@@ -8,7 +8,7 @@
 namespace lockstep::plan {
 namespace {
 
-/// Values that hang together, by a representative.
+/// Sets of connected values (union-find), each with a representative.
 class Together {
  public:
   explicit Together(std::size_t values) : leader_(values) { std::iota(leader_.begin(), leader_.end(), std::size_t{0}); }

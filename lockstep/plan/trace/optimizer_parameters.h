@@ -7,9 +7,10 @@
 
 namespace lockstep::plan {
 
-/// Operators of the optimizer's phase that hang together by the values they use update one parameter: they get its
-/// module, and the state among these values its name. Those that touch several parameters (a common norm) are left, and
-/// so are nodes before `first`: what was done with gradients before, such as clipping, ties all parameters together.
+/// Attributes the operators of the optimizer phase. Operators that are connected by the values they use update one
+/// parameter: they get its module, and optimizer state among these values gets its name. Operators connected to several
+/// parameters (a common norm) are left unchanged. So are nodes before `first`: work on gradients before the update,
+/// such as clipping, connects all parameters.
 void attribute_optimizer(Graph& graph, std::size_t first = 0);
 
 }  // namespace lockstep::plan

@@ -1,4 +1,4 @@
-// Planning tensors, with shapes but without memory: operators on them are recorded instead of carried out.
+// Planning tensors, with shapes but without memory: operators on them are recorded instead of executed.
 #pragma once
 
 #include <lockstep/global/mesh_state.h>
@@ -10,13 +10,13 @@
 
 namespace lockstep::plan {
 
-/// A mesh of one, on which such tensors are. They keep it alive.
+/// The mesh of such tensors, with one rank. The tensors keep it alive.
 struct PlanningMesh {
   std::shared_ptr<StepRecorder> recorder;
   std::shared_ptr<global::MeshState> state;
 };
 
-/// Meets nobody.
+/// Creates the mesh. Does not communicate.
 PlanningMesh make_planning_mesh();
 
 at::Tensor planning_tensor(const PlanningMesh& mesh, const global::LogicalShape& shape);

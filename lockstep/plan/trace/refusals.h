@@ -1,4 +1,4 @@
-// Errors for operations that a planned step cannot do, because its tensors have no numbers.
+// Errors for operations that a traced step must not use, because its tensors have no values.
 #pragma once
 
 #include <lockstep/global/dispatch/op_info.h>
@@ -7,14 +7,15 @@
 
 namespace lockstep::plan {
 
-/// Error(unsupported) that names the operator and what to do instead: it takes a number out of a tensor.
+/// Error(unsupported) for an operator that reads a value of a tensor (`item()`); names it and an alternative.
 [[noreturn]] void refuse_to_tell_numbers(const global::OpInfo& info);
 
-/// The shape of its result depends on numbers, or nothing tells it.
+/// Error(unsupported) for an operator whose result shape is unknown or depends on values.
 [[noreturn]] void refuse_unknown_shape(const global::OpInfo& info);
 
-/// A copy of an ordinary tensor's numbers into a tensor without memory: pushes that, as nothing is to be done, and
-/// returns true. Refuses the other way. Other copies are operators like others: false.
+/// Handles a copy of an ordinary tensor to a tensor without memory: nothing is copied; pushes the destination and
+/// returns true. Error(unsupported) for a copy in the other direction. Returns false for other copies, which are
+/// ordinary operators.
 bool copy_of_ordinary(const global::OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results);
 
 }  // namespace lockstep::plan

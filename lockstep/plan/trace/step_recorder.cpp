@@ -23,7 +23,7 @@ bool gives_tensors(const c10::Argument& result) {
   return type.kind() == c10::TypeKind::TensorType || type.isSubtypeOf(*c10::ListType::ofTensors());
 }
 
-/// Results that the caller did not ask for come back undefined.
+/// Marks results that the caller did not request as undefined.
 void leave_out_unwanted(OpCall& call) {
   const auto wanted = call.integers("output_mask");
   for (std::size_t i = 0; i < std::min(wanted.size(), call.outputs.size()); ++i)
@@ -143,8 +143,8 @@ void StepRecorder::append(Node node) {
   for (const std::size_t value : node.outputs) {
     if (value != kNoValue && graph_.values[value].kind == ValueKind::activation) origins_[value] = origin;
   }
-  // Autograd numbered the operator's node just before it called the operator; what the operator calls inside comes
-  // later.
+  // Autograd assigned the sequence number of the operator's node just before it called the operator; nodes of inner
+  // calls get later numbers.
   if (node.phase == Phase::forward) by_sequence_.emplace(at::sequence_number::peek() - 1, node.module);
   graph_.nodes.push_back(std::move(node));
 }

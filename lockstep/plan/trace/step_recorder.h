@@ -1,4 +1,4 @@
-// The recorder of operators on tensors without memory, into the graph of a step.
+// The recorder of operators on tensors without memory, which builds the graph of a step.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>
@@ -16,8 +16,9 @@
 
 namespace lockstep::plan {
 
-/// Gives each operator the shapes that it would have given, and, between begin() and pause(), appends it to the graph.
-/// A tensor that is first seen then and that nobody named is a buffer, or optimizer state in the phase of that.
+/// Returns results with the shapes that the operator would give and, between begin() and pause(), appends the operator
+/// to the graph. A tensor that first appears there without a name is a buffer, or optimizer state in the optimizer
+/// phase.
 class StepRecorder final : public global::Recorder {
  public:
   void record(const c10::OperatorHandle& op, const global::OpInfo& info, global::KeyView key,
@@ -26,25 +27,25 @@ class StepRecorder final : public global::Recorder {
   void begin(Phase phase) { phase_ = phase; }
   void pause() { phase_.reset(); }
 
-  /// Makes a tensor a value of the graph. `module`: whose it is, of parameters and buffers.
+  /// Makes a tensor a value of the graph. `module` is the owner of a parameter or buffer.
   std::size_t name(const at::Tensor& tensor, ValueKind kind, std::string name, std::string module = {});
   void set_containers(std::set<std::string, std::less<>> containers) { containers_ = std::move(containers); }
 
-  /// From here on operators are those of the derivative of an operator of this module.
+  /// From here on, operators belong to the derivative of an operator of this module.
   void enter(std::string module) { entered_ = std::move(module); }
-  /// The module of the operator whose node in autograd's graph has this sequence number; "" when it made none.
+  /// The module of the operator whose node in autograd's graph has this sequence number; "" if there is none.
   std::string module_of_sequence(std::uint64_t number) const;
   std::string module_of_value(std::size_t value) const { return origins_.at(value).module; }
 
   Graph& graph() { return graph_; }
 
  private:
-  /// Where a value comes from.
+  /// The origin of a value.
   struct Origin {
     std::string module;
-    bool of_parameters = false;  ///< a parameter, or computed from nothing else
-    bool nobodys = true;         ///< computed from what comes with the batch, or from nothing (a mask)
-    std::size_t node = 0;        ///< the last that wrote it, counted from 1
+    bool of_parameters = false;  ///< a parameter, or computed only from parameters
+    bool nobodys = true;         ///< computed from the batch only, or from nothing (a mask): belongs to no module
+    std::size_t node = 0;        ///< the last node that wrote it, counted from 1
   };
 
   std::size_t add(Value value, Origin origin);
@@ -53,7 +54,7 @@ class StepRecorder final : public global::Recorder {
                               const torch::jit::Stack& arguments, global::MeshState& mesh);
   at::Tensor made(const std::shared_ptr<global::MeshState>& mesh, const global::Plan& plan, Node* node);
   void written(const global::OpInfo& info, const at::Tensor& own, const global::Plan& plan, Node* node);
-  /// Of the inputs that tell whose the call is.
+  /// The origins of the inputs that determine the module of the call.
   std::vector<const Origin*> telling_origins(const Node& node) const;
   std::string module_of_call(const Node& node) const;
   void append(Node node);
@@ -64,7 +65,7 @@ class StepRecorder final : public global::Recorder {
   std::string entered_;
   std::set<std::string, std::less<>> containers_;
   std::unordered_map<std::uint64_t, std::string> by_sequence_;
-  std::size_t next_output_ = 0;  ///< of the call that is being recorded
+  std::size_t next_output_ = 0;  ///< index of the next output of the call in progress
 };
 
 }  // namespace lockstep::plan

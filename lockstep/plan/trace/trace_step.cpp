@@ -42,7 +42,8 @@ void name_gradients(const std::vector<at::Tensor>& parameters, Graph& graph) {
   }
 }
 
-/// What happens to one gradient is of its parameter's module; what joins several is nobody's.
+/// Attributes operators that use a gradient to the module of its parameter; other operators, such as those on a common
+/// norm, belong to no module.
 void attribute_preparation(Graph& graph, std::size_t first) {
   for (std::size_t i = first; i < graph.nodes.size(); ++i) {
     auto& node = graph.nodes[i];
@@ -62,7 +63,7 @@ void record_preparation(const StepProgram& program, const std::vector<at::Tensor
   attribute_preparation(recorder.graph(), first);
 }
 
-/// The first step makes the optimizer's state; the second is what all others are like.
+/// Records the optimizer's second step: the first one creates its state, all later ones are like the second.
 void record_update(torch::optim::Optimizer& optimizer, StepRecorder& recorder) {
   optimizer.step();
   const auto first = recorder.graph().nodes.size();

@@ -1,4 +1,4 @@
-// One training step of stock libtorch code as a graph, without memory for its tensors.
+// The tracing of one training step of unchanged libtorch code to a graph, without memory for its tensors.
 #pragma once
 
 #include <lockstep/plan/graph.h>
@@ -23,7 +23,7 @@ class Optimizer;
 
 namespace lockstep::plan {
 
-/// What comes with each batch: its first dimension is that of the (whole) batch.
+/// An input of the step: its first dimension is that of the full batch.
 struct ExampleInput {
   std::string name;
   std::vector<std::int64_t> sizes;
@@ -34,24 +34,24 @@ struct ExampleInput {
 std::vector<ExampleInput> examples_of(const std::vector<at::Tensor>& tensors);
 
 struct StepProgram {
-  torch::nn::Module* module = nullptr;  ///< whose parameters are trained
+  torch::nn::Module* module = nullptr;  ///< the module that is trained
   std::vector<ExampleInput> inputs;
   /// Forward: from tensors of these shapes to a loss of one element.
   std::function<at::Tensor(const std::vector<at::Tensor>&)> loss;
-  /// What is done with the gradients of these parameters before the optimizer's step, such as clipping; none: nothing.
+  /// The work on the gradients of these parameters before the optimizer's step, such as clipping; may be empty.
   std::function<void(const std::vector<at::Tensor>&)> prepare_gradients = {};
-  /// Of the module's parameters; none: the graph ends with the gradients.
+  /// Makes the optimizer of the module's parameters; empty: the graph ends with the gradients.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)> optimizer = {};
 };
 
-/// Runs forward, backward, `prepare_gradients` and the optimizer (its second step, when its state is there) on tensors
-/// that have shapes and no memory, and returns what ran. The module is as before afterwards; its mode (train, eval)
-/// counts. Which module an operator belongs to is told by the parameters it uses and, where it uses none, by where its
-/// inputs come from (module_names.h).
+/// Runs forward, backward, `prepare_gradients` and the optimizer (its second step, when its state exists) on tensors
+/// that have shapes and no memory, and returns the executed operators. Afterwards the module is unchanged; its mode
+/// (train, eval) is used. An operator belongs to the module whose parameters it uses; without parameters, to the module
+/// of its inputs (module_names.h).
 ///
-/// Errors: unsupported, naming the operator, where the step reads numbers (`item()`, a condition) or makes a tensor
-/// whose shape depends on numbers; invalid_argument where it mixes in ordinary tensors that are not registered with
-/// the module, or the loss has several elements. Not thread-safe beside other uses of the module.
+/// Errors: unsupported, naming the operator, where the step reads values of tensors (`item()`, a condition) or makes a
+/// tensor whose shape depends on values; invalid_argument where it mixes in ordinary tensors that are not registered
+/// with the module, or the loss has several elements. Not thread-safe beside other uses of the module.
 Graph trace_step(const StepProgram& program);
 
 }  // namespace lockstep::plan

@@ -10,11 +10,11 @@
 namespace lockstep::plan {
 namespace {
 
-/// libtorch's only key that stands before all others, is switched on by thread, and belongs to nobody.
+/// The only dispatch key of libtorch that has priority over all others, can be enabled for a thread, and is not used.
 constexpr auto kModeKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr std::int64_t kSmallBytes = 64 << 10;
 
-/// The place of the device among the arguments of a factory that makes a large tensor; -1 for everything else.
+/// The index of the device among the arguments of a factory that makes a large tensor; -1 for all other calls.
 std::ptrdiff_t device_of_large(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
   const auto& schema = op.schema().arguments();
   std::ptrdiff_t device = -1;
@@ -39,7 +39,7 @@ void redirect_factories(const c10::OperatorHandle& op, c10::DispatchKeySet, torc
   op.callBoxed(stack);
 }
 
-/// Lives as long as the process, like the global view's.
+/// Never unregistered, like the kernels of global tensors.
 void register_redirection() {
   static torch::Library fallback(torch::Library::IMPL, "_", kModeKey, __FILE__, __LINE__);
   static const bool done = [] {

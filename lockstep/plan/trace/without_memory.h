@@ -6,8 +6,8 @@
 
 namespace lockstep::plan {
 
-/// While alive, factories of this thread (torch::empty and the like, and so the constructors of modules) make large
-/// tensors, from 64 KiB on, without memory. Such a module can be traced, and nothing else:
+/// While it exists, factories of this thread (torch::empty and similar, and so the constructors of modules) create
+/// large tensors, from 64 KiB on, without memory. Such a module can only be traced:
 ///
 ///     const auto model = [] { WithoutMemory scope; return models::gpt({.layers = 96, .width = 12288}); }();
 class WithoutMemory {

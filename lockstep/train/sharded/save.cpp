@@ -1,4 +1,5 @@
-// save_sharded: plan, write, tell, commit.
+#include <lockstep/train/sharded/sharded_save.h>
+
 #include <lockstep/base/error.h>
 #include <lockstep/base/sha256.h>
 #include <lockstep/comm/collectives.h>
@@ -60,36 +61,6 @@ at::Tensor finished_part(const at::Tensor& tensor) {
   return to_local(finished == placements_of(tensor) ? tensor : redistribute(tensor, finished));
 }
 
-/// Writes this rank's file, if it has one, and fills in the checksums of its shards.
-void write_shards(const std::filesystem::path& folder, ShardedIndex& index, const std::string& file,
-                  const NamedTensors& tensors) {
-  SafetensorsHeader header;
-  for (const auto& [name, tensor] : index.tensors) {
-    for (const auto& shard : tensor.shards) {
-      if (shard.file == file) {
-        header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = shard.box.sizes});
-      }
-    }
-  }
-  std::optional<SafetensorsWriter> writer;
-  std::optional<Error> problem;
-  if (!header.entries.empty()) problem = problem_of([&] { writer.emplace(folder / file, std::move(header)); });
-  // Through all tensors even after a problem: other ranks wait in the reductions.
-  for (const auto& name : names_in_file_order(index)) {
-    const auto part = finished_part(tensors.at(name)).detach();
-    for (auto& shard : index.tensors.at(name).shards) {
-      if (shard.file != file || problem) continue;
-      problem = problem_of([&] {
-        const auto values = part.cpu().contiguous();
-        shard.sha256 = sha256_of_values(values);
-        writer->write(values);
-      });
-    }
-  }
-  if (problem) throw *problem;
-  if (writer) writer->commit();
-}
-
 /// Everybody's checksums, in everybody's index.
 void share_checksums(ShardedIndex& index, const std::string& file, const Group& group) {
   auto own = nlohmann::json::object();
@@ -112,36 +83,95 @@ void share_checksums(ShardedIndex& index, const std::string& file, const Group& 
 
 }  // namespace
 
-void save_sharded(const std::filesystem::path& folder, const NamedTensors& tensors, const SavedMetadata& metadata) {
+ShardedSave::ShardedSave(std::filesystem::path folder, const NamedTensors& tensors, const SavedMetadata& metadata,
+                         SavedValues values)
+    : folder_(std::move(folder)), tensors_(tensors), values_(values) {
   const torch::NoGradGuard no_grad;
   const auto mesh = mesh_of_tensors(tensors);
   if (!mesh) {
     fail(ErrorKind::invalid_argument, "sharded checkpoint",
          "none of the {} tensors is global; save_safetensors writes ordinary ones", tensors.size());
   }
-  const Group& group = mesh->group();
-  auto index = describe_save(tensors, *mesh, metadata);
-  require_same_everywhere(index, group);
+  group_ = mesh->group();
+  index_ = describe_save(tensors, *mesh, metadata);
+  require_same_everywhere(index_, *group_);
 
   std::int64_t number = 0;
-  const auto no_folder = problem_of([&] {
-    if (group.rank() == 0) number = next_save_number(folder);
-  });
-  all_or_none(&group, no_folder);
-  index.save = std::stoll(share_text(std::to_string(number), group));
-  plan_shards(index);
+  all_or_none(&*group_, problem_of([&] {
+    if (group_->rank() == 0) number = next_save_number(folder_);
+  }));
+  index_.save = std::stoll(share_text(std::to_string(number), *group_));
+  plan_shards(index_);
+  file_ = shard_file(index_.save, group_->rank());
+  if (values_ == SavedValues::in_place) return;
 
-  const auto file = shard_file(index.save, group.rank());
-  try {
-    all_or_none(&group, problem_of([&] { write_shards(folder, index, file, tensors); }));
-    share_checksums(index, file, group);
-    all_or_none(&group, problem_of([&] {
-      if (group.rank() == 0) finish_save(folder, index);
-    }));
-  } catch (...) {
-    take_back(folder, index.save, file);
-    throw;
+  tensors_.clear();
+  for (const auto& name : names_in_file_order(index_)) {
+    const auto part = finished_part(tensors.at(name));
+    const auto& shards = index_.tensors.at(name).shards;
+    const bool own = std::ranges::any_of(shards, [this](const SavedShard& shard) { return shard.file == file_; });
+    if (own) tensors_[name] = part.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
   }
+}
+
+ShardedSave::~ShardedSave() {
+  if (!committed_ && !file_.empty()) take_back(folder_, index_.save, file_);
+}
+
+void ShardedSave::write() noexcept {
+  problem_ = problem_of([this] { write_shards(); });
+}
+
+at::Tensor ShardedSave::values_of(const std::string& name) const {
+  if (values_ == SavedValues::in_place) return finished_part(tensors_.at(name)).detach();
+  const auto own = tensors_.find(name);
+  return own == tensors_.end() ? at::Tensor() : own->second;
+}
+
+// Fills in the checksums of this rank's shards.
+void ShardedSave::write_shards() {
+  const torch::NoGradGuard no_grad;
+  SafetensorsHeader header;
+  for (const auto& [name, tensor] : index_.tensors) {
+    for (const auto& shard : tensor.shards) {
+      if (shard.file == file_) {
+        header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = shard.box.sizes});
+      }
+    }
+  }
+  std::optional<SafetensorsWriter> writer;
+  std::optional<Error> problem;
+  if (!header.entries.empty()) problem = problem_of([&] { writer.emplace(folder_ / file_, std::move(header)); });
+  // Through all tensors even after a problem: other ranks may wait in the reductions of partial ones.
+  for (const auto& name : names_in_file_order(index_)) {
+    const auto part = values_of(name);
+    for (auto& shard : index_.tensors.at(name).shards) {
+      if (shard.file != file_ || problem) continue;
+      problem = problem_of([&] {
+        const auto values = part.cpu().contiguous();
+        shard.sha256 = sha256_of_values(values);
+        writer->write(values);
+      });
+    }
+  }
+  if (problem) throw *problem;
+  if (writer) writer->commit();
+}
+
+void ShardedSave::commit() {
+  tensors_.clear();
+  all_or_none(&*group_, problem_);
+  share_checksums(index_, file_, *group_);
+  all_or_none(&*group_, problem_of([this] {
+    if (group_->rank() == 0) finish_save(folder_, index_);
+  }));
+  committed_ = true;
+}
+
+void save_sharded(const std::filesystem::path& folder, const NamedTensors& tensors, const SavedMetadata& metadata) {
+  ShardedSave save(folder, tensors, metadata, SavedValues::in_place);
+  save.write();
+  save.commit();
 }
 
 }  // namespace lockstep::train

@@ -1,11 +1,11 @@
-#include <lockstep/comm/scheduler_meeting.h>
+#include <lockstep/world/member_session.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/rank_info.h>
 #include <lockstep/scheduler/security.h>
+#include <lockstep/scheduler/worker_session.h>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -15,24 +15,23 @@
 #include <tuple>
 #include <utility>
 
-namespace lockstep::detail {
+namespace lockstep::scheduler {
 namespace {
 
-scheduler::WorkerSessionOptions session_options(const ClusterSettings& settings,
-                                                std::chrono::milliseconds start_timeout) {
-  scheduler::WorkerSessionOptions options;
+WorkerSessionOptions session_options(const ClusterSettings& settings, std::chrono::milliseconds start_timeout) {
+  WorkerSessionOptions options;
   options.host = settings.host;
   options.port = settings.port;
   options.node_id = settings.node_id;
   options.host_name = lockstep::host_name().value_or("?");
   options.machine = host_identity();
-  options.secret = scheduler::read_secret(settings);
-  scheduler::Tls tls = scheduler::make_client_tls(settings);
+  options.secret = read_secret(settings);
+  Tls tls = make_client_tls(settings);
   options.tls = std::move(tls.context);
   options.check_of_certificates = std::move(tls.check_of_certificates);
   options.start_timeout = start_timeout;
   options.recovers = settings.recovery;
-  options.silence = scheduler::milliseconds_of(settings.node_timeout_s);
+  options.silence = milliseconds_of(settings.node_timeout_s);
   return options;
 }
 
@@ -66,15 +65,15 @@ class SessionFile {
 
 /// The session ends before its file goes.
 struct LaunchedMember {
-  LaunchedMember(std::string file_path, scheduler::WorkerSessionOptions options)
+  LaunchedMember(std::string file_path, WorkerSessionOptions options)
       : file(std::move(file_path)), session(std::move(options)) {}
   SessionFile file;
-  scheduler::WorkerSession session;
+  WorkerSession session;
 };
 
 // The launcher has given the rank already; its service gives the keys of each generation in the launcher's store.
-RankedWorld meet_launcher(const World& world, const GroupOptions& options, const Environment& environment) {
-  scheduler::WorkerSessionOptions session;
+EnteredWorld enter_launchers_job(const World& world, const EnterOptions& options, const Environment& environment) {
+  WorkerSessionOptions session;
   std::tie(session.host, session.port) = service_at(world.job_service);
   session.node_id = std::to_string(world.rank);
   session.host_name = world.host.empty() ? lockstep::host_name().value_or("?") : world.host;
@@ -85,7 +84,7 @@ RankedWorld meet_launcher(const World& world, const GroupOptions& options, const
   session.recovers = true;
   const auto member =
       std::make_shared<LaunchedMember>(find(environment, "LOCKSTEP_SESSION_FILE").value_or(""), std::move(session));
-  std::shared_ptr<scheduler::WorkerSession> joined(member, &member->session);
+  std::shared_ptr<WorkerSession> joined(member, &member->session);
   if (joined->place().rank != world.rank || joined->place().size != world.size) {
     fail(ErrorKind::environment, "connect",
          "the launcher's job service knows this process as rank {} of {}, but RANK and WORLD_SIZE say rank {} of {}; "
@@ -96,20 +95,24 @@ RankedWorld meet_launcher(const World& world, const GroupOptions& options, const
 }
 
 }  // namespace
+}  // namespace lockstep::scheduler
 
-RankedWorld meet_scheduler(const World& world, const GroupOptions& options, const Environment& environment) {
+namespace lockstep {
+
+EnteredWorld enter_job(const World& world, const EnterOptions& options, const Environment& environment) {
   const bool replaceable = options.rejoins && world.size > 1 && !world.job_service.empty();
-  if (replaceable && world.meeting == Meeting::tcp) return meet_launcher(world, options, environment);
+  if (replaceable && world.meeting == Meeting::tcp) return scheduler::enter_launchers_job(world, options, environment);
   if (world.meeting != Meeting::scheduler) return {world, nullptr};
   const auto settings = find_cluster(environment, options.cluster, ClusterRole::worker);
-  auto session = std::make_shared<scheduler::WorkerSession>(session_options(*settings, options.start_timeout));
+  auto session =
+      std::make_shared<scheduler::WorkerSession>(scheduler::session_options(*settings, options.start_timeout));
   World met = at_place(world, session->place());
   met.scheduler_secret = scheduler::read_secret(*settings);
   if (met.host.empty()) met.host = lockstep::host_name().value_or("");
   return {std::move(met), std::move(session)};
 }
 
-World at_place(World world, const scheduler::RankAssignment& place) {
+World at_place(World world, const MemberPlace& place) {
   world.rank = place.rank;
   world.size = place.size;
   world.local_rank = place.local_rank;
@@ -118,4 +121,4 @@ World at_place(World world, const scheduler::RankAssignment& place) {
   return world;
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep
