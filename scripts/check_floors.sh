@@ -18,10 +18,11 @@ declare -A may_include=(
   [global]="base kernels world comm"
   [plan]="base kernels world comm global"
   [data]="base"
+  [samples]="base data"
   [models]="base"
-  [train]="base compat kernels world comm mirrored global plan data models"
+  [train]="base compat kernels world comm mirrored global plan data samples models"
   [cluster]="base world net store scheduler comm"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data models train cluster"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster"
 )
 torch_free=(base world net store scheduler doctor data)
 

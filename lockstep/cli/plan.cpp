@@ -103,7 +103,8 @@ Question question_of(const PlanArguments& arguments) {
     const auto config = train::load_run_config(arguments.config, arguments.overrides);
     parallel = config.parallel;
     if (train::is_auto_mode(parallel)) question.options = train::search_options(parallel, devices);
-    question.step = train::trace_run(config, train::pictures_of_step(config, devices));
+    question.step =
+        train::trace_run(config, train::configured_program(config), train::samples_of_step(config, devices));
   } else {
     question.step = trace_gpt(arguments.gpt);
   }

@@ -112,8 +112,9 @@ int exit_code_of(const train::RunResult& result) {
 }
 
 void print_dry_run(const Start& start, const train::RunConfig& config) {
-  fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config));
-  if (train::is_auto_mode(config.parallel)) fmt::print("\n{}", train::describe_plan(config, start.world.size));
+  const auto program = train::configured_program(config);
+  fmt::print("{}\n\n{}\n", conclusion(start), train::describe_run(config, program));
+  if (train::is_auto_mode(config.parallel)) fmt::print("\n{}", train::describe_plan(config, program, start.world.size));
 }
 
 /// A file's name where KEY=VALUE stands.
@@ -144,7 +145,7 @@ int train_or_describe(const TrainArguments& arguments) {
   }
   if (is_scheduler(arguments.launcher, config.cluster)) {
     if (!arguments.dry_run) return run_scheduler(config.cluster);
-    fmt::print("the scheduler of a job\n\n{}\n", train::describe_run(config));
+    fmt::print("the scheduler of a job\n\n{}\n", train::describe_run(config, train::configured_program(config)));
     return kOk;
   }
   const Start start = detect_start(start_options(arguments, config));

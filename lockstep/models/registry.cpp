@@ -82,12 +82,17 @@ void check(const ModelSpec& spec) {
 
 }  // namespace
 
-at::Tensor Classifier::forward(const at::Tensor& pictures) const {
-  auto* network = dynamic_cast<Network*>(module.get());
+at::Tensor classify(torch::nn::Module& module, const at::Tensor& pictures) {
+  auto* network = dynamic_cast<Network*>(&module);
   if (network == nullptr) {
     fail(ErrorKind::invalid_argument, "models", "a Classifier's module must come from make_classifier");
   }
   return network->forward(pictures);
+}
+
+at::Tensor Classifier::forward(const at::Tensor& pictures) const {
+  if (!module) fail(ErrorKind::invalid_argument, "models", "a Classifier's module must come from make_classifier");
+  return classify(*module, pictures);
 }
 
 std::vector<std::string> model_names() {

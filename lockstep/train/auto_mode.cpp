@@ -6,6 +6,7 @@
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
 #include <lockstep/train/planned_step.h>
+#include <lockstep/train/run_model.h>
 #include <lockstep/train/verify_plan.h>
 
 #include <torch/torch.h>
@@ -43,7 +44,7 @@ bool may_have_one_picture(const DataConfig& data, int devices) {
   return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
 }
 
-bool has_buffers(const RunConfig& config) { return !model_without_memory(config).module->buffers().empty(); }
+bool has_buffers(const Program& program) { return !model_without_memory(program).module->buffers().empty(); }
 
 }  // namespace
 
@@ -71,7 +72,7 @@ plan::Cluster planned_cluster(const ParallelConfig& config, int devices) {
   return cluster;
 }
 
-std::int64_t pictures_of_step(const RunConfig& config, int devices) {
+std::int64_t samples_of_step(const RunConfig& config, int devices) {
   return global_batch_size_of(config.data, devices);
 }
 
@@ -86,16 +87,16 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
   return config;
 }
 
-RunConfig as_data_parallel(const RunConfig& config, int devices) {
-  if (may_have_one_picture(config.data, devices) && has_buffers(config)) return planned_as(config, "semi_auto");
+RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices) {
+  if (may_have_one_picture(config.data, devices) && has_buffers(program)) return planned_as(config, "semi_auto");
   RunConfig run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";
   return run;
 }
 
-RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
-  if (plan::is_data_parallel(plan)) return as_data_parallel(config, plan.devices);
+RunConfig with_plan(const RunConfig& config, const Program& program, const plan::Plan& plan) {
+  if (plan::is_data_parallel(plan)) return as_data_parallel(config, program, plan.devices);
   RunConfig run = planned_as(config, "semi_auto");
   run.parallel.mesh = mesh_node(plan);
   if (!plan.parameters.empty()) run.parallel.shard = shard_node(plan);
@@ -109,7 +110,7 @@ RunConfig with_plan(const RunConfig& config, const plan::Plan& plan) {
   return run;
 }
 
-std::string describe_plan(const RunConfig& config, int devices) {
+std::string describe_plan(const RunConfig& config, const Program& program, int devices) {
   if (devices == 1) {
     return "parallel.mode auto plans for several ranks, and this is one. Give --dry-run under the launcher of the "
            "run:\n"
@@ -117,25 +118,25 @@ std::string describe_plan(const RunConfig& config, int devices) {
            "or ask for a plan alone:\n"
            "  lockstep plan --config FILE --devices 2\n";
   }
-  const auto step = trace_run(config, pictures_of_step(config, devices));
+  const auto step = trace_run(config, program, samples_of_step(config, devices));
   std::vector<std::string> remarks;
   auto text = explain(find_plan(step.graph, step.seconds, plan_request(config.parallel, devices), remarks));
   for (const auto& remark : remarks) text += remark + "\n";
   return text;
 }
 
-AutoRun resolve_auto(const RunConfig& config, const Group& group) {
+AutoRun resolve_auto(const RunConfig& config, const Program& program, const Group& group) {
   AutoRun run;
   const int devices = group.size();
-  const auto step = trace_run(config, pictures_of_step(config, devices));
+  const auto step = trace_run(config, program, samples_of_step(config, devices));
   const auto request = plan_request(config.parallel, devices);
   const auto plan = find_plan(step.graph, step.seconds, request, run.remarks);
   agree_on(plan, request, group);
   if (group.rank() == 0) save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
   run.text = explain(plan);
-  run.config = with_plan(config, plan);
+  run.config = with_plan(config, program, plan);
   if (config.parallel.verify_plan > 0 && may_try_data_parallel(plan, run.remarks)) {
-    run.config = faster_of_plan_and_data_parallel(run.config, config, group, run.remarks);
+    run.config = faster_of_plan_and_data_parallel(run.config, config, program, group, run.remarks);
   }
   return run;
 }

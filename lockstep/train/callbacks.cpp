@@ -38,9 +38,14 @@ void EpochLog::on_epoch_end(const EpochReport& report) {
 }
 
 void EpochLog::on_evaluation(const Evaluation& evaluation) {
-  tell(console_,
-       fmt::format("evaluation after epoch {}: accuracy {:.4f}, loss {:.4f} ({} samples in {:.1f} s)", evaluation.epoch,
-                   evaluation.accuracy, evaluation.loss, evaluation.samples, evaluation.seconds));
+  tell(console_, fmt::format("evaluation after epoch {}: {} ({} samples in {:.1f} s)", evaluation.epoch,
+                             values_text(evaluation), evaluation.samples, evaluation.seconds));
+}
+
+std::string values_text(const Evaluation& evaluation) {
+  std::string text;
+  for (const auto& [name, value] : evaluation.metrics) text += fmt::format("{} {:.4f}, ", name, value);
+  return text + fmt::format("loss {:.4f}", evaluation.loss);
 }
 
 Progress::Progress(Console& console) : console_(console) {}

@@ -14,7 +14,7 @@ namespace lockstep::train {
 /// `epoch: 1 step: 1, loss is 2.3025854`, steps counted within the epoch, the loss with 8 significant digits.
 std::string loss_line(std::int64_t epoch, std::int64_t step_in_epoch, double loss);
 
-/// Writes the loss line of this rank's own pictures every `every` steps to the log and to the console; nullopt: about
+/// Writes the loss line of this rank's own samples every `every` steps to the log and to the console; nullopt: about
 /// ten times an epoch, and at the first step of the run.
 class LossLog final : public Callback {
  public:
@@ -50,6 +50,9 @@ class Progress final : public Callback {
   std::chrono::steady_clock::time_point next_draw_{};
   double step_seconds_ = 0;  ///< smoothed
 };
+
+/// `accuracy 0.9750, loss 0.1250`
+std::string values_text(const Evaluation& evaluation);
 
 /// `epoch 2/10 [=====>    ]  45% step 70/156 loss 1.2345 812 samples/s 0:42 left`
 std::string progress_text(const StepReport& report, double step_seconds);

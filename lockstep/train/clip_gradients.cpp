@@ -24,4 +24,11 @@ void clip_gradients(const std::vector<at::Tensor>& parameters, double most) {
   for (auto& each : gradients) each.mul_(factor);
 }
 
+void scale_gradients(const torch::nn::Module& module, double factor) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& parameter : module.parameters()) {
+    if (parameter.grad().defined()) parameter.grad().mul_(factor);
+  }
+}
+
 }  // namespace lockstep::train

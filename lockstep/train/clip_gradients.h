@@ -1,9 +1,13 @@
-// Gradient clipping by norm, without reading the norm's value on the host.
+// The scaling of gradients: by a factor, and by their norm, without reading the norm's value on the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <vector>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace lockstep::train {
 
@@ -11,5 +15,8 @@ namespace lockstep::train {
 /// result of torch::nn::utils::clip_grad_norm_(). That function also returns the norm, so it cannot be traced for the
 /// planner and interrupts the computation. Parameters without a gradient do not count. Global tensors: a collective.
 void clip_gradients(const std::vector<at::Tensor>& parameters, double most);
+
+/// Multiplies the gradients of all parameters that have one.
+void scale_gradients(const torch::nn::Module& module, double factor);
 
 }  // namespace lockstep::train

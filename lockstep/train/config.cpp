@@ -17,6 +17,17 @@ constexpr double kMostRate = 1e6;  // more would leave float32 within some steps
 
 ConfigRule above_to(double low, double high) { return {.low = low, .high = high, .low_excluded = true}; }
 
+/// Of all models, also those of programs.
+void describe_weights(ConfigFields& fields, ModelConfig& c) {
+  fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
+  fields.field("weights_prefix", c.weights_prefix, anything(),
+               "what the names in that file begin with and the model's do not, e.g. module.");
+  fields.field("weights_except", c.weights_except, anything(),
+               "names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*]");
+  fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
+  fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
+}
+
 }  // namespace
 
 void describe(ConfigFields& fields, SystemConfig& c) {
@@ -73,16 +84,15 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
 }
 
 void describe(ConfigFields& fields, ModelConfig& c) {
+  if (c.is_own) {
+    fields.field("name", c.name, anything(), "the program's model");
+    describe_weights(fields, c);
+    return;
+  }
   fields.field("name", c.name, required(one_of(models::model_names())), "the network");
   fields.field("num_classes", c.num_classes, between(1, kMost), "outputs of the last layer");
   fields.field("hidden", c.hidden, between(1, kMost), "mlp, vgg11: widths of the hidden linear layers");
-  fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
-  fields.field("weights_prefix", c.weights_prefix, anything(),
-               "what the names in that file begin with and the model's do not, e.g. module.");
-  fields.field("weights_except", c.weights_except, anything(),
-               "names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*]");
-  fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
-  fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
+  describe_weights(fields, c);
 }
 
 void describe(ConfigFields& fields, LossConfig& c) {
@@ -93,8 +103,13 @@ void describe(ConfigFields& fields, LossConfig& c) {
 }
 
 void describe(ConfigFields& fields, DataConfig& c) {
-  fields.field("name", c.name, required(one_of(data::dataset_names())), "the data set");
-  fields.field("root", c.root, required(), "folder with the data set's files");
+  if (c.is_own) {
+    fields.field("name", c.name, anything(), "the program's data");
+    fields.field("root", c.root, anything(), "folder with the data set's files, for programs that read it");
+  } else {
+    fields.field("name", c.name, required(one_of(data::dataset_names())), "the data set");
+    fields.field("root", c.root, required(), "folder with the data set's files");
+  }
   fields.field("batch_size", c.batch_size, between(1, kMostBatch),
                "pictures of one rank in one batch; null: 32, unless global_batch_size is given");
   fields.field("global_batch_size", c.global_batch_size, between(1, kMostBatch),
@@ -110,6 +125,7 @@ void describe(ConfigFields& fields, DataConfig& c) {
   fields.field("workers", c.workers, between(0, 256),
                "threads of each rank that prepare batches; 0: the training thread");
   fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");
+  if (c.is_own) return;
   fields.field("train_transforms", c.train_transforms, anything(), "steps from stored picture to model input");
   fields.field("eval_transforms", c.eval_transforms, anything(),
                "the same for evaluation; null: those of training but the random ones");
@@ -117,7 +133,8 @@ void describe(ConfigFields& fields, DataConfig& c) {
 
 void describe(ConfigFields& fields, OptimizerConfig& c) {
   fields.field("name", c.name, one_of({"sgd", "momentum", "adam", "adamw"}), "the update rule");
-  fields.field("lr", c.lr, required(above_to(0, kMostRate)), "learning rate before the schedule");
+  fields.field("lr", c.lr, c.lr > 0 ? above_to(0, kMostRate) : required(above_to(0, kMostRate)),
+               "learning rate before the schedule");
   fields.field("momentum", c.momentum, from_to_below(0, 1), "null: 0 for sgd, 0.9 for momentum");
   fields.field("nesterov", c.nesterov, anything(), "sgd, momentum: Nesterov's form");
   fields.field("dampening", c.dampening, between(0, 1),
@@ -182,7 +199,7 @@ void describe(ConfigFields& fields, RunConfig& c) {
   fields.section("parallel", c.parallel, "how the ranks work together");
   fields.section("cluster", c.cluster, "a job whose workers meet through a scheduler (docs/scheduler.md)");
   fields.section("model", c.model, "what is trained");
-  fields.section("loss", c.loss, "what is minimized");
+  if (!c.model.is_own) fields.section("loss", c.loss, "what is minimized");
   fields.section("data", c.data, "what it is trained on");
   fields.section("optimizer", c.optimizer, "how weights are updated");
   fields.section("scheduler", c.scheduler, "how the learning rate changes");

@@ -24,7 +24,8 @@ void describe(ConfigFields& fields, CallbacksConfig& c);
 void describe(ConfigFields& fields, RunConfig& c);
 
 /// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
-RunConfig read_run_config(const ConfigSource& source);
+/// `defaults` are changed by it.
+RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
 
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
 /// given. Error(config) for an entry that names no address.

@@ -72,7 +72,7 @@ void check_model(const RunConfig& config) {
   if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty())) {
     contradiction("model.weights_prefix and model.weights_except are about the file model.weights, which is not given");
   }
-  if (config.model.name == "mlp" && config.model.channels_last) {
+  if (!config.model.is_own && config.model.name == "mlp" && config.model.channels_last) {
     contradiction("model.channels_last has no meaning for model.name mlp; set it to false");
   }
 }
@@ -95,7 +95,8 @@ void check_batch(const RunConfig& config) {
 
 void check_folders(const RunConfig& config) {
   if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
-  if (config.data.root.empty()) contradiction("data.root is empty; give the folder that holds the data set");
+  if (config.data.root.empty() && !config.data.is_own)
+    contradiction("data.root is empty; give the folder that holds the data set");
   check_allowed_changes(config.checkpoint);
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
 }
@@ -133,8 +134,17 @@ RunConfig load_run_config(const std::filesystem::path& path, std::span<const std
   return read_run_config(load_config(path, overrides));
 }
 
-RunConfig read_run_config(const ConfigSource& source) {
-  auto config = read_config<RunConfig>(source);
+RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
+                              std::span<const std::string> overrides) {
+  defaults.model.is_own = defaults.data.is_own = true;
+  if (defaults.model.name.empty()) defaults.model.name = "own";
+  if (defaults.data.name.empty()) defaults.data.name = "own";
+  return read_run_config(path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides),
+                         std::move(defaults));
+}
+
+RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
+  read_config(source, config);
   auto& data = config.data;
   if (!data.batch_size && !data.global_batch_size) data.batch_size = kBatchSize;  // so that it is shown
   expand_home(config);

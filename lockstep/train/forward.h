@@ -1,10 +1,9 @@
-// The forward pass of a batch, to logits and a loss: the same in training and evaluation.
+// The forward pass of a batch, the same in training and evaluation.
 #pragma once
 
-#include <lockstep/data/batch.h>
-#include <lockstep/models/registry.h>
+#include <lockstep/samples/sample.h>
 #include <lockstep/train/config.h>
-#include <lockstep/train/loss.h>
+#include <lockstep/train/task.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -13,29 +12,36 @@
 
 namespace lockstep::train {
 
+/// The module that a run trains, and its task.
+struct Model {
+  std::shared_ptr<torch::nn::Module> module;
+  std::shared_ptr<Task> task;
+};
+
 struct ForwardOptions {
-  LossKind loss = LossKind::cross_entropy;
-  double label_smoothing = 0;
   bool channels_last = false;
   bool bfloat16 = false;
   c10::Device device{c10::DeviceType::CPU};
-  std::function<at::Tensor(const at::Tensor&)> place{};  ///< applied to pictures and labels, when given
+  std::function<at::Tensor(const at::Tensor&)> place{};  ///< applied to each tensor of a batch, when given
 };
 
 ForwardOptions forward_options(const RunConfig& config, const c10::Device& device);
 
-struct ForwardResult {
-  at::Tensor logits;  ///< [N, num_classes]
-  at::Tensor labels;  ///< int64 [N]
-  at::Tensor loss;    ///< scalar: mean over the batch
+/// One forward pass, with the number of samples and items that it was over.
+struct Forwarded {
+  Outcome outcome;
+  double samples = 0;
+  double items = 0;  ///< outcome.items, or else the samples
 };
 
 /// The batch must not be empty, unless options.place joins the batches of several ranks into one.
-ForwardResult forward(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
-                      const ForwardOptions& options);
+/// Error(invalid_argument) when the task's loss is not a scalar.
+Forwarded forward(const Model& model, samples::Batch batch, const ForwardOptions& options, bool measures);
 
-/// A loss of 0 for a batch without pictures, with a graph through the whole model, whose gradients are 0.
-at::Tensor forward_nothing(const models::Classifier& model, const std::shared_ptr<data::Batch>& batch,
-                           const ForwardOptions& options);
+/// The task's loss of 0 for a batch without samples, with a graph through the whole model.
+at::Tensor forward_nothing(const Model& model, samples::Batch batch, const ForwardOptions& options);
+
+/// What the task predicts for a batch that is not empty.
+samples::Tensors predict(const Model& model, samples::Batch batch, const ForwardOptions& options);
 
 }  // namespace lockstep::train

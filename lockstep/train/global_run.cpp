@@ -3,11 +3,11 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/train/checkpoint.h>
 #include <lockstep/train/clip_gradients.h>
+#include <lockstep/train/evaluate.h>
 #include <lockstep/train/global_run.h>
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -34,8 +34,7 @@ std::vector<std::string> names_of(const torch::nn::Module& module) {
 
 }  // namespace
 
-GlobalRun::GlobalRun(const RunConfig& config, const models::Classifier& model, const Group& group,
-                     const ForwardOptions& options)
+GlobalRun::GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
     : model_(model),
       group_(group),
       layout_(mesh_layout(config.parallel, group.size())),
@@ -54,30 +53,35 @@ GlobalRun::GlobalRun(const RunConfig& config, const models::Classifier& model, c
 
 GlobalRun::~GlobalRun() = default;
 
-StepLosses GlobalRun::step(const StepRequest& request, data::Loader& loader) {
-  const auto pictures = static_cast<double>(request.pictures);
-  double mean_loss = 0;
+StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches) {
+  const auto all_samples = static_cast<double>(request.samples);
+  double loss_sum = 0, items = 0;
   model_.module->zero_grad(/*set_to_none=*/true);
   for (std::int64_t i = 0; i < request.batches; ++i) {
-    const auto result = forward(model_, loader.next(), options_);
-    const double share = static_cast<double>(result.labels.size(0)) / pictures;
-    const auto value = result.loss.item<double>();
+    const auto forwarded = forward(model_, batches.next().value(), options_, /*measures=*/false);
+    const auto& loss = forwarded.outcome.loss;
+    const double share = forwarded.items / all_samples;
+    const auto value = loss.item<double>();
     if (!std::isfinite(value)) {
       fail(ErrorKind::numeric, "train",
            "epoch: {} step: {}, loss is {}; training cannot go on. A lower optimizer.lr, a warm-up or train.clip_norm "
            "may help",
            request.epoch, request.step_in_epoch, value);
     }
-    mean_loss += value * share;
+    loss_sum += value * share;
+    items += forwarded.items;
     std::optional<HoldGradients> hold;  // nothing is sent for gradients before the last batch
     if (i + 1 < request.batches) hold.emplace();
     const double scale = share * gradient_scale_;
-    (scale == 1.0 ? result.loss : result.loss * scale).backward();
+    (scale == 1.0 ? loss : loss * scale).backward();
   }
   agree_on_end(request.signals);
+  const double per_item = items > 0 ? all_samples / items : 1.0;
+  if (per_item != 1.0) scale_gradients(*model_.module, per_item);
   if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
   set_learning_rate(*optimizer_, request.lr);
   optimizer_->step();
+  const double mean_loss = loss_sum * per_item;
   return {.local = mean_loss, .global = request.want_global_loss ? std::optional(mean_loss) : std::nullopt};
 }
 
@@ -87,25 +91,8 @@ void GlobalRun::agree_on_end(const StopSignals* signals) {
   asked_to_end_ = hands.item<int>() > 0;
 }
 
-Evaluation GlobalRun::evaluate(data::Loader& loader) {
-  const auto start = std::chrono::steady_clock::now();
-  const torch::NoGradGuard no_grad;
-  Evaluation evaluation;
-  std::int64_t correct = 0;
-  double loss = 0;
-  model_.module->eval();
-  loader.start(0);
-  while (const auto batch = loader.next()) {
-    const auto result = forward(model_, batch, options_);
-    correct += (result.logits.argmax(1) == result.labels).sum().item<std::int64_t>();
-    loss += result.loss.item<double>() * static_cast<double>(result.labels.size(0));
-    evaluation.samples += result.labels.size(0);
-  }
-  model_.module->train();
-  evaluation.accuracy = static_cast<double>(correct) / static_cast<double>(evaluation.samples);
-  evaluation.loss = loss / static_cast<double>(evaluation.samples);
-  evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return evaluation;
+Evaluation GlobalRun::evaluate(samples::Batches& batches) {
+  return train::evaluate(model_, batches, options_, [](const Sums& of_all) { return of_all; });
 }
 
 NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }

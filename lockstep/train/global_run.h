@@ -14,13 +14,12 @@ namespace lockstep::train {
 /// same random numbers.
 class GlobalRun final : public ParallelRun {
  public:
-  GlobalRun(const RunConfig& config, const models::Classifier& model, const Group& group,
-            const ForwardOptions& options);
+  GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
   ~GlobalRun() override;
 
-  StepLosses step(const StepRequest& request, data::Loader& loader) override;
+  StepLosses step(const StepRequest& request, samples::Batches& batches) override;
   bool asked_to_end() const override { return asked_to_end_; }
-  Evaluation evaluate(data::Loader& loader) override;
+  Evaluation evaluate(samples::Batches& batches) override;
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override;
   std::optional<NamedTensors> divided_state() override;
@@ -30,7 +29,7 @@ class GlobalRun final : public ParallelRun {
  private:
   void agree_on_end(const StopSignals* signals);
 
-  const models::Classifier& model_;
+  const Model& model_;
   Group group_;
   MeshLayout layout_;
   Mesh mesh_;

@@ -13,7 +13,7 @@
 namespace lockstep::train {
 
 /// One line: {"epoch":1,"step":1,"loss":2.3,"lr":0.01,"samples_per_s":812.5}. `step` counts from 1 over the whole run,
-/// `loss` is the mean over all ranks' pictures of that step, `samples_per_s` is that of all ranks since the line
+/// `loss` is the mean over all ranks' samples of that step, `samples_per_s` is that of all ranks since the line
 /// before.
 struct MetricsLine {
   std::int64_t epoch = 0;

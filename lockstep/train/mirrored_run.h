@@ -10,12 +10,11 @@ namespace lockstep::train {
 
 class MirroredRun final : public ParallelRun {
  public:
-  MirroredRun(const RunConfig& config, const models::Classifier& model, const Group& group,
-              const ForwardOptions& options);
+  MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
 
-  StepLosses step(const StepRequest& request, data::Loader& loader) override;
+  StepLosses step(const StepRequest& request, samples::Batches& batches) override;
   bool asked_to_end() const override { return parallel_.stop_votes() > 0; }
-  Evaluation evaluate(data::Loader& loader) override;
+  Evaluation evaluate(samples::Batches& batches) override;
   NamedTensors model_state() override;
   NamedTensors optimizer_state() override { return updater_.state(); }
   void load_optimizer_state(const NamedTensors& state) override { updater_.load(state); }
@@ -27,7 +26,7 @@ class MirroredRun final : public ParallelRun {
  private:
   void synchronize_buffers();
 
-  const models::Classifier& model_;
+  const Model& model_;
   ForwardOptions options_;
   DataParallel parallel_;
   Updater updater_;

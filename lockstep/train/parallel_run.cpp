@@ -15,8 +15,8 @@ DataShare data_share(const RunConfig& config, const Group& group) {
                                          : DataShare{group.rank(), group.size()};
 }
 
-std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const models::Classifier& model,
-                                               const Group& group, const ForwardOptions& options) {
+std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
+                                               const ForwardOptions& options) {
   if (is_global_mode(config.parallel)) return std::make_unique<GlobalRun>(config, model, group, options);
   return std::make_unique<MirroredRun>(config, model, group, options);
 }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/data/loader.h>
-#include <lockstep/models/registry.h>
+#include <lockstep/samples/dataset.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/forward.h>
 #include <lockstep/train/named_tensors.h>
@@ -17,7 +16,7 @@
 
 namespace lockstep::train {
 
-/// Which of the equal shares of each step's pictures a rank loads.
+/// Which of the equal shares of each step's samples a rank loads.
 struct DataShare {
   int index = 0;
   int count = 1;
@@ -29,13 +28,14 @@ class ParallelRun {
  public:
   virtual ~ParallelRun() = default;
 
-  /// One optimizer step over `loader`'s next batches.
-  virtual StepLosses step(const StepRequest& request, data::Loader& loader) = 0;
+  /// One optimizer step over the next batches.
+  virtual StepLosses step(const StepRequest& request, samples::Batches& batches) = 0;
 
   /// Whether some rank had noted a signal in the last step: the same on all ranks.
   virtual bool asked_to_end() const = 0;
 
-  virtual Evaluation evaluate(data::Loader& loader) = 0;
+  /// One epoch of batches. `epoch` and `step` of the result are left at 0; the model is in training mode afterwards.
+  virtual Evaluation evaluate(samples::Batches& batches) = 0;
 
   /// Parameters and buffers of the whole model, and the optimizer's state: the same on all ranks, and independent of
   /// the parallelism.
@@ -67,7 +67,7 @@ std::int64_t bytes_of_mib(double mib);
 DataShare data_share(const RunConfig& config, const Group& group);
 
 /// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. A collective.
-std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const models::Classifier& model,
-                                               const Group& group, const ForwardOptions& options);
+std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
+                                               const ForwardOptions& options);
 
 }  // namespace lockstep::train

@@ -1,12 +1,8 @@
-#include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/trace_step.h>
-#include <lockstep/plan/trace/without_memory.h>
 #include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/forward.h>
-#include <lockstep/train/loss.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/planned_step.h>
-#include <lockstep/train/run_data.h>
 #include <lockstep/train/run_model.h>
 
 #include <torch/torch.h>
@@ -14,26 +10,44 @@
 #include <chrono>
 
 namespace lockstep::train {
+namespace {
 
-models::Classifier model_without_memory(const RunConfig& config) {
-  const plan::WithoutMemory scope;
-  return models::make_classifier(model_spec(config));
+samples::Batch example_of(const Program& program) {
+  return program.example ? program.example() : program.data(data::Split::train)->example();
 }
 
-PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
+std::vector<plan::ExampleInput> inputs_of(const samples::Batch& example, std::int64_t samples) {
+  std::vector<plan::ExampleInput> inputs;
+  for (const auto& [name, tensor] : example.tensors) {
+    auto sizes = tensor.sizes().vec();
+    sizes.at(0) = samples;
+    inputs.push_back({.name = name, .sizes = std::move(sizes), .dtype = tensor.scalar_type()});
+  }
+  return inputs;
+}
+
+samples::Batch batch_of(const samples::Batch& example, const std::vector<at::Tensor>& tensors, std::int64_t samples) {
+  samples::Batch batch;
+  batch.count = samples;
+  std::size_t i = 0;
+  for (const auto& [name, tensor] : example.tensors) batch.tensors.emplace(name, tensors.at(i++));
+  return batch;
+}
+
+}  // namespace
+
+PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples) {
   const auto start = std::chrono::steady_clock::now();
-  const auto model = model_without_memory(config);
-  const auto shape = make_pipeline(config.data, data::Split::train).output();
-  const auto options = forward_options(config, torch::kCPU);
+  const auto model = model_without_memory(program);
+  const auto example = example_of(program);
   const double clip_norm = config.train.clip_norm;
   PlannedStep step;
   step.graph = plan::trace_step(
       {.module = model.module.get(),
-       .inputs = {{.name = "pictures", .sizes = {pictures, shape.channels, shape.height, shape.width}},
-                  {.name = "labels", .sizes = {pictures}, .dtype = torch::kLong}},
+       .inputs = inputs_of(example, samples),
        .loss =
            [&](const std::vector<at::Tensor>& in) {
-             return classification_loss(options.loss, model.forward(in[0]), in[1], options.label_smoothing);
+             return model.task->run(*model.module, batch_of(example, in, samples), /*measures=*/false).loss;
            },
        .prepare_gradients =
            [clip_norm](const std::vector<at::Tensor>& parameters) {

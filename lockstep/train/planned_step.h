@@ -1,22 +1,20 @@
 // The training step of a run as a graph, for the planner.
 #pragma once
 
-#include <lockstep/models/registry.h>
 #include <lockstep/plan/graph.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/program.h>
+
+#include <cstdint>
 
 namespace lockstep::train {
-
-/// The configured model with shapes only, without memory for parameters. Errors as model_spec().
-models::Classifier model_without_memory(const RunConfig& config);
 
 struct PlannedStep {
   plan::Graph graph;
   double seconds = 0;  ///< that tracing took
 };
 
-/// One step of the configured model, loss and optimizer over a batch of `pictures` pictures, traced without memory for
-/// parameters. Reads no data. Errors as model_spec() and plan::trace_step().
-PlannedStep trace_run(const RunConfig& config, std::int64_t pictures);
+/// One step of the program's model, task and optimizer over a batch of so many samples, traced without memory for
+/// parameters. Reads no data where the program has an example. Errors as configured_program() and plan::trace_step().
+PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples);
 
 }  // namespace lockstep::train

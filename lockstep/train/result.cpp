@@ -8,26 +8,31 @@ namespace lockstep::train {
 void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config) {
   auto evaluations = nlohmann::ordered_json::array();
   for (const auto& e : result.evaluations) {
-    evaluations.push_back({{"epoch", e.epoch}, {"step", e.step}, {"accuracy", e.accuracy}, {"loss", e.loss}});
+    nlohmann::ordered_json one{{"epoch", e.epoch}, {"step", e.step}};
+    for (const auto& [name, value] : e.metrics) one[name] = value;
+    one["loss"] = e.loss;
+    evaluations.push_back(std::move(one));
   }
   const auto& per_rank = config.data.batch_size;
-  const nlohmann::ordered_json json{
-      {"eval_accuracy", result.evaluation.accuracy},
-      {"eval_loss", result.evaluation.loss},
-      {"eval_samples", result.evaluation.samples},
-      {"samples_per_s", result.samples_per_s},
-      {"params_sha256", result.params_sha256},
-      {"world_size", result.world_size},
-      {"steps", result.steps},
-      {"epochs", result.epochs},
-      {"seconds", result.seconds},
-      {"backend", result.backend},
-      {"device", result.device},
-      {"model", config.model.name},
-      {"data", config.data.name},
-      {"batch_size", per_rank ? nlohmann::ordered_json(*per_rank) : nlohmann::ordered_json()},
-      {"global_batch_size", result.global_batch_size},
-      {"evaluations", std::move(evaluations)}};
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (result.evaluation) {
+    for (const auto& [name, value] : result.evaluation->metrics) json["eval_" + name] = value;
+    json["eval_loss"] = result.evaluation->loss;
+    json["eval_samples"] = result.evaluation->samples;
+  }
+  json["samples_per_s"] = result.samples_per_s;
+  json["params_sha256"] = result.params_sha256;
+  json["world_size"] = result.world_size;
+  json["steps"] = result.steps;
+  json["epochs"] = result.epochs;
+  json["seconds"] = result.seconds;
+  json["backend"] = result.backend;
+  json["device"] = result.device;
+  json["model"] = config.model.name;
+  json["data"] = config.data.name;
+  json["batch_size"] = per_rank ? nlohmann::ordered_json(*per_rank) : nlohmann::ordered_json();
+  json["global_batch_size"] = result.global_batch_size;
+  json["evaluations"] = std::move(evaluations);
   write_file_atomically(file, json.dump(2) + "\n");
 }
 

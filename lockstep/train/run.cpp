@@ -67,10 +67,11 @@ bool has_console(const RunConfig& config, const World& world) {
   return world.rank == 0 || config.callbacks.console_ranks == "all";
 }
 
-Callbacks make_callbacks(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
-                         int rank) {
+Callbacks make_callbacks(const RunConfig& config, const Program& program, const WorkDir& work_dir,
+                         const Session& session, Console& console, int rank) {
   const auto& wanted = config.callbacks;
   Callbacks callbacks;
+  if (program.callbacks) callbacks = program.callbacks(rank);
   if (wanted.loss_every != 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
@@ -101,7 +102,7 @@ void require_equal_replicas(const std::string& hash, const Group& group) {
 
 RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group) {
   const auto& state = session.state();
-  return {.evaluation = state.evaluations.back(),
+  return {.evaluation = state.evaluations.empty() ? std::nullopt : std::optional(state.evaluations.back()),
           .evaluations = state.evaluations,
           .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
           .params_sha256 = sha256_of(model_state),
@@ -173,9 +174,9 @@ RunResult end_early(const RunConfig& config, const Session& session, std::shared
 }
 
 /// In mode auto, the configuration that the planner makes of this one.
-RunConfig planned(const RunConfig& config, const Group& group, Console& console) {
+RunConfig planned(const RunConfig& config, const Program& program, const Group& group, Console& console) {
   if (!is_auto_mode(config.parallel)) return config;
-  auto run = resolve_auto(config, group);
+  auto run = resolve_auto(config, program, group);
   tell(console, run.text);
   for (const auto& remark : run.remarks) tell(console, remark);
   return std::move(run.config);
@@ -195,9 +196,9 @@ void keep_state(Kept& kept, Session& session) {
 }
 
 // From a session that is ready to train.
-RunResult train_session(const RunConfig& config, const Group& group, const WorkDir& work_dir, Session& session,
-                        Console& console, std::shared_ptr<StopSignals> signals) {
-  if (!session.train(make_callbacks(config, work_dir, session, console, group.rank()), *signals)) {
+RunResult train_session(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+                        Session& session, Console& console, std::shared_ptr<StopSignals> signals) {
+  if (!session.train(make_callbacks(config, program, work_dir, session, console, group.rank()), *signals)) {
     return end_early(config, session, std::move(signals), console);
   }
   const auto model_state = session.model_state();
@@ -207,8 +208,8 @@ RunResult train_session(const RunConfig& config, const Group& group, const WorkD
   return result;
 }
 
-RunResult train_and_report(const RunConfig& config, const Group& group, const WorkDir& work_dir, RunLock& lock,
-                           Kept& kept) {
+RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+                           RunLock& lock, Kept& kept) {
   const auto signals = std::make_shared<StopSignals>();
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
@@ -222,16 +223,16 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
   require_same_settings(common_settings(config), group);
   lock.hold(group, console);
   const bool recovers = can_rejoin(group);
-  const RunConfig followed = planned(config, group, console);
+  const RunConfig followed = planned(config, program, group, console);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   const bool goes_on = in_memory.has_value();
   if (world.rank == 0) prepare_folders(config, goes_on);
-  Session session(followed, config, group, console, kept.fault, std::move(in_memory));
+  Session session(followed, config, program, group, console, kept.fault, std::move(in_memory));
   if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
   kept.state.reset();  // the session has it
   RunResult result;
   try {
-    result = train_session(config, group, work_dir, session, console, signals);
+    result = train_session(config, program, group, work_dir, session, console, signals);
     // Whoever leaves needs no other rank any more, and no other needs it.
     if (recovers) {
       kept.result = result;
@@ -242,17 +243,18 @@ RunResult train_and_report(const RunConfig& config, const Group& group, const Wo
     throw;
   }
   if (result.ended_by) return result;
-  tell(console, fmt::format("done: accuracy {:.4f}, loss {:.4f}, {:.1f} samples/s; see {}", result.evaluation.accuracy,
-                            result.evaluation.loss, result.samples_per_s, config.system.work_dir));
+  tell(console,
+       fmt::format("done: {}{:.1f} samples/s; see {}", result.evaluation ? values_text(*result.evaluation) + ", " : "",
+                   result.samples_per_s, config.system.work_dir));
   return result;
 }
 
-RunResult run_as_rank(const RunConfig& config, Group group) {
+RunResult run_as_rank(const RunConfig& config, const Program& program, Group group) {
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group.world(), work_dir);
   RunLock lock(work_dir.lock(), job_identity(group.world(), current_environment()));
   const auto part = [&](const Group& of_generation, Kept& kept) {
-    return train_and_report(config, of_generation, work_dir, lock, kept);
+    return train_and_report(config, program, of_generation, work_dir, lock, kept);
   };
   try {
     if (can_rejoin(group)) return run_with_recovery(std::move(group), part);
@@ -268,11 +270,16 @@ RunResult run_as_rank(const RunConfig& config, Group group) {
 
 RunResult run_training(const RunConfig& config, const World& world) {
   check_run_config(config);
+  return run_training(config, configured_program(config), world);
+}
+
+RunResult run_training(const RunConfig& config, const Program& program, const World& world) {
+  check_run_config(config);
   require_mode_fits(config, world);
   Group group = connect(world, group_options(config));
-  if (can_rejoin(group)) return run_as_rank(config, std::move(group));
+  if (can_rejoin(group)) return run_as_rank(config, program, std::move(group));
   try {
-    return run_as_rank(config, group);
+    return run_as_rank(config, program, group);
   } catch (const c10::Error& error) {
     group.abort(error.what_without_backtrace());
     throw;

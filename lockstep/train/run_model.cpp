@@ -1,6 +1,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/channels_last.h>
-#include <lockstep/train/run_data.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/plan/trace/without_memory.h>
+#include <lockstep/train/config_keys.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
@@ -12,33 +14,34 @@
 namespace lockstep::train {
 namespace {
 
-std::string text(const data::PictureShape& shape) {
-  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
+Model made_by(const Program& program) {
+  if (!program.model || !program.task || !program.data) {
+    fail(ErrorKind::invalid_argument, "train", "a Program needs model, task and data; it has no {}",
+         !program.model  ? "model"
+         : !program.task ? "task"
+                         : "data");
+  }
+  Model model{program.model(), program.task};
+  if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model gave no module, but nullptr");
+  return model;
 }
 
 }  // namespace
 
-models::ModelSpec model_spec(const RunConfig& config) {
-  const auto input = make_pipeline(config.data, data::Split::train).output();
-  const auto eval_input = make_pipeline(config.data, data::Split::test).output();
-  if (!(input == eval_input)) {
-    fail(ErrorKind::config, "data",
-         "data.train_transforms makes pictures of {}, data.eval_transforms of {}; they must be the same", text(input),
-         text(eval_input));
-  }
-  return {config.model.name, config.model.num_classes, input.channels,
-          static_cast<std::int64_t>(data::picture_size(input)), config.model.hidden};
-}
-
-models::Classifier make_model(const RunConfig& config, const c10::Device& device) {
+Model make_model(const RunConfig& config, const Program& program, const c10::Device& device) {
   seed_weights(config.system.seed);
-  auto model = models::make_classifier(model_spec(config));
+  auto model = made_by(program);
   model.module->to(device);
   if (config.model.channels_last) to_channels_last(*model.module);
   return model;
 }
 
-void start_from_weights(const models::Classifier& model, const ModelConfig& config) {
+Model model_without_memory(const Program& program) {
+  const plan::WithoutMemory scope;
+  return made_by(program);
+}
+
+void start_from_weights(const Model& model, const ModelConfig& config) {
   const std::filesystem::path file = *config.weights;
   try {
     load_weights(*model.module, file, {config.weights_prefix, config.weights_except});
@@ -50,12 +53,11 @@ void start_from_weights(const models::Classifier& model, const ModelConfig& conf
   }
 }
 
-std::string describe_run(const RunConfig& config) {
+std::string describe_run(const RunConfig& config, const Program& program) {
   check_run_config(config);
-  const auto model = make_model(config, torch::kCPU);
-  return fmt::format("{}\n# training pictures:   {}\n# evaluation pictures: {}\n\n{}", print_config(config),
-                     make_pipeline(config.data, data::Split::train).describe(),
-                     make_pipeline(config.data, data::Split::test).describe(), models::summarize(*model.module));
+  const auto model = make_model(config, program, torch::kCPU);
+  return fmt::format("{}\n{}\n{}", print_config(config), program.describe_data ? program.describe_data() : "",
+                     models::summarize(*model.module));
 }
 
 }  // namespace lockstep::train

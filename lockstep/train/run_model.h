@@ -1,8 +1,8 @@
-// The model of a run: its sizes, its construction, and its initial weights.
+// The model of a run: its construction, and its initial weights.
 #pragma once
 
-#include <lockstep/models/registry.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/forward.h>
+#include <lockstep/train/program.h>
 
 #include <string>
 
@@ -12,19 +12,18 @@ struct Device;
 
 namespace lockstep::train {
 
-/// The model's sizes: inputs with the shape of data.name's pictures after data.train_transforms, outputs as configured.
-/// Error(config) when evaluation's transforms give another shape.
-models::ModelSpec model_spec(const RunConfig& config);
+/// Makes the program's model with the weights that system.seed gives (the same on every rank), in the memory format
+/// asked for, on `device`. Error(invalid_argument) when the program has no model or no task.
+Model make_model(const RunConfig& config, const Program& program, const c10::Device& device);
 
-/// Builds the model with the weights that system.seed gives (the same on every rank), in the memory format asked for,
-/// on `device`.
-models::Classifier make_model(const RunConfig& config, const c10::Device& device);
+/// The program's model with shapes only, without memory for parameters.
+Model model_without_memory(const Program& program);
 
 /// Loads model.weights into the model. Error(config) when the file does not hold weights of this model.
-void start_from_weights(const models::Classifier& model, const ModelConfig& config);
+void start_from_weights(const Model& model, const ModelConfig& config);
 
-/// The output of `--dry-run`: the whole configuration as YAML, the preparation of pictures, and the model's summary.
-/// Reads no data and changes no file. Errors as read_run_config, model_spec and the pipeline.
-std::string describe_run(const RunConfig& config);
+/// The output of `--dry-run`: the whole configuration as YAML, the preparation of the data, and the model's summary.
+/// Reads no data and changes no file. Errors as read_run_config and configured_program.
+std::string describe_run(const RunConfig& config, const Program& program);
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/run_state.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace lockstep::train {
@@ -11,13 +12,26 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_object(const Evaluation& e) {
-  return {{"epoch", e.epoch}, {"step", e.step},       {"accuracy", e.accuracy},
+  return {{"epoch", e.epoch}, {"step", e.step},       {"metrics", e.metrics},
           {"loss", e.loss},   {"samples", e.samples}, {"seconds", e.seconds}};
 }
 
+// JSON has no NaN: it is written as null.
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
 Evaluation to_evaluation(const Json& json) {
-  return {json.at("epoch"), json.at("step"),    json.at("accuracy"),
-          json.at("loss"),  json.at("samples"), json.at("seconds")};
+  Evaluation e{.epoch = json.at("epoch"),
+               .step = json.at("step"),
+               .loss = number(json.at("loss")),
+               .samples = json.at("samples"),
+               .seconds = json.at("seconds")};
+  // Older programs knew one metric.
+  if (json.contains("accuracy")) e.metrics.emplace("accuracy", json["accuracy"].get<double>());
+  if (!json.contains("metrics")) return e;
+  for (const auto& [name, value] : json["metrics"].items()) e.metrics.emplace(name, number(value));
+  return e;
 }
 
 Json to_object(const StepReport& step) {

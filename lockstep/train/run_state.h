@@ -20,7 +20,7 @@ struct RunState {
   std::int64_t step = 0;           ///< optimizer steps done
   std::int64_t epoch = 0;          ///< epochs finished
   std::int64_t step_in_epoch = 0;  ///< steps done of the epoch after those; with `epoch` the sampler's position
-  std::int64_t samples = 0;        ///< pictures of all ranks in those steps
+  std::int64_t samples = 0;        ///< samples of all ranks in those steps
   double seconds = 0;              ///< time spent in those steps, by all processes that took part one after another
   std::vector<Evaluation> evaluations;
   Settings settings;                                ///< run_settings of the run that wrote it
@@ -33,7 +33,7 @@ std::string to_json(const RunState& state);
 RunState parse_run_state(std::string_view json);
 
 /// The settings that must not change between the parts of one run, because its position or its tensors depend on
-/// them: seeds, data set, order, global batch (of `shares` ranks that load different pictures), accumulation, model,
+/// them: seeds, data set, order, global batch (of `shares` ranks that load different samples), accumulation, model,
 /// optimizer's kind. changes.h lists the settings that need the user's consent to change.
 Settings run_settings(const RunConfig& config, int shares, std::int64_t train_samples);
 

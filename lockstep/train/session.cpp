@@ -24,18 +24,18 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 
 }  // namespace
 
-Session::Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
-                 std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept)
+Session::Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group,
+                 Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept)
     : config_(config),
       group_(group),
       console_(console),
       share_(data_share(config, group)),
-      train_data_(load_train_data(config, share_.index, share_.count)),
-      eval_data_(load_eval_data(config, share_.index, share_.count)),
+      train_data_(load_train_data(config, program, share_.index, share_.count)),
+      eval_data_(load_eval_data(config, program, share_.index, share_.count)),
       plan_(make_plan(config, train_data_.sampler.steps_per_epoch())),
       settings_(require_same_settings(run_settings(config, share_.count, train_data_.dataset->size()), group)),
       options_(forward_options(config, choose_device(config.system, group.world()))),
-      model_(make_model(config, options_.device)),
+      model_(make_model(config, program, options_.device)),
       owes_save_(kept.has_value()),
       configuration_(recorded_configuration(asked, {.ranks = group.size(),
                                                     .total_steps = plan_.total_steps,
@@ -62,7 +62,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Group& g
     seed_rank(config.system.seed, parallel_->random_stream(), 0);
   }
   resumed_.reset();
-  loader_ = train_data_.make_loader();
+  batches_ = train_data_.batches();
 }
 
 Session::~Session() = default;
@@ -139,7 +139,7 @@ void Session::tell_of_shares() {
   const auto batch = config_.data.global_batch_size;
   if (!batch) return;
   if (*batch >= share_.count) {
-    tell(console_, fmt::format("batches of {} pictures for {} rank(s): {}", *batch, share_.count,
+    tell(console_, fmt::format("batches of {} samples for {} rank(s): {}", *batch, share_.count,
                                *batch % share_.count == 0 ? fmt::format("{} each", *batch / share_.count)
                                                           : fmt::format("{} each, one more on the first {}",
                                                                         *batch / share_.count, *batch % share_.count)));
@@ -147,11 +147,11 @@ void Session::tell_of_shares() {
   }
   if (config_.parallel.buffers == "local" && !model_.module->buffers().empty()) {
     fail(ErrorKind::config, "data.global_batch_size",
-         "is {}, so that {} of {} ranks have no pictures, and with parallel.buffers local their batch norm statistics "
+         "is {}, so that {} of {} ranks have no samples, and with parallel.buffers local their batch norm statistics "
          "would count; start fewer ranks, raise it, or set parallel.buffers to broadcast",
          *batch, share_.count - *batch, share_.count);
   }
-  tell(console_, fmt::format("batches of {} pictures for {} ranks: the last {} have nothing to do; start fewer ranks, "
+  tell(console_, fmt::format("batches of {} samples for {} ranks: the last {} have nothing to do; start fewer ranks, "
                              "or raise data.global_batch_size",
                              *batch, share_.count, share_.count - *batch));
 }
@@ -180,14 +180,20 @@ bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
       return false;
     }
     const bool whole = state_.step_in_epoch == 0;
-    if (finished() || (whole && due(config_.train.eval_every, state_.epoch))) evaluate_now(callbacks);
+    const bool evaluates = finished() || (whole && due(config_.train.eval_every, state_.epoch));
+    if (evaluates && lacks_evaluation()) evaluate_now(callbacks);
     if (save_is_due()) save_now();
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
-  if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
+  if (lacks_evaluation()) evaluate_now(callbacks);
   without_ending_for_a_disk([this] { writer_.finish(); });
   for (const auto& callback : callbacks) callback->on_end();
   return true;
+}
+
+// Of the weights as they are now, where there is data to evaluate on.
+bool Session::lacks_evaluation() const {
+  return eval_data_ && (state_.evaluations.empty() || state_.evaluations.back().step != state_.step);
 }
 
 bool Session::save_is_due() const {
@@ -216,7 +222,7 @@ void Session::evaluate_if_owed(const Callbacks& callbacks) {
   if (state_.epoch == 0 || state_.step_in_epoch != 0 || finished() || !due(config_.train.eval_every, state_.epoch)) {
     return;
   }
-  if (state_.evaluations.empty() || state_.evaluations.back().step != state_.step) evaluate_now(callbacks);
+  if (lacks_evaluation()) evaluate_now(callbacks);
 }
 
 void Session::end_epoch_if_whole() {
@@ -227,7 +233,7 @@ void Session::end_epoch_if_whole() {
 
 void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals) {
   EpochReport report{.epoch = state_.epoch + 1, .epochs = plan_.epochs};
-  loader_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
+  batches_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
   while (state_.step_in_epoch < plan_.steps_per_epoch && !finished()) {
     const auto step = train_step(signals);
     ++report.steps;
@@ -335,14 +341,14 @@ StepReport Session::train_step(const StopSignals& signals) {
   std::function<void(FaultPlace)> fault;
   if (fault_) fault = [this, number](FaultPlace place) { fault_at(place, number); };
   const auto losses = parallel_->step({.batches = batches,
-                                       .pictures = report.samples,
+                                       .samples = report.samples,
                                        .lr = report.lr,
                                        .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
                                        .signals = &signals,
                                        .epoch = report.epoch,
                                        .step_in_epoch = report.step_in_epoch,
                                        .fault = fault},
-                                      *loader_);
+                                      *batches_);
   report.local_loss = losses.local;
   report.loss = losses.global;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -360,8 +366,8 @@ StepReport Session::train_step(const StopSignals& signals) {
 
 void Session::evaluate_now(const Callbacks& callbacks) {
   fault_at(FaultPlace::evaluate, state_.step);
-  const auto loader = eval_data_.make_loader();
-  auto evaluation = parallel_->evaluate(*loader);
+  const auto batches = eval_data_->batches();
+  auto evaluation = parallel_->evaluate(*batches);
   evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
   evaluation.step = state_.step;
   state_.evaluations.push_back(evaluation);

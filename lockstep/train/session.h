@@ -10,6 +10,7 @@
 #include <lockstep/train/forward.h>
 #include <lockstep/train/parallel_run.h>
 #include <lockstep/train/plan.h>
+#include <lockstep/train/program.h>
 #include <lockstep/train/resume.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_state.h>
@@ -32,7 +33,7 @@ class Session {
   /// compared with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or
   /// no steps are left to do under this configuration.
   /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
-  Session(const RunConfig& config, const RunConfig& asked, const Group& group, Console& console,
+  Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group, Console& console,
           std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt);
   ~Session();
 
@@ -54,7 +55,7 @@ class Session {
   const RunState& state() const { return state_; }
   const RunPlan& plan() const { return plan_; }
   const c10::Device& device() const { return options_.device; }
-  /// Pictures of a full batch of all ranks.
+  /// Samples of a full batch of all ranks.
   std::int64_t global_batch_size() const { return global_batch_size_of(config_.data, share_.count); }
   /// Parameters and buffers of the whole model. A collective.
   NamedTensors model_state() const { return parallel_->model_state(); }
@@ -76,6 +77,7 @@ class Session {
   void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
   bool asked_to_end() const { return parallel_->asked_to_end(); }
+  bool lacks_evaluation() const;
   void evaluate_if_owed(const Callbacks& callbacks);
   void evaluate_now(const Callbacks& callbacks);
   void save_now();
@@ -86,11 +88,11 @@ class Session {
   Console& console_;
   DataShare share_;
   RankData train_data_;
-  RankData eval_data_;
+  std::optional<RankData> eval_data_;
   RunPlan plan_;
   Settings settings_;
   ForwardOptions options_;
-  models::Classifier model_;
+  Model model_;
   bool owes_save_;  ///< whether the rank of the state in memory may have had a checkpoint to save
   Settings configuration_;
   std::optional<ResumePoint> resumed_;
@@ -100,7 +102,7 @@ class Session {
   std::chrono::steady_clock::time_point saved_at_;  ///< when that was begun, or this session
   bool time_to_save_ = false;                       ///< by checkpoint.every_seconds, as all ranks know
   std::unique_ptr<ParallelRun> parallel_;
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<samples::Batches> batches_;
   bool recovers_;                              ///< the members below are kept up to date only then
   std::map<std::string, at::Tensor> buffers_;  ///< as they were when the step began, if all ranks have the same
   bool in_step_ = false;

@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/training_step.h>
 
 #include <torch/torch.h>
@@ -11,19 +12,18 @@
 namespace lockstep::train {
 namespace {
 
-// The sum of all ranks' losses, on its way while backward runs.
-class LossSum {
+// The sums of all ranks' losses and items, on their way while backward runs.
+class StepSums {
  public:
-  LossSum(double own, const Group& group)
-      : sum_(torch::full({1}, own, torch::kDouble)), work_(all_reduce_async(sum_, group)) {}
+  StepSums(double loss, double items, const Group& group)
+      : sums_(torch::tensor({loss, items}, torch::kDouble)), work_(all_reduce_async(sums_, group)) {}
 
-  double wait() {
-    work_.wait();
-    return sum_.item<double>();
-  }
+  void wait() { work_.wait(); }
+  double loss() const { return sums_[0].item<double>(); }
+  double items() const { return sums_[1].item<double>(); }
 
  private:
-  at::Tensor sum_;
+  at::Tensor sums_;
   Work work_;
 };
 
@@ -51,41 +51,43 @@ class BackwardHook {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const models::Classifier& model, DataParallel& parallel, Updater& updater, Options options)
+TrainingStep::TrainingStep(const Model& model, DataParallel& parallel, Updater& updater, Options options)
     : model_(model), parallel_(parallel), updater_(updater), options_(std::move(options)) {}
 
-at::Tensor TrainingStep::forward_checked(const std::shared_ptr<data::Batch>& batch, const StepRequest& request) const {
-  if (batch->count == 0)
-    return options_.forwards_nothing ? forward_nothing(model_, batch, options_.forward) : at::Tensor();
-  auto loss = forward(model_, batch, options_.forward).loss;
-  const double value = loss.item<double>();
+Forwarded TrainingStep::forward_checked(samples::Batch batch, const StepRequest& request) const {
+  if (batch.count == 0) {
+    Forwarded nothing;
+    if (options_.forwards_nothing) nothing.outcome.loss = forward_nothing(model_, std::move(batch), options_.forward);
+    return nothing;
+  }
+  auto forwarded = forward(model_, std::move(batch), options_.forward, /*measures=*/false);
+  const double value = forwarded.outcome.loss.item<double>();
   if (!std::isfinite(value)) {
     fail(ErrorKind::numeric, "train",
          "epoch: {} step: {}, loss is {} on rank {}; training cannot go on. A lower optimizer.lr, a warm-up or "
          "train.clip_norm may help",
          request.epoch, request.step_in_epoch, value, parallel_.group().world().rank);
   }
-  return loss;
+  return forwarded;
 }
 
-StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
-  const auto pictures = static_cast<double>(request.pictures);
+StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batches) {
+  const auto all_samples = static_cast<double>(request.samples);
   const auto ranks = static_cast<double>(parallel_.group().size());
-  double own_loss = 0, own_pictures = 0;
-  std::optional<LossSum> all_loss;
+  double own_loss = 0, own_items = 0;
+  std::optional<StepSums> sums;
   // Undefined rather than zero, as newer libtorch does: a parameter that no rank used is then left alone.
   model_.module->zero_grad(/*set_to_none=*/true);
   for (std::int64_t i = 0; i < request.batches; ++i) {
     const bool last = i + 1 == request.batches;
     std::optional<DataParallel::NoSync> quiet;
     if (!last) quiet.emplace(parallel_);
-    const auto batch = loader.next();
-    const auto count = static_cast<double>(batch->count);
-    const auto loss = forward_checked(batch, request);
+    const auto forwarded = forward_checked(batches.next().value(), request);
+    const auto& loss = forwarded.outcome.loss;
     if (i == 0 && request.fault) request.fault(FaultPlace::forward);
-    if (loss.defined()) own_loss += loss.item<double>() * count;
-    own_pictures += count;
-    if (last && request.want_global_loss) all_loss.emplace(own_loss, parallel_.group());
+    if (forwarded.items > 0) own_loss += loss.item<double>() * forwarded.items;
+    own_items += forwarded.items;
+    if (last) sums.emplace(own_loss, own_items, parallel_.group());
     if (last && request.forwarded) request.forwarded();
     if (last && request.signals != nullptr && request.signals->noted()) parallel_.vote_to_stop();
     const auto near_the_end = [&] {
@@ -99,14 +101,16 @@ StepLosses TrainingStep::run(const StepRequest& request, data::Loader& loader) {
     }
     std::optional<BackwardHook> hook;
     if (last && (request.fault || request.leaving)) hook.emplace(*model_.module, near_the_end);
-    const double share = count * ranks / pictures;
+    const double share = forwarded.items * ranks / all_samples;
     (share == 1.0 ? loss : loss * share).backward();
   }
+  sums->wait();
   StepLosses losses;
-  if (own_pictures > 0) losses.local = own_loss / own_pictures;
-  if (all_loss) losses.global = all_loss->wait() / pictures;
+  if (own_items > 0) losses.local = own_loss / own_items;
+  if (request.want_global_loss) losses.global = sums->loss() / sums->items();
   if (request.leaving) request.leaving();  // where that parameter took no part
   if (request.fault) request.fault(FaultPlace::reduced);
+  if (sums->items() > 0 && sums->items() != all_samples) scale_gradients(*model_.module, all_samples / sums->items());
   updater_.step(request.lr, options_.clip_norm);
   return losses;
 }

@@ -19,26 +19,26 @@ namespace {
 constexpr double kClearlyLess = 0.97;
 
 /// The median step; the first, which makes what later ones find, does not count.
-double measured_step(const RunConfig& config, const Group& group, int wanted) {
+double measured_step(const RunConfig& config, const Program& program, const Group& group, int wanted) {
   const auto share = data_share(config, group);
-  const auto data = load_train_data(config, share.index, share.count);
+  const auto data = load_train_data(config, program, share.index, share.count);
   const auto options = forward_options(config, choose_device(config.system, group.world()));
-  const auto model = make_model(config, options.device);
+  const auto model = make_model(config, program, options.device);
   const auto run = make_parallel_run(config, model, group, options);
   seed_rank(config.system.seed, run->random_stream(), 0);
-  const auto loader = data.make_loader();
+  const auto batches = data.batches();
   const auto of_epoch = data.sampler.steps_per_epoch();
   std::vector<double> times;
   model.module->train();
   for (std::int64_t i = 0; i <= wanted; ++i) {
-    if (i % of_epoch == 0) loader->start(i / of_epoch, 0);
+    if (i % of_epoch == 0) batches->start(i / of_epoch, 0);
     const double seconds = plan::seconds_of_slowest(group, [&] {
       run->step({.batches = 1,
-                 .pictures = data.sampler.global_batch_size(i % of_epoch),
+                 .samples = data.sampler.global_batch_size(i % of_epoch),
                  .lr = 0,
                  .epoch = 1,
                  .step_in_epoch = 1},
-                *loader);
+                *batches);
     });
     if (i > 0) times.push_back(seconds);  // the first one warms up
   }
@@ -48,11 +48,11 @@ double measured_step(const RunConfig& config, const Group& group, int wanted) {
 
 }  // namespace
 
-RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
-                                           std::vector<std::string>& remarks) {
-  const auto plain = as_data_parallel(asked, group.size());
-  const auto measured = [&group](const RunConfig& config) {
-    return [&config, &group](int steps) { return measured_step(config, group, steps); };
+RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Program& program,
+                                           const Group& group, std::vector<std::string>& remarks) {
+  const auto plain = as_data_parallel(asked, program, group.size());
+  const auto measured = [&](const RunConfig& config) {
+    return [&config, &program, &group](int steps) { return measured_step(config, program, group, steps); };
   };
   const auto steps = static_cast<int>(asked.parallel.verify_plan);
   return plan::beats_data_parallel(steps, kClearlyLess, measured(planned), measured(plain), remarks) ? planned : plain;

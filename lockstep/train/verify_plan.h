@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
-#include <lockstep/train/config.h>
+#include <lockstep/train/program.h>
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace lockstep::train {
 /// parallel.verify_plan steps with the run's own data; their results are discarded. `asked` is the configuration
 /// before planning. Data parallel is as_data_parallel(). Adds the measurements to `remarks`. A collective, with the
 /// same result on all ranks.
-RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Group& group,
-                                           std::vector<std::string>& remarks);
+RunConfig faster_of_plan_and_data_parallel(const RunConfig& planned, const RunConfig& asked, const Program& program,
+                                           const Group& group, std::vector<std::string>& remarks);
 
 }  // namespace lockstep::train

@@ -32,6 +32,14 @@ train::RunConfig planned(const SmallRun& run, const std::string& name, std::vect
   return run.config(name, std::move(overrides));
 }
 
+std::string description(const train::RunConfig& config, int devices) {
+  return train::describe_plan(config, train::configured_program(config), devices);
+}
+
+train::RunConfig laid_out(const train::RunConfig& config, const plan::Plan& plan) {
+  return train::with_plan(config, train::configured_program(config), plan);
+}
+
 TEST(AutoMode, AnMlpTrainsAsOnOneDevice) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8"}));
@@ -133,7 +141,7 @@ TEST(AutoMode, NamedAlternativesCanBeRun) {
       const auto config = planned(run, "asked");
       auto options = train::search_options(config.parallel, 2);
       options.choose = name;
-      const auto step = train::trace_run(config, train::pictures_of_step(config, 2));
+      const auto step = train::trace_run(config, train::configured_program(config), train::samples_of_step(config, 2));
       plan::save_plan(plan::search(step.graph, train::planned_cluster(config.parallel, 2), options), file);
     });
     const auto plan = plan::load_plan(file);
@@ -147,11 +155,11 @@ TEST(AutoMode, NamedAlternativesCanBeRun) {
 TEST(AutoMode, ADryRunExplainsThePlan) {
   const SmallRun run;
   aside([&] {
-    const auto text = train::describe_plan(planned(run, "described"), 2);
+    const auto text = description(planned(run, "described"), 2);
     for (const std::string words : {"Plan for 2 devices", "A step takes", "data_parallel", "megatron", "fc1"}) {
       EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
     }
-    EXPECT_NE(train::describe_plan(planned(run, "described"), 1).find("lockstep plan"), std::string::npos);
+    EXPECT_NE(description(planned(run, "described"), 1).find("lockstep plan"), std::string::npos);
   });
 }
 
@@ -181,7 +189,7 @@ TEST(AutoMode, DataParallelIsNotTriedWhereItDoesNotFit) {
     const auto config =
         planned(run, "tight", {"model.hidden=[512]", "parallel.memory_limit_mb=4", "parallel.verify_plan=1"});
     std::filesystem::create_directories(run.work_dir("tight"));
-    const auto resolved = train::resolve_auto(config, rank.group());
+    const auto resolved = train::resolve_auto(config, train::configured_program(config), rank.group());
     ASSERT_EQ(resolved.remarks.size(), 1U) << resolved.text;
     EXPECT_EQ(resolved.remarks[0], "not measured beside data parallel, which does not fit into memory");
     EXPECT_FALSE(resolved.config.parallel.shard.entries.empty());
@@ -195,7 +203,7 @@ TEST(AutoMode, RanksWithDifferentPlansAreNamed) {
     const auto config =
         planned(run, "different", {"parallel.mesh={model: 2}", "parallel.shard={fc1.weight: \"" + placement + "\"}"});
     try {
-      train::resolve_auto(config, rank.group());
+      train::resolve_auto(config, train::configured_program(config), rank.group());
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::mismatch);
@@ -213,7 +221,7 @@ TEST(AutoMode, APlanBecomesAConfigurationWithAsManyPicturesAStep) {
   plan.inputs = {Shard(0), Replicate(), Shard(0)};
   plan.devices = 12;
   plan.parameters = {{"fc1.*", {Replicate(), Shard(0), Replicate()}}};
-  const auto config = train::with_plan(planned(run, "x"), plan);
+  const auto config = laid_out(planned(run, "x"), plan);
   EXPECT_EQ(config.parallel.mode, "semi_auto");
   EXPECT_EQ(config.data.batch_size, 12);  // 12 ranks with 4 each make 4 parts with 12 each
   const auto layout = train::mesh_layout(config.parallel, 12);
@@ -240,13 +248,13 @@ TEST(AutoMode, DataParallelIsThatModeWithBatchNormsOfTheWholeBatch) {
   plan.inputs = {Shard(0)};
   plan.devices = 4;
   plan.parameters = {{"fc1.*", {Replicate()}}};
-  const auto config = train::with_plan(planned(run, "x", {"parallel.memory_limit_mb=1000"}), plan);
+  const auto config = laid_out(planned(run, "x", {"parallel.memory_limit_mb=1000"}), plan);
   EXPECT_EQ(config.parallel.mode, "data_parallel");
   EXPECT_TRUE(config.parallel.sync_batch_norm);
   EXPECT_EQ(config.data.batch_size, 4);
   train::check_run_config(config);
   plan.parameters = {{"fc1.*", {Shard(0)}}};
-  EXPECT_EQ(train::with_plan(planned(run, "x"), plan).parallel.mode, "semi_auto");
+  EXPECT_EQ(laid_out(planned(run, "x"), plan).parallel.mode, "semi_auto");
 }
 
 TEST(AutoMode, MistakesAreNamed) {

@@ -168,7 +168,8 @@ TEST(EpochLog, TimeThroughputAndEvaluation) {
   EpochLog log(console);
   testing::internal::CaptureStdout();
   log.on_epoch_end({.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
-  log.on_evaluation({.epoch = 2, .step = 20, .accuracy = 0.975, .loss = 0.125, .samples = 1000, .seconds = 0.5});
+  log.on_evaluation(
+      {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s\n"
             "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");

@@ -24,14 +24,18 @@ using test::expect_words;
 
 Checkpoint sample(std::int64_t step, std::int64_t elements = 6) {
   Checkpoint checkpoint;
-  checkpoint.state = {
-      .step = step,
-      .epoch = 2,
-      .step_in_epoch = 3,
-      .samples = 640,
-      .seconds = 1.5,
-      .evaluations = {{.epoch = 1, .step = 5, .accuracy = 0.5, .loss = 1.25, .samples = 10, .seconds = 0.1}},
-      .settings = {{"system.seed", "1"}, {"model.name", "mlp"}}};
+  checkpoint.state = {.step = step,
+                      .epoch = 2,
+                      .step_in_epoch = 3,
+                      .samples = 640,
+                      .seconds = 1.5,
+                      .evaluations = {{.epoch = 1,
+                                       .step = 5,
+                                       .loss = 1.25,
+                                       .metrics = {{"accuracy", 0.5}, {"odd", 0.25}},
+                                       .samples = 10,
+                                       .seconds = 0.1}},
+                      .settings = {{"system.seed", "1"}, {"model.name", "mlp"}}};
   add_part(checkpoint.tensors, "model", {{"weight", torch::arange(elements, torch::kFloat)}});
   add_part(checkpoint.tensors, "optimizer", {{"weight.step", torch::scalar_tensor(7, torch::kLong)}});
   checkpoint.tensors["generators"] = torch::arange(10, torch::kByte).reshape({2, 5});
@@ -78,6 +82,8 @@ TEST_F(CheckpointTest, ComesBackAsItWas) {
   expect_equal(loaded, sample(13));
   EXPECT_EQ(loaded.state.step, 13);
   EXPECT_EQ(loaded.state.evaluations.at(0).loss, 1.25);
+  EXPECT_EQ(loaded.state.evaluations.at(0).metrics,
+            (std::map<std::string, double, std::less<>>{{"accuracy", 0.5}, {"odd", 0.25}}));
   EXPECT_EQ(loaded.state.settings.at("model.name"), "mlp");
   const auto model = part_of(loaded.tensors, "model");
   ASSERT_EQ(model.size(), 1u);

@@ -1,7 +1,7 @@
 // Losses and optimizers against their formulas, and their state.
-#include <lockstep/train/loss.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/tasks/classification.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

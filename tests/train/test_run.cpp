@@ -4,7 +4,7 @@
 #include <lockstep/base/process.h>
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/metrics.h>
-#include <lockstep/train/run_data.h>
+#include <lockstep/train/picture_pipeline.h>
 #include <lockstep/train/safetensors.h>
 
 #include <gtest/gtest.h>
@@ -200,12 +200,12 @@ TEST(Run, AGlobalBatchMayHaveFewerPicturesThanRanks) {
   expect_close_losses(mnist(), "few_4", "few_1", 1e-5);
   expect_close_losses(mnist(), "few_semi_auto", "few_1", 1e-5);
   expect_words(read_file(mnist().work_dir("few_4") / "log/rank.0"),
-               {"batches of 3 pictures for 4 ranks: the last 1 have nothing to do"});
+               {"batches of 3 samples for 4 ranks: the last 1 have nothing to do"});
   const auto local = cifar10().config(
       "few_local", global_batch(3, {"model.name=resnet20", "train.steps=1", "parallel.buffers=local"}));
   for (const auto& outcome : cifar10().outcomes(4, local)) {
     EXPECT_FALSE(outcome.ok());
-    expect_words(outcome.output, {"data.global_batch_size", "1 of 4 ranks have no pictures", "broadcast"});
+    expect_words(outcome.output, {"data.global_batch_size", "1 of 4 ranks have no samples", "broadcast"});
   }
 }
 
@@ -342,7 +342,7 @@ TEST(Run, BadInputIsAnsweredBeforeTraining) {
   };
   expect_words(message({"data.root=" + mnist().folder().string() + "/nowhere"}), {"nowhere"});
   expect_words(message({"model.num_classes=7"}), {"model.num_classes", "7", "10 classes"});
-  expect_words(message({"data.batch_size=1000"}), {"data.batch_size", "1000", "100 pictures", "data.remainder=exact"});
+  expect_words(message({"data.batch_size=1000"}), {"data.batch_size", "1000", "100 samples", "data.remainder=exact"});
   expect_words(message({"data.eval_transforms=[resize: {size: 14}, rescale: {scale: 1}, hwc2chw]"}),
                {"data.train_transforms", "1x28x28", "1x14x14"});
   expect_words(message({"model.weights=nowhere.safetensors"}), {"nowhere.safetensors"});

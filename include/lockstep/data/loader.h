@@ -17,6 +17,12 @@ struct LoaderOptions {
   std::uint64_t seed = 0;  ///< seed of the random transforms
 };
 
+/// Error(invalid_argument) unless there are 0 to 1024 workers and 0 to 65536 batches ahead.
+void check_loader_options(const LoaderOptions& options);
+
+/// Batches that are ready or in progress at a time, at least 1.
+int batches_ahead(const LoaderOptions& options);
+
 /// Makes batches ahead of their use. A sample depends only on (seed, epoch, index), not on workers, ranks, or the step
 /// at which an epoch was resumed. Not thread-safe: one consumer thread. The destructor may run at any time and waits
 /// only for the pictures in progress.

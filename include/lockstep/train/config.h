@@ -87,6 +87,7 @@ struct ParallelConfig {
 
 /// The section `model`: what is trained (docs/configuration.md#model).
 struct ModelConfig {
+  bool is_own = false;  ///< no key: a program brings the model (program.h), and `name` is its own name for it
   /// the network. Required, resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
   std::string name;
   /// outputs of the last layer. Allowed: from 1 to 1000000000.
@@ -115,6 +116,7 @@ struct LossConfig {
 
 /// The section `data`: what it is trained on (docs/configuration.md#data).
 struct DataConfig {
+  bool is_own = false;  ///< no key: a program brings the data
   /// the data set. Required, cifar10, mnist.
   std::string name;
   /// folder with the data set's files. Required.
@@ -255,6 +257,12 @@ struct RunConfig {
 /// that is not YAML, unknown keys, wrong types, values out of range, missing required keys, keys that contradict each
 /// other.
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+
+/// The configuration of a program that brings model, task and data itself: `defaults`, changed by the file, if there is
+/// one, and then by the overrides. It has no keys for what the program brings; model.name, data.name and data.root are
+/// free. Errors as above.
+RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
+                              std::span<const std::string> overrides = {});
 
 /// Checks the rules between keys (each key's own range is checked when a file is read). Error(config) naming the keys,
 /// their values and the fix. Reads no file.

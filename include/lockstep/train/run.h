@@ -3,6 +3,7 @@
 
 #include <lockstep/train/config.h>
 #include <lockstep/train/evaluation.h>
+#include <lockstep/train/program.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -17,12 +18,12 @@ class StopSignals;
 
 /// The result of a run, the same on every rank.
 struct RunResult {
-  Evaluation evaluation;                ///< evaluation of the final weights
-  std::vector<Evaluation> evaluations;  ///< all evaluations of the run, in order
-  double samples_per_s = 0;             ///< training pictures of all ranks divided by the time spent in steps
-  std::string params_sha256;            ///< SHA-256 of the final weights: see params_sha256() in named_tensors.h
+  std::optional<Evaluation> evaluation;  ///< of the final weights; none without data to evaluate on
+  std::vector<Evaluation> evaluations;   ///< all evaluations of the run, in order
+  double samples_per_s = 0;              ///< training samples of all ranks divided by the time spent in steps
+  std::string params_sha256;             ///< SHA-256 of the final weights: see params_sha256() in named_tensors.h
   int world_size = 1;
-  std::int64_t global_batch_size = 0;  ///< pictures of all ranks in one batch
+  std::int64_t global_batch_size = 0;  ///< samples of all ranks in one batch
   std::int64_t steps = 0;              ///< optimizer steps, including earlier parts of a resumed run
   std::int64_t epochs = 0;             ///< complete epochs
   double seconds = 0;                  ///< time spent in steps, including earlier parts of a resumed run
@@ -52,6 +53,9 @@ struct RunResult {
 /// An exception on one rank ends the run on all of them: the others throw Error(peer_lost) with its reason. Changes
 /// global state of the process: the log, libtorch's number of threads, determinism mode and random generator and, until
 /// it returns, the signal handlers. Not thread-safe.
+RunResult run_training(const RunConfig& config, const Program& program, const World& world);
+
+/// The same with the model and the data that the configuration names.
 RunResult run_training(const RunConfig& config, const World& world);
 
 }  // namespace lockstep::train

@@ -1,11 +1,11 @@
-// Losses of classification.
+// The task of classifying pictures: cross entropy, and accuracy.
 #pragma once
 
-#include <cstdint>
+#include <lockstep/train/config.h>
+#include <lockstep/train/task.h>
 
-namespace at {
-class Tensor;
-}
+#include <cstdint>
+#include <memory>
 
 namespace lockstep::train {
 
@@ -21,5 +21,9 @@ enum class LossKind {
 /// The expanded form is p = softmax(logits) with the row maximum subtracted first, then -mean(sum(target * log p)).
 /// A p that underflows is taken as the smallest normal float32, where log p alone would turn 0 * -inf into NaN.
 at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing);
+
+/// Loss and `accuracy` of batches with the fields of samples/pictures.h, for the models of models/registry.h. Predicts
+/// `logits` [N, num_classes] and `classes` int64 [N].
+std::shared_ptr<Task> classification(const LossConfig& config);
 
 }  // namespace lockstep::train

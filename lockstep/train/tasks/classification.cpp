@@ -1,4 +1,6 @@
-#include <lockstep/train/loss.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/samples/pictures.h>
+#include <lockstep/train/tasks/classification.h>
 
 #include <torch/torch.h>
 
@@ -32,12 +34,43 @@ at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoo
   return smoothing > 0 ? (1.0 - smoothing) * of_labels - smoothing * log_p.mean() : of_labels;
 }
 
+class Classification final : public Task {
+ public:
+  Classification(LossKind kind, double smoothing) : kind_(kind), smoothing_(smoothing) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    const auto& labels = batch[samples::kLabels];
+    const auto logits = models::classify(model, batch[samples::kPictures]);
+    Outcome outcome{.loss = classification_loss(kind_, logits, labels, smoothing_)};
+    if (measures) outcome.sums.emplace("accuracy", sum_of(logits.argmax(1) == labels));
+    return outcome;
+  }
+
+  samples::Tensors predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    const auto logits = models::classify(model, batch[samples::kPictures]);
+    return {{"logits", logits}, {"classes", logits.argmax(1)}};
+  }
+
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return models::classify(model, batch[samples::kPictures]).sum();
+  }
+
+ private:
+  LossKind kind_;
+  double smoothing_;
+};
+
 }  // namespace
 
 at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
   if (kind == LossKind::cross_entropy_expand) return expanded(wide, labels, smoothing);
   return fused(wide, labels, smoothing);
+}
+
+std::shared_ptr<Task> classification(const LossConfig& config) {
+  const auto kind = config.name == "cross_entropy_expand" ? LossKind::cross_entropy_expand : LossKind::cross_entropy;
+  return std::make_shared<Classification>(kind, config.label_smoothing);
 }
 
 }  // namespace lockstep::train

@@ -17,11 +17,10 @@ struct StepReport {
   std::int64_t step = 0;  ///< of the whole run, resumed parts included
   std::int64_t total_steps = 0;
   std::optional<double> local_loss =
-      std::nullopt;  ///< mean over this rank's pictures; none when it had no picture in this step
-  std::optional<double> loss =
-      std::nullopt;  ///< mean over all ranks' pictures; only at steps where the metrics want it
+      std::nullopt;  ///< mean over this rank's samples; none when it had no sample in this step
+  std::optional<double> loss = std::nullopt;  ///< mean over all ranks' samples; only at steps where the metrics want it
   double lr = 0;
-  std::int64_t samples = 0;  ///< pictures of all ranks
+  std::int64_t samples = 0;  ///< samples of all ranks
   double seconds = 0;        ///< waiting for data included
 };
 
@@ -29,7 +28,7 @@ struct EpochReport {
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;
   std::int64_t steps = 0;    ///< made in this epoch by this process, so fewer after a resume
-  std::int64_t samples = 0;  ///< pictures of all ranks in those steps
+  std::int64_t samples = 0;  ///< samples of all ranks in those steps
   double seconds = 0;        ///< of those steps: no evaluation, no checkpoint
 };
 

@@ -1,0 +1,215 @@
+#include <lockstep/base/error.h>
+#include <lockstep/data/prefetcher.h>
+#include <lockstep/data/random.h>
+#include <lockstep/samples/dataset.h>
+
+#include <ATen/ATen.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+namespace lockstep::samples {
+namespace {
+
+data::RandomStream stream_of(std::uint64_t seed, std::int64_t epoch, std::int64_t index, std::string_view step) {
+  std::uint64_t name = step.size();
+  for (const char letter : step) name = data::mix64(name ^ static_cast<unsigned char>(letter));
+  return {seed,
+          data::RandomPurpose::named_step,
+          {static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), name}};
+}
+
+// Batches by `get` and `collate`.
+class SampleBatches final : public Batches {
+ public:
+  SampleBatches(std::shared_ptr<const Dataset> dataset, const data::ShardedSampler& sampler,
+                const data::LoaderOptions& options)
+      : dataset_(std::move(dataset)),
+        sampler_(sampler),
+        seed_(options.seed),
+        batches_(options.workers, data::batches_ahead(options),
+                 [this](const data::Prefetcher<Batch>::Request& request) { return make(request); }) {}
+
+  void start(std::int64_t epoch, std::int64_t step) override { batches_.start({epoch, sampler_.epoch(epoch)}, step); }
+
+  std::optional<Batch> next() override { return batches_.next(); }
+
+ private:
+  Batch make(const data::Prefetcher<Batch>::Request& request) const {
+    const auto indices = request.run.order.batch(request.step);
+    const at::NoGradGuard no_grad;
+    std::vector<Sample> samples;
+    for (const auto index : indices) {
+      if (request.cancelled()) return {};
+      samples.push_back(dataset_->get(index, Chance(seed_, request.run.epoch, index)));
+    }
+    Batch batch = samples.empty() ? nothing() : dataset_->collate(std::move(samples));
+    batch.indices.assign(indices.begin(), indices.end());
+    batch.count = static_cast<std::int64_t>(indices.size());
+    return batch;
+  }
+
+  // A batch without samples has its fields all the same.
+  Batch nothing() const {
+    Batch batch = dataset_->example();
+    for (auto& [name, tensor] : batch.tensors) tensor = tensor.narrow(0, 0, 0);
+    for (auto& [name, texts] : batch.texts) texts.clear();
+    return batch;
+  }
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const data::ShardedSampler sampler_;
+  const std::uint64_t seed_;
+  data::Prefetcher<Batch> batches_;  // last: its threads use the members above
+};
+
+class TensorDataset final : public Dataset {
+ public:
+  explicit TensorDataset(Tensors tensors) : tensors_(std::move(tensors)) {}
+
+  std::int64_t size() const override { return tensors_.begin()->second.size(0); }
+
+  Sample get(std::int64_t index, const Chance&) const override {
+    Sample sample;
+    for (const auto& [name, tensor] : tensors_) sample.tensors.emplace(name, tensor[index]);
+    return sample;
+  }
+
+ private:
+  Tensors tensors_;
+};
+
+class MappedDataset final : public Dataset {
+ public:
+  MappedDataset(std::shared_ptr<const Dataset> dataset, Transform transform)
+      : dataset_(std::move(dataset)), transform_(std::move(transform)) {}
+
+  std::int64_t size() const override { return dataset_->size(); }
+  Sample get(std::int64_t index, const Chance& chance) const override {
+    return transform_(dataset_->get(index, chance), chance);
+  }
+  Batch collate(std::vector<Sample> samples) const override { return dataset_->collate(std::move(samples)); }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  Transform transform_;
+};
+
+std::vector<std::int64_t> largest_sizes(const std::vector<at::Tensor>& tensors, std::string_view field) {
+  std::vector<std::int64_t> sizes = tensors.front().sizes().vec();
+  for (const auto& tensor : tensors) {
+    if (tensor.dim() != static_cast<std::int64_t>(sizes.size())) {
+      fail(ErrorKind::data, "samples", "the samples of a batch have {} with {} and with {} dimensions", field,
+           sizes.size(), tensor.dim());
+    }
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      sizes[d] = std::max(sizes[d], tensor.size(static_cast<std::int64_t>(d)));
+    }
+  }
+  return sizes;
+}
+
+at::Tensor padded(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes, double value) {
+  if (tensor.sizes() == at::IntArrayRef(sizes)) return tensor;
+  auto out = at::full(sizes, value, tensor.options());
+  auto part = out;
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) part = part.narrow(d, 0, tensor.size(d));
+  part.copy_(tensor);
+  return out;
+}
+
+using Join = std::function<at::Tensor(const std::vector<at::Tensor>&, std::string_view field)>;
+
+Batch join(std::vector<Sample> samples, const Join& join_field) {
+  Batch batch;
+  batch.count = static_cast<std::int64_t>(samples.size());
+  for (const auto& [name, first] : samples.front().tensors) {
+    std::vector<at::Tensor> column;
+    for (auto& sample : samples) {
+      const auto found = sample.tensors.find(name);
+      if (found == sample.tensors.end() || sample.tensors.size() != samples.front().tensors.size()) {
+        fail(ErrorKind::data, "samples",
+             "the samples of a batch have different fields: one has {}, another {}; every sample needs the same",
+             fmt::join(samples.front().tensors | std::views::keys, ", "),
+             fmt::join(sample.tensors | std::views::keys, ", "));
+      }
+      column.push_back(found->second);
+    }
+    batch.tensors.emplace(name, join_field(column, name));
+  }
+  for (const auto& [name, first] : samples.front().texts) {
+    auto& column = batch.texts[name];
+    for (auto& sample : samples) column.push_back(std::move(sample.texts[name]));
+  }
+  return batch;
+}
+
+}  // namespace
+
+std::uint64_t Chance::seed(std::string_view step) const { return stream_of(seed_, epoch_, index_, step).next(); }
+
+double Chance::uniform(std::string_view step) const { return stream_of(seed_, epoch_, index_, step).uniform(); }
+
+const at::Tensor& Batch::operator[](std::string_view field) const {
+  const auto found = tensors.find(field);
+  if (found != tensors.end()) return found->second;
+  fail(ErrorKind::invalid_argument, "samples", "the batch has no field '{}'; it has {}", field,
+       fmt::join(tensors | std::views::keys, ", "));
+}
+
+Batch Dataset::collate(std::vector<Sample> samples) const { return stack(std::move(samples)); }
+
+std::unique_ptr<Batches> Dataset::batches(std::shared_ptr<const Dataset> self, const data::ShardedSampler& sampler,
+                                          const data::LoaderOptions& options) const {
+  data::check_loader_options(options);
+  return std::make_unique<SampleBatches>(std::move(self), sampler, options);
+}
+
+Batch Dataset::example() const {
+  std::vector<Sample> one;
+  one.push_back(get(0, Chance(0, 0, 0)));
+  return collate(std::move(one));
+}
+
+Batch stack(std::vector<Sample> samples) {
+  return join(std::move(samples), [](const std::vector<at::Tensor>& tensors, std::string_view field) {
+    for (const auto& tensor : tensors) {
+      if (tensor.sizes() == tensors.front().sizes()) continue;
+      fail(ErrorKind::data, "samples",
+           "the samples of a batch have {} of shapes [{}] and [{}], which cannot be stacked; make them equal, or "
+           "override Dataset::collate, for example with pad_and_stack",
+           field, fmt::join(tensors.front().sizes(), ", "), fmt::join(tensor.sizes(), ", "));
+    }
+    return at::stack(tensors);
+  });
+}
+
+Batch pad_and_stack(std::vector<Sample> samples, double value) {
+  return join(std::move(samples), [value](const std::vector<at::Tensor>& tensors, std::string_view field) {
+    const auto sizes = largest_sizes(tensors, field);
+    std::vector<at::Tensor> equal;
+    for (const auto& tensor : tensors) equal.push_back(padded(tensor, sizes, value));
+    return at::stack(equal);
+  });
+}
+
+std::shared_ptr<const Dataset> from_tensors(Tensors tensors) {
+  if (tensors.empty()) fail(ErrorKind::invalid_argument, "samples", "a data set of tensors needs at least one field");
+  const auto& [first, sizes] = *tensors.begin();
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.dim() > 0 && sizes.dim() > 0 && tensor.size(0) == sizes.size(0)) continue;
+    fail(ErrorKind::invalid_argument, "samples",
+         "the fields of a data set of tensors need the same size along dimension 0: {} has shape [{}], {} has [{}]",
+         first, fmt::join(sizes.sizes(), ", "), name, fmt::join(tensor.sizes(), ", "));
+  }
+  return std::make_shared<TensorDataset>(std::move(tensors));
+}
+
+std::shared_ptr<const Dataset> mapped(std::shared_ptr<const Dataset> dataset, Transform transform) {
+  return std::make_shared<MappedDataset>(std::move(dataset), std::move(transform));
+}
+
+}  // namespace lockstep::samples

@@ -1,0 +1,14 @@
+// The preparation of stored pictures, as the configuration's transforms say.
+#pragma once
+
+#include <lockstep/data/dataset.h>
+#include <lockstep/data/pipeline.h>
+#include <lockstep/train/config.h>
+
+namespace lockstep::train {
+
+/// The transforms from a stored picture of data.name to the model's input, for training (with augmentation) or
+/// evaluation. Reads no picture. Error(config) with the position in the file.
+data::Pipeline make_pipeline(const DataConfig& config, data::Split split);
+
+}  // namespace lockstep::train

@@ -1,0 +1,40 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/task.h>
+
+#include <ATen/ATen.h>
+#include <c10/util/Type.h>
+
+namespace lockstep::train {
+
+Sum sum_of(const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  return {tensor.sum(at::kDouble).item<double>(), static_cast<double>(tensor.numel())};
+}
+
+Values Task::metrics(const Sums& sums) const {
+  Values values;
+  for (const auto& [name, sum] : sums) {
+    if (name != "loss") values.emplace(name, sum.sum / sum.count);
+  }
+  return values;
+}
+
+samples::Tensors Task::predict(torch::nn::Module&, const samples::Batch&) {
+  fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
+}
+
+at::Tensor Task::nothing(torch::nn::Module&, const samples::Batch&) {
+  fail(ErrorKind::unsupported, "train",
+       "a rank has a batch without samples, and with parallel.sync_batch_norm it has to take part in the forward pass; "
+       "override Task::nothing, use data.remainder=drop, or start fewer ranks");
+}
+
+namespace detail {
+
+void fail_wrong_model(const char* wanted) {
+  fail(ErrorKind::invalid_argument, "train", "the task is one for a model of type {}, and the run's is another",
+       c10::demangle(wanted));
+}
+
+}  // namespace detail
+}  // namespace lockstep::train
