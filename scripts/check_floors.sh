@@ -22,7 +22,8 @@ declare -A may_include=(
   [models]="base"
   [train]="base compat kernels world comm mirrored global plan data samples models"
   [cluster]="base world net store scheduler comm"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster"
+  [runner]="base world scheduler train data samples cluster"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner"
 )
 torch_free=(base world net store scheduler doctor data)
 

@@ -3,7 +3,10 @@
 // layout (plan), the parts of a training run (data, models, train), and processes (cluster).
 #pragma once
 
+#include <lockstep/base/config.h>
+#include <lockstep/base/config_fields.h>
 #include <lockstep/base/config_node.h>
+#include <lockstep/base/config_source.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
@@ -34,12 +37,19 @@
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/auto_parallel.h>
+#include <lockstep/runner/train_main.h>
+#include <lockstep/samples/dataset.h>
+#include <lockstep/samples/sample.h>
+#include <lockstep/train/callback.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/evaluation.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/program.h>
+#include <lockstep/train/reports.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/sharded/checkpoint.h>
+#include <lockstep/train/task.h>
 #include <lockstep/version.h>
 #include <lockstep/world/cluster_options.h>
 #include <lockstep/world/world.h>

@@ -1,6 +1,8 @@
 // The subcommands of `lockstep`, one file each.
 #pragma once
 
+#include <lockstep/cluster/exit_code.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,11 +13,9 @@ class App;
 
 namespace lockstep::cli {
 
-inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;  ///< the run, the check or a rank failed
-inline constexpr int kUsage = 2;   ///< the command line, the configuration or the environment is wrong
-/// SIGTERM or SIGUSR1 ended a run early, with a checkpoint: start it again. sysexits.h calls it EX_TEMPFAIL.
-inline constexpr int kEndedEarly = 75;
+using cluster::kFailed;
+using cluster::kOk;
+using cluster::kUsage;
 
 /// What the command line asked for; its result is the exit code.
 using Action = std::function<int()>;

@@ -2,9 +2,9 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/command_line.h>
-#include <lockstep/cli/failure.h>
 #include <lockstep/cli/launcher_line.h>
 #include <lockstep/cli/pet_defaults.h>
+#include <lockstep/cluster/exit_code.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -101,7 +101,7 @@ int parse_and_act(int argc, char** argv) {
 
 int report(const std::exception& error) {
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
-  return report_failure(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
+  return cluster::end_with(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
 }  // namespace

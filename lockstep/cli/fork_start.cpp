@@ -1,10 +1,10 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cli/failure.h>
 #include <lockstep/cli/fork_start.h>
 #include <lockstep/cli/job_shape.h>
 #include <lockstep/cli/launcher_line.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
+#include <lockstep/cluster/exit_code.h>
 #include <lockstep/cluster/fork_server/fork_attempt.h>
 #include <lockstep/cluster/launch_ranks.h>
 
@@ -80,7 +80,7 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
     return {result.exit_code};
   } catch (const std::exception& error) {
     if (!began) return {{}, options.start_method == cluster::StartMethod::automatic};
-    return {report_failure(error, error.what())};
+    return {cluster::end_with(error, error.what())};
   }
 }
 

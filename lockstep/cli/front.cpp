@@ -1,9 +1,9 @@
 // `lockstep` as it is called: starts ranks where that needs no libtorch, and becomes the whole program otherwise.
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/failure.h>
 #include <lockstep/cli/fork_start.h>
 #include <lockstep/cli/programs.h>
+#include <lockstep/cluster/exit_code.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -48,6 +48,6 @@ int main(int argc, char** argv) {
   try {
     return start({argv, argv + argc});
   } catch (const std::exception& error) {
-    return report_failure(error, error.what());
+    return lockstep::cluster::end_with(error, error.what());
   }
 }

@@ -8,10 +8,11 @@
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/refuse.h>
 #include <lockstep/cli/run_arguments.h>
-#include <lockstep/cli/start_ranks.h>
+#include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/store_host.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <utility>
 
 namespace lockstep::cli {
@@ -46,7 +47,9 @@ int run(const CLI::App& app, const RunArguments& arguments, LaunchStyle style, s
   tell(remarks_on(arguments, style, options, here));
   if (needs_agent(arguments.nodes)) return start_agent(arguments.nodes, options);
   options.first_rank = first_rank_of(arguments.nodes, options.processes, options.environment);
-  return start_ranks(options);
+  const cluster::LaunchResult result = cluster::launch(options);
+  std::fputs(result.report.c_str(), stderr);
+  return result.exit_code;
 }
 
 void add_command(CLI::App& app, LaunchStyle style, const std::vector<std::string>& program, Action& chosen) {

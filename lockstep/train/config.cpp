@@ -206,6 +206,7 @@ void describe(ConfigFields& fields, RunConfig& c) {
   fields.section("train", c.train, "how long, and how one step is made");
   fields.section("checkpoint", c.checkpoint, "what is saved, and where training goes on");
   fields.section("callbacks", c.callbacks, "what is shown and recorded");
+  if (c.model.is_own) fields.field("program", c.program, anything(), "the program's own keys");
 }
 
 }  // namespace lockstep::train

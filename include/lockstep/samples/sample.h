@@ -19,7 +19,7 @@ using Tensors = std::map<std::string, at::Tensor, std::less<>>;
 /// One sample: tensors of any dtype and shape, and texts.
 struct Sample {
   Tensors tensors;
-  std::map<std::string, std::string, std::less<>> texts;
+  std::map<std::string, std::string, std::less<>> texts{};
 };
 
 /// The samples of one step on one rank. In parallel.mode semi_auto and auto a task sees global tensors: those of the

@@ -250,6 +250,7 @@ struct RunConfig {
   TrainConfig train;
   CheckpointConfig checkpoint;
   CallbacksConfig callbacks;
+  ConfigNode program;  ///< keys of the program that brings the model, which reads them itself
 };
 
 /// Reads the YAML file `path`, applies the overrides ("train.epochs=3", the value is YAML too) in their order, and

@@ -1,13 +1,12 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cli/command.h>
-#include <lockstep/cli/failure.h>
 #include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/exit_code.h>
 
 #include <fmt/format.h>
 
 #include <cstdio>
 
-namespace lockstep::cli {
+namespace lockstep::cluster {
 
 int exit_code_for(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
@@ -20,13 +19,13 @@ int exit_code_for(const std::exception& error) {
   }
 }
 
-int report_failure(const std::exception& error, const std::string& message) {
+int end_with(const std::exception& error, const std::string& message, const std::string& program) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   // First the file that a launcher reads, in case it is impatient.
-  cluster::report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
+  report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
   std::fflush(stdout);
-  fmt::print(stderr, "lockstep: error: {}\n", message);
+  fmt::print(stderr, "{}: error: {}\n", program, message);
   return exit_code_for(error);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::cluster

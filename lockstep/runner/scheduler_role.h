@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace lockstep::cli {
+namespace lockstep::runner {
 
 /// Whether this process is to be one: MS_ROLE or cluster.role says so, and no other launcher is named.
 bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
@@ -13,4 +13,4 @@ bool is_scheduler(std::string_view launcher, const ClusterOptions& options);
 /// Until the job is over; an exit code.
 int run_scheduler(const ClusterOptions& options);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::runner

@@ -1,0 +1,37 @@
+// The command line of a training program.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/world/start.h>
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::runner {
+
+struct ProgramArguments {
+  std::string config;  ///< empty: no file
+  std::vector<std::string> overrides;
+  std::string launcher = "auto";
+  InitArguments init;
+  bool dry_run = false;
+  bool help_keys = false;
+};
+
+/// Adds the options; `arguments` outlives `app`.
+void add_program_options(CLI::App& app, ProgramArguments& arguments);
+
+/// Every key that this configuration can have, with type, range and default.
+void print_keys(const train::RunConfig& config);
+
+/// Error(invalid_argument) for a YAML file's name where KEY=VALUE stands.
+void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command);
+
+/// The command of one rank of the same program: `program` (with a subcommand, if it has one), and these arguments.
+std::vector<std::string> rank_command(std::vector<std::string> program, const ProgramArguments& arguments);
+
+}  // namespace lockstep::runner
