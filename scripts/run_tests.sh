@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
+# Of a test that fails, only what failed.
+export GTEST_BRIEF=1
 status=0
 ctest --preset "$preset" --no-tests=error "$@" || status=$?
 # Every skip with its reason: a test that is skipped in silence does not exist.

@@ -35,7 +35,9 @@ Evaluation evaluate(const Model& model, samples::Batches& batches, const Forward
     const auto forwarded = forward(model, std::move(*batch), options, /*measures=*/true);
     add(own, "loss", {forwarded.outcome.loss.item<double>() * forwarded.items, forwarded.items});
     add(own, "samples", {forwarded.samples, 1});
-    for (const auto& [name, sum] : forwarded.outcome.sums) add(own, name, sum);
+    for (const auto& [name, measure] : forwarded.outcome.sums) {
+      add(own, name, {measure.sum.item<double>(), measure.count});
+    }
   }
   model.module->train();
   auto sums = of_all_ranks(own);

@@ -6,9 +6,9 @@
 
 namespace lockstep::train {
 
-Sum sum_of(const at::Tensor& tensor) {
+Measure sum_of(const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
-  return {tensor.sum(at::kDouble).item<double>(), static_cast<double>(tensor.numel())};
+  return {tensor.sum(at::kDouble), static_cast<double>(tensor.numel())};
 }
 
 Values Task::metrics(const Sums& sums) const {

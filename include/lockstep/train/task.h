@@ -31,16 +31,23 @@ struct Sum {
   double count = 0;
 };
 
-/// The sum of all elements of a tensor, over their number.
-Sum sum_of(const at::Tensor& tensor);
+/// The same of one batch, as a tensor of one element: its value is read in evaluations only.
+struct Measure {
+  at::Tensor sum;
+  double count = 0;
+};
 
+/// The sum of all elements of a tensor, over their number.
+Measure sum_of(const at::Tensor& tensor);
+
+using Measures = std::map<std::string, Measure, std::less<>>;
 using Sums = std::map<std::string, Sum, std::less<>>;
 using Values = std::map<std::string, double, std::less<>>;
 
 /// The result of one forward pass.
 struct Outcome {
   at::Tensor loss;  ///< scalar that autograd can follow: a mean over `items`
-  Sums sums{};      ///< of metrics, by name; not read in training steps
+  Measures sums{};  ///< of metrics, by name
   /// What `loss` is a mean over, when that is not the samples: valid tokens, positive pixels, the sum of weights. The
   /// step then minimizes the mean over the items of all batches and ranks, whatever number each of them has.
   std::optional<double> items = std::nullopt;

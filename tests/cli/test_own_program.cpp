@@ -1,0 +1,119 @@
+// A training program of a user's own (examples/own_model.cpp): it has what `lockstep train` has.
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+
+Words own_model(Words more) {
+  Words words = {std::string(LOCKSTEP_EXAMPLES) + "/own_model", "train.epochs=3", "data.global_batch_size=50"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+nlohmann::json own_result_in(const std::filesystem::path& work_dir) {
+  return nlohmann::json::parse(read_file(work_dir / "result.json"), nullptr, /*allow_exceptions=*/false);
+}
+
+class OwnProgram : public testing::Test {
+ protected:
+  std::filesystem::path work_dir(const std::string& name) const { return folder_.path() / name; }
+
+  Words named(const std::string& name, Words more = {}) const {
+    more.push_back("system.work_dir=" + work_dir(name).string());
+    return own_model(std::move(more));
+  }
+
+  nlohmann::json trained(int ranks, const std::string& name, Words more = {}) const {
+    const auto ran = ranks == 1 ? run_program(named(name, std::move(more)))
+                                : under_lockstep_run(ranks, named(name, std::move(more)));
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return own_result_in(work_dir(name));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(OwnProgram, MeasuresTheSameOnAnyNumberOfRanksInAnyMode) {
+  const auto alone = trained(1, "alone");
+  ASSERT_EQ(alone["eval_samples"], 400);
+  EXPECT_EQ(alone["model"], "own");
+  for (const int ranks : {2, 4}) {
+    for (const std::string mode : {"data_parallel", "semi_auto", "auto"}) {
+      SCOPED_TRACE(mode + " on " + std::to_string(ranks));
+      const auto result = trained(ranks, mode + std::to_string(ranks), {"parallel.mode=" + mode});
+      EXPECT_EQ(result["eval_samples"], 400);
+      // Whole pictures of the same weights, but for the rounding of sums.
+      EXPECT_NEAR(result["eval_loss"].get<double>(), alone["eval_loss"].get<double>(), 1e-5);
+      EXPECT_NEAR(result["eval_within_0.1"].get<double>(), alone["eval_within_0.1"].get<double>(), 0.0026);
+    }
+  }
+}
+
+TEST_F(OwnProgram, LearnsItsCurves) {
+  const auto result = trained(2, "learned", {"train.epochs=20"});
+  EXPECT_LT(result["eval_loss"], 0.01);
+  EXPECT_GT(result["eval_within_0.1"], 0.8);
+}
+
+TEST_F(OwnProgram, GoesOnWhereItWasStopped) {
+  const auto hash = trained(2, "undisturbed")["params_sha256"];
+  const Environment stopped = {{"LOCKSTEP_FAULT", "rank=1,step=60,action=term"}};
+  const auto first = under_lockstep_run(2, named("stopped"), stopped);
+  EXPECT_EQ(first.status.code, 75) << first.err;
+  EXPECT_FALSE(std::filesystem::exists(work_dir("stopped") / "result.json"));
+  EXPECT_EQ(trained(2, "stopped")["params_sha256"], hash);
+}
+
+TEST_F(OwnProgram, ALostRankIsReplacedInPlace) {
+  const auto hash = trained(2, "undisturbed")["params_sha256"];
+  const auto ran = under_lockstep_run(2, named("lost"), {{"LOCKSTEP_FAULT", "rank=1,step=60,action=kill"}});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("the others go on with what they have in memory"));
+  EXPECT_EQ(own_result_in(work_dir("lost"))["params_sha256"], hash);
+}
+
+TEST_F(OwnProgram, IsStartedByMpirunAndByAFile) {
+  const auto hash = trained(2, "launched")["params_sha256"];
+  write_file(folder_.path() / "run.yaml", "train: {epochs: 3}\nprogram: {width: 32}\n");
+  const Words words = named("by_file", {"--config", (folder_.path() / "run.yaml").string()});
+  const auto by_file = under_lockstep_run(2, words);
+  ASSERT_TRUE(by_file.status.ok()) << by_file.err;
+  EXPECT_EQ(own_result_in(work_dir("by_file"))["params_sha256"], hash);
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI: nothing was started under mpirun";
+  const auto by_mpirun = under_mpirun(2, named("by_mpirun"));
+  ASSERT_TRUE(by_mpirun.status.ok()) << by_mpirun.err;
+  EXPECT_EQ(own_result_in(work_dir("by_mpirun"))["params_sha256"], hash);
+}
+
+TEST_F(OwnProgram, SaysWhatIsWrongWithItsKeys) {
+  for (const auto& [word, answer] : {std::pair{"program.widht=3", "did you mean 'width'"},
+                                     {"program.width=0", "from 1 to 4096"},
+                                     {"model.num_classes=3", "model.num_classes"},
+                                     {"loss.name=cross_entropy", "there is no key 'loss"},
+                                     {"own.yaml", "--config"},
+                                     {"--confg=x", "--help"}}) {
+    const auto ran = run_program(named("wrong", {word}));
+    EXPECT_EQ(ran.status.code, 2) << word;
+    EXPECT_THAT(ran.err, HasSubstr(answer)) << word;
+    EXPECT_THAT(ran.err, HasSubstr("own_model: error: ")) << word;
+  }
+}
+
+TEST_F(OwnProgram, ExplainsItself) {
+  EXPECT_THAT(run_program(named("x", {"--help"})).out, HasSubstr("KEY=VALUE"));
+  const auto keys = run_program(named("x", {"--help-keys"})).out;
+  EXPECT_THAT(keys, HasSubstr("optimizer.lr"));
+  EXPECT_THAT(keys, testing::Not(HasSubstr("data.train_transforms")));
+  EXPECT_THAT(run_program(named("x", {"--dry-run"})).out, HasSubstr("curve.weight"));
+  EXPECT_FALSE(std::filesystem::exists(work_dir("x")));
+}
+
+}  // namespace
+}  // namespace lockstep::test
