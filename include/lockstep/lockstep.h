@@ -10,6 +10,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/part_options.h>
 #include <lockstep/cluster/report_failure.h>
 #include <lockstep/cluster/spawn.h>
 #include <lockstep/comm/collectives.h>
@@ -45,6 +46,7 @@
 #include <lockstep/train/evaluation.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/reports.h>
 #include <lockstep/train/run.h>

@@ -42,6 +42,17 @@ void initialize(Gpt& model, std::int64_t layers) {
 
 }  // namespace
 
+void describe(ConfigFields& fields, GptShape& shape) {
+  constexpr double kMost = 1e6;
+  fields.field("vocabulary", shape.vocabulary, between(1, kMost), "numbers that a token can have; 256 for bytes");
+  fields.field("context", shape.context, between(1, kMost), "the longest sequence");
+  fields.field("layers", shape.layers, between(1, kMost), "blocks of attention and feed-forward");
+  fields.field("heads", shape.heads, between(1, kMost), "attention heads of a block");
+  fields.field("width", shape.width, between(1, kMost), "features of a token, a multiple of heads");
+  fields.field("dropout", shape.dropout, from_to_below(0, 1), "dropout of embeddings and of the residual branches");
+  fields.field("tied_head", shape.tied_head, anything(), "the output layer shares the weight of the token embedding");
+}
+
 CausalAttention::CausalAttention(std::int64_t width, std::int64_t heads)
     : heads_(heads),
       query_(register_module("query", torch::nn::Linear(width, width))),

@@ -2,6 +2,8 @@
 // Unsupervised Multitask Learners").
 #pragma once
 
+#include <lockstep/base/config_fields.h>
+
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -19,6 +21,8 @@ struct GptShape {
   double dropout = 0.0;      ///< dropout of embeddings and of the residual branches
   bool tied_head = true;     ///< the output layer shares the weight of the token embedding
 };
+
+void describe(ConfigFields& fields, GptShape& shape);
 
 /// Causal self-attention: every token attends to itself and to earlier tokens. Queries, keys and values have a matrix
 /// each, in whose rows the heads are consecutive, so that sharding the rows evenly shards the heads. Parameters: query,
@@ -59,6 +63,7 @@ class Gpt : public torch::nn::Module {
   explicit Gpt(const GptShape& shape);
   /// Token ids [N, T], int64, T at most the context, to logits [N, T, vocabulary].
   torch::Tensor forward(const torch::Tensor& tokens);
+  const GptShape& shape() const { return shape_; }
 
  private:
   GptShape shape_;

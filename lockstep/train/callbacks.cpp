@@ -40,6 +40,7 @@ void EpochLog::on_epoch_end(const EpochReport& report) {
 void EpochLog::on_evaluation(const Evaluation& evaluation) {
   tell(console_, fmt::format("evaluation after epoch {}: {} ({} samples in {:.1f} s)", evaluation.epoch,
                              values_text(evaluation), evaluation.samples, evaluation.seconds));
+  if (!evaluation.shown.empty()) tell(console_, evaluation.shown);
 }
 
 std::string values_text(const Evaluation& evaluation) {

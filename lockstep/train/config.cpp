@@ -2,6 +2,7 @@
 #include <lockstep/data/dataset.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/train/config_keys.h>
+#include <lockstep/train/parts.h>
 
 namespace lockstep::train {
 namespace {
@@ -16,6 +17,28 @@ constexpr double kMostMib = 1e6;
 constexpr double kMostRate = 1e6;  // more would leave float32 within some steps
 
 ConfigRule above_to(double low, double high) { return {.low = low, .high = high, .low_excluded = true}; }
+
+/// The names of the parts behind those of `names`.
+template <typename Part>
+std::vector<std::string> with_parts(std::vector<std::string> names, const std::shared_ptr<const Parts>& parts,
+                                    std::vector<Part> Parts::*list) {
+  if (!parts) return names;
+  for (const auto& part : (*parts).*list) names.push_back(part.name);
+  return names;
+}
+
+/// The keys of the part that a section names; false when it is none.
+template <typename Section, typename Part>
+bool visit_part(ConfigFields& fields, Section& section, std::vector<Part> Parts::*list) {
+  const auto* part = section.parts ? find_part((*section.parts).*list, section.name) : nullptr;
+  if (part == nullptr) return false;
+  if (section.options_of != section.name) {
+    section.options = part->options;
+    section.options_of = section.name;
+  }
+  section.options.visit(fields);
+  return true;
+}
 
 /// Of all models, also those of programs.
 void describe_weights(ConfigFields& fields, ModelConfig& c) {
@@ -89,7 +112,12 @@ void describe(ConfigFields& fields, ModelConfig& c) {
     describe_weights(fields, c);
     return;
   }
-  fields.field("name", c.name, required(one_of(models::model_names())), "the network");
+  fields.field("name", c.name, required(one_of(with_parts(models::model_names(), c.parts, &Parts::models))),
+               "the network");
+  if (visit_part(fields, c, &Parts::models)) {
+    describe_weights(fields, c);
+    return;
+  }
   fields.field("num_classes", c.num_classes, between(1, kMost), "outputs of the last layer");
   fields.field("hidden", c.hidden, between(1, kMost), "mlp, vgg11: widths of the hidden linear layers");
   describe_weights(fields, c);
@@ -102,13 +130,22 @@ void describe(ConfigFields& fields, LossConfig& c) {
                "share of the target spread over all classes");
 }
 
+void describe(ConfigFields& fields, TaskConfig& c) {
+  auto names = with_parts({""}, c.parts, &Parts::tasks);
+  fields.field("name", c.name, one_of(std::move(names)), "empty: the model's own");
+  visit_part(fields, c, &Parts::tasks);
+}
+
 void describe(ConfigFields& fields, DataConfig& c) {
+  bool is_part = false;
   if (c.is_own) {
     fields.field("name", c.name, anything(), "the program's data");
     fields.field("root", c.root, anything(), "folder with the data set's files, for programs that read it");
   } else {
-    fields.field("name", c.name, required(one_of(data::dataset_names())), "the data set");
-    fields.field("root", c.root, required(), "folder with the data set's files");
+    fields.field("name", c.name, required(one_of(with_parts(data::dataset_names(), c.parts, &Parts::data))),
+                 "the data set");
+    is_part = visit_part(fields, c, &Parts::data);
+    if (!is_part) fields.field("root", c.root, required(), "folder with the data set's files");
   }
   fields.field("batch_size", c.batch_size, between(1, kMostBatch),
                "pictures of one rank in one batch; null: 32, unless global_batch_size is given");
@@ -125,7 +162,7 @@ void describe(ConfigFields& fields, DataConfig& c) {
   fields.field("workers", c.workers, between(0, 256),
                "threads of each rank that prepare batches; 0: the training thread");
   fields.field("prefetch", c.prefetch, between(1, 4096), "batches prepared ahead");
-  if (c.is_own) return;
+  if (c.is_own || is_part) return;
   fields.field("train_transforms", c.train_transforms, anything(), "steps from stored picture to model input");
   fields.field("eval_transforms", c.eval_transforms, anything(),
                "the same for evaluation; null: those of training but the random ones");
@@ -199,7 +236,8 @@ void describe(ConfigFields& fields, RunConfig& c) {
   fields.section("parallel", c.parallel, "how the ranks work together");
   fields.section("cluster", c.cluster, "a job whose workers meet through a scheduler (docs/scheduler.md)");
   fields.section("model", c.model, "what is trained");
-  if (!c.model.is_own) fields.section("loss", c.loss, "what is minimized");
+  if (uses_task(c.model)) fields.section("task", c.task, "what is computed from a batch, and measured");
+  if (!c.model.is_own && !uses_task(c.model)) fields.section("loss", c.loss, "what is minimized");
   fields.section("data", c.data, "what it is trained on");
   fields.section("optimizer", c.optimizer, "how weights are updated");
   fields.section("scheduler", c.scheduler, "how the learning rate changes");

@@ -15,6 +15,7 @@ void describe(ConfigFields& fields, SystemConfig& c);
 void describe(ConfigFields& fields, ParallelConfig& c);
 void describe(ConfigFields& fields, ModelConfig& c);
 void describe(ConfigFields& fields, LossConfig& c);
+void describe(ConfigFields& fields, TaskConfig& c);
 void describe(ConfigFields& fields, DataConfig& c);
 void describe(ConfigFields& fields, OptimizerConfig& c);
 void describe(ConfigFields& fields, SchedulerConfig& c);
@@ -26,6 +27,12 @@ void describe(ConfigFields& fields, RunConfig& c);
 /// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
 /// `defaults` are changed by it.
 RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
+
+/// Whether a model has a task of parts.h, and not the classification of pictures.
+bool uses_task(const ModelConfig& config);
+
+/// A configuration whose parts those are, and all values the defaults.
+RunConfig config_with(std::shared_ptr<const Parts> parts);
 
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
 /// given. Error(config) for an entry that names no address.

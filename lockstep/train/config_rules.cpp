@@ -4,6 +4,7 @@
 #include <lockstep/train/changes.h>
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
+#include <lockstep/train/parts.h>
 
 #include <fmt/ranges.h>
 
@@ -95,7 +96,7 @@ void check_batch(const RunConfig& config) {
 
 void check_folders(const RunConfig& config) {
   if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
-  if (config.data.root.empty() && !config.data.is_own)
+  if (config.data.root.empty() && !config.data.is_own && config.data.options_of.empty())
     contradiction("data.root is empty; give the folder that holds the data set");
   check_allowed_changes(config.checkpoint);
   if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
@@ -131,7 +132,20 @@ void check_run_config(const RunConfig& config) {
 }
 
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return read_run_config(load_config(path, overrides));
+  return load_run_config(path, overrides, std::make_shared<const Parts>(shipped_parts()));
+}
+
+RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                          std::shared_ptr<const Parts> parts) {
+  return read_run_config(load_config(path, overrides), config_with(std::move(parts)));
+}
+
+bool uses_task(const ModelConfig& config) { return config.parts && find_part(config.parts->models, config.name); }
+
+RunConfig config_with(std::shared_ptr<const Parts> parts) {
+  RunConfig config;
+  config.model.parts = config.data.parts = config.task.parts = std::move(parts);
+  return config;
 }
 
 RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,

@@ -2,6 +2,8 @@
 #include <lockstep/data/format.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/train/config_keys.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/picture_pipeline.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/tasks/classification.h>
@@ -52,9 +54,7 @@ std::string describe_pictures(const DataConfig& config) {
                      make_pipeline(config, data::Split::test).describe());
 }
 
-}  // namespace
-
-Program configured_program(const RunConfig& config) {
+Program pictures_program(const RunConfig& config) {
   return {
       .name = config.model.name,
       .model = [config] { return models::make_classifier(model_spec(config)).module; },
@@ -62,6 +62,39 @@ Program configured_program(const RunConfig& config) {
       .data = [config](data::Split split) { return load(config, split); },
       .example = [config] { return samples::picture_example(make_pipeline(config.data, data::Split::train).output()); },
       .describe_data = [config] { return describe_pictures(config.data); }};
+}
+
+std::shared_ptr<Task> make_task_of(const RunConfig& config) {
+  const auto& model = *find_part(config.model.parts->models, config.model.name);
+  const auto& name = config.task.name.empty() ? model.task : config.task.name;
+  const auto* part = find_part(config.task.parts->tasks, name);
+  if (part == nullptr) {
+    fail(ErrorKind::config, "task.name", "is not given, and {}",
+         name.empty() ? fmt::format("model.name {} has no task of its own; give one", model.name)
+                      : fmt::format("the task {} of model.name {} does not exist", name, model.name));
+  }
+  return part->make(config.task.name.empty() ? part->options : config.task.options);
+}
+
+}  // namespace
+
+Program configured_program(const RunConfig& config) {
+  Program program = pictures_program(config);
+  if (uses_task(config.model)) {
+    program.model = [config] {
+      return find_part(config.model.parts->models, config.model.name)->make(config.model.options);
+    };
+    program.task = make_task_of(config);
+    program.describe_data = {};
+  }
+  if (!config.data.options_of.empty()) {
+    const auto part = *find_part(config.data.parts->data, config.data.name);
+    program.data = [part, options = config.data.options](data::Split split) { return part.load(options, split); };
+    program.example = nullptr;
+    if (part.example) program.example = [part, options = config.data.options] { return part.example(options); };
+    program.describe_data = {};
+  }
+  return program;
 }
 
 }  // namespace lockstep::train

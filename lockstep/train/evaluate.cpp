@@ -39,13 +39,17 @@ Evaluation evaluate(const Model& model, samples::Batches& batches, const Forward
       add(own, name, {measure.sum.item<double>(), measure.count});
     }
   }
-  model.module->train();
   auto sums = of_all_ranks(own);
   Evaluation evaluation;
   evaluation.loss = sums["loss"].sum / sums["loss"].count;
   evaluation.samples = static_cast<std::int64_t>(sums["samples"].sum);
   sums.erase("samples");
   evaluation.metrics = model.task->metrics(sums);
+  evaluation.shown = model.task->show(*model.module, [&](const at::Tensor& tensor) {
+    const auto moved = tensor.to(options.device);
+    return options.place ? options.place(moved) : moved;
+  });
+  model.module->train();
   evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evaluation;
 }

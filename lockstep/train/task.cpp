@@ -23,6 +23,8 @@ samples::Tensors Task::predict(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
 }
 
+std::string Task::show(torch::nn::Module&, const Place&) { return ""; }
+
 at::Tensor Task::nothing(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "train",
        "a rank has a batch without samples, and with parallel.sync_batch_norm it has to take part in the forward pass; "

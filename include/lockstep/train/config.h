@@ -8,16 +8,20 @@
 #pragma once
 
 #include <lockstep/base/config_node.h>
+#include <lockstep/base/part_options.h>
 #include <lockstep/world/cluster_options.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lockstep::train {
+
+struct Parts;
 
 /// The section `system`: where and how each rank runs (docs/configuration.md#system).
 struct SystemConfig {
@@ -88,6 +92,9 @@ struct ParallelConfig {
 /// The section `model`: what is trained (docs/configuration.md#model).
 struct ModelConfig {
   bool is_own = false;  ///< no key: a program brings the model (program.h), and `name` is its own name for it
+  std::shared_ptr<const Parts> parts{};  ///< no key: the models beside the pictures' (parts.h)
+  PartOptions options{};                 ///< the keys of the model `name`, where it is one of those
+  std::string options_of{};              ///< no key: the model that has those
   /// the network. Required, resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
   std::string name;
   /// outputs of the last layer. Allowed: from 1 to 1000000000.
@@ -114,9 +121,21 @@ struct LossConfig {
   double label_smoothing = 0;
 };
 
+/// The section `task` of models that are no classifiers of pictures: what is computed from a batch, and measured.
+struct TaskConfig {
+  std::shared_ptr<const Parts> parts{};  ///< no key: the tasks (parts.h)
+  PartOptions options{};                 ///< the keys of the task `name`
+  std::string options_of{};              ///< no key: the task that has those
+  /// empty: the model's own.
+  std::string name;
+};
+
 /// The section `data`: what it is trained on (docs/configuration.md#data).
 struct DataConfig {
-  bool is_own = false;  ///< no key: a program brings the data
+  bool is_own = false;                   ///< no key: a program brings the data
+  std::shared_ptr<const Parts> parts{};  ///< no key: the data sets beside the pictures' (parts.h)
+  PartOptions options{};                 ///< the keys of the data set `name`, where it is one of those
+  std::string options_of{};              ///< no key: the data set that has those
   /// the data set. Required, cifar10, mnist.
   std::string name;
   /// folder with the data set's files. Required.
@@ -244,6 +263,7 @@ struct RunConfig {
   ClusterOptions cluster;  ///< a job whose workers meet through a scheduler (docs/scheduler.md)
   ModelConfig model;
   LossConfig loss;
+  TaskConfig task;
   DataConfig data;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
@@ -258,6 +278,10 @@ struct RunConfig {
 /// that is not YAML, unknown keys, wrong types, values out of range, missing required keys, keys that contradict each
 /// other.
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+
+/// The same with these parts (parts.h) instead of those that Lockstep brings.
+RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                          std::shared_ptr<const Parts> parts);
 
 /// The configuration of a program that brings model, task and data itself: `defaults`, changed by the file, if there is
 /// one, and then by the overrides. It has no keys for what the program brings; model.name, data.name and data.root are

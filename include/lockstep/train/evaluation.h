@@ -18,6 +18,7 @@ struct Evaluation {
   std::map<std::string, double, std::less<>> metrics{};
   std::int64_t samples = 0;  ///< of all ranks
   double seconds = 0;        ///< duration of the evaluation on this rank
+  std::string shown{};       ///< the task's text about the model, such as a sample; not part of checkpoints
 };
 
 }  // namespace lockstep::train

@@ -42,8 +42,8 @@ struct Program {
   std::function<std::string()> describe_data = {};
 };
 
-/// The program of a configuration that names its model and data: pictures, classified. Error(config) when evaluation's
-/// transforms make other pictures than training's.
+/// The program of a configuration that names its model and data: pictures, classified, or parts (parts.h).
+/// Error(config) when evaluation's transforms make other pictures than training's.
 Program configured_program(const RunConfig& config);
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,12 @@ class Task {
 
   /// What the model says of a batch, for `predict`. Error(unsupported) by default.
   virtual samples::Tensors predict(torch::nn::Module& model, const samples::Batch& batch);
+
+  /// A text about the model to be shown after an evaluation, such as a sample of what it generates; empty: nothing.
+  /// Called on all ranks, with the model in evaluation mode. `place` makes of a tensor of this rank a batch as `run`
+  /// sees it: in semi_auto and auto with the rows of all ranks, which are equal where all ranks place the same.
+  using Place = std::function<at::Tensor(const at::Tensor&)>;
+  virtual std::string show(torch::nn::Module& model, const Place& place);
 
   /// A scalar 0 whose gradients are 0 for all parameters, from a batch without samples. Needed only where the forward
   /// pass has collectives (parallel.sync_batch_norm); Error(unsupported) by default.

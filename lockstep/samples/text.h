@@ -1,0 +1,34 @@
+// Text as a data set: windows of tokens, and the token that comes after each.
+#pragma once
+
+#include <lockstep/base/config_fields.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/samples/dataset.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lockstep::samples {
+
+/// Fields: `tokens` and `next`, int64 [N, length]; next[i] is what follows tokens[i] in the file.
+inline constexpr const char* kTokens = "tokens";
+inline constexpr const char* kNext = "next";
+
+struct TextOptions {
+  std::string file;              ///< bytes are tokens from 0 to 255, unless `tokens` says otherwise
+  std::string tokens = "bytes";  ///< bytes; uint16 or uint32: numbers in little-endian order
+  std::int64_t length = 128;     ///< tokens of a sample
+  double eval_share = 0.1;       ///< of the file, at its end, that is not trained on; 0: no evaluation
+};
+void describe(ConfigFields& fields, TextOptions& options);
+
+/// A split of the file: windows of `length` tokens, one after the other; what fills no window is left out. nullptr for
+/// the test split with eval_share 0. Error(config) naming data.file when it is too short for a window or empty;
+/// Error(io) when it cannot be read; Error(data) when its size is no multiple of a token's.
+std::shared_ptr<const Dataset> load_text(const TextOptions& options, data::Split split);
+
+/// A batch of one sample; reads no file.
+Batch text_example(const TextOptions& options);
+
+}  // namespace lockstep::samples

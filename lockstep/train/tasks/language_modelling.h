@@ -1,0 +1,24 @@
+// The task of language models: the next token of each token.
+#pragma once
+
+#include <lockstep/base/config_fields.h>
+#include <lockstep/train/task.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lockstep::train {
+
+struct LanguageOptions {
+  std::string prompt = "\n";       ///< the sample's beginning; not empty
+  std::int64_t sample_bytes = 64;  ///< new tokens of the sample; 0: none
+};
+void describe(ConfigFields& fields, LanguageOptions& options);
+
+/// For the fields of samples/text.h and the model gpt. Loss: mean cross entropy per token. Metrics: `perplexity`,
+/// exp(loss), and `accuracy`, the share of tokens that the largest logit names. After an evaluation it shows what the
+/// model makes of `prompt`, always taking the most probable token, a token being a byte. Predicts `logits` [N, T, V].
+std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options);
+
+}  // namespace lockstep::train

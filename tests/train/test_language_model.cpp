@@ -1,0 +1,133 @@
+// The GPT on a text: the same on any number of ranks and in any mode, and as libtorch alone computes it.
+#include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/samples/text.h>
+#include <lockstep/train/run.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/expect_error.h"
+#include "train/small_run.h"
+
+namespace lockstep::test {
+namespace {
+
+void write_text(const std::filesystem::path& file, std::size_t words) {
+  std::ofstream out(file);
+  for (std::size_t i = 0; i < words; ++i) out << "word" << i % 17 << (i % 5 == 0 ? ".\n" : " ");
+}
+
+class LanguageModel : public testing::Test {
+ protected:
+  LanguageModel() { write_text(folder_.path() / "text.txt", 300); }
+
+  train::RunConfig config(const std::string& name, std::vector<std::string> more = {}) const {
+    std::vector<std::string> keys = {"data.file=" + (folder_.path() / "text.txt").string(),
+                                     "system.work_dir=" + (folder_.path() / name).string(),
+                                     "model.layers=1",
+                                     "model.width=32",
+                                     "model.context=16",
+                                     "data.length=16",
+                                     "data.global_batch_size=8",
+                                     "task.sample_bytes=4",
+                                     "train.epochs=2",
+                                     "optimizer.lr=0.01",
+                                     "scheduler.warmup_steps=2"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return train::load_run_config(LOCKSTEP_CONFIGS "/gpt_tiny_text.yaml", keys);
+  }
+
+  nlohmann::json result(const std::string& name) const {
+    std::ifstream in(folder_.path() / name / "result.json");
+    return nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(LanguageModel, TrainsTheSameOnAnyNumberOfRanksInAnyMode) {
+  mnist().run(1, config("alone"));
+  const auto alone = result("alone");
+  ASSERT_TRUE(alone.contains("eval_perplexity"));
+  EXPECT_NEAR(alone["eval_perplexity"].get<double>(), std::exp(alone["eval_loss"].get<double>()), 1e-9);
+  EXPECT_LT(alone["eval_perplexity"], 60);
+  struct Case {
+    int ranks;
+    std::vector<std::string> keys;
+  };
+  const std::vector<Case> cases = {
+      {2, {}},
+      {4, {}},
+      {2, {"parallel.mode=semi_auto"}},
+      {2, {"parallel.mode=auto"}},
+      {2,
+       {"parallel.mode=semi_auto", "parallel.mesh={model: 2}",
+        "parallel.shard={\"blocks.*.attention.query.*\": {model: 0}, \"blocks.*.fc1.*\": {model: 0}, "
+        "\"blocks.*.fc2.weight\": {model: 1}}"}}};
+  int number = 0;
+  for (const auto& each : cases) {
+    const auto name = "run" + std::to_string(number++);
+    SCOPED_TRACE(name);
+    mnist().run(each.ranks, config(name, each.keys));
+    const auto got = result(name);
+    EXPECT_NEAR(got["eval_loss"].get<double>(), alone["eval_loss"].get<double>(), 1e-4);
+    EXPECT_EQ(got["eval_samples"], alone["eval_samples"]);
+  }
+}
+
+TEST_F(LanguageModel, ReadsTokensOfTwoAndFourBytes) {
+  for (const auto& [tokens, width] : {std::pair{"uint16", 2}, {"uint32", 4}}) {
+    const auto file = folder_.path() / tokens;
+    {
+      std::ofstream out(file, std::ios::binary);
+      for (int i = 0; i < 50; ++i) {
+        for (int byte = 0; byte < width; ++byte) out.put(static_cast<char>((300 + i) >> (8 * byte)));
+      }
+    }
+    const samples::TextOptions options{.file = file.string(), .tokens = tokens, .length = 8, .eval_share = 0.5};
+    const auto train = samples::load_text(options, data::Split::train);
+    const auto test = samples::load_text(options, data::Split::test);
+    ASSERT_EQ(train->size(), 3);  // 25 tokens: each window needs the token behind it
+    ASSERT_EQ(test->size(), 3);
+    const auto sample = test->get(1, samples::Chance(0, 0, 1));
+    EXPECT_EQ(sample.tensors.at("tokens")[0].item<std::int64_t>(), 300 + 25 + 8);
+    EXPECT_EQ(sample.tensors.at("next")[7].item<std::int64_t>(), 300 + 25 + 16);
+  }
+  const samples::TextOptions odd{.file = (folder_.path() / "uint16").string(), .tokens = "uint32", .length = 8};
+  EXPECT_NO_THROW(samples::load_text(odd, data::Split::train));
+  std::ofstream(folder_.path() / "uint16", std::ios::app) << "x";
+  expect_error(ErrorKind::data, {"101 bytes", "uint32"}, [&] { samples::load_text(odd, data::Split::train); });
+}
+
+TEST_F(LanguageModel, SaysWhatIsWrongWithATextOrAKey) {
+  World alone;
+  alone.meeting = Meeting::alone;
+  const auto error = [&](const std::vector<std::string>& keys, std::initializer_list<std::string_view> words) {
+    expect_error(ErrorKind::config, words, [&] { train::run_training(config("wrong", keys), alone); });
+  };
+  error({"data.file=/nowhere.txt"}, {"data.file", "/nowhere.txt"});
+  error({"data.length=100000"}, {"data.file", "data.length 100000"});
+  error({"model.widht=3"}, {"model.widht", "width"});
+  error({"model.hidden=[3]"}, {"model.hidden"});
+  error({"data.root=x"}, {"data.root"});
+  error({"loss.name=cross_entropy"}, {"loss"});
+  error({"model.name=gptt"}, {"gpt"});
+  error({"task.name=language_modeling"}, {"language_modelling"});
+}
+
+TEST_F(LanguageModel, GoesOnFromItsCheckpoint) {
+  const std::vector<std::string> steady = {"scheduler.name=constant"};
+  mnist().run(2, config("whole", steady));
+  mnist().run(2, config("parts", {"scheduler.name=constant", "train.epochs=1"}));
+  mnist().run(2, config("parts", steady));
+  EXPECT_EQ(result("parts")["evaluations"].size(), 2U);
+  EXPECT_EQ(result("parts")["params_sha256"], result("whole")["params_sha256"]);
+}
+
+}  // namespace
+}  // namespace lockstep::test
