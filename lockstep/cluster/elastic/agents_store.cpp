@@ -8,7 +8,6 @@
 #include <lockstep/world/host_addresses.h>
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -27,8 +26,6 @@ std::string name_of(const std::string& host, std::uint16_t port) {
   if (host.find(':') != std::string::npos) return fmt::format("the store at [{}]:{}", host, port);
   return fmt::format("the store at {}:{}", host, port);
 }
-
-bool is_loopback_name(const std::string& host) { return host == "localhost" || is_loopback_address(host); }
 
 class AgentsStore final : public KeyValueStore {
  public:
@@ -107,7 +104,7 @@ class AgentsStore final : public KeyValueStore {
 }  // namespace
 
 std::vector<std::string> addresses_of(const std::string& host) {
-  return detail::addresses_to_listen_on({host, resolve(host), is_loopback_name(host)}, own_addresses());
+  return detail::addresses_to_listen_on({host, resolve(host), is_always_this_host(host)}, own_addresses());
 }
 
 HostedStore host_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
