@@ -36,10 +36,7 @@ class AgentsStore final : public KeyValueStore {
   std::optional<std::string> get(const std::string& key) override { return get_all({key}).front(); }
 
   std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) override {
-    MessageWriter fields;
-    fields.number(keys.size());
-    for (const auto& key : keys) fields.text(key);
-    const auto result = ask(Operation::look_up, fields);
+    const auto result = ask(Operation::look_up, MessageWriter().keys(keys));
     MessageReader reader(result);
     std::vector<std::optional<std::string>> values;
     values.reserve(keys.size());
