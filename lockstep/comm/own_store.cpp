@@ -19,13 +19,6 @@ std::string_view view_of(const std::vector<std::uint8_t>& bytes) {
 
 MessageWriter key_alone(const std::string& key) { return MessageWriter().text(key); }
 
-MessageWriter list_of(const std::vector<std::string>& keys) {
-  MessageWriter fields;
-  fields.number(keys.size());
-  for (const auto& key : keys) fields.text(key);
-  return fields;
-}
-
 std::uint64_t number_of(const std::string& result) { return MessageReader(result).number(); }
 std::vector<std::uint8_t> value_in(const std::string& result) {
   const auto text = MessageReader(result).text();
@@ -70,7 +63,7 @@ std::int64_t OwnStore::add(const std::string& key, std::int64_t value) {
 bool OwnStore::deleteKey(const std::string& key) { return number_of(ask(Operation::remove, key_alone(key))) != 0; }
 
 bool OwnStore::check(const std::vector<std::string>& keys) {
-  return number_of(ask(Operation::check, list_of(keys))) != 0;
+  return number_of(ask(Operation::check, MessageWriter().keys(keys))) != 0;
 }
 
 std::int64_t OwnStore::getNumKeys() { return static_cast<std::int64_t>(number_of(ask(Operation::count, {}))); }
@@ -78,7 +71,7 @@ std::int64_t OwnStore::getNumKeys() { return static_cast<std::int64_t>(number_of
 void OwnStore::wait(const std::vector<std::string>& keys) { wait(keys, getTimeout()); }
 
 void OwnStore::wait(const std::vector<std::string>& keys, const milliseconds& timeout) {
-  ask(Operation::wait, list_of(keys), timeout);
+  ask(Operation::wait, MessageWriter().keys(keys), timeout);
 }
 
 c10::intrusive_ptr<c10d::Store> OwnStore::clone() {

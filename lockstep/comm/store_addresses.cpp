@@ -8,8 +8,6 @@ namespace {
 
 constexpr auto kLoopback = "127.0.0.1";
 
-bool is_always_this_host(const std::string& name) { return name == "localhost" || is_loopback_address(name); }
-
 }  // namespace
 
 std::vector<std::string> addresses_to_listen_on(const MeetingHost& host, const std::vector<std::string>& own) {

@@ -19,14 +19,17 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 namespace websocket = boost::beast::websocket;
+using Clock = std::chrono::steady_clock;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::uint32_t kLongestHeader = 8 * 1024;
 constexpr std::uint64_t kLongestBody = 1024;  // limit for request bodies; our clients send none
+constexpr std::size_t kLongestRead = std::size_t{64} * 1024;
 
-[[noreturn]] void fail_for(const ErrorCode& error, SSL* tls) {
+[[noreturn]] void fail_for(const ErrorCode& error, SSL* tls, const TlsTerms& terms) {
   if (error == beast::error::timeout) fail(ErrorKind::timeout, "network", "{}", "nothing came in time");
-  fail(is_refusal(error) ? ErrorKind::environment : ErrorKind::io, "network", "{}", reason_of(error, tls));
+  const auto kind = is_refusal(error) ? ErrorKind::environment : is_no_http(error) ? ErrorKind::data : ErrorKind::io;
+  fail(kind, "network", "{}", reason_of(error, tls, terms));
 }
 
 std::string text_of(const asio::ip::tcp::endpoint& endpoint) {
@@ -38,17 +41,20 @@ std::string text_of(const asio::ip::tcp::endpoint& endpoint) {
 }  // namespace
 
 struct Channel::State {
-  State(asio::ip::tcp::socket socket, const ChannelLimits& given) : limits(given), stream(std::move(socket)) {}
+  State(asio::ip::tcp::socket socket, const ChannelLimits& given)
+      : limits(given), stream(std::move(socket)), buffer(limits.longest_message + kLongestRead) {}
 
   beast::tcp_stream& tcp() { return stream.next_layer().tcp(); }
   SSL* tls() {
     auto& layer = stream.next_layer().tls();
     return layer ? layer->native_handle() : nullptr;
   }
-  void begin_step() { tcp().expires_after(limits.step); }
+  void begin_step() { tcp().expires_at(deadline ? *deadline : Clock::now() + limits.step); }
   void check(const ErrorCode& error) {
-    if (error) fail_for(error, tls());
+    if (error) fail_for(error, tls(), terms);
   }
+  template <typename Parser>
+  Awaitable<ErrorCode> read(Parser& parser);
   void note_peer() {
     ErrorCode gone;
     const auto endpoint = tcp().socket().remote_endpoint(gone);
@@ -64,11 +70,27 @@ struct Channel::State {
   }
 
   ChannelLimits limits;
+  std::optional<Clock::time_point> deadline;
+  TlsTerms terms;
   websocket::stream<Stream, false> stream;
   beast::flat_buffer buffer;
   std::optional<http::request<http::string_body>> request;
   std::string peer = "?";
 };
+
+// Beast 1.74 overlooks that a body is too long when its first bytes arrive together with the header, unless the header
+// is read by itself.
+template <typename Parser>
+Awaitable<ErrorCode> Channel::State::read(Parser& parser) {
+  ErrorCode error;
+  parser.header_limit(kLongestHeader);
+  begin_step();
+  co_await http::async_read_header(stream.next_layer(), buffer, parser,
+                                   asio::redirect_error(asio::use_awaitable, error));
+  if (error || parser.is_done()) co_return error;
+  co_await http::async_read(stream.next_layer(), buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+  co_return error;
+}
 
 Channel::Channel(asio::ip::tcp::socket socket, const ChannelLimits& limits)
     : state_(std::make_unique<State>(std::move(socket), limits)) {
@@ -84,6 +106,10 @@ std::string Channel::own_address() const {
   const auto endpoint = state_->tcp().socket().local_endpoint(gone);
   return gone ? "" : endpoint.address().to_string();
 }
+
+void Channel::set_deadline(Clock::time_point deadline) { state_->deadline = deadline; }
+
+void Channel::set_terms(TlsTerms terms) { state_->terms = std::move(terms); }
 
 Awaitable<void> Channel::connect(std::vector<asio::ip::tcp::endpoint> endpoints) {
   ErrorCode error;
@@ -131,13 +157,9 @@ Awaitable<void> Channel::secure_as_client(asio::ssl::context& context, std::stri
 }
 
 Awaitable<HttpRequest> Channel::read_request() {
-  ErrorCode error;
   http::request_parser<http::string_body> parser;
-  parser.header_limit(kLongestHeader);
   parser.body_limit(kLongestBody);
-  state_->begin_step();
-  co_await http::async_read(state_->stream.next_layer(), state_->buffer, parser,
-                            asio::redirect_error(asio::use_awaitable, error));
+  const ErrorCode error = co_await state_->read(parser);
   state_->check(error);
   auto& request = state_->request.emplace(parser.release());
   co_return HttpRequest{std::string(request.method_string()), std::string(request.target()),
@@ -155,19 +177,33 @@ Awaitable<void> Channel::respond(unsigned status, std::string content_type, std:
   state_->check(error);
 }
 
-Awaitable<HttpResponse> Channel::get(std::string host, std::string target) {
+Awaitable<void> Channel::send_request(HttpQuery query) {
   ErrorCode error;
-  http::request<http::empty_body> request(http::verb::get, target, 11);
-  request.set(http::field::host, host);
+  http::request<http::string_body> request(http::string_to_verb(query.method), query.target, 11);
+  request.set(http::field::host, query.host);
+  if (!query.content_type.empty()) request.set(http::field::content_type, query.content_type);
+  request.body() = std::move(query.body);
+  request.prepare_payload();
   state_->begin_step();
   co_await http::async_write(state_->stream.next_layer(), request, asio::redirect_error(asio::use_awaitable, error));
   state_->check(error);
+}
+
+Awaitable<HttpResponse> Channel::read_response() {
   http::response_parser<http::string_body> parser;
   parser.body_limit(state_->limits.longest_answer);
-  co_await http::async_read(state_->stream.next_layer(), state_->buffer, parser,
-                            asio::redirect_error(asio::use_awaitable, error));
+  const ErrorCode error = co_await state_->read(parser);
+  if (error == http::error::header_limit) {
+    fail(ErrorKind::data, "network", "the header of its answer is longer than {} bytes", kLongestHeader);
+  }
+  if (error == http::error::body_limit) {
+    fail(ErrorKind::data, "network", "the body of its answer is longer than {} bytes", state_->limits.longest_answer);
+  }
+  if (error == http::error::buffer_overflow) fail(ErrorKind::data, "network", "a line of its answer is too long");
   state_->check(error);
-  co_return HttpResponse{parser.get().result_int(), std::move(parser.get().body())};
+  // Bytes after the answer would be taken for the next one.
+  const bool keep_alive = parser.keep_alive() && state_->buffer.size() == 0;
+  co_return HttpResponse{parser.get().result_int(), std::move(parser.get().body()), keep_alive};
 }
 
 Awaitable<void> Channel::accept_websocket() {

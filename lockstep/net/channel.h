@@ -1,6 +1,9 @@
 // One TCP connection that speaks HTTP or, after an upgrade, WebSocket messages; plain or through TLS.
 #pragma once
 
+#include <lockstep/net/http_response.h>
+#include <lockstep/net/tls_terms.h>
+
 #include <utility>  // Asio 1.74's awaitable.hpp needs it and does not say so
 
 #include <boost/asio/awaitable.hpp>
@@ -24,8 +27,12 @@ struct HttpRequest {
   bool keep_alive = false;
 };
 
-struct HttpResponse {
-  unsigned status = 0;
+/// A request to a server. Without a content type it has no body.
+struct HttpQuery {
+  std::string method;
+  std::string host;  ///< for the field Host
+  std::string target;
+  std::string content_type;
   std::string body;
 };
 
@@ -38,9 +45,10 @@ struct ChannelLimits {
   std::size_t longest_answer = std::size_t{64} * 1024 * 1024;  ///< limit of an HTTP response to a client
 };
 
-/// A connection; every operation has a deadline. Errors are Error(io), Error(timeout) or, for TLS problems that a retry
-/// cannot fix, Error(environment). Their message is the reason only, as a clause to follow the peer's name. Not
-/// thread-safe: one thread runs the executor. One reader and one writer at a time.
+/// A connection; every operation has a deadline. Errors are Error(io), Error(timeout), Error(data) for what is no HTTP
+/// or too long, or, for TLS problems that a retry cannot fix, Error(environment). Their message is the reason only, as
+/// a clause to follow the peer's name. Not thread-safe: one thread runs the executor. One reader and one writer at a
+/// time.
 class Channel {
  public:
   Channel(boost::asio::ip::tcp::socket socket, const ChannelLimits& limits);
@@ -53,6 +61,11 @@ class Channel {
   /// This side's address, without the port; empty when it is not connected.
   std::string own_address() const;
 
+  /// The following steps end at this time, whatever the limit of a step is. Not for WebSockets.
+  void set_deadline(std::chrono::steady_clock::time_point deadline);
+  /// How messages about failed TLS name the settings.
+  void set_terms(TlsTerms terms);
+
   Awaitable<void> connect(std::vector<boost::asio::ip::tcp::endpoint> endpoints);
 
   /// Whether the first bytes from the peer begin a TLS handshake.
@@ -64,7 +77,8 @@ class Channel {
 
   Awaitable<HttpRequest> read_request();
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
-  Awaitable<HttpResponse> get(std::string host, std::string target);
+  Awaitable<void> send_request(HttpQuery query);
+  Awaitable<HttpResponse> read_response();
 
   /// Accepts the upgrade to WebSocket that the last request asked for.
   Awaitable<void> accept_websocket();

@@ -30,7 +30,23 @@ std::string about_time(const X509* certificate) {
   return "";
 }
 
-std::string about_certificate(SSL* tls) {
+/// A question about a peer that does not speak TLS.
+std::string about_no_tls(const TlsTerms& terms) {
+  return terms.by_lockstep ? "does it have enable_ssl?" : "is TLS on there?";
+}
+
+std::string about_purpose(const TlsTerms& terms) {
+  return terms.by_lockstep
+             ? "extendedKeyUsage must be serverAuth for the scheduler, clientAuth for a worker ('lockstep "
+               "certs init' makes both)"
+             : "extendedKeyUsage must be serverAuth for a server, clientAuth for a client";
+}
+
+std::string about_same_name(const TlsTerms& terms) {
+  return terms.by_lockstep ? "; both sides need files of one authority (one 'lockstep certs init' for all nodes)" : "";
+}
+
+std::string about_certificate(SSL* tls, const TlsTerms& terms) {
   const long result = ::SSL_get_verify_result(tls);
   if (result == X509_V_OK) return "its certificate was refused";
   const std::string text = ::X509_verify_cert_error_string(result);
@@ -40,16 +56,15 @@ std::string about_certificate(SSL* tls) {
   const std::string when = about_time(chain != nullptr ? sk_X509_value(chain, 0) : nullptr);
   switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      return when.empty() ? "the certificate of an authority in its chain, or in ca_cert_path here, has expired"
-                          : "its certificate has expired" + when + "; it needs a new one";
+      return when.empty()
+                 ? "the certificate of an authority in its chain, or in " + terms.authorities + " here, has expired"
+                 : "its certificate has expired" + when + "; it needs a new one";
     case X509_V_ERR_CERT_NOT_YET_VALID: return "its certificate is not valid yet" + when + "; compare the clocks";
     case X509_V_ERR_CERT_REVOKED: return "its certificate is revoked";
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-      return "its certificate is by another authority, of the same name as the one in ca_cert_path here; both sides "
-             "need files of one authority (one 'lockstep certs init' for all nodes)";
-    case X509_V_ERR_INVALID_PURPOSE:
-      return "its certificate is not for this use: extendedKeyUsage must be serverAuth for the scheduler, clientAuth "
-             "for a worker ('lockstep certs init' makes both)";
+      return "its certificate is by another authority, of the same name as the one in " + terms.authorities + " here" +
+             about_same_name(terms);
+    case X509_V_ERR_INVALID_PURPOSE: return "its certificate is not for this use: " + about_purpose(terms);
     case X509_V_ERR_INVALID_CA:
     case X509_V_ERR_KEYUSAGE_NO_CERTSIGN:
       return "what signed its certificate is no authority: it may not sign certificates (" + text + ")";
@@ -64,47 +79,50 @@ std::string about_certificate(SSL* tls) {
       return "the revocation list in crl_path here has expired; its authority must make a new one";
     case X509_V_ERR_EE_KEY_TOO_SMALL:
     case X509_V_ERR_CA_KEY_TOO_SMALL: return "a key is too short: use EC P-256 or RSA with 3072 bits (" + text + ")";
-    default: return "its certificate is not by an authority in ca_cert_path (" + text + ")";
+    default: return "its certificate is not by an authority in " + terms.authorities + " (" + text + ")";
   }
 }
 
 // The reason behind a TLS alert of the peer. OpenSSL sends "expired" also for an expired revocation list, and "bad" for
 // a certificate that is not valid yet.
-std::string about_alert(int alert, const std::string& text, SSL* tls) {
+std::string about_alert(int alert, const std::string& text, SSL* tls, const TlsTerms& terms) {
   const std::string when = about_time(::SSL_get_certificate(tls));
+  const std::string wants_one = "it wants a certificate, and we showed none";
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
+      if (::SSL_get_certificate(tls) == nullptr) return wants_one;
       return "it refused our certificate" + (when.empty() ? " (" + text + "); its log says why" : when);
     case SSL3_AD_UNSUPPORTED_CERTIFICATE:
-      return "it refused our certificate, which is not for this use: extendedKeyUsage must be serverAuth for the "
-             "scheduler, clientAuth for a worker ('lockstep certs init' makes both)";
+      return "it refused our certificate, which is not for this use: " + about_purpose(terms);
     case SSL3_AD_CERTIFICATE_REVOKED: return "it says that our certificate is revoked";
     case SSL3_AD_CERTIFICATE_EXPIRED:
-      return when.empty() ? "something has expired there: ours is valid, so the revocation list (crl_path) or an "
-                            "authority (ca_cert_path) of that side, or its clock is wrong"
+      return when.empty() ? "something has expired there: ours is valid, so the revocation list" +
+                                std::string(terms.by_lockstep ? " (crl_path) or an authority (ca_cert_path)"
+                                                              : " or an authority") +
+                                " of that side, or its clock is wrong"
                           : "it says that our certificate has expired" + when + "; this side needs a new one";
     case TLS1_AD_DECRYPT_ERROR:
-      return "it cannot verify our certificate, which is by another authority, of the same name as the one in "
-             "ca_cert_path there; both sides need files of one authority (one 'lockstep certs init' for all nodes)";
+      return "it cannot verify our certificate, which is by another authority, of the same name as the one " +
+             std::string(terms.by_lockstep ? "in ca_cert_path there" : "that it trusts") + about_same_name(terms);
     case TLS1_AD_UNKNOWN_CA: return "it does not know the authority that signed our certificate";
-    case TLS13_AD_CERTIFICATE_REQUIRED: return "it wants a certificate, and we showed none";
+    case TLS13_AD_CERTIFICATE_REQUIRED: return wants_one;
     case TLS1_AD_PROTOCOL_VERSION: return "no version of TLS suits both sides (" + text + ")";
     case SSL3_AD_HANDSHAKE_FAILURE: return "it found no cipher or certificate that suits both sides (" + text + ")";
     default: return "it ended the TLS handshake (" + text + ")";
   }
 }
 
-std::string about_tls(unsigned long code, SSL* tls) {
+std::string about_tls(unsigned long code, SSL* tls, const TlsTerms& terms) {
   const char* words = ::ERR_reason_error_string(code);
   const std::string text = words != nullptr ? words : "error " + std::to_string(code);
   const int reason = ERR_GET_REASON(code);
   // The first error in the queue may be about the bytes of a signature; the failed verification of the certificate is
   // the cause.
-  if (::SSL_get_verify_result(tls) != X509_V_OK) return about_certificate(tls);
+  if (::SSL_get_verify_result(tls) != X509_V_OK) return about_certificate(tls, terms);
   if (ERR_GET_LIB(code) != ERR_LIB_SSL) return "TLS failed (" + text + ")";
-  if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text, tls);
+  if (reason > SSL_AD_REASON_OFFSET) return about_alert(reason - SSL_AD_REASON_OFFSET, text, tls, terms);
   switch (reason) {
-    case SSL_R_CERTIFICATE_VERIFY_FAILED: return about_certificate(tls);
+    case SSL_R_CERTIFICATE_VERIFY_FAILED: return about_certificate(tls, terms);
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE: return "it showed no certificate";
     case SSL_R_NO_SHARED_CIPHER: return "it offers no cipher that is allowed here (weak cipher)";
     case SSL_R_UNSUPPORTED_PROTOCOL:
@@ -112,7 +130,7 @@ std::string about_tls(unsigned long code, SSL* tls) {
     case SSL_R_WRONG_SSL_VERSION: return "it speaks no TLS 1.2 or newer (" + text + ")";
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
-    case SSL_R_WRONG_VERSION_NUMBER: return "it does not speak TLS; does it have enable_ssl?";
+    case SSL_R_WRONG_VERSION_NUMBER: return "it does not speak TLS; " + about_no_tls(terms);
     default: return "TLS failed (" + text + ")";
   }
 }
@@ -126,25 +144,34 @@ std::string time_text(const ASN1_TIME& time) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
-std::string reason_of(const boost::system::error_code& error, SSL* tls) {
+std::string reason_of(const boost::system::error_code& error, SSL* tls, const TlsTerms& terms) {
   const bool closed = error == asio::error::eof || error == asio::error::connection_reset ||
                       error == asio::error::broken_pipe || error == asio::ssl::error::stream_truncated ||
-                      error == boost::beast::http::error::end_of_stream;
+                      error == boost::beast::http::error::end_of_stream ||
+                      error == boost::beast::http::error::partial_message;
   if (closed && tls != nullptr && ::SSL_is_init_finished(tls) == 0) {
-    return "it closed the connection in the middle of the TLS handshake; does it have enable_ssl?";
+    return "it closed the connection in the middle of the TLS handshake; " + about_no_tls(terms);
   }
   if (closed) return "it closed the connection";
   if (error == boost::beast::websocket::error::closed) return "it ended the conversation";
   if (error == boost::beast::websocket::error::message_too_big) return "it sent a message above the limit";
   if (error == boost::beast::websocket::error::upgrade_declined)
     return "it refused to talk; does it have enable_ssl, or is it another program?";
-  if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit) {
+  if (error == boost::beast::http::error::header_limit || error == boost::beast::http::error::body_limit ||
+      error == boost::beast::http::error::buffer_overflow) {
     return "it sent a request above the limit";
   }
+  if (is_no_http(error)) return "it speaks no HTTP: " + error.message();
   if (tls != nullptr && error.category() == asio::error::get_ssl_category()) {
-    return about_tls(static_cast<unsigned long>(error.value()), tls);
+    return about_tls(static_cast<unsigned long>(error.value()), tls, terms);
   }
   return error.message();
+}
+
+bool is_no_http(const boost::system::error_code& error) {
+  namespace http = boost::beast::http;
+  if (error == http::error::end_of_stream || error == http::error::partial_message) return false;
+  return error.category() == make_error_code(http::error::bad_version).category();
 }
 
 bool is_refusal(const boost::system::error_code& error) { return error.category() == asio::error::get_ssl_category(); }

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kPlace = "connect";
 constexpr std::string_view kMend =
-    "give all ranks of a job the same secret (LOCKSTEP_STORE_SECRET, or the scheduler's), or none";
+    "give all ranks and launchers of a job the same secret (LOCKSTEP_STORE_SECRET, or the scheduler's), or none";
 
 /// Bytes of another program as one printable line.
 std::string printable(std::string_view bytes) {
@@ -48,7 +48,9 @@ class Talk {
     std::string heard;
     while (heard.size() < bytes) {
       if (!wait_for(socket_, POLLIN, deadline_)) {
-        throw Unreachable("who listens there says nothing: it is no store, or rank 0 hangs");
+        throw Unreachable(
+            "who listens there says nothing: it is no store, or the process that holds the store (rank 0 or a "
+            "launcher) hangs");
       }
       std::array<char, 256> buffer{};
       const auto count = ::recv(socket_, buffer.data(), std::min(buffer.size(), bytes - heard.size()), 0);
@@ -78,13 +80,13 @@ class Talk {
 [[noreturn]] void fail_for(const Talk& talk, const std::string& answer) {
   if (answer.starts_with(kGreetingOfAnyVersion)) {
     fail(ErrorKind::mismatch, kPlace,
-         "the store at {} speaks another version of the protocol ({}) than this rank ({}); start all ranks with the "
-         "same version of Lockstep",
+         "the store at {} speaks another version of the protocol ({}) than this process ({}); start all ranks and "
+         "launchers with the same version of Lockstep",
          talk.where(), printable(answer.substr(0, answer.find('\r'))), kGreeting.substr(0, kGreeting.size() - 2));
   }
   fail(ErrorKind::io, kPlace,
-       "another program than rank 0's store listens at {} (it answers '{}'); stop that, or choose another port with "
-       "MASTER_PORT",
+       "another program than a store of Lockstep listens at {} (it answers '{}'); stop that, or choose another port "
+       "with MASTER_PORT (--rdzv_endpoint for launchers)",
        talk.where(), printable(answer.substr(0, 40)));
 }
 
@@ -103,7 +105,7 @@ void prove_secret(const Talk& talk, const std::string& secret, const Nonces& non
   switch (read_verdict(talk.hear(kVerdictBytes), secret, nonces)) {
     case Verdict::welcome: return;
     case Verdict::refused:
-      fail(ErrorKind::environment, kPlace, "the store at {} refuses this rank: its secret is another one; {}",
+      fail(ErrorKind::environment, kPlace, "the store at {} refuses this process: its secret is another one; {}",
            talk.where(), kMend);
     case Verdict::other_secret:
       fail(ErrorKind::environment, kPlace, "who listens at {} does not know the secret of this job; {}", talk.where(),
@@ -126,12 +128,12 @@ UniqueFd connect_to_store(const std::string& host, std::uint16_t port, const std
   talk.say(print_hello(nonce));
   const auto challenge = hear_challenge(talk);
   if (challenge.wants_secret && secret.empty()) {
-    fail(ErrorKind::environment, kPlace, "the store at {} wants the secret of its job, and this rank has none; {}",
+    fail(ErrorKind::environment, kPlace, "the store at {} wants the secret of its job, and this process has none; {}",
          talk.where(), kMend);
   }
   if (!challenge.wants_secret && !secret.empty()) {
-    fail(ErrorKind::environment, kPlace, "this rank has a secret, and the store at {} asks for none; {}", talk.where(),
-         kMend);
+    fail(ErrorKind::environment, kPlace, "this process has a secret, and the store at {} asks for none; {}",
+         talk.where(), kMend);
   }
   if (challenge.wants_secret) prove_secret(talk, secret, {nonce, challenge.nonce});
   return std::move(connected.socket);

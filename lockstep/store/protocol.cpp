@@ -33,6 +33,12 @@ MessageWriter& MessageWriter::text(std::string_view value) {
   return *this;
 }
 
+MessageWriter& MessageWriter::keys(const std::vector<std::string>& keys) {
+  number(keys.size());
+  for (const auto& key : keys) text(key);
+  return *this;
+}
+
 MessageWriter& MessageWriter::append(const MessageWriter& other) {
   body_ += other.body_;
   return *this;

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::store {
 
@@ -43,6 +44,8 @@ class MessageWriter {
  public:
   MessageWriter& number(std::uint64_t value);
   MessageWriter& text(std::string_view value);
+  /// The number of keys, and each of them.
+  MessageWriter& keys(const std::vector<std::string>& keys);
   /// Appends the fields of another writer.
   MessageWriter& append(const MessageWriter& other);
   /// The message, with its length in front. BadMessage when it is longer than the other side accepts.

@@ -57,11 +57,13 @@ bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std
 
 bool is_loopback_address(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
+bool is_always_this_host(std::string_view name) { return name == "localhost" || is_loopback_address(name); }
+
 std::string address_of_host_name() {
   const auto name = host_name();
   if (!name) return "127.0.0.1";
   const auto addresses = resolve(*name);
-  if (addresses.empty() || addresses.front().starts_with("127.") || addresses.front() == "::1") return "127.0.0.1";
+  if (addresses.empty() || is_loopback_address(addresses.front())) return "127.0.0.1";
   return addresses.front();
 }
 

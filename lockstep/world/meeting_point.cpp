@@ -1,6 +1,5 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/world/host_addresses.h>
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
 
@@ -127,7 +126,5 @@ bool meet_by_init_method(const Environment& environment, World& world) {
   add_evidence(world, kVariable, method);
   return true;
 }
-
-bool is_loopback(std::string_view address) { return address == "localhost" || is_loopback_address(address); }
 
 }  // namespace lockstep::detail

@@ -30,7 +30,4 @@ std::optional<World> rank_of_init_method(const Environment& environment);
 /// false and does not change `world` when it has neither ("env://").
 bool meet_by_init_method(const Environment& environment, World& world);
 
-/// Whether `address` always means this host: localhost, 127.x.x.x, ::1.
-bool is_loopback(std::string_view address);
-
 }  // namespace lockstep::detail

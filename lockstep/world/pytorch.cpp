@@ -1,6 +1,7 @@
 // Detection of torchrun's variables, which `lockstep run` also sets, and which users set by hand.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
+#include <lockstep/world/host_addresses.h>
 #include <lockstep/world/meeting_point.h>
 #include <lockstep/world/rank_variables.h>
 
@@ -48,7 +49,8 @@ void use_agent_store(const Environment& environment, World& world) {
 void derive_local(const Environment& environment, World& world) {
   const auto local_rank = find_integer(environment, kNames.local_rank, 0, std::numeric_limits<int>::max());
   const auto local_size = find_integer(environment, kNames.local_size, 1, std::numeric_limits<int>::max());
-  const bool on_this_host = world.size == 1 || (world.meeting == Meeting::tcp && is_loopback(world.master_addr));
+  const bool on_this_host =
+      world.size == 1 || (world.meeting == Meeting::tcp && is_always_this_host(world.master_addr));
   if (!on_this_host && local_rank && *local_rank < world.size) {
     world.local_rank = static_cast<int>(*local_rank);
     world.local_size = 0;

@@ -1,56 +1,25 @@
-// Meeting: who is missing, ports that are taken, options and variables that are wrong.
+// Connecting: ports and hosts that are wrong, options, variables and files.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/bind_address.h>
 
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/group.h>
-#include <lockstep/comm/open_store.h>
-#include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/stores.h>
-
-#include "comm/suite.h"
+#include "comm/connecting.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-World world_at(const std::filesystem::path& store, int rank, int size) {
-  World world;
-  world.rank = rank;
-  world.size = size;
-  world.meeting = Meeting::file;
-  world.store_path = store;
-  return world;
-}
-
-GroupOptions impatient(std::string_view backend = "gloo") {
-  auto options = RankOptions::test_group_options(backend);
-  options.start_timeout = 2s;
-  return options;
-}
 
 // connect() starts threads, and the test must have none: each call of it is in a process of its own.
 Error error_of_connect(const World& world, const GroupOptions& options, const Environment& environment = {}) {
@@ -72,25 +41,18 @@ Error error_of_connect(const World& world, const GroupOptions& options, const En
   return error;
 }
 
-TEST(Connect, RanksThatNeverComeAreNamed) {
-  const TemporaryFolder folder;
-  const auto outcomes = fork_outcomes(2, {}, [&](int i) {
-    const int rank = i == 0 ? 0 : 2;  // of four
-    const auto error = error_of([&] { connect(world_at(folder.path() / "store", rank, 4), impatient()); });
-    EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"2 of 4 ranks did not come", "rank 1, 3", "2.0 s", "LOCKSTEP_START_TIMEOUT_S"});
-  });
-  expect_all_ok(outcomes);
-}
-
-TEST(Connect, MissingRankIsNamedThroughAStoreThatRankZeroHolds) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  options.group = impatient();
-  run_ranks(3, options, [](Rank& rank) {
-    if (rank.rank() == 1) return;
-    expect_words(error_of([&] { rank.group(); }), {"1 of 3 ranks did not come", "rank 1."});
-  });
+// A listening socket, and its port.
+std::pair<UniqueFd, std::uint16_t> taken_port() {
+  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t length = sizeof(address);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(socket.get(), raw, length), 0);
+  EXPECT_EQ(::listen(socket.get(), 8), 0);
+  EXPECT_EQ(::getsockname(socket.get(), raw, &length), 0);
+  return {std::move(socket), ntohs(address.sin_port)};
 }
 
 TEST(Connect, MissingRankZeroIsNamed) {
@@ -106,169 +68,6 @@ TEST(Connect, MissingRankZeroIsNamed) {
   error = error_of_connect(world, impatient());
   EXPECT_EQ(error.kind(), ErrorKind::timeout);
   expect_words(error, {"127.0.0.1:1", "Rank 0", "MASTER_ADDR"});
-}
-
-TEST(Connect, MissingRankZeroIsNamedThroughAStoreThatIsThere) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  run_ranks(2, options, [](Rank& rank) {
-    barrier(rank.group());
-    World of_three = rank.world();  // as ranks 1 and 2, where the launcher holds the store
-    of_three.store_is_external = true;
-    of_three.store_prefix = "/attempt_1";
-    of_three.size = 3;
-    of_three.rank = rank.rank() + 1;
-    const auto error = error_of([&] { connect(of_three, impatient()); });
-    EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"1 of 3 ranks did not come", "rank 0."});
-    barrier(rank.group());
-  });
-}
-
-/// Ends the process when it has said where it can be reached, and looks for the others.
-class FatalStore : public c10d::PrefixStore {
- public:
-  using PrefixStore::PrefixStore;
-  bool check(const std::vector<std::string>&) override {
-    ::raise(SIGKILL);
-    return false;
-  }
-};
-
-TEST(Connect, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
-  constexpr int kDead = 2;
-  RankOptions options;
-  options.deadline = 30s;
-  options.group = RankOptions::test_group_options("gloo");
-  options.group.start_timeout = 60s;  // that of whoever does not notice
-  options.meeting = Meeting::tcp;
-  for (const auto& outcome : rank_outcomes(5, options, [](Rank& rank) {
-         if (rank.rank() != kDead) {
-           const auto error = error_of([&] { rank.group(); });
-           EXPECT_EQ(error.kind(), ErrorKind::peer_lost);
-           expect_words(error, {"group \"world\"", "rank 2", "ended"});  // before it connects, or while it does
-           return;
-         }
-         auto store = detail::open_store(rank.world(), 30s);
-         detail::meet(*store.store, detail::this_rank(rank.world(), ""), rank.size(), 30s, [] {});
-         detail::BackendContext context;
-         context.store = c10::make_intrusive<FatalStore>("group/world", store.store);
-         context.rank = rank.rank();
-         context.size = rank.size();
-         context.start_timeout = 30s;
-         detail::make_gloo_backend(context);
-       })) {
-    EXPECT_TRUE(outcome.rank == kDead ? outcome.status.signal == SIGKILL : outcome.ok()) << describe(outcome);
-  }
-}
-
-/// Shows no address for a while.
-class SlowStore : public c10d::PrefixStore {
- public:
-  SlowStore(c10::intrusive_ptr<c10d::Store> store, std::chrono::milliseconds delay)
-      : PrefixStore("group/world", std::move(store)), delay_(delay) {}
-  bool check(const std::vector<std::string>& keys) override {
-    if (std::chrono::steady_clock::now() - start_ < delay_) return false;
-    return PrefixStore::check(keys);
-  }
-
- private:
-  const std::chrono::milliseconds delay_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-/// Rank 2 never comes. Rank 0 hears that at once, rank 1 only when it is connecting to rank 0, which must be there
-/// then.
-TEST(Connect, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
-  RankOptions options;
-  options.deadline = 30s;
-  options.meeting = Meeting::tcp;
-  for (const auto& outcome : rank_outcomes(3, options, [](Rank& rank) {
-         auto store = detail::open_store(rank.world(), 30s);
-         detail::meet(*store.store, detail::this_rank(rank.world(), ""), rank.size(), 30s, [] {});
-         if (rank.rank() == 2) return;
-         const auto start = std::chrono::steady_clock::now();
-         detail::BackendContext context;
-         context.store = c10::make_intrusive<SlowStore>(store.store, rank.rank() == 0 ? 0ms : 300ms);
-         context.rank = rank.rank();
-         context.size = rank.size();
-         context.start_timeout = 20s;
-         const auto silence = rank.rank() == 0 ? 0ms : 400ms;
-         context.while_meeting = [start, silence](const std::vector<int>&) {
-           if (std::chrono::steady_clock::now() - start < silence) return;
-           throw Error(ErrorKind::peer_lost, "test", "rank 2 is lost");
-         };
-         const auto error = error_of([&] { detail::make_gloo_backend(context); });
-         expect_words(error, {"rank 2 is lost"});
-         EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
-         std::this_thread::sleep_for(2s);  // rank 0 has the store, and is there to be connected to
-       })) {
-    EXPECT_TRUE(outcome.ok()) << describe(outcome);
-  }
-}
-
-/// What each rank that comes is told: how many there are, or an error. They are threads. `ended` came, and no more.
-std::vector<std::string> meet_many(int size, const std::set<int>& missing, std::chrono::milliseconds timeout,
-                                   std::optional<int> ended = std::nullopt) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  if (ended) store->set(fmt::format("presence/{}", *ended), detail::to_bytes("here"));
-  std::vector<std::string> told(static_cast<std::size_t>(size));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    if (missing.contains(rank) || rank == ended) continue;
-    threads.emplace_back([&, rank] {
-      World world = world_at({}, rank, size);
-      auto& words = told[static_cast<std::size_t>(rank)];
-      try {
-        const auto members = *detail::meet(*store, detail::this_rank(world, ""), size, timeout, [] {});
-        const auto in_order = [&, next = 0](const auto& info) mutable { return info.rank == next++; };
-        words = std::all_of(members.begin(), members.end(), in_order) ? std::to_string(members.size()) : "in no order";
-      } catch (const Error& error) {
-        words = error.message();
-      }
-    });
-  }
-  threads.clear();
-  return told;
-}
-
-TEST(Connect, ManyRanksAreCollectedInGroups) {
-  const auto outcomes = fork_outcomes(1, {}, [](int) {
-    for (const int size : {64, 65, 200}) {
-      for (const auto& told : meet_many(size, {}, 60s)) EXPECT_EQ(told, std::to_string(size));
-    }
-    // One in the middle of a group, and one that should collect the others of its group.
-    const auto told = meet_many(200, {70, 128}, 3s);
-    for (std::size_t rank = 0; rank < told.size(); ++rank) {
-      if (rank == 70 || rank == 128) continue;
-      EXPECT_NE(told[rank].find("2 of 200 ranks did not come, or ended meanwhile, within 3.0 s: rank 70, 128."),
-                std::string::npos)
-          << rank << ": " << told[rank];
-    }
-    // One that announced itself and ended before it collected its group.
-    const auto left = meet_many(200, {}, 3s, 128);
-    for (std::size_t rank = 0; rank < left.size(); ++rank) {
-      if (rank == 128) continue;
-      EXPECT_NE(left[rank].find("1 of 200 ranks did not come, or ended meanwhile, within 3.0 s: rank 128."),
-                std::string::npos)
-          << rank << ": " << left[rank];
-    }
-  });
-  expect_all_ok(outcomes);
-}
-
-// A listening socket, and its port.
-std::pair<UniqueFd, std::uint16_t> taken_port() {
-  UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t length = sizeof(address);
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(::bind(socket.get(), raw, length), 0);
-  EXPECT_EQ(::listen(socket.get(), 8), 0);
-  EXPECT_EQ(::getsockname(socket.get(), raw, &length), 0);
-  return {std::move(socket), ntohs(address.sin_port)};
 }
 
 TEST(Connect, PortInUseIsNamedWithTheMend) {
@@ -419,58 +218,6 @@ TEST(Connect, OneRankNeedsNobody) {
   });
 }
 
-// ---- a file that other jobs have used
-
-void meet_in(const std::filesystem::path& file, int size, const std::function<void(const Group&)>& more = nullptr) {
-  fork_ranks(size, {}, [&](int rank) {
-    const auto group = connect(world_at(file, rank, size), RankOptions::test_group_options("gloo"));
-    const auto order = all_gather(at::full({1}, rank, at::kLong), group);
-    EXPECT_TRUE(same(order, at::arange(size, at::kLong)));
-    if (more) more(group);
-  });
-}
-
-TEST(Connect, AFileIsRemovedByTheLastToLeave) {
-  const TemporaryFolder folder;
-  const auto file = folder.path() / "meet";
-  meet_in(file, 3);
-  EXPECT_FALSE(std::filesystem::exists(file));
-}
-
-TEST(Connect, AFileThatAKilledJobLeftIsMetInAgain) {
-  const TemporaryFolder folder;
-  const auto file = folder.path() / "meet";
-  // Some were killed after they had met, and one had left in good order.
-  const auto killed = fork_outcomes(3, {}, [&](int rank) {
-    const auto group = connect(world_at(file, rank, 3), RankOptions::test_group_options("gloo"));
-    barrier(group);
-    if (rank != 1) ::kill(::getpid(), SIGKILL);
-  });
-  EXPECT_EQ(killed[0].status.signal, SIGKILL);
-  EXPECT_TRUE(std::filesystem::exists(file));
-  // One that was killed while it waited for the others; rank 0 is never there.
-  const auto alone = fork_outcomes(1, {}, [&](int) {
-    const auto error = error_of([&] { connect(world_at(file, 2, 3), impatient()); });
-    EXPECT_EQ(error.kind(), ErrorKind::timeout);
-    expect_words(error, {"rank 0 of 3 did not come", "left by another job"});
-  });
-  expect_all_ok(alone);
-  meet_in(file, 3);
-  EXPECT_FALSE(std::filesystem::exists(file));
-  meet_in(file, 2);
-}
-
-TEST(Connect, TheSameProcessesMeetTwiceInAFile) {
-  const TemporaryFolder folder;
-  const auto file = folder.path() / "meet";
-  meet_in(file, 2, [&](const Group& first) {
-    const auto again = connect(world_at(file, 1 - first.rank(), 2), RankOptions::test_group_options("gloo"));
-    const auto order = all_gather(at::full({1}, first.rank(), at::kLong), again);
-    EXPECT_TRUE(same(order, at::arange(1, -1, -1, at::kLong)));
-    barrier(first);
-  });
-}
-
 TEST(Connect, AnotherFileThanAStoreIsRefused) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "notes";
@@ -502,98 +249,6 @@ TEST(Connect, ProgramsSayWhereToMeetAndWhoTheyAre) {
   fork_ranks(1, {}, [&](int) {
     const auto place = "127.0.0.1:" + std::to_string(taken.second);
     expect_words(error_of([&] { init(InitMethod{"tcp://" + place, 0, 2}, impatient()); }), {place, "in use"});
-  });
-}
-
-// ---- one meeting after the other in one store
-
-/// As the ranks of a job whose launcher holds the store.
-World of_launcher(const Rank& rank) {
-  World world = rank.world();
-  world.store_is_external = true;
-  world.store_prefix = "/again";
-  return world;
-}
-
-TEST(Connect, ARankThatComesTooLateWaitsForTheNextMeeting) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  run_ranks(3, options, [](Rank& rank) {
-    barrier(rank.group());
-    const World world = of_launcher(rank);
-    if (rank.rank() != 2) {
-      const auto error = error_of([&] { connect(world, impatient()); });
-      expect_words(error, {"1 of 3 ranks did not come", "rank 2."});
-    }
-    barrier(rank.group());
-    const auto group = connect(world, rank.options());
-    EXPECT_TRUE(same(all_gather(at::full({1}, rank.rank(), at::kLong), group), at::arange(3, at::kLong)));
-    barrier(rank.group());
-  });
-}
-
-// Rank 0 died where it waited, and is there again; the others have waited all the time.
-TEST(Connect, RanksThatWaitGoAlongWhenRankZeroBeginsAgain) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  run_ranks(3, options, [](Rank& rank) {
-    barrier(rank.group());
-    const World world = of_launcher(rank);
-    if (rank.rank() == 0) detail::open_store(world, 30s);  // and no more
-    barrier(rank.group());
-    if (rank.rank() == 0) {
-      auto opened = detail::open_store(world, 30s);
-      while (detail::absent_ranks(*opened.store, 3) != std::vector<int>{0}) std::this_thread::sleep_for(5ms);
-    }
-    const auto group = connect(world, rank.options());
-    EXPECT_TRUE(same(all_gather(at::full({1}, rank.rank(), at::kLong), group), at::arange(3, at::kLong)));
-    barrier(rank.group());
-  });
-}
-
-// A process of rank 1 said that it is there, ended, and was replaced before all had come.
-TEST(Connect, ARosterThatHoldsAnEarlierProcessIsNotBelieved) {
-  const auto outcomes = fork_outcomes(1, {}, [](int) {
-    const auto store = c10::make_intrusive<c10d::HashStore>();
-    const World world = world_at({}, 1, 2);
-    const auto ranks = std::vector{detail::this_rank(world_at({}, 0, 2), ""), detail::this_rank(world, "")};
-    store->set("outcome", detail::to_bytes(detail::encode(ranks)));
-    EXPECT_TRUE(detail::meet(*store, ranks[1], 2, 1s, [] {}));
-    EXPECT_FALSE(detail::meet(*store, detail::this_rank(world, ""), 2, 1s, [] {}));
-  });
-  expect_all_ok(outcomes);
-}
-
-TEST(Connect, AStoreThatRankZeroDoesNotLeaveIsNamed) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  run_ranks(2, options, [](Rank& rank) {
-    barrier(rank.group());
-    if (rank.rank() == 1) {
-      const auto error = error_of([&] { connect(rank.world(), impatient()); });
-      EXPECT_EQ(error.kind(), ErrorKind::timeout);
-      expect_words(error, {"earlier meeting", "rank 0 has not left that within 2.0 s", "last handle"});
-    } else {
-      expect_words(error_of([&] { connect(rank.world(), impatient()); }), {"in use", "destroy it first"});
-    }
-    barrier(rank.group());
-  });
-}
-
-TEST(Connect, StorePrefixesKeepTwoAttemptsApart) {
-  RankOptions options;
-  options.meeting = Meeting::tcp;
-  run_ranks(2, options, [](Rank& rank) {
-    barrier(rank.group());
-    // The same store again, which is there already, with the ranks the other way round.
-    World again = rank.world();
-    again.store_is_external = true;
-    again.store_prefix = "/attempt_1";
-    again.rank = 1 - rank.rank();
-    const auto group = connect(again, rank.options());
-    const auto order = all_gather(at::full({1}, rank.rank(), at::kLong), group);
-    EXPECT_TRUE(same(order, at::arange(1, -1, -1, at::kLong)));
-    barrier(rank.group());
   });
 }
 

@@ -355,6 +355,15 @@ TEST(SchedulerPort, RefusesWhatIsNoRequest) {
                                                       HasSubstr("a request above the limit")));
 }
 
+TEST(SchedulerPort, RefusesABodyThatIsTooLong) {
+  const LogLines log;
+  RunningServer server(server_of(1));
+  const RawPeer heavy(server.port());
+  heavy.send("POST /v1/status HTTP/1.1\r\nContent-Length: 20000\r\n\r\n" + std::string(1000, 'x'));  // one segment
+  EXPECT_EQ(heavy.read(), "");
+  EXPECT_THAT(log.with("above the limit"), HasSubstr("it sent a request above the limit"));
+}
+
 TEST(SchedulerPort, StrangersWithoutEndDoNotFillTheLog) {
   const LogLines log;
   {

@@ -109,7 +109,12 @@ TEST(Handshake, OtherProgramsAreNamed) {
 
 TEST(Handshake, WhoSaysNothingOrEndsIsNoStore) {
   RawServer silent(stay_silent);
-  EXPECT_THROW(store::Client("127.0.0.1", silent.port(), "", in(50ms)), store::Unreachable);
+  try {
+    const store::Client client("127.0.0.1", silent.port(), "", in(50ms));
+    ADD_FAILURE() << "no error";
+  } catch (const store::Unreachable& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("no store"), HasSubstr("rank 0 or a launcher")));
+  }
   RawServer ends([](int connection) { read_some(connection); });
   EXPECT_THROW(store::Client("127.0.0.1", ends.port(), "", in(30s)), store::NoWord);
   EXPECT_THROW(store::Client("127.0.0.1", 1, "", in(30s)), store::Unreachable);

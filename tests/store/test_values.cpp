@@ -24,10 +24,7 @@ std::string set(std::uint64_t number, const std::string& key, const std::string&
 }
 
 std::string wait(std::uint64_t number, const std::vector<std::string>& keys) {
-  MessageWriter fields;
-  fields.number(keys.size());
-  for (const auto& key : keys) fields.text(key);
-  return request(number, Operation::wait, fields);
+  return request(number, Operation::wait, MessageWriter().keys(keys));
 }
 
 /// "connection/request", in the order of the answers.

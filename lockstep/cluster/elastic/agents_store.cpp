@@ -8,7 +8,6 @@
 #include <lockstep/world/host_addresses.h>
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -28,8 +27,6 @@ std::string name_of(const std::string& host, std::uint16_t port) {
   return fmt::format("the store at {}:{}", host, port);
 }
 
-bool is_loopback_name(const std::string& host) { return host == "localhost" || is_loopback_address(host); }
-
 class AgentsStore final : public KeyValueStore {
  public:
   AgentsStore(std::unique_ptr<store::Client> client, std::string name, milliseconds limit,
@@ -39,10 +36,7 @@ class AgentsStore final : public KeyValueStore {
   std::optional<std::string> get(const std::string& key) override { return get_all({key}).front(); }
 
   std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) override {
-    MessageWriter fields;
-    fields.number(keys.size());
-    for (const auto& key : keys) fields.text(key);
-    const auto result = ask(Operation::look_up, fields);
+    const auto result = ask(Operation::look_up, MessageWriter().keys(keys));
     MessageReader reader(result);
     std::vector<std::optional<std::string>> values;
     values.reserve(keys.size());
@@ -107,7 +101,7 @@ class AgentsStore final : public KeyValueStore {
 }  // namespace
 
 std::vector<std::string> addresses_of(const std::string& host) {
-  return detail::addresses_to_listen_on({host, resolve(host), is_loopback_name(host)}, own_addresses());
+  return detail::addresses_to_listen_on({host, resolve(host), is_always_this_host(host)}, own_addresses());
 }
 
 HostedStore host_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,

@@ -38,7 +38,7 @@ OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limi
 std::string address_for_others(const std::string& endpoint_host, std::uint16_t endpoint_port) {
   if (auto named = lockstep::detail::named_interface_address(current_environment())) return *named;
   auto address = lockstep::detail::address_towards(endpoint_host, endpoint_port);
-  const bool meant = is_loopback_address(endpoint_host) || endpoint_host == "localhost";
+  const bool meant = is_always_this_host(endpoint_host);
   // Debian's hosts call themselves 127.0.1.1, where nobody else finds them.
   if (address.empty() || (is_loopback_address(address) && !meant)) return lockstep::detail::outward_address();
   return address;

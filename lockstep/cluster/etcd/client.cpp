@@ -41,7 +41,7 @@ std::string excerpt(const std::string& text) {
        server.text(), what, path);
 }
 
-Verdict judge_answer(const HttpServer& server, const std::string& path, const HttpAnswer& answer) {
+Verdict judge_answer(const HttpServer& server, const std::string& path, const net::HttpResponse& answer) {
   const auto json = nlohmann::json::parse(answer.body, nullptr, false);
   if (!json.is_object()) {
     refuse(server, path, fmt::format("status {} and '{}'", answer.status, excerpt(answer.body)));
@@ -56,15 +56,24 @@ Verdict judge_answer(const HttpServer& server, const std::string& path, const Ht
   return {Answer{json, reason, false}, ""};
 }
 
-Verdict attempt(HttpChannel& channel, const std::string& path, const std::string& request, Clock::time_point deadline) {
-  HttpAnswer answer;
+Verdict attempt(net::HttpClient& client, const std::string& path, const std::string& request,
+                Clock::time_point deadline) {
+  net::HttpResponse answer;
   try {
-    answer = channel.post(path, request, deadline);
+    answer = client.post(path, request, deadline);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data) refuse(channel.server(), path, error.message());
+    if (error.kind() == ErrorKind::data) refuse(client.server(), path, error.message());
+    if (error.kind() == ErrorKind::environment) {
+      fail(ErrorKind::io, "etcd", "no connection to etcd at {}: {}", client.server().text(), error.message());
+    }
     return {std::nullopt, error.message()};
   }
-  return judge_answer(channel.server(), path, answer);
+  return judge_answer(client.server(), path, answer);
+}
+
+// Where a user finds the authorities, for messages.
+std::string authorities_of(const std::optional<TlsFiles>& files) {
+  return files && files->authorities.empty() ? "the system's list (there is no ca_cert)" : "ca_cert";
 }
 
 }  // namespace
@@ -72,8 +81,11 @@ Verdict attempt(HttpChannel& channel, const std::string& path, const std::string
 Client::Client(const Address& address)
     : tls_(address.tls.has_value()), named_(address.named), tls_hint_(address.tls_hint) {
   if (address.servers.empty()) fail(ErrorKind::invalid_argument, "etcd", "the address of no server was given");
-  for (const HttpServer& server : address.servers) channels_.emplace_back(server, address.tls, kLongestAnswer);
-  reasons_.resize(channels_.size());
+  const auto tls = address.tls ? net::make_client_tls(*address.tls) : nullptr;
+  for (const HttpServer& server : address.servers) {
+    clients_.emplace_back(server, tls, kLongestAnswer, net::TlsTerms{authorities_of(address.tls), false});
+  }
+  reasons_.resize(clients_.size());
 }
 
 Answer Client::call(const std::string& path, const nlohmann::json& request, Clock::time_point deadline) {
@@ -83,14 +95,14 @@ Answer Client::call(const std::string& path, const nlohmann::json& request, Cloc
   milliseconds pause(5);
   std::fill(reasons_.begin(), reasons_.end(), "");
   for (std::size_t attempts = 1;; ++attempts) {
-    HttpChannel& channel = channels_[current_];
-    Verdict verdict = attempt(channel, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
+    net::HttpClient& client = clients_[current_];
+    Verdict verdict = attempt(client, path, text, std::min(deadline, Clock::now() + kLongestAttempt));
     if (verdict.answer) {
       verdict.answer->repeated = attempts > 1;
       return std::move(*verdict.answer);
     }
-    reasons_[current_] = fmt::format("{}: {}", channel.server().text(), verdict.try_again);
-    current_ = (current_ + 1) % channels_.size();
+    reasons_[current_] = fmt::format("{}: {}", client.server().text(), verdict.try_again);
+    current_ = (current_ + 1) % clients_.size();
     if (Clock::now() >= next_word) {
       log_warning("waiting for etcd: {} s of at most {} s ({})",
                   std::chrono::round<seconds>(Clock::now() - begin).count(),
@@ -98,7 +110,7 @@ Answer Client::call(const std::string& path, const nlohmann::json& request, Cloc
       next_word = Clock::now() + seconds(10);
     }
     // The next server may be there; when all have been asked, some time has to pass.
-    if (attempts % channels_.size() == 0) {
+    if (attempts % clients_.size() == 0) {
       std::this_thread::sleep_until(std::min(deadline, Clock::now() + pause));
       pause = std::min(pause * 2, kLongestPause);
     }
@@ -112,7 +124,7 @@ void Client::give_up(Clock::duration waited) const {
                [](const std::string& reason) { return !reason.empty(); });
   // A server that speaks TLS alone closes the connection of a client that does not.
   const bool closed = std::any_of(reasons.begin(), reasons.end(), [](const std::string& reason) {
-    return reason.find("the connection was closed") != std::string::npos;
+    return reason.find("it closed the connection") != std::string::npos;
   });
   fail(ErrorKind::timeout, "etcd",
        "no server of etcd answered within {:.1f} s ({}). Check that it runs and that this host can reach it, or "
@@ -123,7 +135,7 @@ void Client::give_up(Clock::duration waited) const {
 
 std::string Client::describe() const {
   std::vector<std::string> servers;
-  for (const HttpChannel& channel : channels_) servers.push_back(channel.server().text());
+  for (const net::HttpClient& client : clients_) servers.push_back(client.server().text());
   return fmt::format("etcd at {}", fmt::join(servers, ", "));
 }
 

@@ -1,7 +1,8 @@
 // Requests to a cluster of etcd servers (v3) through their HTTP gateway.
 #pragma once
 
-#include <lockstep/cluster/etcd/http_channel.h>
+#include <lockstep/net/client_tls.h>
+#include <lockstep/net/http_client.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,9 @@
 #include <vector>
 
 namespace lockstep::cluster::etcd {
+
+using net::HttpServer;
+using net::TlsFiles;
 
 struct Address {
   std::vector<HttpServer> servers;                           ///< of one cluster; any of them will do
@@ -35,11 +39,11 @@ class Client {
 
   /// Posts `request` to e.g. "/v3/kv/range", again as long as no server answers or the cluster has no leader; says so
   /// in the log after 2 s and then every 10 s. Error(timeout) at the deadline, with what each server did; Error(io),
-  /// at once, when a server answers something else than an etcd would.
+  /// at once, when a server answers something else than an etcd would or does not agree on TLS.
   Answer call(const std::string& path, const nlohmann::json& request, std::chrono::steady_clock::time_point deadline);
 
   /// The server of the next request: the one that answered last, if any did.
-  const HttpServer& server() const { return channels_[current_].server(); }
+  const HttpServer& server() const { return clients_[current_].server(); }
 
   /// "etcd at a:2379, b:2379".
   std::string describe() const;
@@ -50,8 +54,8 @@ class Client {
   bool tls_;
   std::string named_;
   std::string tls_hint_;
-  std::vector<HttpChannel> channels_;
-  std::vector<std::string> reasons_;  ///< why each server did not answer last
+  std::vector<net::HttpClient> clients_;  ///< one for each server
+  std::vector<std::string> reasons_;      ///< why each server did not answer last
   std::size_t current_ = 0;
 };
 

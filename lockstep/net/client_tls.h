@@ -1,0 +1,26 @@
+// TLS of a client that is configured with PEM files.
+#pragma once
+
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::net {
+
+/// PEM files; empty ones are not used. Errors name them as the settings of etcd clients: ca_cert, ssl_cert and
+/// ssl_cert_key.
+struct TlsFiles {
+  std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
+  std::string certificate;  ///< this client's, where the server asks for one
+  std::string key;          ///< that certificate's private key
+
+  bool operator==(const TlsFiles&) const = default;
+};
+
+/// TLS 1.2 or newer; the server's certificate is required and verified. Error(io) naming the file that cannot be used.
+std::shared_ptr<boost::asio::ssl::context> make_client_tls(const TlsFiles& files);
+
+}  // namespace lockstep::net

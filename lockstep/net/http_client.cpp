@@ -1,0 +1,110 @@
+#include <lockstep/base/error.h>
+#include <lockstep/net/channel.h>
+#include <lockstep/net/http_client.h>
+#include <lockstep/net/name_lookup.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <exception>
+#include <optional>
+
+namespace lockstep::net {
+namespace {
+
+namespace asio = boost::asio;
+using Deadline = std::chrono::steady_clock::time_point;
+
+}  // namespace
+
+std::string HttpServer::text() const {
+  const bool brackets = host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(brackets ? "[{}]:{}" : "{}:{}"), host, port);
+}
+
+struct HttpClient::State {
+  HttpServer server;
+  std::shared_ptr<asio::ssl::context> tls;
+  ChannelLimits limits;
+  TlsTerms terms;
+  asio::io_context context{1};
+  std::optional<Channel> channel;
+  std::string step;  // the current one, for messages
+
+  HttpResponse ask(HttpQuery query, Deadline deadline);
+  Awaitable<HttpResponse> exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints, Deadline deadline);
+  [[noreturn]] void fail_in_step(const Error& error) const;
+};
+
+// `endpoints`: empty when there is a connection.
+Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints,
+                                                    Deadline deadline) {
+  if (!channel) channel.emplace(asio::ip::tcp::socket(context), limits);
+  channel->set_deadline(deadline);
+  channel->set_terms(terms);
+  if (!endpoints.empty()) {
+    step = "connecting";
+    co_await channel->connect(std::move(endpoints));
+    step = "agreeing on TLS";
+    if (tls) co_await channel->secure_as_client(*tls, server.host);
+  }
+  step = "sending the request";
+  co_await channel->send_request(std::move(query));
+  step = "waiting for the answer";
+  co_return co_await channel->read_response();
+}
+
+HttpResponse HttpClient::State::ask(HttpQuery query, Deadline deadline) {
+  std::vector<asio::ip::tcp::endpoint> endpoints;
+  if (!channel) endpoints = look_up(server.host, server.port, deadline);
+  query.host = server.text();
+  HttpResponse response;
+  std::exception_ptr trouble;
+  asio::co_spawn(context, exchange(std::move(query), std::move(endpoints), deadline),
+                 [&](std::exception_ptr error, HttpResponse answer) {
+                   trouble = std::move(error);
+                   response = std::move(answer);
+                 });
+  context.restart();
+  context.run();
+  if (trouble || !response.keep_alive) channel.reset();
+  try {
+    if (trouble) std::rethrow_exception(trouble);
+  } catch (const Error& error) {
+    fail_in_step(error);
+  }
+  return response;
+}
+
+void HttpClient::State::fail_in_step(const Error& error) const {
+  switch (error.kind()) {
+    case ErrorKind::timeout: fail(error.kind(), "network", "no answer in time while {}", step);
+    case ErrorKind::environment: fail(error.kind(), "network", "TLS failed while {} ({})", step, error.message());
+    case ErrorKind::data: fail(error.kind(), "network", "{}", error.message());
+    default: fail(error.kind(), "network", "{} while {}", error.message(), step);
+  }
+}
+
+HttpClient::HttpClient(HttpServer server, std::shared_ptr<asio::ssl::context> tls, std::size_t longest_body,
+                       TlsTerms terms)
+    : state_(std::make_unique<State>()) {
+  state_->server = std::move(server);
+  state_->tls = std::move(tls);
+  state_->limits.longest_answer = longest_body;
+  state_->terms = std::move(terms);
+}
+
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
+HttpClient::~HttpClient() = default;
+
+const HttpServer& HttpClient::server() const noexcept { return state_->server; }
+
+HttpResponse HttpClient::get(const std::string& target, Deadline deadline) {
+  return state_->ask({"GET", "", target, "", ""}, deadline);
+}
+
+HttpResponse HttpClient::post(const std::string& target, const std::string& json, Deadline deadline) {
+  return state_->ask({"POST", "", target, "application/json", json}, deadline);
+}
+
+}  // namespace lockstep::net

@@ -1,0 +1,52 @@
+// Blocking HTTP/1.1 requests to one server over a connection that is kept, plain or through TLS.
+#pragma once
+
+#include <lockstep/net/http_response.h>
+#include <lockstep/net/tls_terms.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace boost::asio::ssl {
+class context;
+}
+
+namespace lockstep::net {
+
+struct HttpServer {
+  std::string host;  ///< a name or an address, IPv6 without brackets
+  std::uint16_t port = 0;
+
+  /// "host:port", an IPv6 address in brackets.
+  std::string text() const;
+};
+
+/// Connects when there is something to ask, and keeps the connection. After an error it is closed, and the next request
+/// makes a new one. Follows no redirections and uses no proxy. Not thread-safe.
+class HttpClient {
+ public:
+  /// A response with a longer body is an error, and so is one with a header above 8 KiB. `tls`: null for plain HTTP;
+  /// else the server's certificate must be for its host. `terms` are for messages.
+  HttpClient(HttpServer server, std::shared_ptr<boost::asio::ssl::context> tls, std::size_t longest_body,
+             TlsTerms terms = {});
+  HttpClient(HttpClient&&) noexcept;
+  HttpClient& operator=(HttpClient&&) noexcept;
+  ~HttpClient();
+
+  const HttpServer& server() const noexcept;
+
+  /// Return the response, whatever its status. Errors: timeout when it is not there by the deadline; data when it is no
+  /// HTTP or too long; environment when TLS fails in a way that a retry cannot fix; io when the connection fails. The
+  /// message is the reason alone, without the server's name. Whether the server saw the request is unknown then.
+  HttpResponse get(const std::string& target, std::chrono::steady_clock::time_point deadline);
+  HttpResponse post(const std::string& target, const std::string& json, std::chrono::steady_clock::time_point deadline);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::net
