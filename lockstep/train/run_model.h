@@ -5,6 +5,7 @@
 #include <lockstep/train/config_keys.h>
 
 #include <string>
+#include <vector>
 
 namespace c10 {
 struct Device;
@@ -20,8 +21,9 @@ models::ModelSpec model_spec(const RunConfig& config);
 /// on `device`.
 models::Classifier make_model(const RunConfig& config, const c10::Device& device);
 
-/// Loads model.weights into the model. Error(config) when the file does not hold weights of this model.
-void start_from_weights(const models::Classifier& model, const ModelConfig& config);
+/// Loads model.weights into the model; returns lines for the log. Error(config) when the file does not hold weights of
+/// this model.
+std::vector<std::string> start_from_weights(const models::Classifier& model, const ModelConfig& config);
 
 /// The output of `--dry-run`: the whole configuration as YAML, the preparation of pictures, and the model's summary.
 /// Reads no data and changes no file. Errors as read_run_config, model_spec and the pipeline.
