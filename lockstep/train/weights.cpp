@@ -53,8 +53,8 @@ TensorMap read_tensors(const std::filesystem::path& path, std::vector<std::strin
     case WeightsFormat::pth: break;
     case WeightsFormat::old_pth:
       throw Error(ErrorKind::data, "load_weights",
-                  "torch.save wrote this file in its old format (before PyTorch 1.6, or without "
-                  "_use_new_zipfile_serialization), which is not read; write it again with Python: "
+                  "torch.save wrote this file in its old format (before PyTorch 1.6, or with "
+                  "_use_new_zipfile_serialization=False), which is not read; write it again with Python: "
                   "torch.save(torch.load(\"old.pth\", map_location=\"cpu\", weights_only=True), \"new.pth\")",
                   {path.string(), 0});
   }

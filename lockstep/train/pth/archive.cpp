@@ -49,6 +49,7 @@ PthArchive::PthArchive(ByteSource source, const std::filesystem::path& file)
   StorageSizes storages;
   const auto prefix = folder_ + std::string(kStorages);
   for (auto each = entries_.lower_bound(prefix); each != entries_.end() && each->first.starts_with(prefix); ++each) {
+    require_stored(each->second, each->first, wrong_);
     storages.emplace(each->first.substr(prefix.size()), each->second.size);
   }
   const auto text = read_entry(std::string(kPickle), kMaxPickle);

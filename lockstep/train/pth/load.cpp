@@ -1,7 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/pth/archive.h>
 #include <lockstep/train/pth/load.h>
-#include <lockstep/train/safetensors_header.h>
 #include <lockstep/train/safetensors_stream.h>
 
 #include <torch/torch.h>
@@ -14,7 +13,7 @@ namespace {
 
 at::Tensor read_storage(const PthArchive& archive, const StoredTensor& tensor) {
   const auto bytes = archive.storage_bytes(tensor);
-  const auto elements = bytes / safetensors_element_bytes(tensor.dtype);
+  const auto elements = bytes / tensor.element_bytes;
   auto storage = torch::empty({static_cast<std::int64_t>(elements)}, scalar_type_of(tensor.dtype));
   archive.read_storage(tensor, {static_cast<char*>(storage.data_ptr()), bytes});
   return storage;

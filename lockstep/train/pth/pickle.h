@@ -38,9 +38,10 @@ struct PickleStorage {
 struct PickleTensor {
   PickleRef arguments = 0;
 };
-/// torch.FloatStorage and the like, as the dtype that safetensors_header.h names.
+/// torch.FloatStorage and the like.
 struct PickleStorageClass {
-  std::string_view dtype;
+  std::string_view dtype;           ///< as in safetensors_header.h: F32, BF16, I64, ...
+  std::uint32_t element_bytes = 0;  ///< bytes of one element
 };
 enum class PickleFunction : std::uint8_t { ordered_dict, rebuild_tensor, rebuild_parameter };
 /// An integer that 64 bits do not hold.

@@ -1,7 +1,6 @@
 #include <lockstep/train/pth/state_dict.h>
 
 #include <lockstep/base/shown_text.h>
-#include <lockstep/train/safetensors_header.h>
 
 #include <fmt/ranges.h>
 
@@ -70,12 +69,12 @@ class TensorReader {
   StoredTensor read(std::string_view name, const PickleTensor& tensor) {
     name_ = name;
     const auto& arguments = std::get<PickleTuple>(pickle_[tensor.arguments]).items;
-    StoredTensor found{std::string(name),
-                       {},
-                       sizes(arguments[2], "sizes"),
-                       sizes(arguments[3], "strides"),
-                       size(arguments[1], "offset"),
-                       {}};
+    StoredTensor found{.name = std::string(name),
+                       .dtype = {},
+                       .sizes = sizes(arguments[2], "sizes"),
+                       .strides = sizes(arguments[3], "strides"),
+                       .offset = size(arguments[1], "offset"),
+                       .storage = {}};
     if (arguments.size() > 6) require_plain(arguments[6]);
     const auto elements = read_storage(expect<PickleStorage>(arguments[0], "storage"), found);
     if (found.strides.size() != found.sizes.size()) {
@@ -127,14 +126,16 @@ class TensorReader {
   std::int64_t read_storage(const PickleStorage& storage, StoredTensor& tensor) {
     const auto& description = expect<PickleTuple>(storage.description, "storage").items;
     if (description.size() != 5) wrong("has a storage that is described by {} values, not 5", description.size());
-    tensor.dtype = expect<PickleStorageClass>(description[1], "class of storage").dtype;
+    const auto& storage_class = expect<PickleStorageClass>(description[1], "class of storage");
+    tensor.dtype = storage_class.dtype;
+    tensor.element_bytes = storage_class.element_bytes;
     tensor.storage = expect<std::string_view>(description[2], "key of a storage");
     const auto elements = size(description[4], "storage");
     const auto found = storages_.find(tensor.storage);
     if (found == storages_.end()) {
       wrong("is in the storage \"{}\", which the file does not have", shown_name(tensor.storage));
     }
-    const auto each = safetensors_element_bytes(tensor.dtype);
+    const auto each = tensor.element_bytes;
     if (found->second % each != 0 || found->second / each != static_cast<std::uint64_t>(elements)) {
       wrong("is in a storage of {} elements of {} bytes, which has {} bytes in the file", elements, each,
             found->second);
@@ -148,7 +149,7 @@ class TensorReader {
 
   // A size of 0 counts as 1, because strides multiply the rest.
   void require_countable(const StoredTensor& tensor) const {
-    std::uint64_t limit = std::numeric_limits<std::int64_t>::max() / safetensors_element_bytes(tensor.dtype);
+    std::uint64_t limit = std::numeric_limits<std::int64_t>::max() / tensor.element_bytes;
     for (const auto each : tensor.sizes) {
       limit /= static_cast<std::uint64_t>(std::max<std::int64_t>(each, 1));
       if (limit == 0) wrong("has more bytes than 64 bits can count");

@@ -14,6 +14,7 @@ namespace lockstep::train {
 struct StoredTensor {
   std::string name;
   std::string dtype;                  ///< as in safetensors_header.h: F32, BF16, I64, ...
+  std::uint32_t element_bytes = 0;    ///< bytes of one element
   std::vector<std::int64_t> sizes;    ///< at most kMaxStoredDimensions; the tensor's bytes are counted by 64 bits
   std::vector<std::int64_t> strides;  ///< in elements, as many as sizes, from 0
   std::int64_t offset = 0;            ///< of the first element

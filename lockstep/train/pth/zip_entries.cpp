@@ -84,6 +84,7 @@ struct Listed {
   std::uint64_t header = 0;
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
+  std::uint64_t method = 0;  // of compression
 };
 
 /// Replaces the values that are kIn64Bits by those of the zip64 part of `extra`, which has them in this order.
@@ -114,18 +115,14 @@ Listed take_entry(std::string_view& directory, const PthComplaint& wrong) {
   const auto bytes = kDirectoryEntryBytes + name_bytes + extra_bytes + number(directory, 32, 2);
   if (bytes > directory.size()) wrong("the directory of the zip archive is damaged");
   Listed entry{std::string(directory.substr(kDirectoryEntryBytes, name_bytes)), number(directory, 42, 4),
-               number(directory, 24, 4), static_cast<std::uint32_t>(number(directory, 16, 4))};
+               number(directory, 20, 4), static_cast<std::uint32_t>(number(directory, 16, 4)),
+               number(directory, 10, 2)};
   if ((number(directory, 8, 2) & 1U) != 0) wrong("the entry \"{}\" is encrypted", shown_name(entry.name));
-  if (number(directory, 10, 2) != 0) {
-    wrong(
-        "the entry \"{}\" is compressed, which torch.save never does: this is another kind of file, or one that was "
-        "packed again; {}",
-        shown_name(entry.name), kSavePlainly);
-  }
-  auto stored = number(directory, 20, 4);
-  take_64_bits(directory.substr(kDirectoryEntryBytes + name_bytes, extra_bytes), {&entry.size, &stored, &entry.header},
-               entry, wrong);
-  if (stored != entry.size) wrong("the entry \"{}\" has two sizes: the file is damaged", shown_name(entry.name));
+  auto unpacked = number(directory, 24, 4);
+  take_64_bits(directory.substr(kDirectoryEntryBytes + name_bytes, extra_bytes),
+               {&unpacked, &entry.size, &entry.header}, entry, wrong);
+  if (entry.method == 0 && unpacked != entry.size)
+    wrong("the entry \"{}\" has two sizes: the file is damaged", shown_name(entry.name));
   directory.remove_prefix(bytes);
   return entry;
 }
@@ -138,8 +135,8 @@ std::uint64_t begin_of(const Listed& entry, std::uint64_t limit, const ByteSourc
   const auto fixed = kHeaderBytes + entry.name.size();
   if (entry.header > limit || limit - entry.header < fixed) outside();
   const auto header = read_text(source, entry.header, fixed);
-  if (!header.starts_with(kHeaderMark) || number(header, 8, 2) != 0 || number(header, 26, 2) != entry.name.size() ||
-      header.substr(kHeaderBytes) != entry.name) {
+  if (!header.starts_with(kHeaderMark) || number(header, 8, 2) != entry.method ||
+      number(header, 26, 2) != entry.name.size() || header.substr(kHeaderBytes) != entry.name) {
     wrong("the header of the entry \"{}\" does not fit the directory: the file is damaged", shown_name(entry.name));
   }
   const auto begin = entry.header + fixed + number(header, 28, 2);
@@ -162,15 +159,25 @@ ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong)
   ZipEntries entries;
   for (std::size_t i = 0; i < listed.size(); ++i) {
     const auto& entry = listed[i];
-    const auto limit = i + 1 < listed.size() ? listed[i + 1].header : place.begin;
-    const ZipEntry found{begin_of(entry, limit, source, wrong), entry.size, entry.crc};
+    // The next entry's place is what the file says, and not checked yet.
+    const auto limit = i + 1 < listed.size() ? std::min(listed[i + 1].header, place.begin) : place.begin;
+    const ZipEntry found{begin_of(entry, limit, source, wrong), entry.size, entry.crc, entry.method != 0};
     if (!entries.emplace(entry.name, found).second) wrong("the entry \"{}\" is there twice", shown_name(entry.name));
   }
   return entries;
 }
 
+void require_stored(const ZipEntry& entry, std::string_view name, const PthComplaint& wrong) {
+  if (!entry.compressed) return;
+  wrong(
+      "the entry \"{}\" is compressed, which torch.save never does: this is another kind of file, or it was packed "
+      "again; {}",
+      shown_name(name), kSavePlainly);
+}
+
 void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
                     const PthComplaint& wrong) {
+  require_stored(entry, name, wrong);
   source.read(entry.begin, into);
   const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(into.data()), into.size());
   if (crc == entry.crc) return;

@@ -24,17 +24,21 @@ struct ByteSource {
 
 struct ZipEntry {
   std::uint64_t begin = 0;  ///< where its bytes are in the file
-  std::uint64_t size = 0;
-  std::uint32_t crc = 0;  ///< CRC-32 of its bytes
+  std::uint64_t size = 0;   ///< of them in the file
+  std::uint32_t crc = 0;    ///< CRC-32 of its bytes
+  bool compressed = false;  ///< it cannot be read
 };
 
 using ZipEntries = std::map<std::string, ZipEntry, std::less<>>;
 
 /// The entries by name. They lie within the file and do not overlap, so that reading each once takes no more memory
-/// than the file. Error(data) for what is no such archive: cut short, compressed, encrypted, a name twice.
+/// than the file. Error(data) for what is no such archive: cut short, encrypted, a name twice.
 ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong);
 
-/// Reads an entry into memory of its size. Error(data) where its checksum does not fit; `name` is for the message.
+/// Error(data) for an entry that is compressed, which torch.save never does; `name` is for the message.
+void require_stored(const ZipEntry& entry, std::string_view name, const PthComplaint& wrong);
+
+/// Reads an entry into memory of its size. Error(data) where it is compressed or its checksum does not fit.
 void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
                     const PthComplaint& wrong);
 
