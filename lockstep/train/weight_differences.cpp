@@ -11,8 +11,9 @@
 namespace lockstep::train {
 namespace {
 
-// Of a file's names, those that are compared with one that is missing: more would take long, and help nobody.
-constexpr std::size_t kMostCompared = 1000, kLongestCompared = 200;
+// How many of a file's names are compared with those that are missing, how long they are, and how many comparisons
+// there are in all: more would take long, and help nobody.
+constexpr std::size_t kMostCompared = 1000, kLongestCompared = 100, kMostComparisons = 100'000;
 
 std::string outline(const at::Tensor& tensor) {
   return fmt::format("{} [{}]", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
@@ -97,8 +98,11 @@ std::vector<std::string> in_words(const WeightDifferences& found, const TensorMa
   std::vector<std::string> words;
   if (!found.missing.empty()) {
     const auto others = to_compare(found.unexpected);
+    auto left = kMostComparisons;
     words.push_back(
         list("missing in the file", found.missing.size(), first_of(found.missing, most, [&](const std::string& name) {
+               if (left < others.size() || name.size() > kLongestCompared) return name;
+               left -= others.size();
                const auto near = nearest(name, others);
                return near ? fmt::format("{} (near it in the file: {})", name, *near) : name;
              })));
