@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@ namespace lockstep::test {
 
 /// `value` in `width` bytes, little-endian.
 std::string little_endian(std::uint64_t value, int width);
+
+std::string joined(std::initializer_list<std::string_view> parts);
 
 /// Parts of a pickle of protocol 2: each puts one value on the stack.
 std::string text(std::string_view value);
@@ -47,6 +50,8 @@ struct MadeEntry {
   std::string name_in_header{};  ///< in place of `name`
 };
 std::string zip(const std::vector<MadeEntry>& entries);
+/// The record at an archive's end: the directory's entries, bytes and place.
+std::string end_record(std::uint64_t entries, std::uint64_t size, std::uint64_t begin);
 
 /// An archive of a pickle and one storage, "0", of 24 bytes.
 std::string archive(std::string_view pickled);

@@ -13,6 +13,8 @@ namespace {
 using test::archive;
 using test::complaint_about;
 using test::dict;
+using test::end_record;
+using test::joined;
 using test::little_endian;
 using test::MadeEntry;
 using test::MadeTensor;
@@ -105,14 +107,15 @@ TEST(HostilePth, BoolsThatAreNone) {
 TEST(HostilePth, NamesThatCannotBe) {
   EXPECT_THAT(complaint_about(archive(pickle(dict({{"w", tensor({})}, {"w", tensor({})}})))),
               HasSubstr("\"w\" is there twice"));
-  EXPECT_THAT(complaint_about(archive(pickle("}(" + number(1) + tensor({}) + "u"))), HasSubstr("a number for a name"));
+  EXPECT_THAT(complaint_about(archive(pickle(joined({"}(", number(1), tensor({}), "u"})))),
+              HasSubstr("a number for a name"));
   EXPECT_THAT(complaint_about(archive(pickle(dict({{"\x1b[2J", tensor({})}})))), HasSubstr("\"?[2J\" has control"));
 }
 
 TEST(HostilePth, ADictThatContainsItself) {
-  EXPECT_THAT(
-      complaint_about_pickle(pickle("}q" + std::string(1, '\0') + text("model") + "h" + std::string(1, '\0') + "s")),
-      HasSubstr("model.model"));
+  const std::string zero(1, '\0');
+  EXPECT_THAT(complaint_about_pickle(pickle(joined({"}q", zero, text("model"), "h", zero, "s"}))),
+              HasSubstr("model.model"));
   EXPECT_THAT(complaint_about_pickle(pickle("}")), HasSubstr("it holds nothing"));
 }
 
@@ -126,7 +129,7 @@ TEST(HostilePth, PicklesThatBreakTheRules) {
       {pickle(""), "stack is empty"},
       {pickle("}}"), "left on its stack"},
       {pickle("}("), "stack is empty"},
-      {pickle("}") + "N", "goes on behind its end"},
+      {joined({pickle("}"), "N"}), "goes on behind its end"},
       {pickle("t"), "no mark"},
       {pickle("(0"), "stack is empty"},
       {pickle("N(\x85"), "stack is empty"},
@@ -138,15 +141,15 @@ TEST(HostilePth, PicklesThatBreakTheRules) {
       {pickle("}(Nu"), "has no value"},
       {pickle("NNb"), "no OrderedDict"},
       {pickle("N)R"), "no function"},
-      {pickle(name_of("collections", "OrderedDict") + "NR"), "no tuple"},
-      {pickle(name_of("collections", "OrderedDict") + "N\x85R"), "OrderedDict"},
-      {pickle(name_of("torch._utils", "_rebuild_tensor_v2") + ")R"), "6 or 7 arguments"},
-      {pickle(name_of("torch._utils", "_rebuild_parameter") + ")R"), "no tensor"},
-      {pickle(name_of("torch._utils", "_rebuild_parameter") + "N\x85R"), "no tensor"},
-      {pickle("h" + zero), "never remembered"},
+      {pickle(joined({name_of("collections", "OrderedDict"), "NR"})), "no tuple"},
+      {pickle(joined({name_of("collections", "OrderedDict"), "N\x85R"})), "OrderedDict"},
+      {pickle(joined({name_of("torch._utils", "_rebuild_tensor_v2"), ")R"})), "6 or 7 arguments"},
+      {pickle(joined({name_of("torch._utils", "_rebuild_parameter"), ")R"})), "no tensor"},
+      {pickle(joined({name_of("torch._utils", "_rebuild_parameter"), "N\x85R"})), "no tensor"},
+      {pickle(joined({"h", zero})), "never remembered"},
       {pickle("Nq\x01"), "skips numbers"},
       {pickle("Nr\xff\xff\xff\xff"), "skips numbers"},
-      {pickle("q" + zero), "stack is empty"},
+      {pickle(joined({"q", zero})), "stack is empty"},
       {"\x80\x02X\xff\xff\xff\xff", "cut short"},
       {"\x80\x02\x8a\xff", "cut short"},
       {"\x80\x02"
@@ -154,7 +157,7 @@ TEST(HostilePth, PicklesThatBreakTheRules) {
        "cut short"},
       {"\x80\x05", "protocol 5"},
       {pickle("\x93"), "opcode 0x93"},
-      {pickle("i" + std::string("os\nsystem\n")), "opcode 0x69"},
+      {pickle("ios\nsystem\n"), "opcode 0x69"},
       {pickle("\x82\x01"), "opcode 0x82"},
   };
   for (const auto& [text, words] : cases) {
@@ -165,16 +168,16 @@ TEST(HostilePth, PicklesThatBreakTheRules) {
 TEST(HostilePth, NothingButTheNamesOfAStateDictIsKnown) {
   for (const auto* name : {"os\nsystem\n", "builtins\neval\n", "torch\nload\n", "torch._utils\n_rebuild_tensor\n",
                            "collections\nOrderedDict.fromkeys\n", "torch\nstorage\n", "\n\n"}) {
-    EXPECT_THAT(complaint_about_pickle(pickle("c" + std::string(name))), HasSubstr("runs nothing")) << name;
+    EXPECT_THAT(complaint_about_pickle(pickle(joined({"c", name}))), HasSubstr("runs nothing")) << name;
   }
   EXPECT_THAT(complaint_about_pickle(pickle(name_of("\x1b]0;os", "system"))), HasSubstr("?]0;os.system"));
 }
 
 TEST(HostilePth, NestingTakesNoStack) {
   constexpr std::size_t kDeep = 1'000'000;
-  EXPECT_THAT(complaint_about_pickle(pickle(std::string(kDeep, ']') + std::string(kDeep - 1, 'a'))),
+  EXPECT_THAT(complaint_about_pickle(pickle(joined({std::string(kDeep, ']'), std::string(kDeep - 1, 'a')}))),
               HasSubstr("holds a list"));
-  EXPECT_THAT(complaint_about_pickle(pickle("N" + std::string(kDeep, '\x85'))), HasSubstr("holds a tuple"));
+  EXPECT_THAT(complaint_about_pickle(pickle(joined({"N", std::string(kDeep, '\x85')}))), HasSubstr("holds a tuple"));
   EXPECT_THAT(complaint_about_pickle(pickle(std::string(kDeep, '('))), HasSubstr("stack is empty"));
 }
 
@@ -238,24 +241,23 @@ TEST(HostilePth, EntriesOfAnotherKind) {
 
 TEST(HostilePth, EndsThatAreNone) {
   EXPECT_THAT(complaint_about(""), HasSubstr("its end is missing"));
-  EXPECT_THAT(complaint_about("PK\x03\x04" + std::string(1000, 'x')), HasSubstr("its end is missing"));
+  EXPECT_THAT(complaint_about(joined({"PK\x03\x04", std::string(1000, 'x')})), HasSubstr("its end is missing"));
   EXPECT_THAT(complaint_about(zip({})), HasSubstr("no data.pkl"));
-  const auto end_with = [](std::uint64_t entries, std::uint64_t size, std::uint64_t begin) {
-    return "PK\x05\x06" + little_endian(0, 4) + little_endian(entries, 2) + little_endian(entries, 2) +
-           little_endian(size, 4) + little_endian(begin, 4) + little_endian(0, 2);
-  };
-  EXPECT_THAT(complaint_about(end_with(0, 0, 1)), HasSubstr("outside of the file"));
-  EXPECT_THAT(complaint_about(end_with(0, 0xFFFFFFFF, 0)), HasSubstr("outside of the file"));
-  EXPECT_THAT(complaint_about(end_with(1, 0, 0)), HasSubstr("names 1 entries and has 0"));
+  EXPECT_THAT(complaint_about(end_record(0, 0, 1)), HasSubstr("outside of the file"));
+  EXPECT_THAT(complaint_about(end_record(0, 0xFFFFFFFF, 0)), HasSubstr("outside of the file"));
+  EXPECT_THAT(complaint_about(end_record(1, 0, 0)), HasSubstr("names 1 entries and has 0"));
   const auto locator = [](std::uint64_t place) {
-    return "PK\x06\x07" + little_endian(0, 4) + little_endian(place, 8) + little_endian(1, 4);
+    return joined({"PK\x06\x07", little_endian(0, 4), little_endian(place, 8), little_endian(1, 4)});
   };
-  EXPECT_THAT(complaint_about(locator(0) + end_with(0, 0, 0)), HasSubstr("zip64 end record is not in the file"));
-  EXPECT_THAT(complaint_about(std::string(56, 'x') + locator(0) + end_with(0, 0, 0)), HasSubstr("no signature"));
-  EXPECT_THAT(complaint_about(std::string(56, 'x') + locator(~0ULL) + end_with(0, 0, 0)), HasSubstr("not in the file"));
-  const auto end64 = "PK\x06\x06" + little_endian(44, 8) + little_endian(0, 12) + little_endian(0, 8) +
-                     little_endian(0, 8) + little_endian(~0ULL, 8) + little_endian(~0ULL - 1, 8);
-  EXPECT_THAT(complaint_about(end64 + locator(0) + end_with(0, 0, 0)), HasSubstr("outside of the file"));
+  EXPECT_THAT(complaint_about(joined({locator(0), end_record(0, 0, 0)})),
+              HasSubstr("zip64 end record is not in the file"));
+  EXPECT_THAT(complaint_about(joined({std::string(56, 'x'), locator(0), end_record(0, 0, 0)})),
+              HasSubstr("no signature"));
+  EXPECT_THAT(complaint_about(joined({std::string(56, 'x'), locator(~0ULL), end_record(0, 0, 0)})),
+              HasSubstr("not in the file"));
+  const auto end64 = joined(
+      {"PK\x06\x06", little_endian(44, 8), little_endian(0, 28), little_endian(~0ULL, 8), little_endian(~0ULL - 1, 8)});
+  EXPECT_THAT(complaint_about(joined({end64, locator(0), end_record(0, 0, 0)})), HasSubstr("outside of the file"));
 }
 
 }  // namespace
