@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
 targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state); fi
+if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle); fi
 
 folder=build/fuzz
 mkdir -p "$folder"
@@ -22,10 +22,11 @@ fi
 
 flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/error base/file_text base/json_words base/nearest base/shown_text scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files)
+sources=(base/error base/file_text base/json_words base/nearest base/shown_text scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files
+  train/pth/archive train/pth/pickle train/pth/state_dict train/pth/zip_entries)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
-  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/scheduler -name '*.h' -newer "$1" -print -quit) ]] ||
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/scheduler lockstep/train/pth -name '*.h' -newer "$1" -print -quit) ]] ||
     "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
 }
 started=$SECONDS
@@ -37,7 +38,7 @@ for source in "${sources[@]}"; do
 done
 for target in "${targets[@]}"; do
   compile "$folder/$target.o" -fsanitize=fuzzer-no-link "tests/fuzz/$target.cpp"
-  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -o "$folder/$target"
+  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -lz -o "$folder/$target"
 done
 echo "fuzz: compiled in $((SECONDS - started)) s"
 

@@ -54,10 +54,11 @@ bool is_used(std::string_view key, const Settings& run) {
 
 Weight weight_of(std::string_view key, const Settings& before, const Settings& now) {
   constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
-  constexpr std::array<std::string_view, 10> kShaping{
-      "model.weights_prefix",     "model.weights_except",    "model.weights",         "model.autocast",
-      "train.clip_norm",          "parallel.gradients_mean", "data.train_transforms", "data.eval_transforms",
-      "parallel.sync_batch_norm", "parallel.buffers"};
+  constexpr std::array<std::string_view, 12> kShaping{
+      "model.weights_prefix", "model.weights_except",     "model.weights",
+      "model.weights_rename", "model.weights_strict",     "model.autocast",
+      "train.clip_norm",      "parallel.gradients_mean",  "data.train_transforms",
+      "data.eval_transforms", "parallel.sync_batch_norm", "parallel.buffers"};
   if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
   if (is_one_of(key, kFixed)) return Weight::fixed;
   if (is_one_of(key, kShaping)) return Weight::shapes_result;

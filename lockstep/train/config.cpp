@@ -42,11 +42,17 @@ bool visit_part(ConfigFields& fields, Section& section, std::vector<Part> Parts:
 
 /// Of all models, also those of programs.
 void describe_weights(ConfigFields& fields, ModelConfig& c) {
-  fields.field("weights", c.weights, anything(), "safetensors file to start from; null: random weights");
+  fields.field("weights", c.weights, anything(),
+               "safetensors file, or .pth of torch.save, to start from; null: random weights");
   fields.field("weights_prefix", c.weights_prefix, anything(),
                "what the names in that file begin with and the model's do not, e.g. module.");
+  fields.field("weights_rename", c.weights_rename, anything(),
+               "beginnings or patterns of the file's other names and what they become, e.g. {body.: \"\", \"*.gamma\": "
+               "\"*.weight\"}");
   fields.field("weights_except", c.weights_except, anything(),
                "names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*]");
+  fields.field("weights_strict", c.weights_strict, anything(),
+               "false: take what fits, and log the rest, which keeps its random weights");
   fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
   fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
 }

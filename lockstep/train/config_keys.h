@@ -3,11 +3,13 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/weight_names.h>
 #include <lockstep/world/cluster_settings.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -37,6 +39,9 @@ RunConfig config_with(std::shared_ptr<const Parts> parts);
 /// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
 /// given. Error(config) for an entry that names no address.
 NodeList node_list_of(const ParallelConfig& config);
+
+/// model.weights_rename, in its order. Error(config) for what is no map of texts to texts, or a rule that cannot be.
+std::vector<Rename> renames_of(const ModelConfig& config);
 
 /// The values of keys whose defaults follow from other keys.
 double momentum_of(const OptimizerConfig& config);

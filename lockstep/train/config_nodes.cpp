@@ -1,4 +1,4 @@
-// parallel.nodes as a list of addresses.
+// Keys whose values are lists or maps: parallel.nodes as addresses, model.weights_rename as rules.
 #include <lockstep/base/error.h>
 #include <lockstep/train/config_keys.h>
 
@@ -39,6 +39,28 @@ NodeList node_list_of(const ParallelConfig& config) {
   list.devices_per_node = static_cast<int>(config.devices_per_node.value_or(1));
   if (list.addresses.empty() && list.devices_per_node > 1) list.addresses = {"127.0.0.1"};
   return list;
+}
+
+std::vector<Rename> renames_of(const ModelConfig& config) {
+  const auto& node = config.weights_rename;
+  if (node.kind != ConfigNode::Kind::null && node.kind != ConfigNode::Kind::map) {
+    throw Error(ErrorKind::config, "config",
+                fmt::format("model.weights_rename: expected names in the file and what takes their places, such as "
+                            "{{backbone.: \"\", \"*.gamma\": \"*.weight\"}}, found {}",
+                            describe_found(node)),
+                node.position);
+  }
+  std::vector<Rename> rules;
+  for (const auto& [from, to] : node.entries) {
+    const bool is_text = to.kind == ConfigNode::Kind::scalar || to.kind == ConfigNode::Kind::null;
+    const auto mistake = is_text ? mistake_in({from, to.scalar}) : "expected a text, found " + describe_found(to);
+    if (!mistake.empty()) {
+      throw Error(ErrorKind::config, "config", fmt::format("model.weights_rename, '{}': {}", from, mistake),
+                  to.position);
+    }
+    rules.push_back({from, to.scalar});
+  }
+  return rules;
 }
 
 }  // namespace lockstep::train

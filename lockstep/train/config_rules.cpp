@@ -68,10 +68,14 @@ void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& op
 
 void check_model(const RunConfig& config) {
   if (config.model.weights && config.model.weights->empty()) {
-    contradiction("model.weights is empty; give a safetensors file, or null for random weights");
+    contradiction("model.weights is empty; give a safetensors or .pth file, or null for random weights");
   }
-  if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty())) {
-    contradiction("model.weights_prefix and model.weights_except are about the file model.weights, which is not given");
+  const auto renames = renames_of(config.model);
+  if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty() ||
+                                !renames.empty() || !config.model.weights_strict)) {
+    contradiction(
+        "model.weights_prefix, weights_rename, weights_except and weights_strict are about the file model.weights, "
+        "which is not given");
   }
   if (!config.model.is_own && config.model.name == "mlp" && config.model.channels_last) {
     contradiction("model.channels_last has no meaning for model.name mlp; set it to false");

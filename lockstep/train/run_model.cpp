@@ -41,10 +41,11 @@ Model model_without_memory(const Program& program) {
   return made_by(program);
 }
 
-void start_from_weights(const Model& model, const ModelConfig& config) {
+std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config) {
   const std::filesystem::path file = *config.weights;
   try {
-    load_weights(*model.module, file, {config.weights_prefix, config.weights_except});
+    return load_weights(*model.module, file,
+                        {config.weights_prefix, config.weights_except, renames_of(config), config.weights_strict});
   } catch (const Error& error) {
     // Another file, or another key beside it, would do; but a disk that fails is not the configuration's mistake.
     std::error_code unknown;

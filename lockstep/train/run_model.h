@@ -5,6 +5,7 @@
 #include <lockstep/train/program.h>
 
 #include <string>
+#include <vector>
 
 namespace c10 {
 struct Device;
@@ -19,8 +20,9 @@ Model make_model(const RunConfig& config, const Program& program, const c10::Dev
 /// The program's model with shapes only, without memory for parameters.
 Model model_without_memory(const Program& program);
 
-/// Loads model.weights into the model. Error(config) when the file does not hold weights of this model.
-void start_from_weights(const Model& model, const ModelConfig& config);
+/// Loads model.weights into the model; returns lines for the log. Error(config) when the file does not hold weights of
+/// this model.
+std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config);
 
 /// The output of `--dry-run`: the whole configuration as YAML, the preparation of the data, and the model's summary.
 /// Reads no data and changes no file. Errors as read_run_config and configured_program.

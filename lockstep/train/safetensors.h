@@ -1,6 +1,8 @@
 // Tensors in safetensors files, which Python can read too. The layout is described in safetensors_header.h.
 #pragma once
 
+#include <lockstep/train/weight_names.h>
+
 #include <filesystem>
 #include <map>
 #include <string>
@@ -34,15 +36,12 @@ TensorMetadata load_safetensors_metadata(const std::filesystem::path& path);
 void save_weights(const torch::nn::Module& module, const std::filesystem::path& path,
                   const TensorMetadata& metadata = {});
 
-/// The differences between the names in a file of weights and the module's.
-struct WeightNames {
-  std::string prefix{};               ///< begins names in the file and none in the module: "module."
-  std::vector<std::string> except{};  ///< names or patterns ("fc.*") of tensors that the module keeps unchanged
-};
-
-/// Copies each tensor of the file into the parameter or buffer of the same name; floating dtypes are converted.
-/// Error(data) names the tensors that are missing, unexpected, or of another shape or kind, and a remedy where it is
-/// known; the module is then unchanged.
-void load_weights(torch::nn::Module& module, const std::filesystem::path& path, const WeightNames& names = {});
+/// Copies each tensor of the file, safetensors or torch.save's (pth/archive.h), into the parameter or buffer of the
+/// same name; floating dtypes are converted. Returns lines for the log: what was taken from where, and with
+/// names.strict false what does not fit. Error(data) names the tensors that are missing, unexpected, or of another
+/// shape or kind, and a remedy where it is known; the module is then unchanged. With names.strict false that is an
+/// error only where nothing fits.
+std::vector<std::string> load_weights(torch::nn::Module& module, const std::filesystem::path& path,
+                                      const WeightNames& names = {});
 
 }  // namespace lockstep::train

@@ -91,8 +91,9 @@ void Session::restore_weights(bool from_memory) {
     load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
   } else if (config_.model.weights && group_.rank() == 0) {
     // The others get them when the run is made parallel.
-    start_from_weights(model_, config_.model);
+    const auto remarks = start_from_weights(model_, config_.model);
     tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
+    for (const auto& remark : remarks) tell(console_, remark);
   }
   state_.settings = settings_;
   state_.configuration = configuration_;

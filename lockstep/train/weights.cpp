@@ -3,58 +3,22 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/global/module_plan.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/pth/archive.h>
+#include <lockstep/train/pth/load.h>
 #include <lockstep/train/safetensors.h>
+#include <lockstep/train/weight_differences.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <optional>
+#include <fstream>
 #include <vector>
 
 namespace lockstep::train {
 namespace {
 
-/// A tensor that is of another shape or type in the file.
-struct Unlike {
-  std::string name;
-  at::Tensor stored;
-  at::Tensor own;
-};
-
-/// What keeps a file's tensors from being a module's.
-struct Differences {
-  std::vector<std::string> missing;
-  std::vector<std::string> unexpected;
-  std::vector<Unlike> unlike;
-
-  bool none() const { return missing.empty() && unexpected.empty() && unlike.empty(); }
-};
-
-std::string outline(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-}
-
-bool alike(const at::Tensor& own, const at::Tensor& stored) {
-  const bool convertible = own.is_floating_point() && stored.is_floating_point();
-  return own.sizes() == stored.sizes() && (convertible || own.scalar_type() == stored.scalar_type());
-}
-
-Differences compare(const TensorMap& own, const TensorMap& stored) {
-  Differences found;
-  for (const auto& [name, tensor] : own) {
-    const auto other = stored.find(name);
-    if (other == stored.end()) {
-      found.missing.push_back(name);
-    } else if (!alike(tensor, other->second)) {
-      found.unlike.push_back({name, other->second, tensor});
-    }
-  }
-  for (const auto& [name, tensor] : stored) {
-    if (!own.contains(name)) found.unexpected.push_back(name);
-  }
-  return found;
-}
+constexpr std::size_t kMostInError = 10, kMostInLog = 1000;
 
 TensorMap state_of(const torch::nn::Module& module) {
   TensorMap state;
@@ -62,68 +26,81 @@ TensorMap state_of(const torch::nn::Module& module) {
   return state;
 }
 
-std::string list(std::string_view title, std::vector<std::string> items) {
-  constexpr std::size_t kMostShown = 10;
-  if (items.empty()) return "";
-  const auto count = items.size();
-  items.resize(std::min(count, kMostShown));
-  return fmt::format("; {} ({}): {}{}", title, count, fmt::join(items, ", "), count > kMostShown ? ", ..." : "");
-}
-
-std::vector<std::string> in_words(const std::vector<Unlike>& unlike) {
-  std::vector<std::string> words;
-  for (const auto& [name, stored, own] : unlike) {
-    words.push_back(fmt::format("{} is {} in the file, {} in the module", name, outline(stored), outline(own)));
-  }
-  return words;
-}
-
-// What all names in the file begin with, if most of the module's names are there behind it.
-std::optional<std::string> find_prefix(const TensorMap& own, const TensorMap& stored) {
-  if (own.empty() || stored.empty()) return std::nullopt;
-  const auto& first = stored.begin()->first;
-  for (auto dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
-    const auto prefix = first.substr(0, dot + 1);
-    if (!std::ranges::all_of(stored, [&](const auto& item) { return item.first.starts_with(prefix); })) break;
-    const auto found =
-        std::ranges::count_if(own, [&](const auto& item) { return stored.contains(prefix + item.first); });
-    if (2 * static_cast<std::size_t>(found) > own.size()) return prefix;
-  }
-  return std::nullopt;
-}
-
-// The first size in the file, where that is all in which some tensors differ: the last layer of a model with other
-// classes.
-std::optional<std::int64_t> classes_in_file(const std::vector<Unlike>& unlike) {
-  const auto sizes = unlike.front().stored.sizes();
-  if (sizes.empty()) return std::nullopt;
-  const auto of_another_head = [&](const Unlike& each) {
-    return each.stored.dim() == each.own.dim() && each.stored.dim() > 0 && each.stored.size(0) == sizes[0] &&
-           each.own.size(0) == unlike.front().own.size(0) && each.stored.sizes().slice(1) == each.own.sizes().slice(1);
-  };
-  return std::ranges::all_of(unlike, of_another_head) ? std::optional(sizes[0]) : std::nullopt;
-}
-
-std::string advice(const TensorMap& own, const TensorMap& stored, const Differences& found) {
-  if (const auto prefix = find_prefix(own, stored)) {
-    return fmt::format("; all names in the file begin with '{0}'{1}: set model.weights_prefix={0}", *prefix,
-                       *prefix == "module." ? ", as Python's DistributedDataParallel saves them" : "");
-  }
-  if (!found.missing.empty() || !found.unexpected.empty()) return "";
+std::vector<std::string> names_of(const TensorMap& tensors) {
   std::vector<std::string> names;
-  for (const auto& each : found.unlike) names.push_back(each.name);
-  const auto classes = classes_in_file(found.unlike);
-  return fmt::format(
-      "; to begin with random values there and take the rest from the file, set model.weights_except=[{}]{}",
-      fmt::join(names, ", "), classes ? fmt::format(", or take all of it with model.num_classes={}", *classes) : "");
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
 }
 
-// What is left of `tensors` when names are as the module has them.
-TensorMap selected(TensorMap tensors, std::string_view prefix, const std::vector<std::string>& except) {
+bool is_left_out(const std::string& name, const WeightNames& names) {
+  return std::ranges::any_of(names.except, [&](const auto& pattern) { return fits(name, pattern); });
+}
+
+WeightsFormat format_of(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return WeightsFormat::safetensors;  // whose reader says so
+  std::string begin(16, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  return weights_format(begin);
+}
+
+/// The file's tensors under its names. Adds to `remarks` what was chosen and left out.
+TensorMap read_tensors(const std::filesystem::path& path, std::vector<std::string>& remarks) {
+  switch (format_of(path)) {
+    case WeightsFormat::safetensors: return load_safetensors(path);
+    case WeightsFormat::pth: break;
+    case WeightsFormat::old_pth:
+      throw Error(ErrorKind::data, "load_weights",
+                  "torch.save wrote this file in its old format (before PyTorch 1.6, or with "
+                  "_use_new_zipfile_serialization=False), which is not read; write it again with Python: "
+                  "torch.save(torch.load(\"old.pth\", map_location=\"cpu\", weights_only=True), \"new.pth\")",
+                  {path.string(), 0});
+  }
+  auto file = load_pth(path);
+  if (!file.place.empty()) remarks.push_back(fmt::format("the weights are those under \"{}\" in the file", file.place));
+  if (const auto count = file.others.size(); count > 0) {
+    file.others.resize(std::min(count, kMostInError));
+    remarks.push_back(fmt::format("left out, as they are no tensors ({}): {}{}", count, fmt::join(file.others, ", "),
+                                  count > file.others.size() ? ", ..." : ""));
+  }
+  return std::move(file.tensors);
+}
+
+/// Names of the file as the module has them, but for those to be left out.
+TensorMap named_as_own(const TensorMap& stored, const WeightNames& names, const std::filesystem::path& path) {
   TensorMap out;
-  for (auto& [name, tensor] : tensors) {
-    const auto own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-    if (std::ranges::none_of(except, [&](const auto& pattern) { return fits(own, pattern); })) out.emplace(own, tensor);
+  std::map<std::string, std::string> before;  // the file's name, by the new one
+  std::vector<bool> used(names.rename.size());
+  std::vector<std::string> seen;
+  for (const auto& [full, tensor] : stored) {
+    auto name = full.starts_with(names.prefix) ? full.substr(names.prefix.size()) : full;
+    seen.push_back(name);
+    for (std::size_t i = 0; i < names.rename.size(); ++i) {
+      const auto changed = renamed(name, names.rename[i]);
+      if (!changed) continue;
+      name = *changed;
+      used[i] = true;
+      break;
+    }
+    if (is_left_out(name, names)) continue;
+    if (!out.emplace(name, tensor).second) {
+      throw Error(ErrorKind::data, "load_weights",
+                  fmt::format("'{}' and '{}' would both be '{}'; change model.weights_prefix or model.weights_rename",
+                              before[name], full, name),
+                  {path.string(), 0});
+    }
+    before.emplace(name, full);
+  }
+  for (std::size_t i = 0; i < names.rename.size(); ++i) {
+    if (used[i]) continue;
+    const auto& from = names.rename[i].from;
+    throw Error(ErrorKind::data, "load_weights",
+                fmt::format("model.weights_rename has '{}', and no name in the file {}{}", from,
+                            from.find('*') == std::string::npos ? "begins with it" : "fits it, or an earlier rule does",
+                            did_you_mean(from, seen)),
+                {path.string(), 0});
   }
   return out;
 }
@@ -132,11 +109,9 @@ TensorMap selected(TensorMap tensors, std::string_view prefix, const std::vector
 void require_known(const std::vector<std::string>& except, const TensorMap& own) {
   for (const auto& pattern : except) {
     if (std::ranges::any_of(own, [&](const auto& item) { return fits(item.first, pattern); })) continue;
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : own) names.push_back(name);
     fail(ErrorKind::data, "load_weights",
          "no tensor of the model is called '{}', which is to be left out of the file{}", pattern,
-         did_you_mean(pattern, names));
+         did_you_mean(pattern, names_of(own)));
   }
 }
 
@@ -146,21 +121,31 @@ void save_weights(const torch::nn::Module& module, const std::filesystem::path& 
   save_safetensors(path, state_of(module), metadata);
 }
 
-void load_weights(torch::nn::Module& module, const std::filesystem::path& path, const WeightNames& names) {
+std::vector<std::string> load_weights(torch::nn::Module& module, const std::filesystem::path& path,
+                                      const WeightNames& names) {
   auto own = state_of(module);
   require_known(names.except, own);
-  own = selected(std::move(own), "", names.except);
-  const auto stored = selected(load_safetensors(path), names.prefix, names.except);
-  const auto found = compare(own, stored);
-  if (!found.none()) {
+  std::erase_if(own, [&](const auto& item) { return is_left_out(item.first, names); });
+  std::vector<std::string> remarks;
+  const auto stored = named_as_own(read_tensors(path, remarks), names, path);
+  const auto all = own;
+  const auto found = compare(all, stored);
+  for (const auto* left : {&found.missing, &found.unlike}) {
+    for (const auto& name : *left) own.erase(name);
+  }
+  if (!found.none() && (names.strict || own.empty())) {
     throw Error(ErrorKind::data, "load_weights",
-                fmt::format("these weights are not this model's{}{}{}{}", list("missing in the file", found.missing),
-                            list("unknown to the model", found.unexpected),
-                            list("of another shape or type", in_words(found.unlike)), advice(own, stored, found)),
+                fmt::format("these weights are not this model's; {}{}{}",
+                            fmt::join(in_words(found, all, stored, kMostInError), "; "), advice(found, all, stored),
+                            own.empty() ? "; nothing fits"
+                                        : "; model.weights_strict=false takes what fits and trains the rest from "
+                                          "random values"),
                 {path.string(), 0});
   }
+  for (auto& words : in_words(found, all, stored, kMostInLog)) remarks.push_back(std::move(words));
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : own) tensor.copy_(stored.at(name));
+  return remarks;
 }
 
 }  // namespace lockstep::train

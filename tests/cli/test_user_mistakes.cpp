@@ -122,12 +122,15 @@ TEST(UserMistakes, AGzipThatUnpacksToMoreThanItPromises) {
 
 // ---- weights
 
-TEST(UserMistakes, WeightsOfTorchSaveAreNotSafetensors) {
+TEST(UserMistakes, WeightsThatAreNone) {
   const Workbench bench;
   const auto weights = bench.path() / "model.pth";
   write_file(weights, "PK\x03\x04" + std::string(1000, 'x'));
   expect_refused(run_program(bench.train({"model.weights=" + weights.string()})), 2,
-                 {"[model.weights]", "a zip archive", "torch.save()", "safetensors.torch.save_file", "model.pth"});
+                 {"[model.weights]", "no whole zip archive", "torch.save", "cut short", "model.pth"});
+  write_file(weights, "\x80\x04" + std::string(1000, 'x'));
+  expect_refused(run_program(bench.train({"model.weights=" + weights.string()})), 2,
+                 {"[model.weights]", "a Python pickle", "safetensors.torch.save_file", "model.pth"});
   expect_refused(run_program(bench.train({"model.weights=/no/such/file"})), 2, {"[model.weights]", "/no/such/file"});
 }
 

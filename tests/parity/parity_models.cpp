@@ -1,6 +1,7 @@
-// What the Python tests ask of the models and of safetensors files:
+// What the Python tests ask of the models and of files of weights:
 //   parity_models copy IN OUT       reads a safetensors file and writes it again
 //   parity_models initial JOB       writes the weights that the job's model has after torch::manual_seed
+//   parity_models load JOB          writes the weights that the job's model has after loading the job's
 //   parity_models gradients JOB     one forward and backward of the job's model; writes all that came of it
 #include <lockstep/train/safetensors.h>
 
@@ -22,6 +23,12 @@ void copy(const std::filesystem::path& in, const std::filesystem::path& out) {
 void write_initial_weights(const parity::Job& job) {
   torch::manual_seed(job.seed);
   train::save_weights(*parity::make_model(job), job.out);
+}
+
+void write_loaded_weights(const parity::Job& job) {
+  const auto model = parity::make_model(job);
+  train::load_weights(*model, job.weights);
+  train::save_weights(*model, job.out);
 }
 
 void write_gradients(const parity::Job& job) {
@@ -49,10 +56,12 @@ int run(std::span<char*> arguments) {
     copy(arguments[2], arguments[3]);
   } else if (task == "initial" && arguments.size() == 3) {
     write_initial_weights(parity::read_job(arguments[2]));
+  } else if (task == "load" && arguments.size() == 3) {
+    write_loaded_weights(parity::read_job(arguments[2]));
   } else if (task == "gradients" && arguments.size() == 3) {
     write_gradients(parity::read_job(arguments[2]));
   } else {
-    std::fputs("usage: parity_models copy IN OUT | initial JOB | gradients JOB\n", stderr);
+    std::fputs("usage: parity_models copy IN OUT | initial JOB | load JOB | gradients JOB\n", stderr);
     return 2;
   }
   return 0;

@@ -101,13 +101,16 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"scheduler.min_lr=0.5"}, {"scheduler.min_lr", "0.5", "0.1"});
   expect_refused({"system.work_dir="}, {"system.work_dir"});
   expect_refused({"model.weights=''"}, {"model.weights"});
+  expect_refused({"model.weights_strict=false"}, {"weights_strict", "model.weights, which is not given"});
+  expect_refused({"model.weights_rename={a.: b.}"}, {"weights_rename", "model.weights, which is not given"});
   expect_refused({"data.batch_size=8", "data.global_batch_size=16"}, {"data.batch_size is 8", "16 for all", "null"});
   expect_refused({"data.global_batch_size=16", "parallel.gradients_mean=false"}, {"gradients_mean", "batch_size"});
 }
 
 TEST(RunConfig, PrintsWhatItReadsBack) {
   const auto config = read({"data.train_transforms=[random_crop: {size: 32, padding: 4}, hwc2chw]",
-                            "scheduler.milestones=[3, 7]", "train.steps=12", "model.weights=w.safetensors"});
+                            "scheduler.milestones=[3, 7]", "train.steps=12", "model.weights=w.safetensors",
+                            "model.weights_rename={a.: '', '*.b': '*.c'}", "model.weights_strict=false"});
   const auto text = print_config(config);
   EXPECT_EQ(print_config(read_run_config(parse_config(text, "printed.yaml"))), text);
 }

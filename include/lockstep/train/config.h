@@ -101,12 +101,16 @@ struct ModelConfig {
   std::int64_t num_classes = 10;
   /// mlp, vgg11: widths of the hidden linear layers. Allowed: from 1 to 1000000000.
   std::vector<std::int64_t> hidden = {1024, 1024};
-  /// safetensors file to start from; null: random weights.
+  /// safetensors file, or .pth of torch.save, to start from; null: random weights.
   std::optional<std::string> weights;
   /// what the names in that file begin with and the model's do not, e.g. module..
   std::string weights_prefix;
+  /// beginnings or patterns of the file's other names and what they become, e.g. {body.: "", "*.gamma": "*.weight"}.
+  ConfigNode weights_rename;
   /// names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*].
   std::vector<std::string> weights_except;
+  /// false: take what fits, and log the rest, which keeps its random weights.
+  bool weights_strict = true;
   /// NHWC memory, faster for convolutions on many CPUs.
   bool channels_last = false;
   /// dtype of convolutions and matrix products. Allowed: none, bfloat16.

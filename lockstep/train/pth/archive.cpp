@@ -1,0 +1,83 @@
+#include <lockstep/train/pth/archive.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::string_view_literals;
+
+static_assert(std::endian::native == std::endian::little, ".pth files hold little-endian values");
+
+constexpr auto kPickle = "data.pkl"sv, kStorages = "data/"sv;
+constexpr std::uint64_t kLongestByteOrder = 16;
+
+/// The folder of the pickle. Error(data) where there is none, or more than one.
+std::string find_folder(const ZipEntries& entries, const PthComplaint& wrong) {
+  const std::string* found = nullptr;
+  for (const auto& [name, entry] : entries) {
+    const auto slash = name.find('/');
+    if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
+    if (found != nullptr) wrong("there are two pickles: \"{}\" and \"{}\"", shown_name(*found), shown_name(name));
+    found = &name;
+  }
+  if (found == nullptr) wrong("this zip archive has no data.pkl: torch.save did not write it");
+  return found->substr(0, found->size() - kPickle.size());
+}
+
+}  // namespace
+
+WeightsFormat weights_format(std::string_view begin) {
+  // A safetensors file begins with a length, which may look like anything, and has '{' behind it; there a zip archive
+  // has the number of a compression, and 0x7B is none.
+  if (begin.starts_with("PK\x03\x04"sv) && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::pth;
+  if (begin.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv)) return WeightsFormat::old_pth;
+  return WeightsFormat::safetensors;
+}
+
+PthArchive::PthArchive(ByteSource source, const std::filesystem::path& file)
+    : source_(std::move(source)), wrong_(file), entries_(read_zip_entries(source_, wrong_)) {
+  folder_ = find_folder(entries_, wrong_);
+  if (entries_.contains(folder_ + "constants.pkl")) {
+    wrong_("this is a TorchScript archive, which torch.jit.save writes; {}", kSavePlainly);
+  }
+  if (entries_.contains(folder_ + "byteorder") && read_entry("byteorder", kLongestByteOrder) != "little") {
+    wrong_("its values are not little-endian: another kind of machine wrote it. Save it again on a machine like this");
+  }
+  StorageSizes storages;
+  const auto prefix = folder_ + std::string(kStorages);
+  for (auto each = entries_.lower_bound(prefix); each != entries_.end() && each->first.starts_with(prefix); ++each) {
+    require_stored(each->second, each->first, wrong_);
+    storages.emplace(each->first.substr(prefix.size()), each->second.size);
+  }
+  const auto text = read_entry(std::string(kPickle), kMaxPickle);
+  state_ = read_state_dict(read_pickle(text, wrong_), storages, wrong_);
+}
+
+std::string PthArchive::read_entry(const std::string& name, std::uint64_t most) const {
+  const auto& entry = entries_.at(folder_ + name);
+  if (entry.size > most) {
+    wrong_("{} has {} bytes; at most {} are read. If you trust the file, {}", name, entry.size, most, kSavePlainly);
+  }
+  std::string bytes(entry.size, '\0');
+  read_zip_entry(source_, entry, bytes, name, wrong_);
+  return bytes;
+}
+
+const ZipEntry& PthArchive::storage_of(const StoredTensor& tensor) const {
+  return entries_.at(folder_ + std::string(kStorages) + tensor.storage);
+}
+
+std::uint64_t PthArchive::storage_bytes(const StoredTensor& tensor) const { return storage_of(tensor).size; }
+
+void PthArchive::read_storage(const StoredTensor& tensor, std::span<char> into) const {
+  read_zip_entry(source_, storage_of(tensor), into, std::string(kStorages) + tensor.storage, wrong_);
+  const bool is_bool = tensor.dtype == "BOOL";
+  if (is_bool && std::ranges::any_of(into, [](char byte) { return byte != 0 && byte != 1; })) {
+    wrong_("tensor \"{}\" is BOOL and has bytes other than 0 and 1", shown_name(tensor.name));
+  }
+}
+
+}  // namespace lockstep::train

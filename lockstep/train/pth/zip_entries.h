@@ -1,0 +1,45 @@
+// The entries of a zip archive as torch.save writes it: stored as they are, never compressed. Works on any source of
+// bytes, needs no libtorch.
+//
+// The format is that of PKWARE's APPNOTE.TXT: entries, each behind a header of its own; then the directory, which names
+// them all; then the end record, and before it the zip64 end record where 32 bits do not suffice. Sizes are taken from
+// the directory: the headers before the entries may lack them (flag 3).
+#pragma once
+
+#include <lockstep/train/pth/complaint.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+namespace lockstep::train {
+
+/// Bytes that can be read anywhere.
+struct ByteSource {
+  std::uint64_t size = 0;
+  std::function<void(std::uint64_t from, std::span<char> into)> read;  ///< only within `size`
+};
+
+struct ZipEntry {
+  std::uint64_t begin = 0;  ///< where its bytes are in the file
+  std::uint64_t size = 0;   ///< of them in the file
+  std::uint32_t crc = 0;    ///< CRC-32 of its bytes
+  bool compressed = false;  ///< it cannot be read
+};
+
+using ZipEntries = std::map<std::string, ZipEntry, std::less<>>;
+
+/// The entries by name. They lie within the file and do not overlap, so that reading each once takes no more memory
+/// than the file. Error(data) for what is no such archive: cut short, encrypted, a name twice.
+ZipEntries read_zip_entries(const ByteSource& source, const PthComplaint& wrong);
+
+/// Error(data) for an entry that is compressed, which torch.save never does; `name` is for the message.
+void require_stored(const ZipEntry& entry, std::string_view name, const PthComplaint& wrong);
+
+/// Reads an entry into memory of its size. Error(data) where it is compressed or its checksum does not fit.
+void read_zip_entry(const ByteSource& source, const ZipEntry& entry, std::span<char> into, std::string_view name,
+                    const PthComplaint& wrong);
+
+}  // namespace lockstep::train

@@ -1,0 +1,33 @@
+// Names in a file of weights and how they become the model's. Plain text: needs no libtorch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// One rule of model.weights_rename. Without `*`, `from` is what names begin with, and `to` takes its place. With `*`,
+/// which stands for any characters, dots included, `from` is a whole name; each `*` of `to` is what the same one of
+/// `from` stood for, and all but the last stand for as little as possible.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+/// The new name, or nullopt where the rule does not fit.
+std::optional<std::string> renamed(std::string_view name, const Rename& rule);
+
+/// What is wrong with the rule, e.g. "has more * ...": empty where nothing is.
+std::string mistake_in(const Rename& rule);
+
+/// The differences between the names in a file of weights and the module's.
+struct WeightNames {
+  std::string prefix{};               ///< begins names in the file and none in the module: "module."
+  std::vector<std::string> except{};  ///< names or patterns ("fc.*") of tensors that the module keeps unchanged
+  std::vector<Rename> rename{};       ///< for names without the prefix: the first rule that fits, once
+  bool strict = true;                 ///< false: tensors that do not fit are left out, not an error
+};
+
+}  // namespace lockstep::train
