@@ -21,7 +21,9 @@ class EventFile {
  public:
   /// Makes the folder when missing, and a new file in it, events.out.tfevents.<time>.<host>.<pid>, whose name sorts
   /// behind all that are there, whatever their hosts' clocks said. Tells viewers that this file goes on at
-  /// `first_step`: of older files they show only what comes before it. Error(io) with the path and the reason.
+  /// `first_step`, so that they drop what older files have from there on: TensorBoard with --load_fast=false at once,
+  /// by default (its data server does not look at this) curve by curve, as each gets steps again. Error(io) with the
+  /// path and the reason.
   EventFile(const std::filesystem::path& folder, std::int64_t first_step);
 
   /// Tags must be UTF-8 and not empty: Error(invalid_argument), and nothing is written. All of these may write what was

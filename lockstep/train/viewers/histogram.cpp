@@ -40,8 +40,7 @@ Histogram make_histogram(std::span<const Real> values) {
     counts[bucket_of(value, limits)] += 1;
   }
   if (made.num == 0) return made;
-  const auto lowest = bucket_of(made.min, limits);
-  const auto first = static_cast<std::ptrdiff_t>(lowest > 0 ? lowest - 1 : 0);
+  const auto first = static_cast<std::ptrdiff_t>(bucket_of(made.min, limits));
   const auto end = static_cast<std::ptrdiff_t>(bucket_of(made.max, limits)) + 1;
   made.limits.assign(limits.begin() + first, limits.begin() + end);
   made.counts.assign(counts.begin() + first, counts.begin() + end);

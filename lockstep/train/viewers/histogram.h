@@ -21,8 +21,9 @@ struct Histogram {
 /// are told apart equally well; then the largest double. Fixed, so that the counts of several ranks can be added up.
 std::span<const double> histogram_limits();
 
-/// The histogram of the finite values (NaN and infinities are left out), with the buckets from the empty one before the
-/// smallest value to that of the largest; no buckets without values.
+/// The histogram of the finite values (NaN and infinities are left out), with the buckets from that of the smallest
+/// value to that of the largest: viewers draw the first from `min`, so an empty one before it would be drawn backwards.
+/// No buckets without values.
 Histogram histogram_of(std::span<const float> values);
 Histogram histogram_of(std::span<const double> values);
 

@@ -30,9 +30,9 @@ Json event_of(std::string line) {
 }
 
 void for_each_event(const std::filesystem::path& file, const std::function<void(Json&)>& use) {
+  errno = 0;
   std::ifstream in(file);
   std::string line;
-  errno = 0;
   if (!in || (!std::getline(in, line) && errno != 0)) {
     fail(ErrorKind::io, kWhere, "cannot read {}: {}", file.string(), std::generic_category().message(errno));
   }
