@@ -173,7 +173,7 @@ TEST(MergeTraces, TakesFilesThatWereCut) {
   const auto second = write_trace(folder.path() / "1", 1, {0});
   const auto whole = read_file(first);
   const auto merged = folder.path() / "merged.json";
-  for (std::size_t size = 1; size < whole.size(); ++size) {
+  for (std::size_t size = 1; size < whole.size(); size += 7) {
     std::ofstream(first) << whole.substr(0, size);
     merge_traces(std::vector<RankTrace>{{first}, {second}}, merged);
     ASSERT_TRUE(json::accept(read_file(merged))) << size;
