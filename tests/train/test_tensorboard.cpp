@@ -18,7 +18,7 @@ namespace {
 using test::event_files;
 using test::read_scalars;
 
-StepReport step_report(std::int64_t step, double loss) {
+StepReport step_of_run(std::int64_t step, double loss) {
   return {.epoch = 1, .epochs = 1, .step = step, .loss = loss, .lr = 0.5, .samples = 64, .seconds = 0.25};
 }
 
@@ -34,7 +34,7 @@ std::map<std::string, Curve> curves_in(const std::filesystem::path& file) {
 TEST(TensorBoardLog, HasTheValuesOfTheMetricsAndOfEvaluations) {
   const TemporaryFolder folder;
   TensorBoardLog log(folder.path(), 2, {});
-  for (std::int64_t step = 1; step <= 5; ++step) log.on_step(step_report(step, static_cast<double>(step)));
+  for (std::int64_t step = 1; step <= 5; ++step) log.on_step(step_of_run(step, static_cast<double>(step)));
   log.on_evaluation({.epoch = 1, .step = 5, .accuracy = 0.75, .loss = 1.5});
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 1u);
@@ -49,7 +49,7 @@ TEST(TensorBoardLog, HasTheValuesOfTheMetricsAndOfEvaluations) {
 TEST(TensorBoardLog, WithoutMetricsHasEvaluationsAlone) {
   const TemporaryFolder folder;
   TensorBoardLog log(folder.path(), 0, {});
-  log.on_step(step_report(1, 1));
+  log.on_step(step_of_run(1, 1));
   log.on_evaluation({.epoch = 1, .step = 1, .accuracy = 0.75, .loss = 1.5});
   EXPECT_EQ(curves_in(event_files(folder.path()).front()).size(), 2u);
 }
@@ -60,10 +60,10 @@ TEST(TensorBoardLog, GoesOnFromTheStateOfARun) {
   { const TensorBoardLog log(folder.path(), 2, {}); }
   RunState state;
   state.step = 5;
-  state.logged = step_report(4, 4);
+  state.logged = step_of_run(4, 4);
   state.evaluations = {{.epoch = 1, .step = 3, .loss = 3}, {.epoch = 2, .step = 5, .loss = 5}};
   TensorBoardLog log(folder.path(), 2, state);
-  log.on_step(step_report(6, 6));
+  log.on_step(step_of_run(6, 6));
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 2u);
   const auto start = test::read_records(files.back()).at(1);
@@ -76,9 +76,9 @@ TEST(TensorBoardLog, GoesOnFromTheStateOfARun) {
 
 TEST(TensorBoardLog, ARunThatBeginsAnewTakesThePlaceOfAnother) {
   const TemporaryFolder folder;
-  { TensorBoardLog(folder.path(), 1, {}).on_step(step_report(1, 7)); }
+  { TensorBoardLog(folder.path(), 1, {}).on_step(step_of_run(1, 7)); }
   TensorBoardLog log(folder.path(), 1, {});
-  log.on_step(step_report(1, 8));
+  log.on_step(step_of_run(1, 8));
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 1u);
   EXPECT_EQ(curves_in(files.front()).at("train/loss"), (Curve{{1, 8.F}}));
