@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building (and, with "test", testing) Lockstep needs from the own packages of Debian 12 or 13.
+# Installs what building (and, with "test", testing) Lockstep needs from the own packages of Debian 12 or 13; for tests also
+# TensorBoard, which Debian does not have, from PyPI into build/tensorboard-python.
 # Usage: scripts/install_dependencies.sh [build|test]
 set -euo pipefail
 
@@ -9,7 +10,7 @@ build_packages=(
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev python3 python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
+  libgtest-dev libgmock-dev python3 python3-venv python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
   etcd-server openssl curl
   clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )
@@ -17,11 +18,26 @@ test_packages=(
 packages=("${build_packages[@]}")
 if [[ "${1:-build}" == test ]]; then packages+=("${test_packages[@]}"); fi
 
+# Reads the event files that our tests write. Without PyPI those tests are skipped, with a reason.
+install_tensorboard() {
+  local folder
+  folder=$(realpath -m "$(dirname "$0")/../build/tensorboard-python")
+  if "$folder/bin/python3" -c 'import tensorboard, PIL' 2>/dev/null; then return; fi
+  echo "Installing TensorBoard from PyPI into $folder"
+  if ! { python3 -m venv --clear "$folder" &&
+    "$folder/bin/python3" -m pip install -q --disable-pip-version-check --retries 1 --timeout 20 'tensorboard==2.21.0'; }; then
+    echo "warning: TensorBoard could not be installed; tests that read event files with it will be skipped" >&2
+  fi
+}
+
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
 done
-if ((${#missing[@]} == 0)); then exit 0; fi
+if ((${#missing[@]} == 0)); then
+  if [[ "${1:-build}" == test ]]; then install_tensorboard; fi
+  exit 0
+fi
 
 if ! command -v apt-get >/dev/null; then
   echo "error: missing ${missing[*]}, and this system has no apt-get; install their equivalents by hand" >&2
@@ -58,3 +74,4 @@ echo "Installing them, which takes one to five minutes"
 "${root[@]}" LC_ALL=C DEBIAN_FRONTEND=noninteractive bash -c \
   'exec apt-get -o APT::Status-Fd=3 install -y -qq --no-install-recommends "$@" 3>&1 >/dev/null' apt "${missing[@]}" | show_progress
 echo "Installed ${#missing[@]} packages in $SECONDS s"
+if [[ "${1:-build}" == test ]]; then install_tensorboard; fi

@@ -1,4 +1,5 @@
 #include <lockstep/base/atomic_file.h>
+#include <lockstep/base/disk_reason.h>
 #include <lockstep/base/error.h>
 
 #include <fcntl.h>
@@ -19,18 +20,6 @@ constexpr std::string_view kSuffix = ".lockstep-tmp";
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-std::string reason(int error, const std::filesystem::path& path) {
-  std::string text = std::generic_category().message(error);
-  if (error == ENOSPC || error == EDQUOT) {
-    std::error_code failed;
-    const auto space = std::filesystem::space(folder_of(path), failed);
-    text = error == ENOSPC ? "the disk is full" : "the disk quota is used up";
-    if (!failed) text += fmt::format(" ({} bytes free)", space.available);
-    text += "; make room or choose another folder";
-  }
-  return text;
 }
 
 std::filesystem::path temporary_name(const std::filesystem::path& path) {
@@ -99,7 +88,7 @@ void AtomicFile::commit() {
 void AtomicFile::give_up(std::string_view step, int error, std::uint64_t wanted) {
   const std::uint64_t written = written_;
   // Get the reason before the temporary is removed: afterwards the disk may no longer be full.
-  const std::string why = reason(error, path_);
+  const std::string why = disk_reason(error, path_);
   remove_temporary();
   fail(ErrorKind::io, "file", "cannot {} {} ({} of {} bytes written): {}", step, path_.string(), written, wanted, why);
 }

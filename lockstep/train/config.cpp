@@ -235,6 +235,8 @@ void describe(ConfigFields& fields, CallbacksConfig& c) {
   fields.field("metrics_every", c.metrics_every, between(0, kMostSteps),
                "steps between lines in metrics.jsonl; 0: none");
   fields.field("loss_curve", c.loss_curve, anything(), "draw loss.svg from metrics.jsonl");
+  fields.field("tensorboard", c.tensorboard, anything(),
+               "event files in tensorboard/ for TensorBoard: evaluations, and what metrics.jsonl has");
 }
 
 void describe(ConfigFields& fields, RunConfig& c) {

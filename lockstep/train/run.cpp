@@ -18,6 +18,7 @@
 #include <lockstep/train/safetensors.h>
 #include <lockstep/train/same_settings.h>
 #include <lockstep/train/session.h>
+#include <lockstep/train/tensorboard.h>
 #include <lockstep/train/work_dir.h>
 
 #include <torch/torch.h>
@@ -85,6 +86,10 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
     const auto title = fmt::format("{} on {}", config.model.name, config.data.name);
     callbacks.push_back(
         std::make_unique<LossCurve>(work_dir.metrics(), work_dir.loss_curve(), title, session.state().evaluations));
+  }
+  if (wanted.tensorboard) {
+    callbacks.push_back(
+        std::make_unique<TensorBoardLog>(work_dir.tensorboard(), wanted.metrics_every, session.state()));
   }
   return callbacks;
 }

@@ -14,10 +14,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "base/expect_error.h"
 #include "support/open_mpi.h"
 #include "train/small_run.h"
+#include "train/viewers/event_reader.h"
 
 namespace lockstep::train {
 namespace {
@@ -77,7 +79,7 @@ TEST(Run, SynchronizedBatchNormsTrainAsOnOneRank) {
 }
 
 TEST(Run, LogsAndMetricsAgree) {
-  mnist().run(2, mnist().config("logs", {"callbacks.metrics_every=2"}));
+  mnist().run(2, mnist().config("logs", {"callbacks.metrics_every=2", "callbacks.tensorboard=true"}));
   const auto folder = mnist().work_dir("logs");
   const auto lines = read_metrics(folder / "metrics.jsonl");
   ASSERT_EQ(lines.size(), 6u);
@@ -93,6 +95,34 @@ TEST(Run, LogsAndMetricsAgree) {
   };
   // Both ranks have 8 pictures, so the mean over all pictures is the mean of the two.
   EXPECT_NEAR(lines[0].loss, (loss_in_log(0) + loss_in_log(1)) / 2, 1e-6);
+
+  const auto files = test::event_files(folder / "tensorboard");
+  ASSERT_EQ(files.size(), 1u) << "of rank 0 alone";
+  std::map<std::string, std::map<std::int64_t, float>> curves;
+  for (const auto& scalar : test::read_scalars(files.front())) curves[scalar.tag][scalar.step] = scalar.value;
+  EXPECT_EQ(curves["train/loss"].size(), lines.size());
+  for (const auto& line : lines) EXPECT_EQ(curves["train/loss"][line.step], static_cast<float>(line.loss));
+  EXPECT_EQ(curves["evaluation/accuracy"].at(12), mnist().result("logs")["eval_accuracy"].get<float>());
+}
+
+// What TensorBoard shows of several files: of each, what comes before the step where the next begins.
+TEST(Run, TensorBoardShowsOneCurveOfARunInParts) {
+  const auto in_parts = [](const char* steps) {
+    mnist().run(1, mnist().config("board", {"callbacks.tensorboard=true", "train.steps=" + std::string(steps)}));
+  };
+  in_parts("5");
+  in_parts("12");
+  std::map<std::int64_t, float> shown;
+  for (const auto& file : test::event_files(mnist().work_dir("board") / "tensorboard")) {
+    const auto begin = static_cast<std::int64_t>(test::field_of(test::read_records(file).at(1), 2).value().bits);
+    shown.erase(shown.lower_bound(begin), shown.end());
+    for (const auto& scalar : test::read_scalars(file)) {
+      if (scalar.tag == "train/loss") EXPECT_TRUE(shown.emplace(scalar.step, scalar.value).second) << scalar.step;
+    }
+  }
+  const auto losses = mnist().losses("board");
+  ASSERT_EQ(shown.size(), losses.size());
+  for (const auto& [step, loss] : losses) EXPECT_EQ(shown[step], static_cast<float>(loss)) << step;
 }
 
 TEST(Run, TheSameSeedGivesTheSameBits) {

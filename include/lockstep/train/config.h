@@ -258,6 +258,8 @@ struct CallbacksConfig {
   std::int64_t metrics_every = 1;
   /// draw loss.svg from metrics.jsonl.
   bool loss_curve = true;
+  /// event files in tensorboard/ for TensorBoard: evaluations, and what metrics.jsonl has.
+  bool tensorboard = false;
 };
 
 /// The whole configuration, for load_run_config() and run_training() (run.h).

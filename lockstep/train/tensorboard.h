@@ -1,0 +1,33 @@
+// WORK_DIR/tensorboard/: the curves of a run for TensorBoard.
+#pragma once
+
+#include <lockstep/train/callback.h>
+#include <lockstep/train/run_state.h>
+#include <lockstep/train/viewers/event_file.h>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace lockstep::train {
+
+/// Writes train/loss, train/lr and train/samples_per_s at the steps of metrics.jsonl (every `every` steps, 0: none),
+/// with its values, and evaluation/... for each evaluation. Viewers see each at once. Error(io) when it cannot be
+/// written.
+class TensorBoardLog final : public Callback {
+ public:
+  /// Goes on after the steps of `state` in a new file; at step 0 the files of another run are removed. What the process
+  /// before may not have written (the last of those steps, evaluations since then) is written again in its place.
+  TensorBoardLog(const std::filesystem::path& folder, std::int64_t every, const RunState& state);
+  void on_step(const StepReport& report) override;
+  void on_evaluation(const Evaluation& evaluation) override;
+
+ private:
+  void write(const StepReport& report);
+
+  std::int64_t every_;
+  EventFile file_;
+  std::int64_t samples_ = 0;  ///< since the last step that was written
+  double seconds_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,199 @@
+#include <lockstep/base/disk_reason.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/base/this_host.h>
+#include <lockstep/train/viewers/crc32c.h>
+#include <lockstep/train/viewers/event_file.h>
+#include <lockstep/train/viewers/protobuf.h>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWhere = "tensorboard";
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+
+// The numbers of fields, as the .proto files of TensorFlow and TensorBoard have them.
+namespace event {
+constexpr std::uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7, kSourceMetadata = 10;
+}
+namespace session_log {
+constexpr std::uint32_t kStatus = 1;
+constexpr std::int64_t kStart = 1;
+}  // namespace session_log
+namespace source_metadata {
+constexpr std::uint32_t kWriter = 1;
+}
+namespace summary {
+constexpr std::uint32_t kValue = 1;
+}
+namespace value {
+constexpr std::uint32_t kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5;
+}
+namespace image {
+constexpr std::uint32_t kHeight = 1, kWidth = 2, kColorspace = 3, kEncoded = 4;
+}
+namespace histogram_proto {
+constexpr std::uint32_t kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5, kLimits = 6, kCounts = 7;
+}
+
+// Runs of zeros have odd checksums, and data that contains checksums must not weaken them: so they are rotated and
+// moved.
+std::uint32_t masked_checksum(std::string_view bytes) {
+  const std::uint32_t crc = crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xA282EAD8;
+}
+
+std::string record_of(std::string_view data) {
+  std::string record;
+  append_fixed64(record, data.size());
+  append_fixed32(record, masked_checksum(record));
+  record += data;
+  append_fixed32(record, masked_checksum(data));
+  return record;
+}
+
+ProtobufMessage new_event() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return ProtobufMessage().number(event::kWallTime, std::chrono::duration<double>(now).count());
+}
+
+// Only UTF-8 can be printed as JSON.
+bool is_utf8(std::string_view text) {
+  try {
+    const auto printed = nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
+ProtobufMessage value_of(std::string_view tag) {
+  if (tag.empty()) fail(ErrorKind::invalid_argument, kWhere, "a tag is empty; give it a name, such as train/loss");
+  if (!is_utf8(tag)) {
+    fail(ErrorKind::invalid_argument, kWhere, "the tag {} is not UTF-8 text",
+         nlohmann::json(tag).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return ProtobufMessage().bytes(value::kTag, tag);
+}
+
+std::string record_of_value(std::int64_t step, const ProtobufMessage& value) {
+  auto event = new_event();
+  event.integer(event::kStep, step);
+  event.message(event::kSummary, ProtobufMessage().message(summary::kValue, value));
+  return record_of(event.text());
+}
+
+// Both mark the beginning. The version is the one that makes readers look at session logs.
+std::string first_records(std::int64_t first_step) {
+  auto version = new_event();
+  version.bytes(event::kFileVersion, "brain.Event:2");
+  version.message(event::kSourceMetadata, ProtobufMessage().bytes(source_metadata::kWriter, "lockstep"));
+  auto start = new_event();
+  start.integer(event::kStep, first_step);
+  start.message(event::kSessionLog, ProtobufMessage().integer(session_log::kStatus, session_log::kStart));
+  return record_of(version.text()) + record_of(start.text());
+}
+
+// The event files of a folder; none when it is missing.
+std::vector<fs::path> event_files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (entry->path().filename().string().starts_with(kPrefix)) files.push_back(entry->path());
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    fail(ErrorKind::io, kWhere, "cannot list the folder {}: {}", folder.string(), failed.message());
+  }
+  return files;
+}
+
+// The time in the name of an event file; 0 when there is none of ten digits.
+std::int64_t time_in_name(const fs::path& file) {
+  constexpr std::size_t kDigits = 10;
+  const auto rest = file.filename().string().substr(kPrefix.size());
+  if (rest.find('.') != kDigits) return 0;
+  return parse_integer(std::string_view(rest).substr(0, kDigits)).value_or(0);
+}
+
+// A process that was replaced may have had another pid, host and clock, and may have begun in this very second.
+std::int64_t time_behind_all(const fs::path& folder) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::int64_t time = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  for (const auto& file : event_files_in(folder)) time = std::max(time, time_in_name(file) + 1);
+  return time;
+}
+
+GrowingFile open_new(const fs::path& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) fail(ErrorKind::io, kWhere, "cannot make the folder {}: {}", folder.string(), failed.message());
+  const auto name =
+      fmt::format("{}{:010}.{}.{}", kPrefix, time_behind_all(folder), host_name().value_or("host"), ::getpid());
+  const auto path = folder / name;
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd) fail(ErrorKind::io, kWhere, "cannot create {}: {}", path.string(), disk_reason(errno, path));
+  return {std::move(fd), path, kWhere};
+}
+
+}  // namespace
+
+EventFile::EventFile(const fs::path& folder, std::int64_t first_step) : file_(open_new(folder)) {
+  file_.add(first_records(first_step));
+  file_.flush();
+}
+
+void EventFile::scalar(std::string_view tag, std::int64_t step, double number) {
+  file_.add(record_of_value(step, value_of(tag).number(value::kSimpleValue, static_cast<float>(number))));
+}
+
+void EventFile::histogram(std::string_view tag, std::int64_t step, const Histogram& histogram) {
+  const bool ascend =
+      std::ranges::adjacent_find(histogram.limits, std::ranges::greater_equal()) == histogram.limits.end();
+  if (histogram.limits.size() != histogram.counts.size() || !ascend) {
+    fail(ErrorKind::invalid_argument, kWhere,
+         "the histogram '{}' has {} limits{} and {} counts; each bucket needs one count and a limit above that of the "
+         "bucket before",
+         tag, histogram.limits.size(), ascend ? "" : " that do not ascend", histogram.counts.size());
+  }
+  ProtobufMessage proto;
+  proto.number(histogram_proto::kMin, histogram.min);
+  proto.number(histogram_proto::kMax, histogram.max);
+  proto.number(histogram_proto::kNum, histogram.num);
+  proto.number(histogram_proto::kSum, histogram.sum);
+  proto.number(histogram_proto::kSumSquares, histogram.sum_squares);
+  proto.numbers(histogram_proto::kLimits, histogram.limits);
+  proto.numbers(histogram_proto::kCounts, histogram.counts);
+  file_.add(record_of_value(step, value_of(tag).message(value::kHistogram, proto)));
+}
+
+void EventFile::picture(std::string_view tag, std::int64_t step, const Picture& picture) {
+  ProtobufMessage proto;
+  proto.integer(image::kHeight, picture.height);
+  proto.integer(image::kWidth, picture.width);
+  proto.integer(image::kColorspace, picture.channels);
+  proto.bytes(image::kEncoded, png_of(picture));
+  file_.add(record_of_value(step, value_of(tag).message(value::kImage, proto)));
+}
+
+void remove_event_files(const fs::path& folder) {
+  for (const auto& file : event_files_in(folder)) {
+    std::error_code failed;
+    fs::remove(file, failed);
+    if (failed) fail(ErrorKind::io, kWhere, "cannot remove {}: {}", file.string(), failed.message());
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,53 @@
+// Chrome trace files: what the threads of a rank did, and when, as bars on a time line.
+//
+// The JSON array format of the Trace Event Format, which chrome://tracing and ui.perfetto.dev open: one event a line.
+// The closing bracket may be missing there, so the file of a killed process can be opened too.
+#pragma once
+
+#include <lockstep/train/viewers/growing_file.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+namespace lockstep::train {
+
+/// One bar. Texts that are not UTF-8 are shown with replacement characters.
+struct TraceSpan {
+  std::string_view name;
+  std::string_view category;
+  std::int64_t thread = 0;           ///< any number; bars of one thread nest or follow one another
+  std::chrono::nanoseconds begin{};  ///< on one clock for the whole file, e.g. time_since_epoch() of a steady clock
+  std::chrono::nanoseconds duration{};
+};
+
+/// Writes one file. Thread-safe.
+class TraceFile {
+ public:
+  /// A new file in place of one that is there, for process `rank` with the title "rank N". Error(io) with the path and
+  /// the reason.
+  TraceFile(const std::filesystem::path& path, int rank);
+  /// Ends the array; a failure is not reported.
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  /// Gives a thread a title.
+  void name_thread(std::int64_t thread, std::string_view title);
+
+  /// These may write what was collected, so Error(io) like flush().
+  void add(const TraceSpan& span);
+
+  /// Passes all bars to the system, so that they outlive this process. Error(io) with the path and the reason; the bars
+  /// since the last flush are then lost, and the file stays readable.
+  void flush();
+
+ private:
+  std::mutex mutex_;
+  int rank_;
+  GrowingFile file_;
+};
+
+}  // namespace lockstep::train
