@@ -35,7 +35,7 @@ TEST(TensorBoardLog, HasTheValuesOfTheMetricsAndOfEvaluations) {
   const TemporaryFolder folder;
   TensorBoardLog log(folder.path(), 2, {});
   for (std::int64_t step = 1; step <= 5; ++step) log.on_step(step_of_run(step, static_cast<double>(step)));
-  log.on_evaluation({.epoch = 1, .step = 5, .accuracy = 0.75, .loss = 1.5});
+  log.on_evaluation({.epoch = 1, .step = 5, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 1u);
   const std::map<std::string, Curve> expected{{"train/loss", {{2, 2.F}, {4, 4.F}}},
@@ -50,7 +50,7 @@ TEST(TensorBoardLog, WithoutMetricsHasEvaluationsAlone) {
   const TemporaryFolder folder;
   TensorBoardLog log(folder.path(), 0, {});
   log.on_step(step_of_run(1, 1));
-  log.on_evaluation({.epoch = 1, .step = 1, .accuracy = 0.75, .loss = 1.5});
+  log.on_evaluation({.epoch = 1, .step = 1, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
   EXPECT_EQ(curves_in(event_files(folder.path()).front()).size(), 2u);
 }
 
