@@ -3,6 +3,7 @@
 #include <lockstep/plan/trace/without_memory.h>
 #include <lockstep/train/clip_gradients.h>
 #include <lockstep/train/forward.h>
+#include <lockstep/train/freeze.h>
 #include <lockstep/train/loss.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/planned_step.h>
@@ -17,7 +18,9 @@ namespace lockstep::train {
 
 models::Classifier model_without_memory(const RunConfig& config) {
   const plan::WithoutMemory scope;
-  return models::make_classifier(model_spec(config));
+  auto model = models::make_classifier(model_spec(config));
+  freeze_parameters(*model.module, config.model.freeze);
+  return model;
 }
 
 PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
@@ -40,7 +43,9 @@ PlannedStep trace_run(const RunConfig& config, std::int64_t pictures) {
              if (clip_norm > 0) clip_gradients(parameters, clip_norm);
            },
        .optimizer =
-           [&](const std::vector<at::Tensor>& parameters) { return make_optimizer(config.optimizer, parameters); }});
+           [&](const std::vector<at::Tensor>& /*without their names*/) {
+             return make_optimizer(config.optimizer, trainable_parameters(*model.module));
+           }});
   step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return step;
 }

@@ -1,5 +1,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/channels_last.h>
+#include <lockstep/train/freeze.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/parameter_groups.h>
 #include <lockstep/train/run_data.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
@@ -35,6 +38,7 @@ models::Classifier make_model(const RunConfig& config, const c10::Device& device
   auto model = models::make_classifier(model_spec(config));
   model.module->to(device);
   if (config.model.channels_last) to_channels_last(*model.module);
+  freeze_parameters(*model.module, config.model.freeze);
   return model;
 }
 
@@ -53,9 +57,11 @@ void start_from_weights(const models::Classifier& model, const ModelConfig& conf
 std::string describe_run(const RunConfig& config) {
   check_run_config(config);
   const auto model = make_model(config, torch::kCPU);
-  return fmt::format("{}\n# training pictures:   {}\n# evaluation pictures: {}\n\n{}", print_config(config),
+  return fmt::format("{}\n# training pictures:   {}\n# evaluation pictures: {}\n{}\n{}", print_config(config),
                      make_pipeline(config.data, data::Split::train).describe(),
-                     make_pipeline(config.data, data::Split::test).describe(), models::summarize(*model.module));
+                     make_pipeline(config.data, data::Split::test).describe(),
+                     describe_groups(config.optimizer, trainable_parameters(*model.module)),
+                     models::summarize(*model.module));
 }
 
 }  // namespace lockstep::train
