@@ -10,9 +10,9 @@
 namespace lockstep::train {
 namespace {
 
-using State = torch::optim::AdamParamState;
+using LambState = torch::optim::AdamParamState;
 
-void update(at::Tensor& parameter, State& state, const LambOptions& options) {
+void lamb_update(at::Tensor& parameter, LambState& state, const LambOptions& options) {
   const auto& gradient = parameter.grad();
   if (!state.exp_avg().defined()) {
     state.exp_avg(torch::zeros_like(parameter, at::MemoryFormat::Preserve));
@@ -42,7 +42,7 @@ Lamb::Lamb(std::vector<torch::optim::OptimizerParamGroup> groups, const LambOpti
 
 torch::Tensor Lamb::step(LossClosure closure) {
   return step_over<LambOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LambOptions& options) {
-    update(parameter, state_for<State>(state_, parameter), options);
+    lamb_update(parameter, state_for<LambState>(state_, parameter), options);
   });
 }
 

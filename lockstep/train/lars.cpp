@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-using State = torch::optim::SGDParamState;
+using LarsState = torch::optim::SGDParamState;
 
 at::Tensor scaled_gradient(const at::Tensor& parameter, const LarsOptions& options) {
   const auto& gradient = parameter.grad();
@@ -31,7 +31,7 @@ torch::Tensor Lars::step(LossClosure closure) {
   return step_over<LarsOptions>(param_groups_, closure, [this](at::Tensor& parameter, const LarsOptions& options) {
     auto change = scaled_gradient(parameter, options);
     if (options.momentum != 0) {
-      auto& state = state_for<State>(state_, parameter);
+      auto& state = state_for<LarsState>(state_, parameter);
       if (state.momentum_buffer().defined()) {
         change = state.momentum_buffer().mul_(options.momentum).add_(change);
       } else {

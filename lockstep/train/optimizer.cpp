@@ -25,22 +25,22 @@ struct ScaledRate {
 /// Options whose class libtorch's optimizers know, with a ScaledRate that all copies keep.
 template <typename Options>
 struct Scaled final : Options, ScaledRate {
-  Scaled(const Options& options, double lr_factor) : Options(options), ScaledRate{lr_factor} {}
+  Scaled(const Options& options, double factor) : Options(options), ScaledRate{factor} {}
   std::unique_ptr<optim::OptimizerOptions> clone() const override { return std::make_unique<Scaled>(*this); }
 };
 
 /// The tensors with the same settings.
-struct Group {
+struct TensorGroup {
   ParameterSettings settings;
   std::vector<at::Tensor> tensors;
 };
 
-std::vector<Group> groups_of(const std::vector<ParameterSettings>& settings, const std::vector<at::Tensor>& pieces,
-                             const std::vector<std::size_t>& owners) {
-  std::vector<Group> groups;
+std::vector<TensorGroup> groups_of(const std::vector<ParameterSettings>& settings,
+                                   const std::vector<at::Tensor>& pieces, const std::vector<std::size_t>& owners) {
+  std::vector<TensorGroup> groups;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const auto& own = settings.at(owners.at(i));
-    auto group = std::ranges::find(groups, own, &Group::settings);
+    auto group = std::ranges::find(groups, own, &TensorGroup::settings);
     if (group == groups.end()) group = groups.insert(groups.end(), {own, {}});
     group->tensors.push_back(pieces[i]);
   }
@@ -106,7 +106,7 @@ void set_weight_decay(Options& options, double weight_decay) {
 
 /// `options` are those of all groups but for what groups have of their own.
 template <typename Optimizer, typename Options>
-std::unique_ptr<optim::Optimizer> make(const std::vector<Group>& groups, const Options& options) {
+std::unique_ptr<optim::Optimizer> make_of(const std::vector<TensorGroup>& groups, const Options& options) {
   std::vector<optim::OptimizerParamGroup> of_optimizer;
   for (const auto& [settings, tensors] : groups) {
     auto own = options;
@@ -117,15 +117,16 @@ std::unique_ptr<optim::Optimizer> make(const std::vector<Group>& groups, const O
   return std::make_unique<Optimizer>(std::move(of_optimizer), options);
 }
 
-std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config, const std::vector<Group>& groups) {
+std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
+                                                 const std::vector<TensorGroup>& groups) {
   const auto& name = config.name;
-  if (name == "adam") return make<optim::Adam>(groups, adam_options<optim::AdamOptions>(config));
-  if (name == "adamw") return make<optim::AdamW>(groups, adam_options<optim::AdamWOptions>(config));
-  if (name == "rmsprop") return make<optim::RMSprop>(groups, rmsprop_options(config));
-  if (name == "adagrad") return make<optim::Adagrad>(groups, adagrad_options(config));
-  if (name == "lars") return make<Lars>(groups, lars_options(config));
-  if (name == "lamb") return make<Lamb>(groups, lamb_options(config));
-  return make<optim::SGD>(groups, sgd_options(config));
+  if (name == "adam") return make_of<optim::Adam>(groups, adam_options<optim::AdamOptions>(config));
+  if (name == "adamw") return make_of<optim::AdamW>(groups, adam_options<optim::AdamWOptions>(config));
+  if (name == "rmsprop") return make_of<optim::RMSprop>(groups, rmsprop_options(config));
+  if (name == "adagrad") return make_of<optim::Adagrad>(groups, adagrad_options(config));
+  if (name == "lars") return make_of<Lars>(groups, lars_options(config));
+  if (name == "lamb") return make_of<Lamb>(groups, lamb_options(config));
+  return make_of<optim::SGD>(groups, sgd_options(config));
 }
 
 }  // namespace

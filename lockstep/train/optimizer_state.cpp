@@ -134,16 +134,16 @@ std::unique_ptr<optim::OptimizerParamState> take_sum(Saved& saved, const std::st
 }
 
 template <typename... Kinds>
-bool is_one_of(const optim::Optimizer& optimizer) {
+bool is_kind_of(const optim::Optimizer& optimizer) {
   return ((dynamic_cast<const Kinds*>(&optimizer) != nullptr) || ...);
 }
 
 std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& optimizer, Saved& saved,
                                                        const std::string& name, const at::Tensor& p) {
-  if (is_one_of<optim::SGD, Lars>(optimizer)) return take_sgd(saved, name, p);
-  if (is_one_of<optim::Adam, Lamb>(optimizer)) return take_moments<optim::AdamParamState>(saved, name, p);
-  if (is_one_of<optim::Adagrad>(optimizer)) return take_sum(saved, name, p);
-  if (is_one_of<optim::RMSprop>(optimizer)) {
+  if (is_kind_of<optim::SGD, Lars>(optimizer)) return take_sgd(saved, name, p);
+  if (is_kind_of<optim::Adam, Lamb>(optimizer)) return take_moments<optim::AdamParamState>(saved, name, p);
+  if (is_kind_of<optim::Adagrad>(optimizer)) return take_sum(saved, name, p);
+  if (is_kind_of<optim::RMSprop>(optimizer)) {
     return take_squares(saved, name, p, static_cast<const optim::RMSpropOptions&>(optimizer.defaults()));
   }
   return take_moments<optim::AdamWParamState>(saved, name, p);
@@ -152,9 +152,9 @@ std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& o
 }  // namespace
 
 std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
-  if (is_one_of<optim::SGD, Lars>(optimizer)) return {"momentum_buffer"};
-  if (is_one_of<optim::RMSprop>(optimizer)) return {"square_avg", "momentum_buffer", "grad_avg"};
-  if (is_one_of<optim::Adagrad>(optimizer)) return {"sum"};
+  if (is_kind_of<optim::SGD, Lars>(optimizer)) return {"momentum_buffer"};
+  if (is_kind_of<optim::RMSprop>(optimizer)) return {"square_avg", "momentum_buffer", "grad_avg"};
+  if (is_kind_of<optim::Adagrad>(optimizer)) return {"sum"};
   return {"exp_avg", "exp_avg_sq"};
 }
 

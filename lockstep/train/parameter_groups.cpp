@@ -11,8 +11,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view kKey = "optimizer.groups";
-constexpr std::string_view kForm = "{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}";
+constexpr std::string_view kGroupsKey = "optimizer.groups";
+constexpr std::string_view kEntryForm = "{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}";
 constexpr std::string_view kBias = "bias", kWeight = "weight";
 
 /// An entry as it is written.
@@ -28,7 +28,7 @@ void describe(ConfigFields& fields, GroupConfig& c) {
   fields.field("weight_decay", c.weight_decay, between(0, 1e6), "null: optimizer.weight_decay");
 }
 
-[[noreturn]] void wrong(const ConfigNode& node, std::string_view path, std::string_view expected) {
+[[noreturn]] void wrong_entry(const ConfigNode& node, std::string_view path, std::string_view expected) {
   throw Error(ErrorKind::config, "config",
               fmt::format("{}: expected {}, found {}", path, expected, describe_found(node)), node.position);
 }
@@ -37,17 +37,17 @@ std::vector<std::string> patterns_of(const ConfigNode& entry, const ConfigNode& 
   constexpr std::string_view kExpected = "a pattern of parameter names, or a list of them, e.g. [\"fc.*\"]";
   std::vector<ConfigNode> items = match.items;
   if (match.kind == ConfigNode::Kind::scalar) items = {match};
-  if (items.empty()) wrong(match.kind == ConfigNode::Kind::null ? entry : match, path, kExpected);
+  if (items.empty()) wrong_entry(match.kind == ConfigNode::Kind::null ? entry : match, path, kExpected);
   std::vector<std::string> patterns;
   for (const auto& item : items) {
-    if (item.kind != ConfigNode::Kind::scalar || item.scalar.empty()) wrong(item, path, kExpected);
+    if (item.kind != ConfigNode::Kind::scalar || item.scalar.empty()) wrong_entry(item, path, kExpected);
     patterns.push_back(item.scalar);
   }
   return patterns;
 }
 
 GroupRule rule_of(const ConfigNode& entry, const std::string& path) {
-  if (entry.kind != ConfigNode::Kind::map) wrong(entry, path, kForm);
+  if (entry.kind != ConfigNode::Kind::map) wrong_entry(entry, path, kEntryForm);
   const auto read = read_config<GroupConfig>(entry, path);
   return {patterns_of(entry, read.match, path + ".match"), read.lr_factor, read.weight_decay, entry.position};
 }
@@ -78,9 +78,11 @@ std::function<bool(std::string_view, const at::Tensor&)> decay_exception(const s
 std::vector<GroupRule> group_rules(const OptimizerConfig& config) {
   const auto& groups = config.groups;
   if (groups.kind == ConfigNode::Kind::null) return {};
-  if (groups.kind != ConfigNode::Kind::list) wrong(groups, kKey, fmt::format("a list such as [{}]", kForm));
+  if (groups.kind != ConfigNode::Kind::list)
+    wrong_entry(groups, kGroupsKey, fmt::format("a list such as [{}]", kEntryForm));
   std::vector<GroupRule> rules;
-  for (const auto& entry : groups.items) rules.push_back(rule_of(entry, fmt::format("{}[{}]", kKey, rules.size())));
+  for (const auto& entry : groups.items)
+    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size())));
   return rules;
 }
 
@@ -89,7 +91,7 @@ std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const 
   std::vector<std::string> names;
   for (const auto& [name, parameter] : parameters) names.push_back(name);
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    require_matches(rules[i].match, names, fmt::format("{}[{}].match", kKey, i), rules[i].position);
+    require_matches(rules[i].match, names, fmt::format("{}[{}].match", kGroupsKey, i), rules[i].position);
   }
   const auto is_excepted = decay_exception(config.no_decay, parameters);
   std::vector<ParameterSettings> settings;
