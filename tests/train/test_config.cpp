@@ -184,7 +184,7 @@ TEST(RunPlan, NewSchedulesTakeTheirKeys) {
                                5);
   EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 0), 0.01);
   EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 4), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 9), 0.0025);
+  EXPECT_NEAR(learning_rate(cycle.schedule, 9), 0.0025, 1e-15);
 }
 
 TEST(RunPlan, LengthFromStepsWhicheverComesFirst) {

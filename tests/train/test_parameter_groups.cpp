@@ -165,7 +165,7 @@ TEST(ParameterGroups, AreDescribed) {
 
 models::Classifier resnet() {
   return models::make_classifier(
-      {.name = "resnet20", .num_classes = 10, .in_channels = 3, .in_features = 0, .hidden = {}});
+      {.name = "resnet20", .num_classes = 10, .in_channels = 3, .in_features = 3072, .hidden = {}});
 }
 
 TEST(Freeze, TakesParametersOutOfTraining) {
