@@ -44,7 +44,9 @@ bool may_have_one_picture(const DataConfig& data, int devices) {
   return global_batch_size_of(data, devices) / devices <= 1 || data.remainder != "drop";
 }
 
-bool has_buffers(const Program& program) { return !model_without_memory(program).module->buffers().empty(); }
+bool has_buffers(const RunConfig& config, const Program& program) {
+  return !model_without_memory(config, program).module->buffers().empty();
+}
 
 }  // namespace
 
@@ -88,7 +90,8 @@ RunConfig planned_as(RunConfig config, const std::string& mode) {
 }
 
 RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices) {
-  if (may_have_one_picture(config.data, devices) && has_buffers(program)) return planned_as(config, "semi_auto");
+  if (may_have_one_picture(config.data, devices) && has_buffers(config, program))
+    return planned_as(config, "semi_auto");
   RunConfig run = planned_as(config, "data_parallel");
   run.parallel.sync_batch_norm = true;
   run.parallel.buffers = "broadcast";

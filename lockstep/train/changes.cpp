@@ -40,34 +40,45 @@ bool is_used(std::string_view key, const Settings& run) {
   const auto optimizer = value_of(run, "optimizer.name");
   const auto schedule = value_of(run, "scheduler.name");
   const auto model = value_of(run, "model.name");
-  const bool is_adam = optimizer.starts_with("adam");
-  const bool counts_decays = schedule == "step" || schedule == "multi_step";
+  const bool is_sgd = optimizer == "sgd" || optimizer == "momentum";
+  const bool has_trust_ratio = optimizer == "lars" || optimizer == "lamb";
+  const bool counts_decays = schedule == "step" || schedule == "multi_step" || schedule == "exponential";
   if (key == "model.hidden") return model == "mlp" || model == "vgg11";
-  if (key == "optimizer.betas" || key == "optimizer.eps") return is_adam;
-  if (key == "optimizer.momentum" || key == "optimizer.nesterov" || key == "optimizer.dampening") return !is_adam;
+  if (key == "optimizer.betas") return optimizer.starts_with("adam") || optimizer == "lamb";
+  if (key == "optimizer.eps") return !is_sgd;
+  if (key == "optimizer.momentum") return has_momentum(optimizer);
+  if (key == "optimizer.nesterov" || key == "optimizer.dampening") return is_sgd;
+  if (key == "optimizer.alpha" || key == "optimizer.centered") return optimizer == "rmsprop";
+  if (key == "optimizer.lr_decay" || key == "optimizer.initial_accumulator") return optimizer == "adagrad";
+  if (key == "optimizer.trust_coefficient") return optimizer == "lars";
+  if (key == "optimizer.max_weight_norm") return optimizer == "lamb";
+  if (key == "optimizer.adapt_1d") return has_trust_ratio;
   if (key == "scheduler.step_size") return schedule == "step";
   if (key == "scheduler.milestones") return schedule == "multi_step";
   if (key == "scheduler.unit" || key == "scheduler.gamma") return counts_decays;
-  if (key == "scheduler.min_lr") return schedule != "constant";
+  if (key == "scheduler.min_lr") return schedule != "constant" && schedule != "one_cycle";
+  if (key == "scheduler.power") return schedule == "polynomial";
+  constexpr std::array<std::string_view, 4> kOfOneCycle{"scheduler.pct_start", "scheduler.anneal",
+                                                        "scheduler.div_factor", "scheduler.final_div_factor"};
+  if (is_one_of(key, kOfOneCycle)) return schedule == "one_cycle";
   return true;
 }
 
 Weight weight_of(std::string_view key, const Settings& before, const Settings& now) {
   constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
-  constexpr std::array<std::string_view, 12> kShaping{
-      "model.weights_prefix", "model.weights_except",     "model.weights",
-      "model.weights_rename", "model.weights_strict",     "model.autocast",
-      "train.clip_norm",      "parallel.gradients_mean",  "data.train_transforms",
-      "data.eval_transforms", "parallel.sync_batch_norm", "parallel.buffers"};
+  constexpr std::array<std::string_view, 13> kShaping{
+      "model.weights_prefix",    "model.weights_except",  "model.weights",        "model.weights_rename",
+      "model.weights_strict",    "model.autocast",        "model.freeze",         "train.clip_norm",
+      "parallel.gradients_mean", "data.train_transforms", "data.eval_transforms", "parallel.sync_batch_norm",
+      "parallel.buffers"};
   if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
   if (is_one_of(key, kFixed)) return Weight::fixed;
   if (is_one_of(key, kShaping)) return Weight::shapes_result;
-  // Only this schedule looks at the end of the run.
   if (key == "train.epochs" || key == "train.steps") {
-    const bool looks_ahead =
-        value_of(before, "scheduler.name") == "cosine" || value_of(now, "scheduler.name") == "cosine";
+    const bool matters =
+        looks_ahead(value_of(before, "scheduler.name")) || looks_ahead(value_of(now, "scheduler.name"));
     const bool same_end = value_of(before, kTotalSteps) == value_of(now, kTotalSteps);
-    return looks_ahead && !same_end ? Weight::shapes_result : Weight::shown;
+    return matters && !same_end ? Weight::shapes_result : Weight::shown;
   }
   const auto shaping_section = [key](std::string_view section) { return key.starts_with(section); };
   const bool shapes = shaping_section("loss.") || shaping_section("optimizer.") || shaping_section("scheduler.");
@@ -161,7 +172,7 @@ bool is_about_meeting(std::string_view key) {
 Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) {
   RunConfig counted = config;
   const auto& mode = config.parallel.mode;
-  if (!config.optimizer.name.starts_with("adam")) counted.optimizer.momentum = momentum_of(config.optimizer);
+  if (has_momentum(config.optimizer.name)) counted.optimizer.momentum = momentum_of(config.optimizer);
   if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
   Settings recorded = all_settings(counted);
   std::erase_if(recorded,

@@ -15,6 +15,7 @@ constexpr double kMostSteps = 1e15;  // a run that is to go on until it is stopp
 constexpr double kMostBatch = 2147483647;
 constexpr double kMostMib = 1e6;
 constexpr double kMostRate = 1e6;  // more would leave float32 within some steps
+constexpr double kMostFactor = 1e30;
 
 ConfigRule above_to(double low, double high) { return {.low = low, .high = high, .low_excluded = true}; }
 
@@ -55,6 +56,9 @@ void describe_weights(ConfigFields& fields, ModelConfig& c) {
                "false: take what fits, and log the rest, which keeps its random weights");
   fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
   fields.field("autocast", c.autocast, one_of({"none", "bfloat16"}), "dtype of convolutions and matrix products");
+  fields.field("freeze", c.freeze, anything(),
+               "names or patterns of parameters that are not trained, e.g. [\"conv1.*\", \"layer1.*\"]; batch norm "
+               "statistics go on");
 }
 
 }  // namespace
@@ -175,30 +179,59 @@ void describe(ConfigFields& fields, DataConfig& c) {
 }
 
 void describe(ConfigFields& fields, OptimizerConfig& c) {
-  fields.field("name", c.name, one_of({"sgd", "momentum", "adam", "adamw"}), "the update rule");
+  fields.field("name", c.name, one_of({"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}),
+               "the update rule");
   fields.field("lr", c.lr, c.lr > 0 ? above_to(0, kMostRate) : required(above_to(0, kMostRate)),
                "learning rate before the schedule");
-  fields.field("momentum", c.momentum, from_to_below(0, 1), "null: 0 for sgd, 0.9 for momentum");
+  fields.field("momentum", c.momentum, from_to_below(0, 1), "null: 0 for sgd and rmsprop, 0.9 for momentum and lars");
   fields.field("nesterov", c.nesterov, anything(), "sgd, momentum: Nesterov's form");
   fields.field("dampening", c.dampening, between(0, 1),
                "sgd, momentum: share of the gradient left out of the momentum");
   fields.field("weight_decay", c.weight_decay, between(0, kMostRate),
-               "L2 penalty; decoupled from the gradient for adamw");
-  fields.field("betas", c.betas, from_to_below(0, 1), "adam, adamw: decay of the two moments");
-  fields.field("eps", c.eps, above_to(0, kMostRate), "adam, adamw: added to the denominator");
+               "L2 penalty; decoupled from the gradient for adamw and lamb");
+  fields.field("betas", c.betas, from_to_below(0, 1), "adam, adamw, lamb: decay of the two moments");
+  fields.field("eps", c.eps, above_to(0, kMostRate), "all but sgd and momentum: added to the denominator");
+  fields.field("alpha", c.alpha, from_to_below(0, 1), "rmsprop: decay of the mean square");
+  fields.field("centered", c.centered, anything(),
+               "rmsprop: divide by the gradient's standard deviation, not by the root of its mean square");
+  fields.field("lr_decay", c.lr_decay, between(0, kMostRate),
+               "adagrad: step t has the learning rate lr / (1 + (t - 1) * lr_decay)");
+  fields.field("initial_accumulator", c.initial_accumulator, between(0, kMostRate),
+               "adagrad: the sum of squares before the first step");
+  fields.field("trust_coefficient", c.trust_coefficient, above_to(0, kMostRate), "lars: factor of the trust ratio");
+  fields.field("max_weight_norm", c.max_weight_norm, above_to(0, kMostFactor),
+               "lamb: larger norms of parameters count as this");
+  fields.field("adapt_1d", c.adapt_1d, anything(),
+               "lars, lamb: false: parameters of one dimension are updated without the trust ratio");
+  fields.field("no_decay", c.no_decay, one_of({"norms", "biases"}),
+               "parameters without weight decay: biases, and norms (scales and biases of normalization layers)");
+  fields.field(
+      "groups", c.groups, anything(),
+      "list of parameters with their own settings, e.g. [{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}]");
 }
 
 void describe(ConfigFields& fields, SchedulerConfig& c) {
-  fields.field("name", c.name, one_of({"constant", "step", "multi_step", "cosine"}), "how the learning rate falls");
+  fields.field("name", c.name,
+               one_of({"constant", "step", "multi_step", "exponential", "cosine", "polynomial", "one_cycle"}),
+               "how the learning rate changes");
   fields.field("warmup_epochs", c.warmup_epochs, between(0, kMost), "epochs of linear rise at the start");
   fields.field("warmup_steps", c.warmup_steps, between(0, kMostSteps),
                "the same in optimizer steps; give one of the two");
   fields.field("warmup_factor", c.warmup_factor, between(0, 1), "share of lr at which the rise starts");
-  fields.field("unit", c.unit, one_of({"epochs", "steps"}), "what step_size and milestones count");
+  fields.field("unit", c.unit, one_of({"epochs", "steps"}),
+               "what step_size, milestones and exponential's decays count");
   fields.field("step_size", c.step_size, between(1, kMost), "step: distance between two decays");
   fields.field("milestones", c.milestones, between(1, kMost), "multi_step: when to decay, ascending");
-  fields.field("gamma", c.gamma, between(0, 1), "step, multi_step: factor of one decay");
-  fields.field("min_lr", c.min_lr, at_least(0), "cosine ends here, step and multi_step stop here");
+  fields.field("gamma", c.gamma, between(0, 1), "step, multi_step, exponential: factor of one decay");
+  fields.field("min_lr", c.min_lr, at_least(0),
+               "cosine and polynomial end here, step, multi_step and exponential stop here");
+  fields.field("power", c.power, above_to(0, 1000), "polynomial: 1 is a straight line");
+  fields.field("pct_start", c.pct_start, from_to_below(0, 1),
+               "one_cycle: share of the run in which the learning rate rises");
+  fields.field("anneal", c.anneal, one_of({"cosine", "linear"}), "one_cycle: shape of rise and fall");
+  fields.field("div_factor", c.div_factor, between(1, kMostFactor), "one_cycle: begins at lr / div_factor");
+  fields.field("final_div_factor", c.final_div_factor, above_to(0, kMostFactor),
+               "one_cycle: ends at lr / div_factor / final_div_factor");
 }
 
 void describe(ConfigFields& fields, TrainConfig& c) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::train {
@@ -44,10 +45,19 @@ NodeList node_list_of(const ParallelConfig& config);
 std::vector<Rename> renames_of(const ModelConfig& config);
 
 /// The values of keys whose defaults follow from other keys.
-double momentum_of(const OptimizerConfig& config);
+double momentum_of(const OptimizerConfig& config);                        ///< 0 for optimizers without momentum
 std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over so many ranks
 std::uint64_t shuffle_seed_of(const RunConfig& config);
 std::filesystem::path checkpoint_folder_of(const RunConfig& config);
+
+/// Whether optimizer.momentum has a meaning for that optimizer.name.
+bool has_momentum(std::string_view optimizer);
+
+/// Error(config) for an optimizer that cannot update pieces of parameters, because it needs the norms of whole ones.
+void require_elementwise(const OptimizerConfig& config);
+
+/// Whether the learning rate of a schedule, by scheduler.name, depends on the number of steps of the whole run.
+bool looks_ahead(std::string_view schedule);
 
 /// Whether anything is saved at all.
 bool saves_checkpoints(const CheckpointConfig& config);

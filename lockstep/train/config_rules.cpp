@@ -4,11 +4,13 @@
 #include <lockstep/train/changes.h>
 #include <lockstep/train/config_keys.h>
 #include <lockstep/train/mesh_config.h>
+#include <lockstep/train/parameter_groups.h>
 #include <lockstep/train/parts.h>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 namespace lockstep::train {
 namespace {
@@ -29,12 +31,12 @@ void check_length(const TrainConfig& train) {
 
 void check_optimizer(const OptimizerConfig& optimizer) {
   const double momentum = momentum_of(optimizer);
-  const bool has_momentum = optimizer.name == "sgd" || optimizer.name == "momentum";
-  if (!has_momentum && optimizer.momentum) {
-    contradiction("optimizer.momentum is {} but optimizer.name {} has betas instead; remove optimizer.momentum",
-                  *optimizer.momentum, optimizer.name);
+  const bool is_sgd = optimizer.name == "sgd" || optimizer.name == "momentum";
+  if (!has_momentum(optimizer.name) && optimizer.momentum) {
+    contradiction("optimizer.momentum is {} but optimizer.name {} has no momentum{}; remove optimizer.momentum",
+                  *optimizer.momentum, optimizer.name, optimizer.name == "adagrad" ? "" : ", it has betas instead");
   }
-  if (!has_momentum && optimizer.nesterov) {
+  if (!is_sgd && optimizer.nesterov) {
     contradiction("optimizer.nesterov needs optimizer.name sgd or momentum, which is {}", optimizer.name);
   }
   if (optimizer.name == "momentum" && momentum == 0) {
@@ -47,6 +49,21 @@ void check_optimizer(const OptimizerConfig& optimizer) {
   if (optimizer.betas.size() != 2) {
     contradiction("optimizer.betas must hold 2 numbers, it holds {}", optimizer.betas.size());
   }
+  group_rules(optimizer);
+}
+
+void check_one_cycle(const SchedulerConfig& scheduler) {
+  if (scheduler.warmup_epochs > 0 || scheduler.warmup_steps > 0) {
+    contradiction(
+        "scheduler.name one_cycle rises by itself (scheduler.pct_start, div_factor); remove scheduler.warmup_epochs "
+        "and warmup_steps");
+  }
+  if (scheduler.min_lr > 0) {
+    contradiction(
+        "scheduler.min_lr is {} and scheduler.name one_cycle ends at optimizer.lr / div_factor / final_div_factor; "
+        "remove scheduler.min_lr",
+        scheduler.min_lr);
+  }
 }
 
 void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer) {
@@ -54,6 +71,7 @@ void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& op
     contradiction("scheduler.warmup_epochs is {} and scheduler.warmup_steps is {}; give one of them",
                   scheduler.warmup_epochs, scheduler.warmup_steps);
   }
+  if (scheduler.name == "one_cycle") check_one_cycle(scheduler);
   const auto& at = scheduler.milestones;
   if (scheduler.name == "multi_step" && at.empty()) {
     contradiction("scheduler.name multi_step needs scheduler.milestones, e.g. [80, 120]");
@@ -128,6 +146,7 @@ void check_run_config(const RunConfig& config) {
   check_folders(config);
   check_length(config.train);
   check_optimizer(config.optimizer);
+  if (config.parallel.shard_optimizer) require_elementwise(config.optimizer);
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
   check_batch(config);
@@ -171,8 +190,27 @@ RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
 }
 
 double momentum_of(const OptimizerConfig& config) {
-  if (config.momentum) return *config.momentum;
-  return config.name == "momentum" ? 0.9 : 0.0;
+  if (!has_momentum(config.name)) return 0;
+  return config.momentum.value_or(config.name == "momentum" || config.name == "lars" ? 0.9 : 0.0);
+}
+
+bool has_momentum(std::string_view optimizer) {
+  constexpr std::array<std::string_view, 4> kThese{"sgd", "momentum", "lars", "rmsprop"};
+  return std::ranges::find(kThese, optimizer) != kThese.end();
+}
+
+void require_elementwise(const OptimizerConfig& config) {
+  if (config.name != "lars" && config.name != "lamb") return;
+  contradiction(
+      "optimizer.name {} scales the update of each parameter by the norm of all of it, and parallel.shard_optimizer "
+      "divides parameters into pieces; set parallel.shard_optimizer to false (parallel.mode semi_auto divides "
+      "optimizer "
+      "state for {}, too), or take another optimizer",
+      config.name, config.name);
+}
+
+bool looks_ahead(std::string_view schedule) {
+  return schedule == "cosine" || schedule == "polynomial" || schedule == "one_cycle";
 }
 
 std::int64_t global_batch_size_of(const DataConfig& config, int shares) {

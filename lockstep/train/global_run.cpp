@@ -48,7 +48,7 @@ GlobalRun::GlobalRun(const RunConfig& config, const Model& model, const Group& g
   distribute_module(*model_.module, mesh_, whole_plan(config.parallel, layout_, names_of(*model_.module)),
                     {.gradients = reduction_options(config.parallel)});
   parameters_ = trainable_parameters(*model_.module);
-  optimizer_ = make_optimizer(config.optimizer, tensors_of(parameters_));
+  optimizer_ = make_optimizer(config.optimizer, parameters_);
 }
 
 GlobalRun::~GlobalRun() = default;

@@ -1,5 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/compat/libtorch.h>
+#include <lockstep/train/lamb.h>
+#include <lockstep/train/lars.h>
 #include <lockstep/train/optimizer.h>
 
 #include <fmt/format.h>
@@ -31,6 +33,20 @@ template <typename State>
 void append_moments(NamedTensors& out, const std::string& parameter, const State& state) {
   append(out, parameter, "exp_avg", state.exp_avg());
   append(out, parameter, "exp_avg_sq", state.exp_avg_sq());
+  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
+}
+
+void append_squares(NamedTensors& out, const std::string& parameter, const optim::RMSpropParamState& state) {
+  append(out, parameter, "square_avg", state.square_avg());
+  append(out, parameter, "momentum_buffer", state.momentum_buffer());
+  append(out, parameter, "grad_avg", state.grad_avg());
+  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
+}
+
+/// libtorch's Adagrad has a state before the first update, too, which is made from the configuration.
+void append_sum(NamedTensors& out, const std::string& parameter, const optim::AdagradParamState& state) {
+  if (state.step() == 0) return;
+  append(out, parameter, "sum", state.sum());
   append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
 }
 
@@ -88,10 +104,57 @@ std::unique_ptr<optim::OptimizerParamState> take_moments(Saved& saved, const std
   return state;
 }
 
+/// With momentum, or centered, there must be tensors that the run before may not have had.
+std::unique_ptr<optim::OptimizerParamState> take_squares(Saved& saved, const std::string& name, const at::Tensor& p,
+                                                         const optim::RMSpropOptions& options) {
+  const auto square = saved.take(name, "square_avg", p.sizes());
+  const auto momentum = saved.take(name, "momentum_buffer", p.sizes());
+  const auto average = saved.take(name, "grad_avg", p.sizes());
+  const auto step = saved.take(name, kRememberedStep, {});
+  if (!square.defined() || !step.defined()) return nullptr;
+  const auto taken_or_0 = [&p](const at::Tensor& tensor) {
+    return tensor.defined() ? like(tensor, p) : at::zeros_like(p, at::MemoryFormat::Preserve);
+  };
+  auto state = std::make_unique<optim::RMSpropParamState>();
+  state->square_avg(like(square, p));
+  if (options.momentum() > 0) state->momentum_buffer(taken_or_0(momentum));
+  if (options.centered()) state->grad_avg(taken_or_0(average));
+  state->step(step.item<std::int64_t>());
+  return state;
+}
+
+std::unique_ptr<optim::OptimizerParamState> take_sum(Saved& saved, const std::string& name, const at::Tensor& p) {
+  const auto sum = saved.take(name, "sum", p.sizes());
+  const auto step = saved.take(name, kRememberedStep, {});
+  if (!sum.defined() || !step.defined()) return nullptr;
+  auto state = std::make_unique<optim::AdagradParamState>();
+  state->sum(like(sum, p));
+  state->step(step.item<std::int64_t>());
+  return state;
+}
+
+template <typename... Kinds>
+bool is_kind_of(const optim::Optimizer& optimizer) {
+  return ((dynamic_cast<const Kinds*>(&optimizer) != nullptr) || ...);
+}
+
+std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& optimizer, Saved& saved,
+                                                       const std::string& name, const at::Tensor& p) {
+  if (is_kind_of<optim::SGD, Lars>(optimizer)) return take_sgd(saved, name, p);
+  if (is_kind_of<optim::Adam, Lamb>(optimizer)) return take_moments<optim::AdamParamState>(saved, name, p);
+  if (is_kind_of<optim::Adagrad>(optimizer)) return take_sum(saved, name, p);
+  if (is_kind_of<optim::RMSprop>(optimizer)) {
+    return take_squares(saved, name, p, static_cast<const optim::RMSpropOptions&>(optimizer.defaults()));
+  }
+  return take_moments<optim::AdamWParamState>(saved, name, p);
+}
+
 }  // namespace
 
 std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
-  if (dynamic_cast<const optim::SGD*>(&optimizer) != nullptr) return {"momentum_buffer"};
+  if (is_kind_of<optim::SGD, Lars>(optimizer)) return {"momentum_buffer"};
+  if (is_kind_of<optim::RMSprop>(optimizer)) return {"square_avg", "momentum_buffer", "grad_avg"};
+  if (is_kind_of<optim::Adagrad>(optimizer)) return {"sum"};
   return {"exp_avg", "exp_avg_sq"};
 }
 
@@ -105,6 +168,10 @@ NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParam
       append_moments(out, name, *adam);
     } else if (const auto* adamw = dynamic_cast<const optim::AdamWParamState*>(state)) {
       append_moments(out, name, *adamw);
+    } else if (const auto* rmsprop = dynamic_cast<const optim::RMSpropParamState*>(state)) {
+      append_squares(out, name, *rmsprop);
+    } else if (const auto* adagrad = dynamic_cast<const optim::AdagradParamState*>(state)) {
+      append_sum(out, name, *adagrad);
     }
   }
   return out;
@@ -114,14 +181,7 @@ void load_optimizer_state(optim::Optimizer& optimizer, const NamedParameters& pa
   torch::NoGradGuard no_grad;
   Saved saved(state);
   for (const auto& [name, parameter] : parameters) {
-    std::unique_ptr<optim::OptimizerParamState> loaded;
-    if (dynamic_cast<optim::SGD*>(&optimizer) != nullptr) {
-      loaded = take_sgd(saved, name, parameter);
-    } else if (dynamic_cast<optim::Adam*>(&optimizer) != nullptr) {
-      loaded = take_moments<optim::AdamParamState>(saved, name, parameter);
-    } else {
-      loaded = take_moments<optim::AdamWParamState>(saved, name, parameter);
-    }
+    auto loaded = take_state(optimizer, saved, name, parameter);
     if (loaded) put_state(optimizer.state(), parameter, std::move(loaded));
   }
   saved.require_empty();

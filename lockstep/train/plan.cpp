@@ -12,7 +12,10 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b !
 ScheduleKind kind_of(const std::string& name) {
   if (name == "step") return ScheduleKind::step;
   if (name == "multi_step") return ScheduleKind::multi_step;
-  return name == "cosine" ? ScheduleKind::cosine : ScheduleKind::constant;
+  if (name == "exponential") return ScheduleKind::exponential;
+  if (name == "cosine") return ScheduleKind::cosine;
+  if (name == "polynomial") return ScheduleKind::polynomial;
+  return name == "one_cycle" ? ScheduleKind::one_cycle : ScheduleKind::constant;
 }
 
 std::int64_t warmup_of(const SchedulerConfig& config, std::int64_t steps_per_epoch) {
@@ -28,11 +31,16 @@ Schedule make_schedule(const RunConfig& config, std::int64_t steps_per_epoch, st
   schedule.base_lr = config.optimizer.lr;
   schedule.warmup_steps = warmup_of(scheduler, steps_per_epoch);
   schedule.warmup_factor = scheduler.warmup_factor;
-  schedule.step_size = scheduler.step_size * unit;
+  schedule.step_size = (schedule.kind == ScheduleKind::exponential ? 1 : scheduler.step_size) * unit;
   for (const auto milestone : scheduler.milestones) schedule.milestones.push_back(milestone * unit);
   schedule.gamma = scheduler.gamma;
   schedule.min_lr = scheduler.min_lr;
   schedule.total_steps = total_steps;
+  schedule.power = scheduler.power;
+  schedule.pct_start = scheduler.pct_start;
+  schedule.linear = scheduler.anneal == "linear";
+  schedule.div_factor = scheduler.div_factor;
+  schedule.final_div_factor = scheduler.final_div_factor;
   return schedule;
 }
 

@@ -38,7 +38,7 @@ samples::Batch batch_of(const samples::Batch& example, const std::vector<at::Ten
 
 PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples) {
   const auto start = std::chrono::steady_clock::now();
-  const auto model = model_without_memory(program);
+  const auto model = model_without_memory(config, program);
   const auto example = example_of(program);
   const double clip_norm = config.train.clip_norm;
   PlannedStep step;
@@ -54,7 +54,9 @@ PlannedStep trace_run(const RunConfig& config, const Program& program, std::int6
              if (clip_norm > 0) clip_gradients(parameters, clip_norm);
            },
        .optimizer =
-           [&](const std::vector<at::Tensor>& parameters) { return make_optimizer(config.optimizer, parameters); }});
+           [&](const std::vector<at::Tensor>& /*without their names*/) {
+             return make_optimizer(config.optimizer, trainable_parameters(*model.module));
+           }});
   step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return step;
 }

@@ -3,6 +3,9 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/plan/trace/without_memory.h>
 #include <lockstep/train/config_keys.h>
+#include <lockstep/train/freeze.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/parameter_groups.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
@@ -33,12 +36,15 @@ Model make_model(const RunConfig& config, const Program& program, const c10::Dev
   auto model = made_by(program);
   model.module->to(device);
   if (config.model.channels_last) to_channels_last(*model.module);
+  freeze_parameters(*model.module, config.model.freeze);
   return model;
 }
 
-Model model_without_memory(const Program& program) {
+Model model_without_memory(const RunConfig& config, const Program& program) {
   const plan::WithoutMemory scope;
-  return made_by(program);
+  auto model = made_by(program);
+  freeze_parameters(*model.module, config.model.freeze);
+  return model;
 }
 
 std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config) {
@@ -57,7 +63,8 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
 std::string describe_run(const RunConfig& config, const Program& program) {
   check_run_config(config);
   const auto model = make_model(config, program, torch::kCPU);
-  return fmt::format("{}\n{}\n{}", print_config(config), program.describe_data ? program.describe_data() : "",
+  return fmt::format("{}\n{}{}\n{}", print_config(config), program.describe_data ? program.describe_data() : "",
+                     describe_groups(config.optimizer, trainable_parameters(*model.module)),
                      models::summarize(*model.module));
 }
 

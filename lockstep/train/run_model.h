@@ -17,8 +17,8 @@ namespace lockstep::train {
 /// asked for, on `device`. Error(invalid_argument) when the program has no model or no task.
 Model make_model(const RunConfig& config, const Program& program, const c10::Device& device);
 
-/// The program's model with shapes only, without memory for parameters.
-Model model_without_memory(const Program& program);
+/// The same with shapes only, without memory for parameters.
+Model model_without_memory(const RunConfig& config, const Program& program);
 
 /// Loads model.weights into the model; returns lines for the log. Error(config) when the file does not hold weights of
 /// this model.

@@ -11,11 +11,31 @@ double decayed(const Schedule& schedule, std::int64_t decays) {
   return std::max(schedule.min_lr, schedule.base_lr * std::pow(schedule.gamma, static_cast<double>(decays)));
 }
 
-double cosine(const Schedule& schedule, std::int64_t t) {
+/// The share of the run after the warm-up that is done.
+double share_done(const Schedule& schedule, std::int64_t t) {
   const auto length = schedule.total_steps - schedule.warmup_steps;
   const auto done = t - schedule.warmup_steps;
-  const double u = done >= length ? 1.0 : static_cast<double>(done) / static_cast<double>(length);
-  return schedule.min_lr + (schedule.base_lr - schedule.min_lr) * (1.0 + std::cos(std::numbers::pi * u)) / 2.0;
+  return done >= length ? 1.0 : static_cast<double>(done) / static_cast<double>(length);
+}
+
+double half_cosine(double u) { return (1.0 + std::cos(std::numbers::pi * u)) / 2.0; }
+
+/// From the base to the minimum, as `left` falls from 1 to 0.
+double falling(const Schedule& schedule, double left) {
+  return schedule.min_lr + (schedule.base_lr - schedule.min_lr) * left;
+}
+
+double one_cycle(const Schedule& schedule, std::int64_t t) {
+  const double first = schedule.base_lr / schedule.div_factor;
+  const double last = first / schedule.final_div_factor;
+  const auto between = [&](double from, double to, double u) {
+    return schedule.linear ? from + (to - from) * u : to + (from - to) * half_cosine(u);
+  };
+  const auto step = static_cast<double>(t);
+  const auto end = static_cast<double>(schedule.total_steps - 1);
+  const double peak = schedule.pct_start * static_cast<double>(schedule.total_steps) - 1.0;
+  if (step <= peak) return between(first, schedule.base_lr, peak > 0 ? step / peak : 1.0);
+  return between(schedule.base_lr, last, step >= end ? 1.0 : (step - peak) / (end - peak));
 }
 
 }  // namespace
@@ -27,12 +47,15 @@ double learning_rate(const Schedule& schedule, std::int64_t t) {
   }
   switch (schedule.kind) {
     case ScheduleKind::constant: return schedule.base_lr;
-    case ScheduleKind::step: return decayed(schedule, t / schedule.step_size);
+    case ScheduleKind::step:
+    case ScheduleKind::exponential: return decayed(schedule, t / schedule.step_size);
     case ScheduleKind::multi_step: {
       const auto& at = schedule.milestones;
       return decayed(schedule, std::upper_bound(at.begin(), at.end(), t) - at.begin());
     }
-    case ScheduleKind::cosine: return cosine(schedule, t);
+    case ScheduleKind::cosine: return falling(schedule, half_cosine(share_done(schedule, t)));
+    case ScheduleKind::polynomial: return falling(schedule, std::pow(1.0 - share_done(schedule, t), schedule.power));
+    case ScheduleKind::one_cycle: return one_cycle(schedule, t);
   }
   return schedule.base_lr;
 }

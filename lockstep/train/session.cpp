@@ -4,6 +4,7 @@
 #include <lockstep/comm/progress.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/changes.h>
+#include <lockstep/train/freeze.h>
 #include <lockstep/train/mesh_config.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/run_model.h>
@@ -54,7 +55,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
   restore_weights(owes_save_);
   parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
-    parallel_->load_optimizer_state(part_of(resumed_->checkpoint.tensors, "optimizer"));
+    parallel_->load_optimizer_state(without_frozen(part_of(resumed_->checkpoint.tensors, "optimizer"), *model_.module));
     restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
     parallel_->load_own(resumed_->checkpoint.tensors);
     unverified_ = resumed_->unverified;

@@ -43,11 +43,13 @@ ShardBackup::ShardBackup(const OptimizerConfig& config, const ParameterShards& s
       parameters_(parameters),
       stretches_(shards.stretches_of(rank_before(shards.group()))) {
   const torch::NoGradGuard no_grad;
+  std::vector<std::size_t> owners;
   for (const auto& stretch : stretches_) {
     const auto& parameter = shards_.parameters()[stretch.parameter];
     pieces_.push_back(piece_of(parameter, parameter, stretch).clone());
+    owners.push_back(stretch.parameter);
   }
-  optimizer_ = make_optimizer(config, pieces_);
+  optimizer_ = make_optimizer(config, parameters_, pieces_, owners);
 }
 
 ShardBackup::~ShardBackup() = default;

@@ -9,6 +9,12 @@
 namespace lockstep::train {
 namespace {
 
+std::vector<std::size_t> owners_of(const ParameterShards& shards) {
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < shards.pieces().size(); ++i) owners.push_back(shards.owner(i));
+  return owners;
+}
+
 at::Tensor find(const NamedTensors& tensors, std::string_view owner, std::string_view field) {
   const auto found = tensors.find(fmt::format("{}.{}", owner, field));
   return found == tensors.end() ? at::Tensor() : found->second;
@@ -87,7 +93,8 @@ void load_sharded_optimizer_state(torch::optim::Optimizer& optimizer, const Para
 Updater::Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded, bool recovers)
     : parameters_(trainable_parameters(parallel.module())) {
   if (sharded) shards_.emplace(parallel);
-  optimizer_ = make_optimizer(config, sharded ? shards_->pieces() : tensors_of(parameters_));
+  optimizer_ = sharded ? make_optimizer(config, parameters_, shards_->pieces(), owners_of(*shards_))
+                       : make_optimizer(config, parameters_);
   if (sharded && recovers && parallel.group().size() > 1) backup_.emplace(config, *shards_, *optimizer_, parameters_);
 }
 

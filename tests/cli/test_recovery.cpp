@@ -189,6 +189,14 @@ TEST_P(RecoveryOfParts, TheNextRankHasKeptIt) {
 const Words kShards = {"parallel.shard_optimizer=true"};
 const Words kAdam = {"parallel.shard_optimizer=true", "optimizer.name=adam", "optimizer.momentum=null",
                      "optimizer.lr=0.001"};
+const Words kGroups = {"parallel.shard_optimizer=true",
+                       "optimizer.name=rmsprop",
+                       "optimizer.momentum=0.5",
+                       "optimizer.lr=0.001",
+                       "optimizer.weight_decay=0.01",
+                       "optimizer.no_decay=[biases]",
+                       "optimizer.groups=[{match: fc1.weight, lr_factor: 2}]",
+                       "model.freeze=[fc1.bias]"};
 const Words kLocal = {"model.name=resnet20", "parallel.buffers=local"};
 const Words kBoth = {"model.name=resnet20", "parallel.buffers=local", "parallel.shard_optimizer=true"};
 
@@ -199,6 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PartsCase{"ShardsUpdated", kShards, "rank=0,step=9,action=kill,place=updated", 0, ""},
                     PartsCase{"ShardsTheFirstStep", kShards, "rank=1,step=1,action=kill,place=backward", 1, ""},
                     PartsCase{"ShardsAdam", kAdam, "rank=0,step=9,action=kill,place=reduced", 0, ""},
+                    PartsCase{"ShardsOfGroups", kGroups, "rank=1,step=9,action=kill,place=reduced", 1, ""},
                     PartsCase{"ShardsGloo", kShards, "rank=1,step=9,action=kill,place=reduced", 1, "gloo"},
                     PartsCase{"ShardsHierarchy", kShards, "rank=2,step=9,action=kill,place=reduced", 2, "hierarchy"},
                     PartsCase{"BuffersForward", kLocal, "rank=0,step=9,action=kill,place=forward", 0, ""},

@@ -127,6 +127,18 @@ TEST(AutoMode, GradientsAreClippedAsOnOneDevice) {
   for (const auto* each : {"planned", "divided"}) expect_losses_of_one_device(run, each);
 }
 
+// Optimizers with norms of parameters, several groups, and frozen parameters can be traced and divided.
+TEST(AutoMode, EveryOptimizerIsPlanned) {
+  for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
+    const SmallRun run;
+    expect_trains_as_on_one_device(
+        run,
+        {"optimizer.name=" + name, "optimizer.lr=0.01", "optimizer.weight_decay=0.01", "optimizer.no_decay=[biases]",
+         "optimizer.groups=[{match: fc2.weight, lr_factor: 2}]", "model.freeze=[fc1.bias]", "train.steps=4"},
+        1e-4);
+  }
+}
+
 /// In a process of its own: tracing starts threads, and whoever has them cannot fork ranks any more.
 void aside(const std::function<void()>& part) {
   run_ranks(1, SmallRun::small_rank_options(), [&](Rank&) { part(); });

@@ -46,6 +46,8 @@ TEST(RunConfig, MissingKeysAreAllNamed) {
 TEST(RunConfig, DefaultsThatDependOnOtherKeys) {
   EXPECT_EQ(momentum_of(read({"optimizer.name=sgd"}).optimizer), 0.0);
   EXPECT_EQ(momentum_of(read({"optimizer.name=sgd", "optimizer.momentum=0.5"}).optimizer), 0.5);
+  EXPECT_EQ(momentum_of(read({"optimizer.name=lars"}).optimizer), 0.9);
+  EXPECT_EQ(momentum_of(read({"optimizer.name=rmsprop"}).optimizer), 0.0);
   EXPECT_EQ(global_batch_size_of(read({"data.batch_size=5"}).data, 3), 15);
   EXPECT_EQ(global_batch_size_of(read({"data.global_batch_size=7"}).data, 3), 7);
   EXPECT_EQ(shuffle_seed_of(read({"data.shuffle_seed=9"})), 9u);
@@ -99,6 +101,15 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"scheduler.name=multi_step"}, {"scheduler.milestones"});
   expect_refused({"scheduler.milestones=[3, 3]"}, {"scheduler.milestones", "[3, 3]"});
   expect_refused({"scheduler.min_lr=0.5"}, {"scheduler.min_lr", "0.5", "0.1"});
+  expect_refused({"optimizer.name=adagrad", "optimizer.momentum=0.9"}, {"optimizer.momentum", "adagrad"});
+  expect_refused({"optimizer.name=lars", "optimizer.nesterov=true"}, {"optimizer.nesterov", "lars"});
+  for (const auto* name : {"lars", "lamb"}) {
+    expect_refused({std::string("optimizer.name=") + name, "parallel.shard_optimizer=true"},
+                   {name, "parallel.shard_optimizer to false"});
+  }
+  expect_refused({"scheduler.name=one_cycle", "scheduler.warmup_steps=5"}, {"one_cycle", "warmup_steps"});
+  expect_refused({"scheduler.name=one_cycle", "scheduler.min_lr=0.01"}, {"one_cycle", "min_lr", "final_div_factor"});
+  expect_refused({"optimizer.no_decay=[bias]"}, {"optimizer.no_decay", "biases"});
   expect_refused({"system.work_dir="}, {"system.work_dir"});
   expect_refused({"model.weights=''"}, {"model.weights"});
   expect_refused({"model.weights_strict=false"}, {"weights_strict", "model.weights, which is not given"});
@@ -158,6 +169,25 @@ TEST(RunPlan, LengthFromEpochs) {
   EXPECT_EQ(plan.steps_per_epoch, 3);
   EXPECT_EQ(plan.total_steps, 9);
   EXPECT_EQ(plan.epochs, 3);
+}
+
+TEST(RunPlan, NewSchedulesTakeTheirKeys) {
+  const auto polynomial = make_plan(
+      read({"scheduler.name=polynomial", "scheduler.power=2", "scheduler.min_lr=0.01", "train.epochs=3"}), 10);
+  EXPECT_EQ(polynomial.schedule.kind, ScheduleKind::polynomial);
+  EXPECT_DOUBLE_EQ(learning_rate(polynomial.schedule, 15), 0.01 + 0.09 * 0.25);
+  const auto exponential = make_plan(read({"scheduler.name=exponential", "scheduler.gamma=0.5"}), 10);
+  EXPECT_DOUBLE_EQ(learning_rate(exponential.schedule, 9), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(exponential.schedule, 10), 0.05);
+  const auto by_steps = make_plan(
+      read({"scheduler.name=exponential", "scheduler.gamma=0.5", "scheduler.unit=steps", "scheduler.step_size=7"}), 10);
+  EXPECT_DOUBLE_EQ(learning_rate(by_steps.schedule, 2), 0.025);
+  const auto cycle = make_plan(read({"scheduler.name=one_cycle", "scheduler.pct_start=0.5", "scheduler.anneal=linear",
+                                     "scheduler.div_factor=10", "scheduler.final_div_factor=4"}),
+                               5);
+  EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 0), 0.01);
+  EXPECT_DOUBLE_EQ(learning_rate(cycle.schedule, 4), 0.1);
+  EXPECT_NEAR(learning_rate(cycle.schedule, 9), 0.0025, 1e-15);
 }
 
 TEST(RunPlan, LengthFromStepsWhicheverComesFirst) {

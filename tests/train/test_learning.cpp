@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/expect_error.h"
 
 namespace lockstep::train {
@@ -100,12 +103,6 @@ struct Quadratic : torch::nn::Module {
   at::Tensor w, frozen;
 };
 
-std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, parameter] : trainable_parameters(module)) tensors.push_back(parameter);
-  return tensors;
-}
-
 OptimizerConfig optimizer_config(std::string name) {
   OptimizerConfig config;
   config.name = std::move(name);
@@ -117,7 +114,7 @@ TEST(Optimizer, MomentumFollowsItsFormula) {
   Quadratic module;
   auto config = optimizer_config("momentum");
   config.weight_decay = 0.5;
-  const auto optimizer = make_optimizer(config, tensors_of(module));
+  const auto optimizer = make_optimizer(config, trainable_parameters(module));
   double w = 1.0, v = 0.0;
   for (int step = 0; step < 5; ++step) {
     module.backward();
@@ -131,7 +128,7 @@ TEST(Optimizer, MomentumFollowsItsFormula) {
 
 TEST(Optimizer, PlainSgdHasNoMomentum) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("sgd"), tensors_of(module));
+  const auto optimizer = make_optimizer(optimizer_config("sgd"), trainable_parameters(module));
   for (int step = 0; step < 2; ++step) {
     module.backward();
     optimizer->step();
@@ -144,7 +141,7 @@ TEST(Optimizer, AdamWDecaysApartFromTheGradient) {
   Quadratic module;
   auto config = optimizer_config("adamw");
   config.weight_decay = 0.5;
-  const auto optimizer = make_optimizer(config, tensors_of(module));
+  const auto optimizer = make_optimizer(config, trainable_parameters(module));
   module.backward();
   optimizer->step();
   // After bias correction the first update is lr * sign(gradient); the decay comes before it.
@@ -153,16 +150,153 @@ TEST(Optimizer, AdamWDecaysApartFromTheGradient) {
 
 TEST(Optimizer, LearningRateIsSet) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("sgd"), tensors_of(module));
+  const auto optimizer = make_optimizer(optimizer_config("sgd"), trainable_parameters(module));
   set_learning_rate(*optimizer, 0.5);
   module.backward();
   optimizer->step();
   EXPECT_EQ(module.w[0].item<double>(), 0.5);
 }
 
-class OptimizerState : public testing::TestWithParam<const char*> {};
+// What the parameters are after `steps` steps.
+std::vector<double> trained(const OptimizerConfig& config, int steps) {
+  Quadratic module;
+  const auto optimizer = make_optimizer(config, trainable_parameters(module));
+  for (int step = 0; step < steps; ++step) {
+    module.backward();
+    optimizer->step();
+  }
+  return {module.w[0].item<double>(), module.w[1].item<double>()};
+}
 
-TEST_P(OptimizerState, GoesOnBitForBit) {
+TEST(Optimizer, RmspropFollowsItsFormula) {
+  auto config = optimizer_config("rmsprop");
+  config.alpha = 0.8;
+  config.momentum = 0.5;
+  config.centered = true;
+  double w = 1.0, square = 0, average = 0, v = 0;
+  for (int step = 0; step < 5; ++step) {
+    square = 0.8 * square + 0.2 * w * w;
+    average = 0.8 * average + 0.2 * w;
+    v = 0.5 * v + w / (std::sqrt(square - average * average) + 1e-8);
+    w -= 0.1 * v;
+  }
+  EXPECT_NEAR(trained(config, 5)[0], w, 1e-12);
+}
+
+TEST(Optimizer, AdagradFollowsItsFormula) {
+  auto config = optimizer_config("adagrad");
+  config.lr_decay = 0.3;
+  config.initial_accumulator = 0.2;
+  double w = 1.0, sum = 0.2;
+  for (int step = 0; step < 5; ++step) {
+    sum += w * w;
+    w -= 0.1 / (1 + 0.3 * step) * w / (std::sqrt(sum) + 1e-8);
+  }
+  EXPECT_NEAR(trained(config, 5)[0], w, 1e-12);
+}
+
+double norm(const std::vector<double>& v) { return std::hypot(v[0], v[1]); }
+
+TEST(Optimizer, LarsFollowsItsFormula) {
+  auto config = optimizer_config("lars");
+  config.trust_coefficient = 0.5;
+  config.weight_decay = 0.25;
+  std::vector<double> w{1.0, -2.0}, v{0, 0};
+  for (int step = 0; step < 5; ++step) {
+    const double ratio = 0.5 * norm(w) / (norm(w) + 0.25 * norm(w) + 1e-8);  // the gradient is w
+    for (int i = 0; i < 2; ++i) {
+      v[i] = 0.9 * v[i] + ratio * 1.25 * w[i];
+      w[i] -= 0.1 * v[i];
+    }
+  }
+  const auto got = trained(config, 5);
+  EXPECT_NEAR(got[0], w[0], 1e-12);
+  EXPECT_NEAR(got[1], w[1], 1e-12);
+}
+
+TEST(Optimizer, LarsWithoutAdaptationIsMomentum) {
+  auto config = optimizer_config("lars");
+  config.weight_decay = 0.25;
+  config.adapt_1d = false;
+  auto momentum = optimizer_config("momentum");
+  momentum.weight_decay = 0.25;
+  EXPECT_EQ(trained(config, 5), trained(momentum, 5));
+}
+
+// The largest norm of weights that counts is once above theirs, once below.
+TEST(Optimizer, LambFollowsItsFormula) {
+  for (const double most : {10.0, 1.5}) {
+    auto config = optimizer_config("lamb");
+    config.weight_decay = 0.25;
+    config.max_weight_norm = most;
+    std::vector<double> w{1.0, -2.0}, m{0, 0}, v{0, 0};
+    for (int step = 1; step <= 5; ++step) {
+      std::vector<double> u(2);
+      for (int i = 0; i < 2; ++i) {
+        m[i] = 0.9 * m[i] + 0.1 * w[i];
+        v[i] = 0.999 * v[i] + 0.001 * w[i] * w[i];
+        u[i] = m[i] / (1 - std::pow(0.9, step)) / (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8) + 0.25 * w[i];
+      }
+      const double ratio = std::min(norm(w), most) / norm(u);
+      for (int i = 0; i < 2; ++i) w[i] -= 0.1 * ratio * u[i];
+    }
+    const auto got = trained(config, 5);
+    EXPECT_NEAR(got[0], w[0], 1e-12) << most;
+    EXPECT_NEAR(got[1], w[1], 1e-12) << most;
+  }
+}
+
+TEST(Optimizer, LambWithoutAdaptationIsAdamWithoutDecay) {
+  auto config = optimizer_config("lamb");
+  config.adapt_1d = false;
+  const auto got = trained(config, 5);
+  const auto adam = trained(optimizer_config("adam"), 5);
+  EXPECT_NEAR(got[0], adam[0], 1e-12);
+  EXPECT_NEAR(got[1], adam[1], 1e-12);
+}
+
+// A new bias is zero: its update is not.
+TEST(Optimizer, TrustRatiosOfZerosAreOne) {
+  for (const auto* name : {"lars", "lamb"}) {
+    const auto weight = torch::zeros({2, 2}).requires_grad_();
+    const auto optimizer = make_optimizer(optimizer_config(name), {{"weight", weight}});
+    weight.mutable_grad() = torch::zeros({2, 2});
+    optimizer->step();
+    EXPECT_TRUE(torch::equal(weight, torch::zeros({2, 2}))) << name;
+    weight.mutable_grad() = torch::ones({2, 2});
+    optimizer->step();
+    EXPECT_TRUE((weight < 0).all().item<bool>()) << name;
+    EXPECT_TRUE(torch::isfinite(weight).all().item<bool>()) << name;
+  }
+}
+
+// Momentum that a run turns on when it goes on begins at zero.
+TEST(OptimizerState, OfRmspropMayLackWhatIsNew) {
+  Quadratic module;
+  auto config = optimizer_config("rmsprop");
+  const auto before = make_optimizer(config, trainable_parameters(module));
+  module.backward();
+  before->step();
+  const auto state = optimizer_state(*before, trainable_parameters(module));
+  config.momentum = 0.9;
+  config.centered = true;
+  const auto after = make_optimizer(config, trainable_parameters(module));
+  load_optimizer_state(*after, trainable_parameters(module), state);
+  const auto loaded = optimizer_state(*after, trainable_parameters(module));
+  EXPECT_TRUE(torch::equal(loaded.at("w.momentum_buffer"), torch::zeros({2}, torch::kDouble)));
+  EXPECT_TRUE(torch::equal(loaded.at("w.square_avg"), state.at("w.square_avg")));
+  after->step();
+}
+
+TEST(OptimizerState, OfAdagradIsNoneBeforeTheFirstUpdate) {
+  Quadratic module;
+  const auto optimizer = make_optimizer(optimizer_config("adagrad"), trainable_parameters(module));
+  EXPECT_TRUE(optimizer_state(*optimizer, trainable_parameters(module)).empty());
+}
+
+class GoesOn : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoesOn, BitForBit) {
   const auto config = optimizer_config(GetParam());
   const auto steps = [](torch::optim::Optimizer& optimizer, Quadratic& module) {
     for (int step = 0; step < 3; ++step) {
@@ -171,12 +305,12 @@ TEST_P(OptimizerState, GoesOnBitForBit) {
     }
   };
   Quadratic first;
-  const auto optimizer = make_optimizer(config, tensors_of(first));
+  const auto optimizer = make_optimizer(config, trainable_parameters(first));
   steps(*optimizer, first);
 
   Quadratic second;
   load_module_state(second, module_state(first));
-  const auto resumed = make_optimizer(config, tensors_of(second));
+  const auto resumed = make_optimizer(config, trainable_parameters(second));
   load_optimizer_state(*resumed, trainable_parameters(second),
                        optimizer_state(*optimizer, trainable_parameters(first)));
   steps(*optimizer, first);
@@ -186,12 +320,13 @@ TEST_P(OptimizerState, GoesOnBitForBit) {
             sha256_of(optimizer_state(*resumed, trainable_parameters(second))));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OptimizerState, testing::Values("sgd", "momentum", "adam", "adamw"),
+INSTANTIATE_TEST_SUITE_P(All, GoesOn,
+                         testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(OptimizerStateErrors, NameWhatDoesNotFit) {
   Quadratic module;
-  const auto optimizer = make_optimizer(optimizer_config("momentum"), tensors_of(module));
+  const auto optimizer = make_optimizer(optimizer_config("momentum"), trainable_parameters(module));
   expect_error(ErrorKind::data, {"w.momentum_buffer", "3", "2"}, [&] {
     load_optimizer_state(*optimizer, trainable_parameters(module), {{"w.momentum_buffer", torch::zeros({3})}});
   });

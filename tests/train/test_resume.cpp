@@ -85,8 +85,47 @@ TEST_P(Stopped, GoesOnWithOrWithoutShards) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i].second, expected[i].second, 1e-5) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw"),
+INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"),
                          [](const auto& each) { return std::string(each.param); });
+
+// Groups and frozen parameters; the schedule looks at the end of the run, so train.steps may not say where it stops.
+class StoppedWithGroups : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(StoppedWithGroups, GoesOnBitForBit) {
+  const auto name = GetParam().front().substr(GetParam().front().find('=') + 1) + "_groups";
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.end(), GetParam().begin(), GetParam().end());
+    more.insert(more.end(),
+                {"optimizer.lr=0.01", "optimizer.weight_decay=0.01", "optimizer.no_decay=[norms, biases]",
+                 "optimizer.groups=[{match: fc2.*, lr_factor: 3}, {match: [\"*.weight\"], weight_decay: 0.1}]",
+                 "model.freeze=[fc1.bias]", "scheduler.name=exponential", "scheduler.gamma=0.5"});
+    return more;
+  };
+  mnist().run(2, mnist().config(name + "_whole", with({})));
+  mnist().run(2, mnist().config(name + "_parts", with({"train.steps=3"})));
+  mnist().run(2, mnist().config(name + "_parts", with({"train.steps=8"})));
+  mnist().run(2, mnist().config(name + "_parts", with({})));
+  expect_same_course(name + "_whole", name + "_parts");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StoppedWithGroups,
+    testing::Values(std::vector<std::string>{"optimizer.name=momentum"},
+                    std::vector<std::string>{"optimizer.name=lamb"}, std::vector<std::string>{"optimizer.name=lars"},
+                    std::vector<std::string>{"optimizer.name=rmsprop", "parallel.shard_optimizer=true"}),
+    [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
+
+// A run that freezes more than before has no place for the state of what it froze.
+TEST(Resume, MayFreezeAndThawParameters) {
+  mnist().run(1, mnist().config("thaw", {"train.steps=3", "model.freeze=[fc2.*]"}));
+  const auto refused = mnist().outcomes(1, mnist().config("thaw", {"train.steps=6", "model.freeze=[fc1.*]"})).front();
+  EXPECT_FALSE(refused.ok());
+  expect_words(refused.output, {"model.freeze", "checkpoint.allow_changes=[model.freeze]"});
+  mnist().run(
+      1, mnist().config("thaw", {"train.steps=6", "model.freeze=[fc1.*]", "checkpoint.allow_changes=[model.freeze]"}));
+  mnist().run(1, mnist().config("thaw", {"train.steps=9", "checkpoint.allow_changes=true"}));
+  EXPECT_EQ(mnist().losses("thaw").size(), 9U);
+}
 
 TEST(Resume, AFinishedRunIsNotTrainedAgain) {
   mnist().run(2, mnist().config("finished"));

@@ -81,6 +81,28 @@ TEST(SemiAuto, GradientsAreSummedOverTheRanks) {
   expect_same_losses(run, "both", "alone4");
 }
 
+// Norms of a divided parameter are those of all of it.
+TEST(SemiAuto, EveryOptimizerTrainsAsOnOneDevice) {
+  const SmallRun run;
+  for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
+    const std::vector<std::string> keys = {"optimizer.name=" + name,
+                                           "optimizer.lr=0.01",
+                                           "optimizer.weight_decay=0.01",
+                                           "optimizer.no_decay=[biases]",
+                                           "optimizer.groups=[{match: fc2.weight, lr_factor: 2}]",
+                                           "model.freeze=[fc1.bias]",
+                                           "train.steps=8"};
+    auto alone = keys;
+    alone.emplace_back("data.batch_size=8");
+    auto divided = keys;
+    divided.insert(divided.end(), {"parallel.mesh={data: 2, model: 2}",
+                                   "parallel.shard={\"fc1.*\": {model: 0}, \"fc2.weight\": {data: 0, model: 1}}"});
+    run.run(1, run.config(name + "_alone", alone));
+    run.run(4, semi_auto(run, name, 2, divided));
+    expect_same_losses(run, name, name + "_alone");
+  }
+}
+
 TEST(SemiAuto, ATwoDimensionalMesh) {
   const SmallRun run;
   run.run(1, run.config("alone", {"data.batch_size=8"}));

@@ -115,6 +115,8 @@ struct ModelConfig {
   bool channels_last = false;
   /// dtype of convolutions and matrix products. Allowed: none, bfloat16.
   std::string autocast = "none";
+  /// names or patterns of parameters that are not trained, e.g. ["conv1.*", "layer1.*"]; batch norm statistics go on.
+  std::vector<std::string> freeze;
 };
 
 /// The section `loss`: what is minimized (docs/configuration.md#loss).
@@ -170,27 +172,46 @@ struct DataConfig {
 
 /// The section `optimizer`: how weights are updated (docs/configuration.md#optimizer).
 struct OptimizerConfig {
-  /// the update rule. Allowed: sgd, momentum, adam, adamw.
+  /// the update rule. Allowed: sgd, momentum, adam, adamw, rmsprop, adagrad, lars, lamb.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
   double lr = 0;
-  /// null: 0 for sgd, 0.9 for momentum. Allowed: at least 0 and below 1.
+  /// null: 0 for sgd and rmsprop, 0.9 for momentum and lars. Allowed: at least 0 and below 1.
   std::optional<double> momentum;
   /// sgd, momentum: Nesterov's form.
   bool nesterov = false;
   /// sgd, momentum: share of the gradient left out of the momentum. Allowed: from 0 to 1.
   double dampening = 0;
-  /// L2 penalty; decoupled from the gradient for adamw. Allowed: from 0 to 1000000.
+  /// L2 penalty; decoupled from the gradient for adamw and lamb. Allowed: from 0 to 1000000.
   double weight_decay = 0;
-  /// adam, adamw: decay of the two moments. Allowed: at least 0 and below 1.
+  /// adam, adamw, lamb: decay of the two moments. Allowed: at least 0 and below 1.
   std::vector<double> betas = {0.9, 0.999};
-  /// adam, adamw: added to the denominator. Allowed: above 0 and at most 1000000.
+  /// all but sgd and momentum: added to the denominator. Allowed: above 0 and at most 1000000.
   double eps = 1e-8;
+  /// rmsprop: decay of the mean square. Allowed: at least 0 and below 1.
+  double alpha = 0.99;
+  /// rmsprop: divide by the gradient's standard deviation, not by the root of its mean square.
+  bool centered = false;
+  /// adagrad: step t has the learning rate lr / (1 + (t - 1) * lr_decay). Allowed: from 0 to 1000000.
+  double lr_decay = 0;
+  /// adagrad: the sum of squares before the first step. Allowed: from 0 to 1000000.
+  double initial_accumulator = 0;
+  /// lars: factor of the trust ratio. Allowed: above 0 and at most 1000000.
+  double trust_coefficient = 0.001;
+  /// lamb: larger norms of parameters count as this. Allowed: above 0 and at most 1e+30.
+  double max_weight_norm = 10;
+  /// lars, lamb: false: parameters of one dimension are updated without the trust ratio.
+  bool adapt_1d = true;
+  /// parameters without weight decay: biases, and norms (scales and biases of normalization layers). Allowed: norms,
+  /// biases.
+  std::vector<std::string> no_decay;
+  /// list of parameters with their own settings, e.g. [{match: ["fc.*"], lr_factor: 10, weight_decay: 0}].
+  ConfigNode groups;
 };
 
 /// The section `scheduler`: how the learning rate changes (docs/configuration.md#scheduler).
 struct SchedulerConfig {
-  /// how the learning rate falls. Allowed: constant, step, multi_step, cosine.
+  /// how the learning rate changes. Allowed: constant, step, multi_step, exponential, cosine, polynomial, one_cycle.
   std::string name = "constant";
   /// epochs of linear rise at the start. Allowed: from 0 to 1000000000.
   double warmup_epochs = 0;
@@ -198,16 +219,26 @@ struct SchedulerConfig {
   std::int64_t warmup_steps = 0;
   /// share of lr at which the rise starts. Allowed: from 0 to 1.
   double warmup_factor = 0;
-  /// what step_size and milestones count. Allowed: epochs, steps.
+  /// what step_size, milestones and exponential's decays count. Allowed: epochs, steps.
   std::string unit = "epochs";
   /// step: distance between two decays. Allowed: from 1 to 1000000000.
   std::int64_t step_size = 30;
   /// multi_step: when to decay, ascending. Allowed: from 1 to 1000000000.
   std::vector<std::int64_t> milestones;
-  /// step, multi_step: factor of one decay. Allowed: from 0 to 1.
+  /// step, multi_step, exponential: factor of one decay. Allowed: from 0 to 1.
   double gamma = 0.1;
-  /// cosine ends here, step and multi_step stop here. Allowed: at least 0.
+  /// cosine and polynomial end here, step, multi_step and exponential stop here. Allowed: at least 0.
   double min_lr = 0;
+  /// polynomial: 1 is a straight line. Allowed: above 0 and at most 1000.
+  double power = 1;
+  /// one_cycle: share of the run in which the learning rate rises. Allowed: at least 0 and below 1.
+  double pct_start = 0.3;
+  /// one_cycle: shape of rise and fall. Allowed: cosine, linear.
+  std::string anneal = "cosine";
+  /// one_cycle: begins at lr / div_factor. Allowed: from 1 to 1e+30.
+  double div_factor = 25;
+  /// one_cycle: ends at lr / div_factor / final_div_factor. Allowed: above 0 and at most 1e+30.
+  double final_div_factor = 10000;
 };
 
 /// The section `train`: how long, and how one step is made (docs/configuration.md#train).

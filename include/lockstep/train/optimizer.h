@@ -1,10 +1,11 @@
-// libtorch's optimizers, made from the configuration, and their state as named tensors. For SGD, Adam and AdamW. Not
-// thread-safe beside other uses of the optimizer.
+// Optimizers, made from the configuration, and their state as named tensors. For libtorch's SGD, Adam, AdamW, RMSprop
+// and Adagrad, and LARS and LAMB. Not thread-safe beside other uses of the optimizer.
 #pragma once
 
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,15 +33,30 @@ std::vector<at::Tensor> tensors_of(const NamedParameters& parameters);
 /// Tensors without names as parameters, named by their indices ("0", "1", ...).
 NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 
-/// One parameter group with all of `parameters`. `momentum` is SGD with momentum: v = m v + (1 - dampening) g, p -= lr
-/// v (v = g in the first step), the same as MindSpore's Momentum for dampening 0.
+/// `parameters` are all that are trained. Those with the same settings by optimizer.groups and optimizer.no_decay are
+/// one parameter group. Error(config) for a pattern that matches none of the names.
+///   sgd, momentum:  torch::optim::SGD: v = m v + (1 - dampening) g, p -= lr v (v = g in the first step), the same as
+///                   MindSpore's Momentum for dampening 0
+///   adam, adamw, rmsprop, adagrad: torch::optim's classes
+///   lars, lamb:     the papers' (train/lars.h and lamb.h in the source have the formulas); they need whole parameters,
+///                   which may be global tensors
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
-                                                        const std::vector<at::Tensor>& parameters);
+                                                        const NamedParameters& parameters);
 
+/// The same for pieces of the parameters, which are updated in their place (ParameterShards): `owners` has the index of
+/// the parameter that each piece is of. Error(config) for lars and lamb.
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
+                                                        const NamedParameters& parameters,
+                                                        const std::vector<at::Tensor>& pieces,
+                                                        const std::vector<std::size_t>& owners);
+
+/// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did
+/// not make.
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
-/// The names of the state tensors that the optimizer keeps for each parameter: momentum_buffer (sgd, momentum); exp_avg
-/// and exp_avg_sq (adam, adamw). Adam and AdamW also keep a step counter, which is not a tensor.
+/// The names of the state tensors that the optimizer may keep for each parameter: momentum_buffer (sgd, momentum,
+/// lars); exp_avg and exp_avg_sq (adam, adamw, lamb); square_avg, momentum_buffer and grad_avg (rmsprop); sum
+/// (adagrad). All but the first three also keep a step counter, which is not a tensor.
 std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
 inline constexpr const char* kRememberedStep = "step";
 

@@ -1,0 +1,45 @@
+// The settings of single parameters: optimizer.groups and optimizer.no_decay.
+#pragma once
+
+#include <lockstep/base/error.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/optimizer.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// One entry of optimizer.groups.
+struct GroupRule {
+  std::vector<std::string> match;      ///< patterns of names
+  double lr_factor = 1;                ///< of the scheduled learning rate
+  std::optional<double> weight_decay;  ///< nullopt: optimizer.weight_decay
+  FilePosition position;
+};
+
+/// optimizer.groups as it is meant. Error(config) with file and line for anything but a list of
+/// {match: PATTERN or [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}.
+std::vector<GroupRule> group_rules(const OptimizerConfig& config);
+
+/// The settings of one parameter.
+struct ParameterSettings {
+  double lr_factor = 1;
+  double weight_decay = 0;
+
+  bool operator==(const ParameterSettings&) const = default;
+};
+
+/// The settings of each of `parameters`, which are all that are trained. The first entry of optimizer.groups that
+/// matches a name counts. Weight decay is that of the entry if it gives one; else 0 if optimizer.no_decay covers the
+/// parameter; else optimizer.weight_decay. By optimizer.no_decay, of parameters with at most one dimension,
+///   biases: are those whose name ends in "bias";
+///   norms:  are all others, and the biases of layers whose `weight` has at most one dimension, too;
+/// so [norms, biases] covers all of them, whatever their names. Error(config) for a pattern that matches no name.
+std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters);
+
+/// One line for each distinct setting, with what it is for; empty where all parameters have the same.
+std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters);
+
+}  // namespace lockstep::train
