@@ -22,7 +22,7 @@ declare -A may_include=(
   [models]="base"
   [train]="base compat kernels world comm mirrored global plan data samples models"
   [cluster]="base world net store scheduler comm"
-  [runner]="base world scheduler train data samples cluster"
+  [runner]="base world scheduler train data samples models cluster"
   [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner"
 )
 torch_free=(base world net store scheduler doctor data)

@@ -43,6 +43,7 @@
 #include <lockstep/samples/sample.h>
 #include <lockstep/train/callback.h>
 #include <lockstep/train/config.h>
+#include <lockstep/train/evaluate_run.h>
 #include <lockstep/train/evaluation.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>

@@ -26,6 +26,8 @@ constexpr const char* kDescription =
     "  lockstep train --config run.yaml                         train on one process\n"
     "  lockstep run --nproc-per-node 2 lockstep train --config run.yaml\n"
     "                                                           the same on two\n"
+    "  lockstep eval --config run.yaml --weights out/model.safetensors\n"
+    "                                                           measure weights\n"
     "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
     "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
     "  lockstep plan --config run.yaml --devices 16             how it would best be divided, and what that costs\n"
@@ -72,6 +74,7 @@ int parse_and_act(int argc, char** argv) {
   Action chosen;
   std::vector<std::string> program;  // of the launchers
   add_train(app, chosen);
+  add_eval(app, chosen);
   add_run(app, program, chosen);
   add_launch(app, program, chosen);
   add_plan(app, chosen);

@@ -5,6 +5,7 @@
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/train/config_keys.h>
+#include <lockstep/train/parts.h>
 
 #include <fmt/format.h>
 
@@ -54,7 +55,11 @@ std::vector<std::string> rank_command(const TrainArguments& arguments) {
 
 int train_or_describe(const TrainArguments& arguments) {
   if (arguments.help_keys) {
-    runner::print_keys({});
+    runner::print_keys(train::config_with(std::make_shared<const train::Parts>(train::shipped_parts())));
+    return kOk;
+  }
+  if (!arguments.list.empty()) {
+    runner::print_parts(train::shipped_parts(), arguments.list);
     return kOk;
   }
   runner::refuse_file_without_flag(arguments, "lockstep train");

@@ -1,5 +1,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/models/registry.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/train/config_keys.h>
 #include <lockstep/world/world.h>
@@ -9,6 +11,18 @@
 #include <CLI/CLI.hpp>
 
 namespace lockstep::runner {
+
+namespace {
+
+/// "train.epochs (integer, from 1, default 3)", and what it means on a line of its own.
+std::string keys_line(const ConfigKey& key) {
+  std::string facts = key.type;
+  if (!key.allowed.empty()) facts += ", " + key.allowed;
+  facts += key.default_value == "required" ? ", required" : fmt::format(", default {}", key.default_value);
+  return fmt::format("{} ({})\n      {}", key.path, facts, key.doc);
+}
+
+}  // namespace
 
 void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_option("--config", arguments.config, "The YAML file that describes the run")->type_name("FILE");
@@ -26,6 +40,7 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_option("--world-size,--world_size", arguments.init.world_size, "How many nodes there are")->type_name("N");
   app.add_flag("--dry-run,--dry_run", arguments.dry_run,
                "Only print the whole configuration, the model and, with parallel.mode auto, the plan");
+  app.add_option("--list", arguments.list, "List what a key can name: models, data or tasks")->type_name("KIND");
   app.add_flag("--help-keys", arguments.help_keys, "List every key of the configuration with type, range and default");
 }
 
@@ -36,10 +51,36 @@ void print_keys(const train::RunConfig& config) {
       fmt::print("\n{}: {}\n", key.path, key.doc);
       continue;
     }
-    std::string facts = key.type;
-    if (!key.allowed.empty()) facts += ", " + key.allowed;
-    facts += key.default_value == "required" ? ", required" : fmt::format(", default {}", key.default_value);
-    fmt::print("  {} ({})\n      {}\n", key.path, facts, key.doc);
+    fmt::print("  {}\n", keys_line(key));
+  }
+  const auto print_part_keys = [](std::string_view section, auto parts) {
+    for (auto& part : parts) {
+      fmt::print("\n{} with name {}: {}\n", section, part.name, part.doc);
+      for (const ConfigKey& key : list_fields([&](ConfigFields& fields) { part.options.visit(fields); })) {
+        fmt::print("  {}.{}\n", section, keys_line(key));
+      }
+    }
+  };
+  if (config.model.is_own || !config.model.parts) return;
+  print_part_keys("model", config.model.parts->models);
+  print_part_keys("task", config.model.parts->tasks);
+  print_part_keys("data", config.model.parts->data);
+}
+
+void print_parts(const train::Parts& parts, const std::string& kind) {
+  const auto print = [](const auto& list) {
+    for (const auto& part : list) fmt::print("{:<20} {}\n", part.name, part.doc);
+  };
+  if (kind == "models") {
+    for (const auto& name : models::model_names()) fmt::print("{:<20} a classifier of pictures\n", name);
+    print(parts.models);
+  } else if (kind == "data") {
+    for (const auto& name : data::dataset_names()) fmt::print("{:<20} labelled pictures\n", name);
+    print(parts.data);
+  } else if (kind == "tasks") {
+    print(parts.tasks);
+  } else {
+    fail(ErrorKind::invalid_argument, "train", "--list takes models, data or tasks, not '{}'", kind);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/train/config.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/world/start.h>
 
 #include <string>
@@ -20,6 +21,7 @@ struct ProgramArguments {
   InitArguments init;
   bool dry_run = false;
   bool help_keys = false;
+  std::string list;  ///< a kind of part; empty: train
 };
 
 /// Adds the options; `arguments` outlives `app`.
@@ -27,6 +29,10 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments);
 
 /// Every key that this configuration can have, with type, range and default.
 void print_keys(const train::RunConfig& config);
+
+/// The names of `kind`'s parts, models, data or tasks, with a line about each. Error(invalid_argument) for another
+/// kind.
+void print_parts(const train::Parts& parts, const std::string& kind);
 
 /// Error(invalid_argument) for a YAML file's name where KEY=VALUE stands.
 void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command);

@@ -63,8 +63,12 @@ void print_dry_run(const std::string& process, const train::RunConfig& config, c
 
 }  // namespace
 
+int train_as_rank(const train::RunConfig& config, const train::Program& program, const World& world) {
+  return exit_code_of(train::run_training(config, program, world));
+}
+
 int run_program(const train::RunConfig& config, const std::function<train::Program()>& make,
-                const ProgramStart& program_start) {
+                const ProgramStart& program_start, const RankAction& act) {
   if (is_scheduler(program_start.launcher, config.cluster)) {
     if (!program_start.dry_run) return run_scheduler(config.cluster);
     print_dry_run("the scheduler of a job", config, make(), 0);
@@ -76,7 +80,7 @@ int run_program(const train::RunConfig& config, const std::function<train::Progr
     return cluster::kOk;
   }
   if (start.ranks > 1) return start_this_node(start, program_start.rank_command);
-  return exit_code_of(train::run_training(config, make(), start.world));
+  return act(config, make(), start.world);
 }
 
 }  // namespace lockstep::runner

@@ -19,8 +19,13 @@ struct ProgramStart {
   std::vector<std::string> rank_command;
 };
 
-/// Is the scheduler of a job, starts the ranks of this node, prints what it would do, or trains as a rank: an exit
-/// code (cluster/exit_code.h). `make` is called only where the program is needed. Throws what training throws.
-int run_program(const train::RunConfig& config, const std::function<train::Program()>& make, const ProgramStart& start);
+/// What a rank does, such as training: an exit code.
+using RankAction = std::function<int(const train::RunConfig&, const train::Program&, const World&)>;
+int train_as_rank(const train::RunConfig& config, const train::Program& program, const World& world);
+
+/// Is the scheduler of a job, starts the ranks of this node, prints what it would do, or acts as a rank: an exit code
+/// (cluster/exit_code.h). `make` is called only where the program is needed. Throws what the action throws.
+int run_program(const train::RunConfig& config, const std::function<train::Program()>& make, const ProgramStart& start,
+                const RankAction& act = train_as_rank);
 
 }  // namespace lockstep::runner

@@ -1,7 +1,9 @@
+#include <lockstep/base/error.h>
 #include <lockstep/cluster/exit_code.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/train_main.h>
+#include <lockstep/train/config_keys.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -25,9 +27,14 @@ constexpr const char* kFooter =
     "Exit code: 0 when trained to the end, 1 when the run failed, 2 when the command line, the configuration or the\n"
     "environment is wrong, 75 when SIGTERM or SIGUSR1 ended it early (start it again), 130 after Ctrl-C.";
 
-using Make = std::function<train::Program(const train::RunConfig&)>;
+/// How a program of a user gets its configuration and makes its parts.
+struct Own {
+  std::function<train::RunConfig(const runner::ProgramArguments&)> load;
+  std::function<train::Program(const train::RunConfig&)> make;
+  train::RunConfig defaults;  ///< what --help-keys lists
+};
 
-int parse_and_run(int argc, char** argv, const std::string& name, const Make& make, train::RunConfig defaults) {
+int parse_and_run(int argc, char** argv, const std::string& name, const Own& own) {
   CLI::App app("Trains the model of this program.", name);
   app.footer(kFooter);
   runner::ProgramArguments arguments;
@@ -40,29 +47,29 @@ int parse_and_run(int argc, char** argv, const std::string& name, const Make& ma
     fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), name);
     return cluster::kUsage;
   }
-  defaults.model.is_own = defaults.data.is_own = true;
+  if (!arguments.list.empty()) {
+    runner::print_parts(own.defaults.model.parts ? *own.defaults.model.parts : train::Parts{}, arguments.list);
+    return cluster::kOk;
+  }
   if (arguments.help_keys) {
-    runner::print_keys(defaults);
+    runner::print_keys(own.defaults);
     return cluster::kOk;
   }
   runner::refuse_file_without_flag(arguments, name);
-  const auto file = arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
-  const auto config = train::load_program_config(std::move(defaults), file, arguments.overrides);
+  const auto config = own.load(arguments);
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-  return runner::run_program(config, [&] { return make(config); },
+  return runner::run_program(config, [&] { return own.make(config); },
                              {.launcher = arguments.launcher,
                               .init = arguments.init,
                               .dry_run = arguments.dry_run,
                               .rank_command = runner::rank_command({self}, arguments)});
 }
 
-}  // namespace
-
-int train_main(int argc, char** argv, const Make& make, train::RunConfig defaults) noexcept {
+int run_and_report(int argc, char** argv, const std::function<Own()>& own) noexcept {
   std::string name = "program";
   try {
     if (argc > 0) name = std::filesystem::path(argv[0]).filename().string();
-    return parse_and_run(argc, argv, name, make, std::move(defaults));
+    return parse_and_run(argc, argv, name, own());
   } catch (const c10::Error& error) {
     return cluster::end_with(error, error.what_without_backtrace(), name);
   } catch (const std::exception& error) {
@@ -71,6 +78,34 @@ int train_main(int argc, char** argv, const Make& make, train::RunConfig default
     std::fputs("error: something was thrown that is no std::exception\n", stderr);
     return cluster::kFailed;
   }
+}
+
+}  // namespace
+
+int train_main(int argc, char** argv, const std::function<train::Program(const train::RunConfig&)>& make,
+               train::RunConfig defaults) noexcept {
+  return run_and_report(argc, argv, [&] {
+    defaults.model.is_own = defaults.data.is_own = true;
+    const auto load = [defaults](const runner::ProgramArguments& arguments) {
+      const auto file =
+          arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
+      return train::load_program_config(defaults, file, arguments.overrides);
+    };
+    return Own{load, make, defaults};
+  });
+}
+
+int train_main(int argc, char** argv, train::Parts parts) noexcept {
+  return run_and_report(argc, argv, [&] {
+    const auto shared = std::make_shared<const train::Parts>(std::move(parts));
+    const auto load = [shared](const runner::ProgramArguments& arguments) {
+      if (arguments.config.empty()) {
+        fail(ErrorKind::invalid_argument, "train", "--config FILE is missing: it names the parts of the run");
+      }
+      return train::load_run_config(arguments.config, arguments.overrides, shared);
+    };
+    return Own{load, train::configured_program, train::config_with(shared)};
+  });
 }
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include <lockstep/train/auto_mode.h>
 #include <lockstep/train/callbacks.h>
 #include <lockstep/train/config_keys.h>
+#include <lockstep/train/evaluate_run.h>
 #include <lockstep/train/loss_curve.h>
 #include <lockstep/train/metrics.h>
 #include <lockstep/train/named_tensors.h>
@@ -14,6 +15,7 @@
 #include <lockstep/train/result.h>
 #include <lockstep/train/run.h>
 #include <lockstep/train/run_lock.h>
+#include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/safetensors.h>
 #include <lockstep/train/same_settings.h>
@@ -292,6 +294,31 @@ RunResult run_training(const RunConfig& config, const Program& program, const Wo
     group.abort(error.what());
     throw;
   }
+}
+
+Evaluation evaluate_run(const RunConfig& config, const Program& program, const World& world) {
+  check_run_config(config);
+  require_mode_fits(config, world);
+  const Group group = connect(world, group_options(config));
+  Console console(has_console(config, world), ProgressStyle::off);
+  apply_runtime(config.system);
+  const RunConfig followed = planned(config, program, group, console);
+  const auto share = data_share(followed, group);
+  const auto data = load_eval_data(followed, program, share.index, share.count);
+  if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");
+  const auto options = forward_options(followed, choose_device(config.system, world));
+  const auto model = make_model(followed, program, options.device);
+  if (config.model.weights) {
+    for (const auto& remark : start_from_weights(model, config.model)) tell(console, remark);
+  }
+  const auto run = make_parallel_run(followed, model, group, options);
+  const auto batches = data->batches();
+  auto evaluation = run->evaluate(*batches);
+  tell(console,
+       fmt::format("{} ({} samples in {:.1f} s)", values_text(evaluation), evaluation.samples, evaluation.seconds));
+  if (!evaluation.shown.empty()) tell(console, evaluation.shown);
+  barrier(group);
+  return evaluation;
 }
 
 }  // namespace lockstep::train

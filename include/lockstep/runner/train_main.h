@@ -7,6 +7,7 @@
 //   }
 #pragma once
 
+#include <lockstep/train/parts.h>
 #include <lockstep/train/program.h>
 
 #include <functional>
@@ -21,5 +22,8 @@ namespace lockstep {
 /// `make` is called once the configuration is complete, in each rank. Errors are printed and reported to the launcher.
 int train_main(int argc, char** argv, const std::function<train::Program(const train::RunConfig&)>& make,
                train::RunConfig defaults = {}) noexcept;
+
+/// The same for a program that adds parts (parts.h) which its configuration file names: --config FILE is required then.
+int train_main(int argc, char** argv, train::Parts parts) noexcept;
 
 }  // namespace lockstep
