@@ -13,8 +13,11 @@ trap 'rm -f "$made" "$keys"' EXIT
 awk '
   function cell(text) { gsub(/\|/, "\\|", text); return text }
   FNR == NR {
-    if (match($0, /^[a-z_]+: /)) { section = substr($0, 1, RLENGTH - 2); next }
-    if (match($0, /^  [a-z_.]+ \(/)) {   # "  system.seed (integer, at least 0, default 1)", then its meaning
+    if (match($0, /^[a-z_]+( \([a-z0-9_]+\))?: /)) {   # "model: ...", or "model (gpt): ..." for the keys of a part
+      section = substr($0, 1, RLENGTH - 2); gsub(/[()]/, "", section); gsub(/ /, "_", section)
+      next
+    }
+    if (match($0, /^  [a-z0-9_.]+ \(/)) {   # "  system.seed (integer, at least 0, default 1)", then its meaning
       key = substr($0, 3, RLENGTH - 4)
       facts = substr($0, RLENGTH + 1, length($0) - RLENGTH - 1)
       if (sub(/, required$/, "", facts)) {

@@ -55,7 +55,7 @@ void print_keys(const train::RunConfig& config) {
   }
   const auto print_part_keys = [](std::string_view section, auto parts) {
     for (auto& part : parts) {
-      fmt::print("\n{} with name {}: {}\n", section, part.name, part.doc);
+      fmt::print("\n{} ({}): {}\n", section, part.name, part.doc);
       for (const ConfigKey& key : list_fields([&](ConfigFields& fields) { part.options.visit(fields); })) {
         fmt::print("  {}.{}\n", section, keys_line(key));
       }
