@@ -88,7 +88,7 @@ TEST_P(Stopped, GoesOnWithOrWithoutShards) {
 INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"),
                          [](const auto& each) { return std::string(each.param); });
 
-// Groups and frozen parameters; the schedule looks at the end of the run, so train.steps may not say where it stops.
+// With groups, frozen parameters and a schedule that is at work.
 class StoppedWithGroups : public testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(StoppedWithGroups, GoesOnBitForBit) {
@@ -105,7 +105,8 @@ TEST_P(StoppedWithGroups, GoesOnBitForBit) {
   mnist().run(2, mnist().config(name + "_parts", with({"train.steps=3"})));
   mnist().run(2, mnist().config(name + "_parts", with({"train.steps=8"})));
   mnist().run(2, mnist().config(name + "_parts", with({})));
-  expect_same_course(name + "_whole", name + "_parts");
+  EXPECT_EQ(mnist().hash(name + "_whole"), mnist().hash(name + "_parts"));
+  EXPECT_EQ(mnist().losses(name + "_whole"), mnist().losses(name + "_parts"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

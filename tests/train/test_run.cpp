@@ -198,6 +198,34 @@ void expect_close_losses(const SmallRun& run, const std::string& got, const std:
   EXPECT_NEAR(run.result(got)["eval_loss"].get<double>(), run.result(expected)["eval_loss"].get<double>(), tolerance);
 }
 
+TEST(Run, EveryOptimizerTrainsAlikeOnAnyNumberOfRanks) {
+  for (const std::string name : {"rmsprop", "adagrad", "lars", "lamb"}) {
+    const auto config = [&](const std::string& work_dir, std::vector<std::string> more) {
+      more.insert(more.end(), {"optimizer.name=" + name, "optimizer.lr=0.01", "optimizer.weight_decay=0.01",
+                               "optimizer.no_decay=[norms, biases]", "model.freeze=[fc1.bias]",
+                               "optimizer.groups=[{match: [\"fc2.*\"], lr_factor: 2}]"});
+      return mnist().config(work_dir, global_batch(8, std::move(more)));
+    };
+    mnist().run(1, config(name + "_1", {}));
+    mnist().run(2, config(name + "_2", {}));
+    expect_close_losses(mnist(), name + "_2", name + "_1", 1e-5);
+    expect_close_weights(mnist(), name + "_2", name + "_1", 1e-5);
+    if (name.starts_with("la")) continue;  // these need whole parameters
+    mnist().run(2, config(name + "_2_sharded", {"parallel.shard_optimizer=true"}));
+    expect_close_losses(mnist(), name + "_2_sharded", name + "_2", 1e-6);
+    expect_close_weights(mnist(), name + "_2_sharded", name + "_2", 1e-6);
+  }
+}
+
+TEST(Run, APatternThatMatchesNothingIsRefused) {
+  for (const std::string key : {"optimizer.groups=[{match: fc9.*}]", "model.freeze=[fc9.*]"}) {
+    for (const auto& outcome : mnist().outcomes(2, mnist().config("no_match", {key}))) {
+      EXPECT_FALSE(outcome.ok());
+      expect_words(outcome.output, {key.substr(0, key.find('=')), "fc9.*", "fc1.weight"});
+    }
+  }
+}
+
 // 100 pictures in batches of 11: the tenth has one. Two batches a step, and gradients that are clipped.
 TEST(Run, AGlobalBatchTrainsAlikeOnAnyNumberOfRanks) {
   const auto config = [](const std::string& name, std::vector<std::string> more) {
