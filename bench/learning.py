@@ -4,7 +4,7 @@
     bench/learning.py DIR --out runs.jsonl       DIR holds CIFAR-10 in its binary layout
 
 Sides: `pytorch` (one process), `1_rank`, `2_ranks` (64 pictures each, batch norms of 64), `2_ranks_sync` (64 pictures each,
-batch norms over all 128). The recipe: random crop, flip, momentum 0.1 with nesterov, weight decay 5e-4, label smoothing 0.1, 2
+batch norms over all 128). The recipe: random crop, flip, learning rate 0.1, nesterov, weight decay 5e-4, label smoothing 0.1, 2
 epochs of warm-up, then cosine, 128 pictures a step. Every finished run is a line of the file; a second call goes on where
 the first ended. The last epoch's test accuracy counts. Needs the release build and a Python with torch.
 """

@@ -23,7 +23,7 @@ struct Ragged : samples::Dataset {
   Sample get(std::int64_t index, const Chance& chance) const override {
     if (index == fails_at) throw std::runtime_error("sample 7 is broken");
     return {.tensors = {{"index", torch::tensor(index)},
-                        {"noise", torch::tensor(chance.uniform("noise"))},
+                        {"noise", torch::tensor(chance.uniform("noise"), torch::kDouble)},
                         {"row", torch::ones({1, index + 1})}},
             .texts = {{"name", "s" + std::to_string(index)}}};
   }
