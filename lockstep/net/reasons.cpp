@@ -87,7 +87,7 @@ std::string about_certificate(SSL* tls, const TlsTerms& terms) {
 // a certificate that is not valid yet.
 std::string about_alert(int alert, const std::string& text, SSL* tls, const TlsTerms& terms) {
   const std::string when = about_time(::SSL_get_certificate(tls));
-  const std::string wants_one = "it wants a certificate, and we showed none";
+  constexpr auto wants_one = "it wants a certificate, and we showed none";
   switch (alert) {
     case SSL3_AD_BAD_CERTIFICATE:
       if (::SSL_get_certificate(tls) == nullptr) return wants_one;
