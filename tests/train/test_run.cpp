@@ -117,7 +117,8 @@ TEST(Run, TensorBoardShowsOneCurveOfARunInParts) {
     const auto begin = static_cast<std::int64_t>(test::field_of(test::read_records(file).at(1), 2).value().bits);
     shown.erase(shown.lower_bound(begin), shown.end());
     for (const auto& scalar : test::read_scalars(file)) {
-      if (scalar.tag == "train/loss") EXPECT_TRUE(shown.emplace(scalar.step, scalar.value).second) << scalar.step;
+      if (scalar.tag != "train/loss") continue;
+      EXPECT_TRUE(shown.emplace(scalar.step, scalar.value).second) << scalar.step;
     }
   }
   const auto losses = mnist().losses("board");
