@@ -115,5 +115,72 @@ TEST_F(OwnProgram, ExplainsItself) {
   EXPECT_FALSE(std::filesystem::exists(work_dir("x")));
 }
 
+class OwnParts : public OwnProgram {
+ protected:
+  OwnParts() {
+    write_file(folder_.path() / "run.yaml",
+               "model: {name: net, width: 8}\ndata: {name: line, global_batch_size: 12, shuffle: true}\n"
+               "optimizer: {name: sgd, lr: 0.1}\ntrain: {epochs: 4}\n");
+  }
+
+  Words words(const std::string& name, Words more = {}) const {
+    more.insert(more.begin(), {LOCKSTEP_PARTS_PROGRAM, "--config", (folder_.path() / "run.yaml").string(),
+                               "system.work_dir=" + work_dir(name).string()});
+    return more;
+  }
+};
+
+TEST_F(OwnParts, AMeanOverItemsIsThatOfAllRanks) {
+  const auto alone = run_program(words("alone"));
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  const auto expected = own_result_in(work_dir("alone"));
+  EXPECT_EQ(expected["model"], "net");
+  EXPECT_EQ(expected["eval_error"], expected["eval_loss"]);
+  // Two batches a step as well: what counts is their sum, not the mean of their means.
+  const Words two_batches = {"data.global_batch_size=6", "train.accumulate=2", "data.shuffle=false"};
+  const auto in_two = run_program(words("in_two", two_batches));
+  ASSERT_TRUE(in_two.status.ok()) << in_two.err;
+  for (const int ranks : {2, 3}) {
+    for (const std::string mode : {"data_parallel", "semi_auto"}) {
+      SCOPED_TRACE(mode + " on " + std::to_string(ranks));
+      const auto ran = under_lockstep_run(ranks, words(mode + std::to_string(ranks), {"parallel.mode=" + mode}));
+      ASSERT_TRUE(ran.status.ok()) << ran.err;
+      EXPECT_NEAR(own_result_in(work_dir(mode + std::to_string(ranks)))["eval_loss"].get<double>(),
+                  expected["eval_loss"].get<double>(), 1e-6);
+      auto more = two_batches;
+      more.push_back("parallel.mode=" + mode);
+      ASSERT_TRUE(under_lockstep_run(ranks, words("two" + mode + std::to_string(ranks), more)).status.ok());
+      EXPECT_NEAR(own_result_in(work_dir("two" + mode + std::to_string(ranks)))["eval_loss"].get<double>(),
+                  own_result_in(work_dir("in_two"))["eval_loss"].get<double>(), 1e-6);
+    }
+  }
+}
+
+TEST_F(OwnParts, APartThatThrowsEndsTheRunOnAllRanksWithItsReason) {
+  for (const auto& [key, reason] : {std::pair{"model.fails=make", "the net cannot be made"},
+                                    {"model.fails=forward", "the net cannot compute"},
+                                    {"data.broken_at=7", "sample 7 is broken"}}) {
+    const auto ran = under_lockstep_run(2, words("broken", {key}));
+    EXPECT_EQ(ran.status.code, 1) << key;
+    EXPECT_THAT(ran.err, HasSubstr(reason)) << key;
+  }
+}
+
+TEST_F(OwnParts, AreListedAndCheckedAsOursAre) {
+  const auto listed = run_program({LOCKSTEP_PARTS_PROGRAM, "--list", "models"}).out;
+  EXPECT_THAT(listed, testing::AllOf(HasSubstr("two linear layers"), HasSubstr("resnet50"), HasSubstr("gpt")));
+  EXPECT_THAT(run_program({LOCKSTEP_PARTS_PROGRAM, "--help-keys"}).out, HasSubstr("model.fails"));
+  for (const auto& [word, answer] : {std::pair{"model.width=65", "from 1 to 64"},
+                                     {"model.widht=6", "did you mean 'width'"},
+                                     {"data.slope=steep", "data.slope"},
+                                     {"model.name=nett", "did you mean 'net'"},
+                                     {"model.num_classes=3", "model.num_classes"}}) {
+    const auto ran = run_program(words("wrong", {word}));
+    EXPECT_EQ(ran.status.code, 2) << word;
+    EXPECT_THAT(ran.err, HasSubstr(answer)) << word;
+  }
+  EXPECT_THAT(run_program({LOCKSTEP_PARTS_PROGRAM}).err, HasSubstr("--config FILE is missing"));
+}
+
 }  // namespace
 }  // namespace lockstep::test
