@@ -1,9 +1,9 @@
 #include "cases.h"
 
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/channels_last.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/train/autocast.h>
+#include <lockstep/train/modes/autocast.h>
 
 namespace lockstep::bench {
 namespace {
@@ -34,7 +34,7 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
   result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16] {
     at::Tensor logits;
     {
-      const train::Bfloat16Autocast autocast(bfloat16, /*on_cuda=*/false);
+      const train::Autocast autocast(bfloat16 ? std::optional(at::kBFloat16) : std::nullopt, /*on_cuda=*/false);
       logits = classifier.forward(inputs);
     }
     return torch::nn::functional::cross_entropy(logits.to(at::kFloat), targets);

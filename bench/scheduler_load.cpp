@@ -4,7 +4,7 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/scheduler/messages.h>
-#include <lockstep/scheduler/server.h>
+#include <lockstep/scheduler/service/server.h>
 
 #include <fmt/format.h>
 #include <sys/resource.h>

@@ -75,8 +75,8 @@ endfunction()
 
 # lockstep_room(NAME [ATEN | TORCH] [APART] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
 # library `lockstep` collects. TORCH: it uses libtorch; ATEN: only its tensors, no modules or optimizers (which compiles faster).
-# Without these the room must not include libtorch; its tests then run under TSan. APART: its files use the same local names
-# (each check has its kCheck), so a unity build leaves them apart.
+# Without these the room must not include libtorch; its tests then run under TSan. APART: its files use the same local
+# names, so a unity build leaves them apart.
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "TORCH;ATEN;APART" "" "SOURCES;LINK" ${ARGN})
   add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})

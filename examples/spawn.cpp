@@ -1,16 +1,16 @@
 // A program that starts its own ranks, as torch.multiprocessing.spawn does: no launcher, no variables.
 //
-//   ./spawn 2                                 two ranks on this machine
-//   ./spawn 2 tcp://10.0.0.1:6060 2 0         on the first of two nodes, whose ranks are 0 and 1,
-//   ./spawn 2 tcp://10.0.0.1:6060 2 1         and on the second: 2 and 3
+//   ./spawn --nprocs 2                                                                two ranks on this machine
+//   ./spawn --nprocs 2 --init_method tcp://10.0.0.1:6060 --world_size 2 --rank 0      on the first of two nodes: 0 and
+//   1
+//   ./spawn --nprocs 2 --init_method tcp://10.0.0.1:6060 --world_size 2 --rank 1      and on the second: 2 and 3
 //
-// The arguments are: ranks on each node, and then where they meet, how many nodes there are and which of them this is.
+// The arguments are those of PyTorch's example for mp.spawn; --world_size and --rank count nodes.
 #include <lockstep/lockstep.h>
 
 #include <torch/torch.h>
 
 #include <iostream>
-#include <string>
 
 // One step of the smallest model, on each rank with data of its own.
 void train(int index) {
@@ -35,14 +35,9 @@ void train(int index) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 2 && argc != 5) throw std::invalid_argument("usage: spawn RANKS [INIT_METHOD NODES NODE_RANK]");
-    lockstep::SpawnOptions options;
-    if (argc == 5) {
-      options.init_method = argv[2];
-      options.nodes = std::stoi(argv[3]);
-      options.node_rank = std::stoi(argv[4]);
-    }
-    lockstep::spawn(train, std::stoi(argv[1]), options);  // first thing in main: it forks
+    const auto arguments = lockstep::spawn_arguments(argc, argv);
+    for (const auto& word : arguments.rest) std::cerr << "warning: " << word << " is ignored" << std::endl;
+    lockstep::spawn(train, arguments.nprocs, arguments.options);  // first thing in main: it forks
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;

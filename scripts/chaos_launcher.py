@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of launchers) and compares its final weights
-with those of a run that nobody touched. The same seed breaks the same things in the same order.
+"""Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of launchers, partitions of the network) and
+compares its final weights with those of a run that nobody touched. The same seed breaks the same things in the same
+order.
 
-    scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--build build/release]
+    scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--hosts 1] [--build build/release]
 
-With two launchers, each has half of the ranks and either may be killed; it is then started again, and all ranks begin
-anew from the newest checkpoint. What scripts/chaos.sh is to a job with a scheduler, this is to one without."""
+With two launchers, each has half of the ranks, and the second may be killed; it is then started again, and takes its
+own place, while the ranks of the first go on from memory. With two hosts, each launcher is in a network namespace (which
+needs root and iproute2), and the cable between them is at times unplugged for some seconds. What scripts/chaos.sh is to
+a job with a scheduler, this is to one without."""
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -26,8 +30,48 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=120, help="of breaking; the job then ends in peace")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--launchers", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--hosts", type=int, default=1, choices=(1, 2))
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.hosts > args.launchers:
+        parser.error("two hosts need a launcher on each: --launchers 2")
+    return args
+
+
+class Hosts:
+    """Two network namespaces that a cable joins, or this host alone."""
+
+    def __init__(self, count):
+        self.names = [f"lockstep-{os.getpid()}-{letter}" for letter in "ab"] if count > 1 else []
+        self.ends = [f"ls{os.getpid()}{letter}" for letter in "ab"]
+
+    def __enter__(self):
+        for name in self.names:
+            self.ip("netns", "add", name)
+        if self.names:
+            self.ip("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
+        for number, (name, end) in enumerate(zip(self.names, self.ends)):
+            self.ip("link", "set", end, "netns", name)
+            self.ip("-n", name, "addr", "add", f"{self.address(number)}/24", "dev", end)
+            self.ip("-n", name, "link", "set", end, "up")
+            self.ip("-n", name, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+    def address(self, number):
+        return f"10.79.0.{number + 1}" if self.names else "127.0.0.1"
+
+    def on(self, number, command):
+        return ["ip", "netns", "exec", self.names[number], *command] if self.names else command
+
+    def plug(self, state):
+        self.ip("-n", self.names[1], "link", "set", self.ends[1], state)
+
+    def ip(self, *words):
+        subprocess.run(["ip", *words], check=True)
 
 
 def free_port():
@@ -39,15 +83,16 @@ def free_port():
 class Job:
     """The launchers of one job, each started again when it was killed."""
 
-    def __init__(self, args, folder, epochs):
+    def __init__(self, args, hosts, folder, epochs):
         self.args = args
+        self.hosts = hosts
         self.folder = folder
         self.port = free_port()
         train = ["train", "--config", folder / "run.yaml", f"train.epochs={epochs}"]
         flags = ["--max-restarts", "100000", "--nproc-per-node", str(args.ranks // args.launchers)]
         if args.launchers > 1:
             flags += ["--nnodes", str(args.launchers), "--rdzv-backend", "c10d", "--rdzv-endpoint",
-                      f"127.0.0.1:{self.port}"]
+                      f"{hosts.address(0)}:{self.port}"]
         self.command = [str(word) for word in [args.build / "lockstep", "run", *flags, args.build / "lockstep", *train]]
         self.launchers = [None] * args.launchers
         self.starts = 0
@@ -56,15 +101,17 @@ class Job:
         log = open(self.folder / f"launcher.{number}.log", "ab")
         # The first holds the store of the job; it may not be killed (an etcd would outlive it).
         conf = ["--rdzv-conf", f"is_host={1 if number == 0 else 0}"] if self.args.launchers > 1 else []
-        command = self.command[:2] + conf + self.command[2:]
-        environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
+        command = self.hosts.on(number, self.command[:2] + conf + self.command[2:])
+        environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
         self.launchers[number] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
 
     def tend(self):
-        """Starts again what was killed. The exit codes once all launchers have ended by themselves."""
+        """Starts again what was killed, and a launcher that a partition has cut off from the store. The exit codes once
+        all launchers have ended by themselves."""
         for number, launcher in enumerate(self.launchers):
-            if launcher is None or launcher.poll() == -signal.SIGKILL:
+            cut_off = number > 0 and self.hosts.names and launcher and launcher.poll() and self.launchers[0].poll() is None
+            if launcher is None or launcher.poll() == -signal.SIGKILL or cut_off:
                 self.start(number)
         codes = [launcher.poll() for launcher in self.launchers]
         return codes if None not in codes else None
@@ -142,11 +189,11 @@ def to_the_end(job, limit):
     return None
 
 
-def peace(args, epochs):
+def peace(args, hosts, epochs):
     with tempfile.TemporaryDirectory(prefix="lockstep-chaos-") as name:
         folder = pathlib.Path(name)
         prepare(args, folder)
-        job = Job(args, folder, epochs)
+        job = Job(args, hosts, folder, epochs)
         try:
             codes = to_the_end(job, 600 + 10 * args.seconds)
             if codes is None or any(codes):
@@ -165,7 +212,8 @@ class Strikes:
         self.args, self.job = args, job
         self.random = random.Random(args.seed)
         self.paused = {}
-        self.count = 0
+        self.unplugged_until = None
+        self.counts = collections.Counter()
         self.began = time.monotonic()
 
     def say(self, what):
@@ -182,14 +230,27 @@ class Strikes:
             if now >= until:
                 self.signal(process, signal.SIGCONT)
                 del self.paused[process]
+        if self.unplugged_until and now >= self.unplugged_until:
+            self.job.hosts.plug("up")
+            self.unplugged_until = None
+
+    def unplug(self, length):
+        if self.unplugged_until:
+            return
+        self.counts["partitions"] += 1
+        self.say(f"unplug the hosts for {length:.1f} s")
+        self.job.hosts.plug("down")
+        self.unplugged_until = time.monotonic() + length
 
     def strike(self):
-        self.count += 1
         ranks = self.job.ranks()
         kind = self.random.randrange(10)
         victims = self.random.sample(range(self.args.ranks), 2 if kind == 0 else 1)
         length = self.random.uniform(0.2, 9.0)
+        if kind >= 7 and self.random.randrange(2) == 0 and self.args.hosts > 1:
+            return self.unplug(1.5 * length)
         if kind >= 9 and self.args.launchers > 1:
+            self.counts["kills of launchers"] += 1
             self.say("kill launcher 1")
             self.job.launchers[1].kill()
             return
@@ -198,10 +259,12 @@ class Strikes:
             if process is None:
                 self.say(f"(rank {rank} is not there)")
             elif 3 <= kind <= 5:
+                self.counts["pauses"] += 1
                 self.say(f"pause rank {rank} for {length:.1f} s")
                 self.signal(process, signal.SIGSTOP)
                 self.paused[process] = time.monotonic() + length
             else:
+                self.counts["kills of ranks"] += 1
                 self.say(f"kill rank {rank}")
                 self.signal(process, signal.SIGKILL)
 
@@ -228,23 +291,24 @@ class Strikes:
         return None
 
 
-def main():
-    args = arguments()
-    sample = peace(args, 100)
+def break_and_compare(args, hosts):
+    sample = peace(args, hosts, 100)
     epochs = max(100, int(100 / max(sample["seconds"], 0.01) * args.seconds / 6))
-    calm = peace(args, epochs)
+    calm = peace(args, hosts, epochs)
     print(f"undisturbed: {epochs} epochs in {calm['seconds']:.1f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="lockstep-chaos-") as name:
         folder = pathlib.Path(name)
         prepare(args, folder)
-        job = Job(args, folder, epochs)
+        job = Job(args, hosts, folder, epochs)
         try:
             strikes = Strikes(args, job)
             codes = strikes.wreak()
             if codes is None:
                 codes = to_the_end(job, 300 + 10 * args.seconds)
-            replaced = sum(log.read_text(errors="replace").count("takes its place") for log in folder.glob("launcher.*.log"))
-            print(f"{strikes.count} strikes, {replaced} ranks replaced in place, {job.starts} launchers started")
+            said = "".join(log.read_text(errors="replace") for log in folder.glob("launcher.*.log"))
+            print(", ".join(f"{count} {kind}" for kind, count in strikes.counts.items()))
+            print(f"{said.count('and pid')} ranks and {said.count('takes its place, and the other')} nodes replaced in "
+                  f"place, {job.starts} launchers started")
             if codes is not None and not any(codes) and job.result().get("params_sha256") == calm["params_sha256"]:
                 print(f"the end is that of the undisturbed run: {calm['params_sha256']}")
                 return 0
@@ -253,6 +317,12 @@ def main():
             return 1
         finally:
             job.end()
+
+
+def main():
+    args = arguments()
+    with Hosts(args.hosts) as hosts:
+        return break_and_compare(args, hosts)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ done < <(grep -noHP '^#include <\Klockstep/[^>]+' examples/*.cpp)
 
 # The tables of docs/configuration.md come from the program (scripts/key_reference.sh). Each meaning stands at the field, too; the
 # keys of parts ("keys of model_gpt") are not fields of RunConfig.
-comments=$(cat include/lockstep/train/config.h include/lockstep/world/cluster_options.h | sed -E 's|^ */// ?||' | tr -s '\n ' '  ')
+comments=$(cat include/lockstep/train/config.h include/lockstep/world/world.h | sed -E 's|^ */// ?||' | tr -s '\n ' '  ')
 while IFS=$'\t' read -r key meaning; do
   [[ "$comments" == *"$meaning"* ]] || complain "the comment of $key in include/lockstep/ is not its meaning, '$meaning'"
 done < <(sed -nE 's/^\| `([a-z]+\.[a-z_]+)` \|.* \| (MS_[A-Z_]+: )?(.*[^ ]) \|$/\1\t\3/p' \

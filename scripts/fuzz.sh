@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
 targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle); fi
+if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle lmdb csv tokens plugin_file); fi
 
 folder=build/fuzz
 mkdir -p "$folder"
@@ -20,13 +20,15 @@ if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { r
   exit 77
 fi
 
-flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -fsanitize=address,undefined -fno-sanitize-recover=all)
+flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_PNG=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/error base/file_text base/json_words base/nearest base/shown_text scheduler/certificates scheduler/messages scheduler/saved_state scheduler/tls_files
-  train/pth/archive train/pth/pickle train/pth/state_dict train/pth/zip_entries)
+sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/unique_fd data/files/csv data/files/decode_jpeg
+  data/files/decode_png data/files/exif data/files/json_tokens data/files/lmdb data/files/mapped_file data/files/picture
+  data/files/token_file scheduler/messages scheduler/security/certificates scheduler/security/tls_files scheduler/service/saved_state
+  train/pth/archive train/pth/pickle train/pth/state_dict train/pth/zip_entries train/plugins/elf_file)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
-  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/scheduler lockstep/train/pth -name '*.h' -newer "$1" -print -quit) ]] ||
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/scheduler lockstep/train/pth lockstep/train/plugins -name '*.h' -newer "$1" -print -quit) ]] ||
     "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
 }
 started=$SECONDS
@@ -38,7 +40,7 @@ for source in "${sources[@]}"; do
 done
 for target in "${targets[@]}"; do
   compile "$folder/$target.o" -fsanitize=fuzzer-no-link "tests/fuzz/$target.cpp"
-  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -lz -o "$folder/$target"
+  clang++ "${flags[@]}" -fsanitize=fuzzer "$folder/$target.o" "${objects[@]}" -lfmt -lssl -lcrypto -lz -lturbojpeg -lpng -o "$folder/$target"
 done
 echo "fuzz: compiled in $((SECONDS - started)) s"
 

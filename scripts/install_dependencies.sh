@@ -8,9 +8,10 @@ build_packages=(
   g++ cmake ninja-build ccache pkg-config dpkg-dev file
   libtorch-dev libgloo-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
+  libturbojpeg0-dev libpng-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev python3 python3-venv python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
+  libgtest-dev libgmock-dev liblmdb-dev python3 python3-venv python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
   etcd-server openssl curl
   clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )

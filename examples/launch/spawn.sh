@@ -9,6 +9,6 @@
 #   NODES=2 NODE_RANK=0 MASTER_ADDR=10.0.0.1 MASTER_PORT=6060 bash spawn.sh build/release/examples/spawn
 RANKS="${RANKS:-2}"
 if [[ -z ${NODES:-} ]]; then
-    exec "$1" "$RANKS"
+    exec "$1" --nprocs "$RANKS"
 fi
-exec "$1" "$RANKS" "tcp://$MASTER_ADDR:$MASTER_PORT" "$NODES" "$NODE_RANK"
+exec "$1" --nprocs "$RANKS" --init_method "tcp://$MASTER_ADDR:$MASTER_PORT" --world_size "$NODES" --rank "$NODE_RANK"

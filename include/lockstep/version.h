@@ -1,4 +1,4 @@
-// The version of the Lockstep library that a program runs with.
+// The versions of the Lockstep library: the one that a program runs with, and the one that it was compiled for.
 #pragma once
 
 #include <string_view>
@@ -8,5 +8,8 @@ namespace lockstep {
 /// "0.1.0": MAJOR.MINOR.PATCH of the library that is loaded. Versions with the same MAJOR.MINOR can replace each other.
 /// Thread-safe.
 std::string_view version() noexcept;
+
+/// That of these headers.
+inline constexpr std::string_view kHeaderVersion = "0.1.0";
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 
 #include <utility>
 
@@ -17,6 +17,26 @@ ConfigRule from_to_below(double low, double high) { return {.low = low, .high = 
 ConfigRule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 
 ConfigRule hidden() { return {.hidden = true}; }
+
+ConfigRule items(std::size_t count, ConfigRule rule) {
+  rule.count = count;
+  return rule;
+}
+
+ConfigRule ascending(ConfigRule rule) {
+  rule.ascending = true;
+  return rule;
+}
+
+ConfigRule or_default(ConfigRule rule) {
+  rule.null_is_default = true;
+  return rule;
+}
+
+ConfigRule a_path(ConfigRule rule) {
+  rule.path = true;
+  return rule;
+}
 
 ConfigRule required(ConfigRule rule) {
   rule.required = true;

@@ -1,4 +1,4 @@
-#include <lockstep/base/config_node.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/shown_text.h>
 
 #include <utility>

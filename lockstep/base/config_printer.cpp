@@ -1,5 +1,5 @@
 // The printing and the listing visitor, which read a configuration without changing it.
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/yaml_text.h>
 
@@ -49,6 +49,7 @@ class Printer final : public ConfigFields {
 class Lister final : public ConfigFields {
  public:
   std::vector<ConfigKey> keys() && { return std::move(keys_); }
+  Purpose purpose() const override { return Purpose::listing; }
 
  protected:
   void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {

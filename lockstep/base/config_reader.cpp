@@ -1,5 +1,5 @@
 // The reading visitor, which takes values from a node and reports unknown keys.
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/config_values.h>
 #include <lockstep/base/foreign_keys.h>
 #include <lockstep/base/nearest.h>
@@ -43,6 +43,15 @@ class Reader final : public ConfigFields {
     leave();
     for (const UnknownKey& unknown : unknown_) mistakes_.push_back({unknown.position, describe(unknown)});
     return std::move(mistakes_);
+  }
+
+  Purpose purpose() const override { return Purpose::reading; }
+
+  void refuse(std::string_view key, std::string_view reason) override {
+    const Section& section = sections_.back();
+    const ConfigNode* node = section.node != nullptr ? section.node->find(key) : nullptr;
+    mistakes_.push_back(
+        {node != nullptr ? node->position : section.position, fmt::format("{} {}", join(section.path, key), reason)});
   }
 
  protected:
@@ -131,7 +140,7 @@ class Reader final : public ConfigFields {
   std::string meant_by(const UnknownKey& unknown) const {
     const std::string path = join(unknown.section, unknown.key);
     for (const std::string_view name : {std::string_view(path), std::string_view(unknown.key)}) {
-      if (const auto ours = known_elsewhere_as(name, known_)) return fmt::format("; here it is called '{}'", *ours);
+      if (auto instead = here_instead_of(name, known_); !instead.empty()) return instead;
     }
     std::vector<std::string> elsewhere;
     for (const auto& known : known_) {

@@ -1,44 +1,17 @@
-#include <lockstep/base/config_source.h>
+#include <lockstep/base/config.h>
+#include <lockstep/base/config_files.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
 
-#include <array>
-#include <cerrno>
-#include <fstream>
-#include <system_error>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
 namespace {
-
-std::string read_text(const std::filesystem::path& path) {
-  constexpr std::uintmax_t kLargest = 16u << 20;
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    fail(ErrorKind::config, "config", "{} is a folder; name the YAML file in it", path.string());
-  }
-  const auto size = std::filesystem::file_size(path, error);
-  if (!error && size > kLargest) {
-    fail(ErrorKind::config, "config", "{} has {} bytes; that is no configuration file (at most {})", path.string(),
-         size, kLargest);
-  }
-  std::ifstream in(path, std::ios::binary);
-  const int opened = errno;
-  if (!in)
-    fail(ErrorKind::config, "config", "cannot read {}: {}", path.string(), std::generic_category().message(opened));
-  std::string text;
-  std::array<char, 1 << 16> piece{};  // a pipe has no size, and may have no end
-  while (in.read(piece.data(), piece.size()) || in.gcount() > 0) {
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kLargest) {
-      fail(ErrorKind::config, "config", "{} has more than {} bytes; that is no configuration file", path.string(),
-           kLargest);
-    }
-  }
-  if (in.bad()) fail(ErrorKind::config, "config", "cannot read {} to its end", path.string());
-  return text;
-}
 
 void stamp(ConfigNode& node, const FilePosition& position) {
   node.position = position;
@@ -76,6 +49,9 @@ Override parse_override(std::string_view text) {
     throw Error(ErrorKind::config, "config", "an override reads key.path=value, e.g. train.epochs=3", position);
   }
   Override result{text.substr(0, equals), {}, position};
+  if (result.path == "base") {
+    throw Error(ErrorKind::config, "config", "base is a key of files; write it into one, and give that file", position);
+  }
   if (result.path.front() == '.' || result.path.back() == '.' || result.path.find("..") != std::string_view::npos) {
     throw Error(ErrorKind::config, "config", "the key of an override has an empty part; write e.g. train.epochs=3",
                 position);
@@ -101,24 +77,50 @@ void apply(const Override& change, ConfigNode& root) {
   *node = change.value;
 }
 
+constexpr const char* kCommandLine = "the command line";
+
+/// Appends the path of each value below `node` to the keys of the file that it comes from.
+void list_keys(const ConfigNode& node, const std::string& path,
+               std::vector<std::pair<std::string, std::string>>& keys) {
+  if (node.kind == ConfigNode::Kind::map && !node.entries.empty()) {
+    for (const auto& [key, value] : node.entries) list_keys(value, path.empty() ? key : path + "." + key, keys);
+    return;
+  }
+  const auto file = std::ranges::find(keys, node.position.file, &std::pair<std::string, std::string>::first);
+  auto& names = file == keys.end() ? keys.back().second : file->second;  // an override names itself as its file
+  names += names.empty() ? path : ", " + path;
+}
+
+void apply_all(std::span<const std::string> overrides, ConfigNode& root) {
+  for (const auto& text : overrides) apply(parse_override(text), root);
+}
+
 }  // namespace
 
 ConfigSource load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return parse_config(read_text(path), path.string(), overrides);
+  ConfigSource source = read_config_files(path);
+  apply_all(overrides, source.root);
+  return source;
 }
 
 ConfigSource parse_config(std::string_view text, std::string file, std::span<const std::string> overrides) {
-  ConfigSource source{std::move(file), {}};
-  source.root = parse_yaml(text, source.file);
-  if (source.root.kind == ConfigNode::Kind::null) source.root.kind = ConfigNode::Kind::map;
-  if (source.root.kind != ConfigNode::Kind::map) {
-    throw Error(ErrorKind::config, "config",
-                fmt::format("a configuration is made of 'key: value' lines, found {}", describe_found(source.root)),
-                source.root.position);
-  }
-  source.root.position = {source.file, 0};
-  for (const auto& text_of_override : overrides) apply(parse_override(text_of_override), source.root);
+  ConfigNode root = parse_section(text, file);
+  ConfigSource source{.file = file, .root = std::move(root), .files = {file}};
+  apply_all(overrides, source.root);
   return source;
+}
+
+std::string describe_origins(const ConfigSource& source) {
+  if (source.files.size() < 2) return "";
+  std::vector<std::pair<std::string, std::string>> keys;  // by file
+  for (const auto& file : source.files) keys.emplace_back(file, "");
+  keys.emplace_back(kCommandLine, "");
+  list_keys(source.root, "", keys);
+  std::string text = fmt::format("# configuration: {}\n", fmt::join(source.files, ", then "));
+  for (const auto& [file, names] : keys) {
+    if (!names.empty()) text += fmt::format("# {} gives {}\n", file, names);
+  }
+  return text;
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
 #include <lockstep/base/config_values.h>
+#include <lockstep/base/foreign_keys.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/shown_text.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -63,23 +65,59 @@ std::string hint(const ConfigNode& node) {
   return "";
 }
 
+// The empty text would not be seen.
+std::string shown_choices(const std::vector<std::string>& choices, std::string_view between) {
+  std::string shown;
+  for (const auto& choice : choices) {
+    if (&choice != &choices.front()) shown += between;
+    shown += choice.empty() ? "''" : choice;
+  }
+  return shown;
+}
+
+std::string allowed_items(const ConfigRule& rule) {
+  if (!rule.choices.empty()) return shown_choices(rule.choices, " | ");
+  const std::string low = rule.low ? fmt::format("{} {}", rule.low_excluded ? "above" : "at least", *rule.low) : "";
+  const std::string high = rule.high ? fmt::format("{} {}", rule.high_excluded ? "below" : "at most", *rule.high) : "";
+  if (rule.low && rule.high && !rule.low_excluded && !rule.high_excluded) {
+    return fmt::format("from {} to {}", *rule.low, *rule.high);
+  }
+  return low.empty() || high.empty() ? low + high : low + " and " + high;
+}
+
 std::string broken_rule(double value, const ConfigRule& rule) {
   const bool too_low = rule.low && (rule.low_excluded ? !(value > *rule.low) : !(value >= *rule.low));
   const bool too_high = rule.high && (rule.high_excluded ? !(value < *rule.high) : !(value <= *rule.high));
   if (!too_low && !too_high) return "";
-  return fmt::format("{} is out of range; it must be {}", value, allowed_values(rule));
+  return fmt::format("{} is out of range; it must be {}", value, allowed_items(rule));
 }
 std::string broken_rule(std::int64_t value, const ConfigRule& rule) {
   return broken_rule(static_cast<double>(value), rule).empty()
              ? ""
-             : fmt::format("{} is out of range; it must be {}", value, allowed_values(rule));
+             : fmt::format("{} is out of range; it must be {}", value, allowed_items(rule));
 }
 std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/) { return ""; }
 std::string broken_rule(const std::string& value, const ConfigRule& rule) {
   if (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end())
     return "";
-  return fmt::format("'{}' is not one of {}{}", cut_text(value), fmt::join(rule.choices, ", "),
-                     did_you_mean(value, rule.choices));
+  auto meant = value_here(value, rule.choices);
+  if (meant.empty()) meant = did_you_mean(value, rule.choices);
+  return fmt::format("'{}' is not one of {}{}", cut_text(value), shown_choices(rule.choices, ", "), meant);
+}
+
+// About a list as a whole.
+template <typename T>
+std::string broken_list_rule(const std::vector<T>& values, const ConfigRule& rule) {
+  if (rule.count && values.size() != *rule.count) {
+    return fmt::format("must hold {} {}, it holds {}", *rule.count,
+                       std::is_same_v<T, std::string> ? "texts" : "numbers", values.size());
+  }
+  if constexpr (!std::is_same_v<T, std::string>) {
+    if (rule.ascending && std::ranges::adjacent_find(values, std::greater_equal<>()) != values.end()) {
+      return fmt::format("must ascend, they are [{}]", fmt::join(values, ", "));
+    }
+  }
+  return "";
 }
 
 class ValueReader {
@@ -94,6 +132,11 @@ class ValueReader {
       read_optional(node, path, value);
     } else if constexpr (IsList<T>::value) {
       read_list(node, path, value);
+    } else if (std::is_same_v<T, std::string> && node.kind == ConfigNode::Kind::null && node.position.line == 0) {
+      ConfigNode empty = node;  // of data.eval='' a shell leaves no quotes
+      empty.kind = ConfigNode::Kind::scalar;
+      empty.quoted = true;
+      read(empty, path, value);
     } else {
       if (auto read = read_scalar<T>(node, path)) value = std::move(*read);
     }
@@ -122,7 +165,12 @@ class ValueReader {
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       if (auto item = read_scalar<T>(node.items[i], fmt::format("{}[{}]", path, i))) result.push_back(std::move(*item));
     }
-    if (mistakes_.size() == before) value = std::move(result);
+    if (mistakes_.size() != before) return;
+    if (const auto broken = broken_list_rule(result, rule_); !broken.empty()) {
+      add(node, fmt::format("{} {}", path, broken));
+      return;
+    }
+    value = std::move(result);
   }
 
   template <typename T>
@@ -193,6 +241,7 @@ std::string name_of(const std::vector<T>& /*type*/) {
 
 void read_value(const ConfigNode& node, const std::string& path, const ConfigTarget& target, const ConfigRule& rule,
                 std::vector<ConfigMistake>& mistakes) {
+  if (rule.null_is_default && is_null(node)) return;
   std::visit([&](auto* value) { ValueReader(rule, mistakes).read(node, path, *value); }, target);
 }
 
@@ -205,13 +254,11 @@ std::string type_name(const ConfigTarget& target) {
 }
 
 std::string allowed_values(const ConfigRule& rule) {
-  if (!rule.choices.empty()) return fmt::format("{}", fmt::join(rule.choices, " | "));
-  const std::string low = rule.low ? fmt::format("{} {}", rule.low_excluded ? "above" : "at least", *rule.low) : "";
-  const std::string high = rule.high ? fmt::format("{} {}", rule.high_excluded ? "below" : "at most", *rule.high) : "";
-  if (rule.low && rule.high && !rule.low_excluded && !rule.high_excluded) {
-    return fmt::format("from {} to {}", *rule.low, *rule.high);
-  }
-  return low.empty() || high.empty() ? low + high : low + " and " + high;
+  std::string text = allowed_items(rule);
+  const auto add = [&](const std::string& words) { text += (text.empty() ? "" : ", ") + words; };
+  if (rule.count) add(fmt::format("{} of them", *rule.count));
+  if (rule.ascending) add("ascending");
+  return text;
 }
 
 }  // namespace lockstep::detail

@@ -1,7 +1,7 @@
 // Conversion of one configuration field from a YAML node and to one, and the names of its type and allowed values.
 #pragma once
 
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 
 #include <string>
 #include <vector>

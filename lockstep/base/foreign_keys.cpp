@@ -1,5 +1,7 @@
 #include <lockstep/base/foreign_keys.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -98,6 +100,12 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"backbone", "model.name"},
     {"network", "model.name"},
     {"modelname", "model.name"},
+    {"parallelmode", "parallel.mode"},
+    {"enableparalleloptimizer", "parallel.shard_optimizer"},
+    {"devicetarget", "system.device"},
+    {"system.gpu", "system.device"},
+    {"parallel.fullbatch", "parallel.dataset_strategy"},
+    {"fullbatch", "parallel.dataset_strategy"},
     {"model.type", "model.name"},
     {"classes", "model.num_classes"},
     {"nclasses", "model.num_classes"},
@@ -137,6 +145,66 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"printfreq", "callbacks.loss_every"},
 });
 
+struct ForeignSection {
+  std::string_view name;  ///< as above
+  std::string_view advice;
+};
+
+// Sections and keys of other frameworks that have no single counterpart.
+constexpr auto kForeignSections = std::to_array<ForeignSection>({
+    {"optimwrapper",
+     "here the section 'optimizer' has the optimizer itself; accumulative_counts is train.accumulate, "
+     "clip_grad.max_norm is train.clip_norm, AmpOptimWrapper is model.autocast"},
+    {"paramscheduler", "here the section 'scheduler' has the one schedule of a run, with its warm-up"},
+    {"traincfg", "here train.epochs or train.steps says how long to train, train.eval_every when to evaluate"},
+    {"valcfg", "here evaluations need no section; train.eval_every says when they are"},
+    {"testcfg", "here a test needs no section: lockstep eval measures weights"},
+    {"traindataloader",
+     "here the section 'data' names the data set, data.batch_size, data.workers and data.train_transforms"},
+    {"valdataloader", "here the section 'data' names both splits, data.eval_batch_size and data.eval_transforms"},
+    {"testdataloader", "here the section 'data' names both splits, data.eval_batch_size and data.eval_transforms"},
+    {"valevaluator", "here 'metrics' lists what evaluations measure, e.g. metrics: [accuracy, f1]"},
+    {"testevaluator", "here 'metrics' lists what evaluations measure, e.g. metrics: [accuracy, f1]"},
+    {"defaulthooks", "here checkpoint.every_epochs, callbacks.loss_every and callbacks.use say the same"},
+    {"customhooks", "here callbacks.use lists callbacks"},
+    {"visualizer", "here callbacks.tensorboard writes event files"},
+    {"envcfg", "here no section is needed: the launcher's variables and parallel.backend say the same"},
+    {"launcher", "here no key is needed: the launcher is found out from its variables"},
+    {"gpus", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"ngpus", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"numgpus", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"gpuids", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"worldsize", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"system.mode", "here there is one mode of execution; remove the key"},
+});
+
+struct ForeignValue {
+  std::string_view name;  ///< in lower case, without '_'
+  std::string_view ours;
+};
+
+// Values of other frameworks' keys, of which the choices of a key tell which are meant.
+constexpr auto kForeignValues = std::to_array<ForeignValue>({
+    {"autoparallel", "auto"},
+    {"semiautoparallel", "semi_auto"},
+    {"hybridparallel", "semi_auto"},
+    {"gpu", "cuda"},
+    {"fp16", "float16"},
+    {"half", "float16"},
+    {"bf16", "bfloat16"},
+    {"crossentropyloss", "cross_entropy"},
+    {"steplr", "step"},
+    {"multisteplr", "multi_step"},
+    {"exponentiallr", "exponential"},
+    {"cosineannealinglr", "cosine"},
+    {"cosineannealing", "cosine"},
+    {"onecyclelr", "one_cycle"},
+    {"polylr", "polynomial"},
+    {"momentumsgd", "momentum"},
+    {"dynamiclossscaler", "dynamic"},
+    {"staticlossscaler", "static"},
+});
+
 std::string fold(std::string_view key) {
   std::string folded;
   for (const char c : key) {
@@ -148,11 +216,21 @@ std::string fold(std::string_view key) {
 
 }  // namespace
 
-std::optional<std::string> known_elsewhere_as(std::string_view key, std::span<const std::string> known) {
+std::string here_instead_of(std::string_view key, std::span<const std::string> known) {
   const std::string folded = fold(key);
   const auto* found = std::ranges::find(kForeignKeys, std::string_view(folded), &ForeignKey::name);
-  if (found == kForeignKeys.end() || std::ranges::find(known, found->ours) == known.end()) return std::nullopt;
-  return std::string(found->ours);
+  if (found != kForeignKeys.end() && std::ranges::find(known, found->ours) != known.end()) {
+    return fmt::format("; here it is called '{}'", found->ours);
+  }
+  const auto* section = std::ranges::find(kForeignSections, std::string_view(folded), &ForeignSection::name);
+  return section == kForeignSections.end() ? "" : fmt::format("; {}", section->advice);
+}
+
+std::string value_here(std::string_view value, std::span<const std::string> choices) {
+  const std::string folded = fold(value);
+  const auto* found = std::ranges::find(kForeignValues, std::string_view(folded), &ForeignValue::name);
+  if (found == kForeignValues.end() || std::ranges::find(choices, found->ours) == choices.end()) return "";
+  return fmt::format("; here it is called '{}'", found->ours);
 }
 
 }  // namespace lockstep

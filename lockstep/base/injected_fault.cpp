@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -21,11 +22,12 @@ constexpr auto kUsualDelay = std::chrono::milliseconds(50);
 }
 
 [[noreturn]] void refuse(std::string_view text) {
-  fail(ErrorKind::environment, "fault",
-       "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, term, lose, "
-       "loop, corrupt, slow), perhaps with ',place=backward' (places: connect, begin, forward, backward, reduced, "
-       "updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
-       text);
+  fail(
+      ErrorKind::environment, "fault",
+      "LOCKSTEP_FAULT must read like 'rank=1,step=3,action=throw' (actions: throw, kill, stop, exit, quit, term, lose, "
+      "loop, corrupt, slow), optionally with ',place=backward' (places: connect, begin, forward, backward, reduced, "
+      "updated, evaluate, save; not connect with corrupt), and for slow and lose with ',ms=50'; got '{}'",
+      text);
 }
 
 std::map<std::string_view, std::string_view> split_pairs(std::string_view text) {
@@ -47,6 +49,7 @@ FaultAction action_named(std::string_view name, std::string_view text) {
   if (name == "kill") return FaultAction::kill;
   if (name == "stop") return FaultAction::stop;
   if (name == "exit") return FaultAction::exit;
+  if (name == "quit") return FaultAction::quit;
   if (name == "term") return FaultAction::term;
   if (name == "lose") return FaultAction::lose;
   if (name == "loop") return FaultAction::loop;
@@ -113,6 +116,7 @@ bool trigger(const std::optional<InjectedFault>& fault, int rank, std::int64_t s
     case FaultAction::kill: ::raise(SIGKILL); break;
     case FaultAction::stop: ::raise(SIGSTOP); break;
     case FaultAction::exit: ::_exit(3);
+    case FaultAction::quit: std::exit(0);
     case FaultAction::term: ::raise(SIGTERM); break;
     case FaultAction::loop: compute_for_ever();
     case FaultAction::slow: std::this_thread::sleep_for(fault->delay); break;

@@ -14,6 +14,7 @@ enum class FaultAction {
   kill,     ///< SIGKILL, as the kernel's out-of-memory killer would
   stop,     ///< SIGSTOP: the process hangs silently
   exit,     ///< exits with code 3 at once, without a message
+  quit,     ///< calls exit(0), as a program that ends in the middle without an error
   term,     ///< SIGTERM, as a batch system would: the run ends cleanly
   lose,     ///< throws as if a connection to another rank had broken
   loop,     ///< runs an endless loop, as code that waits for an event that never comes

@@ -2,6 +2,8 @@
 
 namespace lockstep {
 
+static_assert(kHeaderVersion == LOCKSTEP_VERSION, "include/lockstep/version.h and CMakeLists.txt must agree");
+
 std::string_view version() noexcept { return LOCKSTEP_VERSION; }
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // Conversion between YAML text and ConfigNode. The only header and source that use yaml-cpp.
 #pragma once
 
-#include <lockstep/base/config_node.h>
+#include <lockstep/base/config.h>
 
 #include <string>
 #include <string_view>

@@ -4,10 +4,10 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
-#include <lockstep/cli/bench_dispatch.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/kernels/threads.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/world/world.h>
 
 #include <fmt/format.h>
@@ -46,6 +46,14 @@ struct BenchArguments {
   std::string json;
   bool worker = false;
 };
+
+std::vector<std::string> backends_of_several() {
+  std::vector<std::string> names;
+  for (const auto& kind : detail::backends()) {
+    if (kind.serves != detail::BackendKind::Serves::one_rank) names.emplace_back(kind.name);
+  }
+  return names;
+}
 
 BenchRequest request_of(const BenchArguments& arguments) {
   BenchRequest request;
@@ -187,15 +195,16 @@ void add_bench(CLI::App& app, Action& chosen) {
   const auto arguments = std::make_shared<BenchArguments>();
   auto ops = bench_ops();
   ops.emplace_back(kDispatch);
+  const auto backends = backends_of_several();
   command
       ->add_option("op", arguments->op, "The collective, or dispatch: operators on global tensors beside ordinary ones")
       ->required()
       ->check(CLI::IsMember(ops));
   command
       ->add_option("--backend", arguments->backends,
-                   "shm, gloo, mpi, hierarchy: one or several, with commas between them")
+                   fmt::format("{}: one or several, with commas between them", fmt::join(backends, ", ")))
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "gloo", "mpi", "hierarchy"}))
+      ->check(CLI::IsMember(backends))
       ->capture_default_str();
   command->add_option("--world", arguments->world, "How many ranks")->check(CLI::Range(1, 512))->capture_default_str();
   command->add_option("--sizes", arguments->sizes, "Bytes of the tensor on each rank; K, M and G are powers of 1024")

@@ -1,4 +1,4 @@
-// Benchmark of one collective over several sizes, on one rank of a group.
+// The measurements of `lockstep bench`: a collective over several sizes, on one rank of a group, and operator dispatch.
 #pragma once
 
 #include <lockstep/comm/group.h>
@@ -10,6 +10,7 @@
 
 namespace lockstep::cli {
 
+/// Benchmark of one collective over several sizes, on one rank of a group.
 struct BenchRequest {
   std::string op = "all_reduce";
   std::vector<std::int64_t> sizes;  ///< bytes of the larger of input and output on one rank; rounded up to whole rows
@@ -33,5 +34,17 @@ const std::vector<std::string>& bench_ops();
 
 /// Collective: all ranks pass the same request; rank 0's clock counts. Values are checked at each size on every rank.
 std::vector<BenchRow> measure(const BenchRequest& request, const Group& group);
+
+/// Benchmark of operator dispatch: the time of an operator on a global tensor and of the same one on an ordinary
+/// tensor.
+struct DispatchRow {
+  std::string name;
+  double plain_ns = 0;   ///< of one call, on ordinary tensors
+  double global_ns = 0;  ///< on global tensors of the same sizes, everything decided already
+};
+
+/// Single operators on small tensors, and a whole training step of an MLP of hidden size 256. Meant for a group of one
+/// rank, where nothing is sent. Plain and global calls take turns; medians of `rounds`.
+std::vector<DispatchRow> measure_dispatch(const Group& group, int rounds);
 
 }  // namespace lockstep::cli

@@ -1,6 +1,6 @@
 // `lockstep certs init`: certificates for people who have no authority of their own.
 #include <lockstep/cli/command.h>
-#include <lockstep/scheduler/certificate_folder.h>
+#include <lockstep/scheduler/security/make_certificates.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

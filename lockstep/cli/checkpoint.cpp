@@ -2,11 +2,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/train/checkpoint.h>
-#include <lockstep/train/divided_checkpoint.h>
-#include <lockstep/train/run_state.h>
-#include <lockstep/train/safetensors_stream.h>
+#include <lockstep/train/checkpoint/saved_run.h>
 #include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
@@ -91,7 +89,7 @@ int inspect_file(const std::string& file, bool verify) {
   } else if (!verify) {
     fmt::print("the file is whole; --verify compares its checksum, too\n");
   } else {
-    train::load_checkpoint(file);
+    train::require_intact(train::open_saved_run(file));
     fmt::print("its content has its checksum\n");
   }
   return kOk;
@@ -100,6 +98,12 @@ int inspect_file(const std::string& file, bool verify) {
 int inspect(const std::string& folder, bool verify) {
   std::error_code unknown;
   if (std::filesystem::is_regular_file(folder, unknown)) return inspect_file(folder, verify);
+  if (!std::filesystem::exists(folder, unknown)) {
+    fail(ErrorKind::data, "inspect",
+         "there is no file or folder {}: give a sharded checkpoint (step_*.sharded in a run's checkpoints/), or a "
+         "safetensors file",
+         folder);
+  }
   const auto index = train::read_index(folder);
   std::int64_t bytes = 0;
   for (const auto& [name, tensor] : index.tensors) bytes += tensor.bytes();
@@ -146,19 +150,18 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
       ->required()
       ->type_name("FILE");
   command->footer(
-      "Of the checkpoint of a run it makes one in a single file, from which a run goes on too (checkpoint.resume); "
-      "that\n"
-      "needs memory for all tensors. Of other tensors it needs memory for the largest one and one of its shards. "
-      "Python\n"
-      "reads the file with safetensors.\n"
+      "Of the checkpoint of a run it makes one in a single file, from which a run goes on too (checkpoint.resume).\n"
+      "Needs memory for the largest tensor and one of its shards. Python reads the file with safetensors.\n"
       "Example:\n"
       "  lockstep checkpoint merge out/ckpt --out weights.safetensors");
   command->callback([=, &chosen] {
     chosen = [=] {
-      if (train::read_index(arguments->folder).metadata.contains(train::kRunStateKey)) {
-        train::save_checkpoint(arguments->out, train::load_divided(arguments->folder));
+      const auto index = train::read_index(arguments->folder);
+      if (index.metadata.contains(train::kRunStateKey)) {
+        train::merge_saved_run(arguments->folder, arguments->out);
       } else {
-        train::merge_sharded(arguments->folder, arguments->out);
+        train::ShardReader reader(arguments->folder, index);
+        train::merge_sharded(reader, arguments->out, index.metadata);
       }
       fmt::print("{}: all tensors of {}\n", arguments->out, arguments->folder);
       return kOk;

@@ -1,7 +1,7 @@
 // The subcommands of `lockstep`, one file each.
 #pragma once
 
-#include <lockstep/cluster/exit_code.h>
+#include <lockstep/cluster/failure.h>
 
 #include <functional>
 #include <string>
@@ -23,6 +23,7 @@ using Action = std::function<int()>;
 // Each adds its subcommand to `app`, which sets `chosen` when the user gave it.
 void add_train(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
+void add_predict(CLI::App& app, Action& chosen);
 // `program` is what read_run_line found behind the flags, by the time the action runs.
 void add_run(CLI::App& app, const std::vector<std::string>& program, Action& chosen);
 void add_launch(CLI::App& app, const std::vector<std::string>& program, Action& chosen);

@@ -1,10 +1,9 @@
+// The main function of the whole `lockstep`, from the command line to an exit code.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/command_line.h>
-#include <lockstep/cli/launcher_line.h>
-#include <lockstep/cli/pet_defaults.h>
-#include <lockstep/cluster/exit_code.h>
+#include <lockstep/cli/run_line.h>
+#include <lockstep/cluster/failure.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -27,6 +26,7 @@ constexpr const char* kDescription =
     "  lockstep run --nproc-per-node 2 lockstep train --config run.yaml\n"
     "                                                           the same on two\n"
     "  lockstep eval --config run.yaml --weights out/model.safetensors\n"
+    "  lockstep predict --config run.yaml --weights out/model.safetensors --json predictions.jsonl\n"
     "                                                           measure weights\n"
     "  mpirun -n 2 lockstep train --config run.yaml             the same under MPI\n"
     "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
@@ -35,6 +35,21 @@ constexpr const char* kDescription =
     "\n"
     "'lockstep COMMAND --help' explains a command.";
 
+/// What a flag that the command does not have may mean.
+std::string meant_by_extras(const CLI::App& command, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
+  std::vector<std::string> names;
+  for (const auto* option : command.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const auto& word : command.remaining(/*recurse=*/true)) {
+    const auto flag = word.substr(0, word.find('='));
+    if (!flag.starts_with("--")) continue;
+    if (auto meant = did_you_mean(flag, names); !meant.empty()) return meant;
+  }
+  return "";
+}
+
 int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<const PetDefault> defaults) {
   const CLI::App* about = &app;
   while (!about->get_subcommands().empty()) about = about->get_subcommands().front();
@@ -42,8 +57,8 @@ int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::sp
   for (const CLI::App* parent = about->get_parent(); parent != nullptr; parent = parent->get_parent()) {
     command.insert(0, parent->get_name() + " ");
   }
-  fmt::print(stderr, "lockstep: error: {} (see '{} --help')\n", name_variables(std::string(error.what()), defaults),
-             command);
+  fmt::print(stderr, "lockstep: error: {}{} (see '{} --help')\n", name_variables(std::string(error.what()), defaults),
+             meant_by_extras(*about, error), command);
   return kUsage;
 }
 
@@ -75,6 +90,7 @@ int parse_and_act(int argc, char** argv) {
   std::vector<std::string> program;  // of the launchers
   add_train(app, chosen);
   add_eval(app, chosen);
+  add_predict(app, chosen);
   add_run(app, program, chosen);
   add_launch(app, program, chosen);
   add_plan(app, chosen);
@@ -107,8 +123,7 @@ int report(const std::exception& error) {
   return cluster::end_with(error, torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
-}  // namespace
-
+/// The whole program: parses, acts, prints errors to stderr as `lockstep: error: ...`.
 int run_command_line(int argc, char** argv) noexcept {
   try {
     return parse_and_act(argc, argv);
@@ -120,4 +135,7 @@ int run_command_line(int argc, char** argv) noexcept {
   }
 }
 
+}  // namespace
 }  // namespace lockstep::cli
+
+int main(int argc, char** argv) { return lockstep::cli::run_command_line(argc, argv); }

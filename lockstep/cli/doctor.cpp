@@ -4,10 +4,10 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/failure.h>
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/doctor/report.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>

@@ -5,7 +5,8 @@
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
-#include <lockstep/train/evaluate_run.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/measured_config.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -38,21 +39,22 @@ void write_json(const std::string& file, const train::Evaluation& evaluation, co
 }
 
 int evaluate(EvalArguments arguments) {
+  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
   if (arguments.config.empty()) fail(ErrorKind::invalid_argument, "eval", "--config FILE is missing");
   if (arguments.weights.empty()) {
-    fail(ErrorKind::invalid_argument, "eval", "--weights FILE is missing: the model.safetensors of a run, or a .pth");
+    fail(ErrorKind::invalid_argument, "eval",
+         "--weights FILE is missing: the model.safetensors of a run, a .pth, or a checkpoint");
   }
   runner::refuse_file_without_flag(arguments, "lockstep eval");
-  auto config = train::load_run_config(arguments.config, arguments.overrides);
-  config.model.weights = arguments.weights;
-  train::check_run_config(config);
+  const auto config =
+      train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights);
   auto command = runner::rank_command({this_program().string(), "eval"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
-  const auto act = [&](const train::RunConfig& run, const train::Program& program, const World& world) {
-    const auto evaluation = train::evaluate_run(run, program, world);
-    if (world.rank == 0 && !arguments.json.empty()) write_json(arguments.json, evaluation, arguments.weights);
-    return kOk;
+  const auto act = [&](Trainer& trainer) {
+    const auto evaluation = trainer.evaluate();
+    if (!trainer.is_rank() || trainer.world().rank != 0 || arguments.json.empty()) return;
+    write_json(arguments.json, evaluation, arguments.weights);
   };
   return runner::run_program(
       config, [&] { return train::configured_program(config); },
@@ -66,7 +68,7 @@ void add_eval(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("eval", "Measure weights with the data and the metrics of a configuration");
   const auto arguments = std::make_shared<EvalArguments>();
   runner::add_program_options(*command, *arguments);
-  command->add_option("--weights", arguments->weights, "The weights: safetensors, or .pth of torch.save")
+  command->add_option("--weights", arguments->weights, "The weights: safetensors, .pth of torch.save, or a checkpoint")
       ->type_name("FILE");
   command->add_option("--json", arguments->json, "Writes the metrics there")->type_name("FILE");
   command->footer(kEvalFooter);

@@ -1,15 +1,15 @@
+#include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/world/start.h>
-
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -83,6 +83,32 @@ NodeList node_list_of(const NodeFlags& flags, int processes) {
   return list;
 }
 
+void check(const NodeFlags& flags) {
+  const auto nodes = node_count_of(flags);
+  if (flags.standalone && nodes.most > 1) refuse("--standalone is one node, and --nnodes is {}", flags.nnodes);
+  const std::string& backend = flags.rdzv_backend;
+  if (backend == "static" || backend == "c10d" || backend == "etcd") return;
+  if (backend == "etcd-v2") {
+    refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not supported; version 3 is, as --rdzv_backend etcd");
+  }
+  fail(ErrorKind::unsupported, "run",
+       "--rdzv_backend '{}' is not part of this version; there are static, c10d and etcd", backend);
+}
+
+/// RANK and WORLD_SIZE of a shell, in which nobody started several of these.
+bool set_by_hand(const World& outer, const Environment& environment) {
+  return outer.launcher == "pytorch" && !find(environment, "LOCAL_RANK") && !find(environment, "TORCHELASTIC_RUN_ID");
+}
+
+/// The launcher that started this process as one of several.
+std::optional<World> outer_launcher(const Environment& environment) {
+  for (const auto& name : launchers_here(environment)) {
+    auto outer = detect_world(environment, name);
+    if (outer.size > 1 && !set_by_hand(outer, environment)) return outer;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 NodeCount node_count_of(const NodeFlags& flags) {
@@ -138,17 +164,17 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
       "HOST[:PORT]");
   add("--rdzv-id,--rdzv_id", flags.rdzv_id, "Name of the job, the same on all nodes", "NAME");
   add("--rdzv-conf,--rdzv_conf", flags.rdzv_conf,
-      "is_host, join_timeout, last_call_timeout, close_timeout, read_timeout, keep_alive_interval, "
+      "is_host, join_timeout, last_call_timeout, replace_timeout, close_timeout, read_timeout, keep_alive_interval, "
       "keep_alive_max_attempt; for etcd: lease, protocol, ca_cert, ssl_cert, ssl_cert_key",
       "KEY=VALUE,...");
   command.add_flag("--standalone", flags.standalone, "The whole job is here, whatever the --rdzv_* flags say");
   add("--max-restarts,--max_restarts", flags.max_restarts,
-      "How many ranks may be replaced after they were lost, and how often all ranks are started anew where that does "
-      "not help or the program cannot do it (default: 3 replacements, and all ranks are not started anew)",
+      "How many ranks may be replaced after they were lost, and how often all ranks are restarted where that does "
+      "not help or the program cannot do it (default: 3 replacements, and all ranks are not restarted)",
       "N");
   add("--on-loss,--on_loss", flags.on_loss,
       "When a rank is lost: replace (default: it is started again and the others go on from memory, where the program "
-      "can, as 'lockstep train' does) or restart (all ranks are started anew, as --max-restarts allows)",
+      "can, as 'lockstep train' does) or restart (all ranks are restarted, as --max-restarts allows)",
       "WHAT");
   add("--monitor-interval,--monitor_interval", flags.monitor_interval,
       "Seconds from one look at the job to the next (default: 0.1)", "SECONDS");
@@ -179,6 +205,31 @@ std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const 
   world.master_addr = endpoint->host;
   world.master_port = endpoint->port;
   return world;
+}
+
+bool is_one_node(const NodeFlags& flags) {
+  return flags.standalone || (flags.rdzv_backend == "static" && node_count_of(flags).most == 1);
+}
+
+bool needs_agent(const NodeFlags& flags) {
+  if (!flags.nodes.empty()) return false;
+  check(flags);
+  return flags.max_restarts.value_or(0) != 0 || !is_one_node(flags);
+}
+
+std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const Environment& environment) {
+  if (flags.standalone || !flags.nodes.empty() || !is_one_node(flags)) return std::nullopt;
+  const auto outer = outer_launcher(environment);
+  if (!outer) return std::nullopt;
+  constexpr std::array<std::string_view, 3> kStartPrograms = {"open_mpi", "mpich", "slurm"};
+  const bool refuses = std::ranges::find(kStartPrograms, outer->launcher) != kStartPrograms.end();
+  auto what = fmt::format("this launcher is process {} of {} of {} ({}), and each of them starts a job of its own",
+                          outer->rank, outer->size, outer->launcher, outer->evidence);
+  if (!refuses) return what + ", because --nnodes is 1 (--standalone: it is meant so)";
+  fail(ErrorKind::environment, "run",
+       "{}. For one job start the program without 'lockstep run', or one launcher on each node with --nnodes {} (and "
+       "--node_rank, --master_addr); where {} separate jobs are meant, say --standalone",
+       what, outer->size, outer->size);
 }
 
 }  // namespace lockstep::cli

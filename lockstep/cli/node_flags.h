@@ -1,4 +1,5 @@
-// The options of `lockstep run` for jobs on several nodes, as torch.distributed.run and .launch have them.
+// The options of `lockstep run` for jobs on several nodes, as torch.distributed.run and .launch have them, and the kind
+// of job that they describe: one node, several nodes, or with an agent.
 #pragma once
 
 #include <lockstep/base/environment.h>
@@ -30,7 +31,7 @@ struct NodeFlags {
   std::string rdzv_id;
   std::string rdzv_conf;
   bool standalone = false;
-  std::optional<std::int64_t> max_restarts;  ///< not given: kReplacements, and all ranks are not started anew
+  std::optional<std::int64_t> max_restarts;  ///< not given: kReplacements, and all ranks are not restarted
   std::string on_loss = "replace";
   std::string monitor_interval = "0.1";
   std::string local_addr;
@@ -61,8 +62,20 @@ int given_node_rank(const NodeFlags& flags);
 std::optional<Endpoint> endpoint_of(const NodeFlags& flags, std::uint16_t default_port);
 
 /// The world of the first of `processes` ranks on this node; nullopt when the whole job is here and no place to meet is
-/// given. For jobs without an agent (see elastic_start.h). Error(invalid_argument) for flags that are half given or
+/// given. For jobs without an agent. Error(invalid_argument) for flags that are half given or
 /// contradict each other.
 std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const Environment& environment);
+
+/// Whether the whole job is on this node.
+bool is_one_node(const NodeFlags& flags);
+
+/// Whether the flags ask for several nodes that may come and go, or for restarts; `launch` is for the rest.
+/// Error(invalid_argument) for a --rdzv_backend that does not exist, and flags that contradict each other.
+bool needs_agent(const NodeFlags& flags);
+
+/// Of a launcher that is one of several processes of another one, for a job on this node alone: each of them would
+/// start the same job. Error(environment) under mpirun and srun, unless --standalone says that it is meant so; what to
+/// tell people under other launchers, which may keep several jobs apart; nullopt where there is nothing to say.
+std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const Environment& environment);
 
 }  // namespace lockstep::cli

@@ -1,10 +1,15 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/refuse.h>
+#include <lockstep/cluster/flag_values.h>
+
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -18,6 +23,11 @@ cluster::ProgramKind kind_of(const ProgramFlags& flags) {
   if (flags.module) return ProgramKind::module;
   if (flags.run_path) return ProgramKind::script;
   return flags.no_python ? ProgramKind::executable : ProgramKind::detect;
+}
+
+void require_one_of(std::string_view flag, std::string_view value, const std::vector<std::string_view>& allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  fail(ErrorKind::invalid_argument, "run", "{} '{}' is none of {}", flag, value, fmt::join(allowed, ", "));
 }
 
 }  // namespace
@@ -66,6 +76,98 @@ cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::v
     program.local_rank_option = flags.local_rank_option.value_or("local-rank");
   }
   return program;
+}
+
+void add_output_flags(CLI::App& command, OutputFlags& flags) {
+  constexpr const char* kGroup = "Output";
+  const auto add = [&](const std::string& name, std::string& value, const std::string& about, const std::string& type) {
+    return command.add_option(name, value, about)->type_name(type)->group(kGroup);
+  };
+  add("--log-dir", flags.log_dir,
+      "Error files, and the streams that -r and -t name, go to "
+      "DIR/<rdzv_id>_<random>/attempt_<N>/<local rank>/; /dev/null: no files",
+      "DIR");
+  add("-r,--redirects", flags.redirects,
+      "Streams that go to files instead of the console: 0 none, 1 stdout, 2 stderr, 3 both, or for each local rank, as "
+      "in 0:3,1:1",
+      "STREAMS")
+      ->capture_default_str();
+  add("-t,--tee", flags.tee, "Streams that go to files and to the console", "STREAMS")->capture_default_str();
+  add("--local-ranks-filter", flags.local_ranks_filter, "The console shows only these local ranks; files get all",
+      "N,N,...");
+  add("--role", flags.role, "ROLE_NAME of the ranks, and part of the prefix; the same on all nodes", "NAME")
+      ->capture_default_str();
+  command.add_flag("--no-prefix", flags.no_prefix, "Do not put '[rank N] ' before each line of output")->group(kGroup);
+}
+
+cluster::OutputOptions output_of(const OutputFlags& flags) {
+  cluster::OutputOptions output;
+  output.redirects = cluster::parse_stream_choice("--redirects", flags.redirects);
+  output.tee = cluster::parse_stream_choice("--tee", flags.tee);
+  output.shown = cluster::parse_local_ranks("--local_ranks_filter", flags.local_ranks_filter);
+  output.log_dir = flags.log_dir;
+  return output;
+}
+
+cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& environment) {
+  if (flags.role.empty())
+    fail(ErrorKind::invalid_argument, "run", "--role must not be empty; leave it out for 'default'");
+  return {!flags.no_prefix, flags.role, find(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE").value_or("")};
+}
+
+std::vector<std::string> missing_ranks(const cluster::OutputOptions& output, int processes) {
+  std::vector<std::string> lines;
+  const auto look = [&](std::string_view flag, int highest) {
+    if (highest < processes) return;
+    lines.push_back(fmt::format("{} names local rank {}, but here they are 0 to {}", flag, highest, processes - 1));
+  };
+  const auto look_in = [&](std::string_view flag, const cluster::StreamChoice& choice) {
+    if (!choice.by_rank.empty()) look(flag, choice.by_rank.rbegin()->first);
+  };
+  look_in("--redirects", output.redirects);
+  look_in("--tee", output.tee);
+  if (!output.shown.empty()) look("--local_ranks_filter", *output.shown.rbegin());
+  return lines;
+}
+
+void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags) {
+  const auto add = [&](const std::string& name, std::string& value, const std::string& about) {
+    return command.add_option(name, value, about)->type_name("NAME")->group("Accepted as torchrun's");
+  };
+  add("--start-method", flags.start_method,
+      "forkserver: a program that uses Lockstep is loaded once, and its ranks are forks (default, where that is "
+      "possible); spawn: each rank is started by itself; fork: as forkserver");
+  add("--event-log-handler", flags.event_log_handler, "null is the only one here")->capture_default_str();
+  add("--logs-specs", flags.logs_specs, "default is the only one here: plug-ins are Python's");
+  add("--numa-binding", flags.numa_binding, "Refused: ranks are not bound to the CPUs near a GPU here");
+}
+
+void check_torchrun_flags(const TorchrunFlags& flags) {
+  if (!flags.start_method.empty()) {
+    require_one_of("--start_method", flags.start_method, {"spawn", "fork", "forkserver"});
+  }
+  if (flags.event_log_handler != "null") {
+    fail(ErrorKind::invalid_argument, "run",
+         "--event_log_handler '{}' would be a Python plug-in, and there is no Python in this launcher; there is null",
+         flags.event_log_handler);
+  }
+  if (!flags.logs_specs.empty() && flags.logs_specs != "default") {
+    fail(ErrorKind::invalid_argument, "run",
+         "--logs_specs '{}' would be a Python plug-in, and there is no Python in this launcher; --log_dir, --redirects "
+         "and --tee say where output goes",
+         flags.logs_specs);
+  }
+  if (flags.numa_binding.empty()) return;
+  require_one_of("--numa_binding", flags.numa_binding, {"node", "socket", "exclusive", "core-complex"});
+  fail(ErrorKind::invalid_argument, "run",
+       "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
+       "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
+       flags.numa_binding);
+}
+
+cluster::StartMethod start_method_of(const TorchrunFlags& flags) {
+  if (flags.start_method.empty()) return cluster::StartMethod::automatic;
+  return flags.start_method == "spawn" ? cluster::StartMethod::spawn : cluster::StartMethod::fork_server;
 }
 
 }  // namespace lockstep::cli

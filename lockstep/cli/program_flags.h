@@ -1,6 +1,10 @@
-// The options of `lockstep run` and `lockstep launch` that say how PROGRAM is run.
+// The options of `lockstep run` and `lockstep launch` about PROGRAM: how it is run, where its output goes, and those
+// that are accepted as torchrun's.
 #pragma once
 
+#include <lockstep/base/environment.h>
+#include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/output/rank_output.h>
 #include <lockstep/cluster/rank_command.h>
 
 #include <optional>
@@ -29,5 +33,43 @@ void add_program_flags(CLI::App& command, LaunchStyle style, ProgramFlags& flags
 /// `words` are PROGRAM and its arguments. Error(invalid_argument) when there are none, or for flags that contradict
 /// each other.
 cluster::Program program_of(const ProgramFlags& flags, LaunchStyle style, std::vector<std::string> words);
+
+/// The options of `lockstep run` about the output of ranks: files, console, and prefix.
+struct OutputFlags {
+  std::string log_dir;
+  std::string redirects = "0";
+  std::string tee = "0";
+  std::string local_ranks_filter;
+  std::string role = "default";
+  bool no_prefix = false;
+};
+
+void add_output_flags(CLI::App& command, OutputFlags& flags);
+
+/// Error(invalid_argument) for values that are none.
+cluster::OutputOptions output_of(const OutputFlags& flags);
+
+/// Reads TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE too.
+cluster::LinePrefix prefix_of(const OutputFlags& flags, const Environment& environment);
+
+/// One line for each flag that names local ranks which are not among `processes`: on another node they may be.
+std::vector<std::string> missing_ranks(const cluster::OutputOptions& output, int processes);
+
+/// Flags of torchrun about the start method and about features of Python or of plug-ins: their values are
+/// checked, and values that ask for features which Lockstep lacks are refused.
+struct TorchrunFlags {
+  std::string start_method{};
+  std::string event_log_handler = "null";
+  std::string logs_specs{};
+  std::string numa_binding{};
+};
+
+void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
+
+/// Error(invalid_argument) for a value that torchrun does not have either, and for one that asks for what is not here.
+void check_torchrun_flags(const TorchrunFlags& flags);
+
+/// How processes are to be started; `flags` have been checked.
+cluster::StartMethod start_method_of(const TorchrunFlags& flags);
 
 }  // namespace lockstep::cli

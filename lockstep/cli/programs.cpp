@@ -24,7 +24,7 @@ fs::path whole_program_beside() {
     if (fs::exists(path, ignored)) return path;
   }
   fail(ErrorKind::io, "lockstep",
-       "the main part of this program is missing: there is no {}. Install Lockstep anew, or call the program where it "
+       "the main part of this program is missing: there is no {}. Install Lockstep again, or call the program where it "
        "was installed",
        installed.string());
 }

@@ -4,7 +4,7 @@
 #include <lockstep/base/file_text.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/host_addresses.h>
-#include <lockstep/world/rank_table_writer.h>
+#include <lockstep/world/rank_table.h>
 
 #include <fmt/format.h>
 

@@ -31,6 +31,16 @@ milliseconds parse_seconds(const std::string& key, const std::string& value) {
   return milliseconds(std::max(1L, std::lround(*seconds * 1000)));
 }
 
+// The job service waits for lost ranks for 2 minutes.
+milliseconds parse_replace_timeout(const std::string& key, const std::string& value) {
+  constexpr double kMost = 110;
+  const auto seconds = parse_number(value);
+  if (!seconds || *seconds < 0 || *seconds > kMost) {
+    refuse("--rdzv_conf {}={}: must be a number of seconds from 0 to {}", key, value, kMost);
+  }
+  return milliseconds(std::lround(*seconds * 1000));
+}
+
 bool parse_yes_or_no(const std::string& key, const std::string& value) {
   if (value == "t" || value == "y") return true;
   if (value == "f" || value == "n") return false;
@@ -65,6 +75,8 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
       {"join_timeout", seconds(&RdzvConf::join_timeout)},
       {"timeout", seconds(&RdzvConf::join_timeout)},  // as the static backend calls it
       {"last_call_timeout", seconds(&RdzvConf::last_call_timeout)},
+      {"replace_timeout", [](RdzvConf& conf, const auto& key,
+                             const auto& value) { conf.replace_timeout = parse_replace_timeout(key, value); }},
       {"close_timeout", seconds(&RdzvConf::close_timeout)},
       {"read_timeout",
        [](RdzvConf& conf, const auto& key, const auto& value) { conf.read_timeout = parse_seconds(key, value); }},

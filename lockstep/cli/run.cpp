@@ -1,22 +1,142 @@
 // `lockstep run` and `lockstep launch`: start the ranks of a job on this machine, or this node's part of one on
 // several.
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/base/spawn.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/elastic_start.h>
-#include <lockstep/cli/job_shape.h>
+#include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/programs.h>
+#include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
 #include <lockstep/cli/run_arguments.h>
+#include <lockstep/cluster/elastic/agent.h>
+#include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/elastic/etcd_store.h>
+#include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/store_host.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <limits>
+#include <memory>
 #include <utility>
 
 namespace lockstep::cli {
 namespace {
+
+namespace elastic = cluster::elastic;
+using std::chrono::milliseconds;
+
+constexpr std::uint16_t kC10dPort = 29400;  // torch.distributed.run's
+
+milliseconds parse_monitor_interval(const std::string& text) {
+  constexpr double kHour = 3600;
+  const auto seconds = parse_number(text);
+  if (!seconds || *seconds <= 0 || *seconds > kHour) {
+    refuse("--monitor_interval must be a number of seconds above 0, at most {}; got '{}'", kHour, text);
+  }
+  return milliseconds(std::max(1L, std::lround(*seconds * 1000)));
+}
+
+elastic::AgentOptions options_of(const NodeFlags& flags, const RdzvConf& conf, int processes) {
+  const auto nodes = node_count_of(flags);
+  const auto max_restarts = flags.max_restarts.value_or(0);
+  if (max_restarts < 0 || max_restarts > std::numeric_limits<int>::max()) {
+    refuse("--max_restarts {} must not be negative", max_restarts);
+  }
+  elastic::AgentOptions options;
+  if (!flags.rdzv_id.empty()) options.job = flags.rdzv_id;
+  options.policy.min_nodes = nodes.least;
+  options.policy.max_nodes = nodes.most;
+  options.policy.max_restarts = static_cast<int>(max_restarts);
+  options.policy.max_replacements = replacements_of(flags);
+  options.policy.join_timeout = conf.join_timeout;
+  options.policy.last_call = conf.last_call_timeout;
+  options.policy.replace_timeout = conf.replace_timeout;
+  options.policy.silence = conf.keep_alive_interval * conf.keep_alive_max_attempt;
+  options.pace.heartbeat = conf.keep_alive_interval;
+  options.pace.look = std::min(parse_monitor_interval(flags.monitor_interval), options.pace.heartbeat);
+  options.close_timeout = conf.close_timeout;
+  options.node.ranks = processes;
+  return options;
+}
+
+elastic::C10dEndpoint static_endpoint(const NodeFlags& flags, elastic::AgentOptions& options) {
+  const auto nodes = node_count_of(flags);
+  if (nodes.least != nodes.most) {
+    refuse("--nnodes {} is for --rdzv_backend c10d or etcd: static nodes have numbers, and none may be missing",
+           flags.nnodes);
+  }
+  const int node = given_node_rank(flags);
+  const auto endpoint = endpoint_of(flags, kStaticPort);
+  if (!endpoint) {
+    refuse("--nnodes {} needs --master_addr, the address of node 0, or --rdzv_endpoint HOST:PORT", flags.nnodes);
+  }
+  options.node.given_rank = node;
+  options.policy.ranks_given = true;
+  return {endpoint->host, endpoint->port, node == 0};
+}
+
+elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  const auto endpoint = endpoint_of(flags, kC10dPort);
+  if (!endpoint) {
+    refuse("--rdzv_backend c10d needs --rdzv_endpoint HOST[:PORT], the host of one of the nodes, the same on all");
+  }
+  auto is_host = conf.is_host;
+  if (flags.node_rank) {
+    options.node.given_rank = given_node_rank(flags);
+    // Node 0 is to be the host, also where several nodes are one machine and each could be.
+    if (!is_host && *options.node.given_rank != 0) is_host = false;
+  }
+  return {endpoint->host, endpoint->port, is_host};
+}
+
+elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  if (conf.is_host) refuse("--rdzv_conf is_host is for --rdzv_backend c10d: no node holds an etcd");
+  auto etcd = elastic::etcd_options(flags.rdzv_endpoint, flags.rdzv_id, conf.of_backend);
+  if (conf.read_timeout) etcd.timeout = *conf.read_timeout;
+  if (flags.node_rank) options.node.given_rank = given_node_rank(flags);
+  const auto store = std::make_shared<elastic::EtcdStore>(etcd);
+  const auto server = store->server();
+  options.address = flags.local_addr.empty() ? elastic::address_for_others(server.host, server.port) : flags.local_addr;
+  options.node.host = elastic::name_of_host(options.address);
+  return store;
+}
+
+/// Opens the store of the job and says in `options` what follows from where it is.
+elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
+  if (is_one_node(flags)) {
+    options.node.host = elastic::name_of_host(options.address);
+    return std::make_shared<elastic::MemoryStore>();
+  }
+  if (flags.rdzv_backend == "etcd") return open_etcd(flags, conf, options);
+  if (!conf.of_backend.empty()) {
+    refuse("--rdzv_conf {} is for --rdzv_backend etcd, and this is {}", conf.of_backend.begin()->first,
+           flags.rdzv_backend);
+  }
+  const auto endpoint =
+      flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
+  const auto opened =
+      elastic::open_c10d(endpoint, {conf.join_timeout, conf.read_timeout.value_or(std::chrono::seconds(10))});
+  options.node.holds_store = opened.held_here;
+  options.store_has_holder = true;
+  options.address =
+      flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
+  options.node.host = elastic::name_of_host(options.address);
+  return opened.store;
+}
+
+int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch) {
+  const auto conf = parse_rdzv_conf(flags.rdzv_conf);
+  auto options = options_of(flags, conf, launch.processes);
+  const auto store = open_store(flags, conf, options);
+  const auto result = elastic::run_agent(launch, options, store);
+  std::fputs(result.report.c_str(), stderr);
+  return result.exit_code;
+}
 
 bool is_there(const std::string& program, const Environment& environment) {
   try {
@@ -41,7 +161,7 @@ void refuse_bare_command(const CLI::App& app, const cluster::LaunchOptions& opti
 }
 
 int run(const CLI::App& app, const RunArguments& arguments, LaunchStyle style, std::vector<std::string> program) {
-  const Surroundings here = {{cluster::usable_cpus(), cluster::usable_gpus()}, this_program()};
+  const Surroundings here = {{usable_cpus(), cluster::usable_gpus()}, this_program()};
   auto options = launch_options_of(arguments, style, std::move(program), here);
   refuse_bare_command(app, options);
   tell(remarks_on(arguments, style, options, here));

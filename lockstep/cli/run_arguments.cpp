@@ -1,20 +1,116 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/cli/job_shape.h>
+#include <lockstep/cli/node_flags.h>
+#include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
-#include <lockstep/cli/run_help.h>
-#include <lockstep/cluster/signal_list.h>
+#include <lockstep/cluster/flag_values.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <sstream>
+#include <string>
 #include <utility>
 
 namespace lockstep::cli {
 namespace {
+
+constexpr const char* kFlags =
+    "Flags are those of {0}: with dashes or underscores, as --flag value or --flag=value, or cut short where\n"
+    "only one begins so. The variable PET_<FLAG> is the default of a flag: PET_NPROC_PER_NODE=4. Switches are on when\n"
+    "theirs is a number other than 0.\n";
+
+constexpr const char* kRunFooter =
+    "Each rank gets torchrun's environment (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, ...), so C++ programs that "
+    "call\n"
+    "lockstep::init() and Python scripts that call torch.distributed.init_process_group() both work. The ranks meet at "
+    "a\n"
+    "store that this launcher hosts on a free port of its own: several jobs on one machine never collide.\n"
+    "\n"
+    "Everything after PROGRAM belongs to the program; 'lockstep' as PROGRAM is this same binary. In its arguments\n"
+    "'${local_rank}' is replaced by the rank's. Ranks read nothing from the terminal.\n"
+    "\n"
+    "On several nodes give the command on each: the same with --rdzv_backend c10d and --rdzv_endpoint (nodes may come\n"
+    "and go with --nnodes MIN:MAX), its own --node_rank with --nnodes and the address of node 0, or the same with\n"
+    "--nodes and --ctrl_port. With --max_restarts all ranks of all nodes are restarted when one has failed and "
+    "cannot\n"
+    "be replaced alone.\n"
+    "\n"
+    "If a rank of a program that can go on from memory ('lockstep train') is killed, crashes or hangs, it alone is\n"
+    "started again; the others keep their processes, and no completed step is lost (--max-restarts, --on-loss).\n"
+    "If a rank fails, the others are asked to end (SIGTERM), after the grace period they are killed, and the first\n"
+    "failing rank's reason is printed. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGQUIT are passed on to the ranks, which\n"
+    "have the grace period to end; a second one kills them. SIGUSR1 is passed on and nothing more. Ranks of\n"
+    "'lockstep train' save a checkpoint after the step they are in. No process is left behind.\n"
+    "\n"
+    "Exit code: 0 when all ranks ended well, else that of the first rank that failed (128 + N for signal N), on all\n"
+    "nodes; 75 when 'lockstep train' was ended by SIGTERM or SIGUSR1 and goes on when it is started again.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep run --nproc-per-node 2 lockstep train --config configs/mlp_mnist.yaml\n"
+    "  lockstep run --nproc-per-node cpu ./my_program --verbose\n"
+    "  lockstep run --nproc-per-node 4 train.py --epochs 3\n"
+    "  lockstep run --nproc-per-node 4 --log-dir logs --tee 3 -m my_package.train\n"
+    "  lockstep run --nodes 10.0.0.1,10.0.0.2 --ctrl_port 9988 --nproc-per-node 2 ./my_program\n"
+    "  lockstep run --nnodes 2:4 --rdzv_backend c10d --rdzv_endpoint host0:29400 --max_restarts 3 ./my_program\n"
+    "  lockstep run --nnodes 2 --node_rank 1 --master_addr 10.0.0.1 --master_port 6060 --nproc_per_node 2 ./my_program";
+
+constexpr const char* kLaunchFooter =
+    "The same as 'lockstep run', but as torch.distributed.launch does it: without --use_env each rank gets "
+    "--local-rank=N\n"
+    "as its first argument, besides the environment. 'lockstep run --help' says the rest.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep launch --nproc_per_node 2 train.py --epochs 3                   # train.py --local-rank=N --epochs 3\n"
+    "  lockstep launch --nproc_per_node 2 --local_rank_name local_rank train.py # train.py --local_rank=N\n"
+    "  lockstep launch --nproc_per_node 2 --use_env train.py --epochs 3         # train.py --epochs 3";
+
+/// In lines that fit beside the column of names.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kWidth = 90;
+  std::istringstream words(text);
+  std::string result;
+  std::size_t column = 0;
+  for (std::string word; words >> word; column += word.size() + 1) {
+    const bool fits = column == 0 || column + word.size() <= kWidth;
+    if (!fits) column = 0;
+    if (!result.empty()) result += fits ? ' ' : '\n';
+    result += word;
+  }
+  return result;
+}
+
+/// CLI11 does not know that what it leaves over is the program, and would print all spellings of a flag.
+class RunFormatter final : public CLI::Formatter {
+ public:
+  explicit RunFormatter(std::string command) : command_(std::move(command)) {}
+
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return fmt::format("Usage: lockstep {} [OPTIONS] PROGRAM [ARGS...]\n", command_);
+  }
+
+  std::string make_option_name(const CLI::Option* option, bool) const override {
+    std::string names;
+    for (const std::string& name : option->get_snames()) names += fmt::format("-{}, ", name);
+    return names + (option->get_lnames().empty() ? "" : "--" + option->get_lnames().front());
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override { return wrapped(option->get_description()); }
+
+ private:
+  std::string command_;
+};
+
+void add_run_help(CLI::App& command, LaunchStyle style) {
+  const bool run = style == LaunchStyle::run;
+  command.formatter(std::make_shared<RunFormatter>(command.get_name()));
+  command.footer(fmt::format(kFlags, run ? "torchrun" : "torch.distributed.launch") + "\n" +
+                 (run ? kRunFooter : kLaunchFooter));
+}
 
 std::chrono::milliseconds grace_of(const std::string& text) {
   const auto seconds = parse_number(text);

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <lockstep/cli/node_flags.h>
-#include <lockstep/cli/output_flags.h>
 #include <lockstep/cli/program_flags.h>
-#include <lockstep/cli/torchrun_flags.h>
+#include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
-#include <lockstep/cluster/process_count.h>
 
 #include <filesystem>
 #include <memory>

@@ -1,6 +1,6 @@
 // `lockstep scheduler`: where the workers of a job without a launcher meet.
-#include <lockstep/cli/cluster_config.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/config_flags.h>
 #include <lockstep/runner/scheduler_role.h>
 
 #include <CLI/CLI.hpp>

@@ -1,11 +1,10 @@
 // `lockstep status`: what a scheduler knows of its job.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
-#include <lockstep/cli/cluster_config.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/scheduler/fetch_status.h>
-#include <lockstep/scheduler/security.h>
-#include <lockstep/scheduler/status_json.h>
+#include <lockstep/cli/config_flags.h>
+#include <lockstep/scheduler/security/connection_security.h>
+#include <lockstep/scheduler/service/status.h>
 
 #include <fmt/format.h>
 

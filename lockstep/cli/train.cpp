@@ -4,7 +4,7 @@
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/parts.h>
 
 #include <fmt/format.h>
@@ -54,19 +54,12 @@ std::vector<std::string> rank_command(const TrainArguments& arguments) {
 }
 
 int train_or_describe(const TrainArguments& arguments) {
-  if (arguments.help_keys) {
-    runner::print_keys(train::config_with(std::make_shared<const train::Parts>(train::shipped_parts())));
-    return kOk;
-  }
-  if (!arguments.list.empty()) {
-    runner::print_parts(train::shipped_parts(), arguments.list);
-    return kOk;
-  }
+  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
   runner::refuse_file_without_flag(arguments, "lockstep train");
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  train::RunConfig config = train::load_run_config(arguments.config, arguments.overrides);
+  train::RunConfig config = train::load_run_config(arguments.config, runner::all_overrides(arguments));
   if (arguments.verify_plan && config.parallel.verify_plan == 0) {
     config.parallel.verify_plan = kStepsToVerify;
     train::check_run_config(config);

@@ -1,6 +1,6 @@
-#include <lockstep/cluster/fork_server/fork_attempt.h>
-#include <lockstep/cluster/job_service.h>
+#include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
 
 #include <utility>

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
-#include <lockstep/cluster/ending.h>
-#include <lockstep/cluster/line_prefix.h>
+#include <lockstep/cluster/output/rank_output.h>
+#include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/rank_command.h>
-#include <lockstep/cluster/rank_output.h>
 #include <lockstep/cluster/report.h>
 #include <lockstep/world/world.h>
 

@@ -1,10 +1,13 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/last_word.h>
+#include <lockstep/base/terminal.h>
+#include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/launch_ranks.h>
-#include <lockstep/cluster/rank_options.h>
+#include <lockstep/cluster/rank_environment.h>
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -77,6 +80,25 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   LaunchResult result = supervise(options, job, ways.fork(prepare_ranks(options, job)), std::move(replacing));
   if (result.first_failed) leave_last_word(result, job, logs, options.environment);
   return result;
+}
+
+void leave_last_word(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment) {
+  const auto first = std::find_if(result.ends.begin(), result.ends.end(),
+                                  [&](const RankEnd& end) { return end.rank == result.first_failed; });
+  if (first != result.ends.end()) {
+    pass_on_failure(error_file_of(job, first->rank - job.first_rank), first->status, result.report, environment);
+  } else {
+    pass_on_failure({}, {result.exit_code, 0}, result.report, environment);
+  }
+  if (logs.stays()) result.report += fmt::format("  logs: {}\n", logs.path().string());
+}
+
+int columns_for_ranks(const LaunchOptions& options, int last_rank) {
+  winsize size{};
+  const bool shown = is_terminal_of_session(options.out, options.environment);
+  if (!shown || ::ioctl(options.out, TIOCGWINSZ, &size) != 0) return 0;
+  const auto prefix = options.prefix.of(last_rank, options.processes - 1).size();
+  return std::max(0, static_cast<int>(size.ws_col) - static_cast<int>(prefix));
 }
 
 }  // namespace lockstep::cluster

@@ -1,6 +1,9 @@
 // The launch of one node's ranks, from options to result. Hosting the store and making processes are passed in.
 #pragma once
 
+#include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/output/log_folder.h>
+#include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/supervise.h>
 
 #include <cstdint>
@@ -21,5 +24,10 @@ struct LaunchWays {
 
 /// launch() with these steps.
 LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways);
+
+/// `job` is the last start of its ranks here, and `result` its end. Where this launcher is a rank of another one, the
+/// other one's error file gets the root cause: as the first failing rank wrote it if that rank was started here, else
+/// the report. The report then also says where the logs are, if they stay.
+void leave_last_word(LaunchResult& result, const Job& job, const LogFolder& logs, const Environment& environment);
 
 }  // namespace lockstep::cluster

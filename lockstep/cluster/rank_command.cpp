@@ -1,6 +1,5 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/spawn.h>
-#include <lockstep/cluster/macros.h>
 #include <lockstep/cluster/rank_command.h>
 
 #include <fmt/core.h>
@@ -40,6 +39,23 @@ bool names_python_first(const std::string& program) {
 }
 
 }  // namespace
+
+std::string replace_macros(std::string_view text, const Macros& macros) {
+  std::string result;
+  while (true) {
+    const auto start = text.find("${");
+    const auto end = start == std::string_view::npos ? start : text.find('}', start);
+    if (end == std::string_view::npos) return result.append(text);
+    const auto macro = macros.find(text.substr(start + 2, end - start - 2));
+    if (macro == macros.end()) {
+      result.append(text.substr(0, start + 2));
+      text.remove_prefix(start + 2);
+      continue;
+    }
+    result.append(text.substr(0, start)).append(macro->second);
+    text.remove_prefix(end + 1);
+  }
+}
 
 bool is_python(const Program& program, const Environment& environment) {
   if (program.kind == ProgramKind::module || program.kind == ProgramKind::script) return true;

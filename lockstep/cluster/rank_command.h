@@ -1,12 +1,20 @@
-// The command line of a rank, from the program that the user gave.
+// The command line of a rank, from the program that the user gave, and the macros in it.
 #pragma once
 
 #include <lockstep/base/environment.h>
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::cluster {
+
+/// Replacement of "${name}" in arguments and prefixes.
+using Macros = std::map<std::string, std::string, std::less<>>;
+
+/// `text` with "${name}" replaced for each name in `macros`; others are left as they are. Values are not read again.
+std::string replace_macros(std::string_view text, const Macros& macros);
 
 /// How a program is run.
 enum class ProgramKind {

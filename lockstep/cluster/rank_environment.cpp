@@ -1,6 +1,7 @@
+#include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/output/log_folder.h>
 #include <lockstep/cluster/rank_environment.h>
-
-#include <lockstep/world/overrule.h>
+#include <lockstep/world/start.h>
 
 #include <fmt/ranges.h>
 
@@ -16,6 +17,7 @@ constexpr const char* kKeepMemory =
 
 constexpr const char* kService = "LOCKSTEP_JOB_SERVICE";
 constexpr const char* kServiceSecret = "LOCKSTEP_JOB_SERVICE_SECRET";
+constexpr const char* kServiceTurn = "LOCKSTEP_JOB_SERVICE_TURN";
 constexpr const char* kSessionFile = "LOCKSTEP_SESSION_FILE";
 
 /// What a user's own setting overrides. Python buffers what it writes to a pipe; torchrun passes -u for that.
@@ -49,6 +51,16 @@ Environment identity_of_rank(const Job& job, int local_rank) {
       {"TORCHELASTIC_ERROR_FILE", error_file_of(job, local_rank).string()},
       {"LOCKSTEP_STATUS_FILE", status_file_of(job, local_rank).string()},
   };
+}
+
+ChildOptions prepare(const LaunchOptions& options, const Job& job, int local_rank, Environment environment) {
+  ChildOptions child;
+  child.out = child.err = ChildStream::pipe;
+  child.environment = std::move(environment);
+  child.arguments = command_of_rank(options.program, local_rank, options.environment);
+  const auto folder = folder_of_rank(job, local_rank);
+  if (!folder.empty()) make_empty_folder(folder);
+  return child;
 }
 
 }  // namespace
@@ -87,10 +99,13 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   }
   // One that was set for the launcher is already in the job's place to meet.
   if (!job.hosts_store) inherited.erase("LOCKSTEP_INIT_METHOD");
-  for (const auto* name : {kService, kServiceSecret, kSessionFile}) inherited.erase(name);  // an outer launcher's
+  for (const auto* name : {kService, kServiceSecret, kServiceTurn, kSessionFile})
+    inherited.erase(name);  // an outer one's
   if (job.service) {
-    inherited[kService] = fmt::format("{}:{}", job.service->host, job.service->port);
+    const auto* const scheme = job.service->encrypted ? "tls://" : "";
+    inherited[kService] = fmt::format("{}{}:{}", scheme, job.service->host, job.service->port);
     inherited[kServiceSecret] = job.service->secret;
+    if (job.turn > 0) inherited[kServiceTurn] = std::to_string(job.turn);
     inherited[kSessionFile] = session_file_of(job, local_rank).string();
   }
   if (!job.store_path.empty()) inherited["LOCKSTEP_INIT_METHOD"] = "file://" + job.store_path;
@@ -112,6 +127,22 @@ Environment environment_to_load_in(Environment inherited, int ranks) {
   const std::string unknown(1, '?');
   for (const auto& [name, value] : identity_of_rank(job, 0)) inherited[name] = unknown;
   return inherited;
+}
+
+ChildOptions prepare_rank(const LaunchOptions& options, const Job& job, int local_rank) {
+  return prepare(options, job, local_rank, environment_of_rank(options.environment, job, local_rank));
+}
+
+ChildOptions prepare_replacement(const LaunchOptions& options, const Job& job, int local_rank) {
+  return prepare(options, job, local_rank, environment_of_replacement(options.environment, job, local_rank));
+}
+
+std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Job& job) {
+  std::vector<ChildOptions> ranks;
+  for (int local_rank = 0; local_rank < job.ranks; ++local_rank) {
+    ranks.push_back(prepare_rank(options, job, local_rank));
+  }
+  return ranks;
 }
 
 }  // namespace lockstep::cluster

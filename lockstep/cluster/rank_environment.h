@@ -1,22 +1,33 @@
-// The environment of each rank of a job: torchrun's variables, so that programs written for torchrun (in Python or C++)
-// run unchanged.
+// The start of each rank of a job: its folder and its environment, which has torchrun's variables, so that programs
+// written for torchrun (in Python or C++) run unchanged.
 #pragma once
 
 #include <lockstep/base/environment.h>
-#include <lockstep/cluster/service_events.h>
+#include <lockstep/base/process.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::cluster {
+
+struct LaunchOptions;
 
 /// Where a launcher hosts a store for ranks of Lockstep alone, which strangers cannot disturb. A plain value for their
 /// environment.
 struct OwnStoreAddress {
   std::string place;   ///< "127.0.0.1:4711"; empty: there is none
   std::string secret;  ///< that both sides prove to know
+};
+
+/// Where ranks find the job service (replace/job_service.h). A plain value for their environment.
+struct ServiceAddress {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string secret;      ///< that both sides prove to know
+  bool encrypted = false;  ///< it speaks TLS, and both sides show a certificate
 };
 
 /// The parameters of one start that all its ranks share.
@@ -30,6 +41,7 @@ struct Job {
   std::string store_path;                   ///< the file of a file rendezvous; empty: none
   bool hosts_store = true;                  ///< the launcher does; else rank 0
   std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
+  int turn = 0;                             ///< nodes of this round that were replaced before this one began
   int node = 0;                             ///< of this launcher, if `nodes` is given
   int nodes = 0;                            ///< 0: as many as follow from equally many ranks on each
   int restarts = 0;                         ///< that came before this start
@@ -70,5 +82,14 @@ Environment environment_of_replacement(Environment inherited, const Job& job, in
 /// The common part of the environments of all `ranks` local ranks, for a process that loads their program before the
 /// ranks are known: variables that give a rank's numbers or its rendezvous are "?".
 Environment environment_to_load_in(Environment inherited, int ranks);
+
+/// Arguments, environment and pipes of one rank. Makes its folder, empty. Error(io) when that fails.
+ChildOptions prepare_rank(const LaunchOptions& options, const Job& job, int local_rank);
+
+/// The same for a process that takes the place of a lost one.
+ChildOptions prepare_replacement(const LaunchOptions& options, const Job& job, int local_rank);
+
+/// prepare_rank for all local ranks.
+std::vector<ChildOptions> prepare_ranks(const LaunchOptions& options, const Job& job);
 
 }  // namespace lockstep::cluster

@@ -101,8 +101,6 @@ int code_of_interrupted(std::span<const RankEnd> ends, int signal) {
 // One that had left its reason and was told to end before it could exit has failed all the same.
 bool is_cut_short(const RankEnd& end) { return end.asked != 0 && end.status.signal == end.asked; }
 
-constexpr int kUsage = 2;  // the exit code of who was started wrongly
-
 }  // namespace
 
 bool is_users_mistake(const RankEnd& end) {

@@ -3,7 +3,7 @@
 
 #include <lockstep/base/process.h>
 #include <lockstep/base/status_page.h>
-#include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/failure.h>
 
 #include <sys/types.h>
 

@@ -1,14 +1,13 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/cluster/ending.h>
-#include <lockstep/cluster/forked_child.h>
-#include <lockstep/cluster/lone_thread.h>
-#include <lockstep/cluster/poller.h>
+#include <lockstep/cluster/processes/ending.h>
+#include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/processes/forked_child.h>
+#include <lockstep/cluster/processes/lone_thread.h>
 #include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/signal_inbox.h>
 #include <lockstep/cluster/spawn.h>
-#include <lockstep/world/overrule.h>
+#include <lockstep/world/start.h>
 
 #include <fmt/ranges.h>
 

@@ -1,8 +1,10 @@
 #include <lockstep/base/deadline_thread.h>
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/cluster/store_host.h>
-#include <lockstep/comm/stores.h>
+#include <lockstep/comm/meet/stores.h>
+#include <lockstep/net/peer_tls.h>
 #include <lockstep/store/server.h>
 
 #include <torch/cuda.h>
@@ -48,6 +50,7 @@ OwnStoreHost::OwnStoreHost(const std::string& host, std::vector<std::string> add
     store::ServerOptions options;
     options.addresses = std::move(addresses);
     options.secret = address_.secret;
+    options.tls = net::find_peer_tls(current_environment());
     server_ = std::make_unique<store::Server>(std::move(options));
   } catch (const std::exception& error) {
     fail_to_host(error);

@@ -1,15 +1,12 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/ending.h>
-#include <lockstep/cluster/local_rank.h>
-#include <lockstep/cluster/poller.h>
-#include <lockstep/cluster/rank_options.h>
-#include <lockstep/cluster/replacements.h>
-#include <lockstep/cluster/signal_inbox.h>
-#include <lockstep/cluster/stray_processes.h>
+#include <lockstep/cluster/processes/ending.h>
+#include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/processes/local_rank.h>
+#include <lockstep/cluster/processes/stray_processes.h>
+#include <lockstep/cluster/replace/replacements.h>
 #include <lockstep/cluster/supervise.h>
 
 #include <fmt/format.h>
-#include <sysexits.h>
 
 #include <algorithm>
 #include <csignal>
@@ -32,16 +29,6 @@ constexpr milliseconds kDrainLimit(2000);
 constexpr milliseconds kTellSlow(2000);
 constexpr std::size_t kNamedRanks = 8;
 
-bool among(const std::vector<int>& signals, int signal) {
-  return std::find(signals.begin(), signals.end(), signal) != signals.end();
-}
-
-/// SIGUSR1 is listened to in any case, to be passed on.
-std::vector<int> heard(std::vector<int> signals) {
-  if (!among(signals, SIGUSR1)) signals.push_back(SIGUSR1);
-  return signals;
-}
-
 std::string names_of(const std::vector<int>& ranks) {
   const std::vector<int> named(ranks.begin(), ranks.begin() + std::min<std::ptrdiff_t>(std::ssize(ranks), kNamedRanks));
   const auto rest = ranks.size() - named.size();
@@ -62,7 +49,7 @@ class Supervisor {
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
-        signals_(heard(options.signals)),
+        signals_(with_word(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
         ending_(options.ending) {}
 
@@ -120,7 +107,7 @@ class Supervisor {
   std::optional<int> user_signal_;
   bool log_failed_ = false;  ///< and the user has been told
   bool killed_ = false;      ///< all ranks were sent SIGKILL
-  bool failed_ = false;      ///< a rank ended badly before any was asked to, and not to be started again (EX_TEMPFAIL)
+  bool failed_ = false;      ///< a rank ended badly before any was asked to, and not to be started again (kEndedEarly)
   bool hurried_ = false;     ///< the user sent a signal, after which nothing waits for a slow console
   std::deque<LocalRank> ranks_;  ///< those that were replaced, too
 };
@@ -204,6 +191,7 @@ void Supervisor::wait_for_events(milliseconds limit) {
   if (asked_ && !asked_->told) at_most_until(asked_->at + kTellSlow);
   if (const auto moment = replacements_.next_look()) at_most_until(*moment);
   poller.wait(limit);
+  replacements_.look(Clock::now());
   end_lost_ranks();
   end_late_replacements();
   end_ranks(ending_.tick(Clock::now()));
@@ -233,7 +221,7 @@ void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string
 
 void Supervisor::look_for_end(LocalRank& rank) {
   if (!rank.look_for_end() || rank.status().ok() || replacements_.is_excused(rank) || replace(rank)) return;
-  failed_ = failed_ || (!asked_ && rank.status().code != EX_TEMPFAIL);
+  failed_ = failed_ || (!asked_ && rank.status().code != kEndedEarly);
   ending_.rank_failed(Clock::now());
 }
 
@@ -287,8 +275,7 @@ void Supervisor::end_late_replacements() {
 
 void Supervisor::take_signals() {
   while (const auto signal = signals_.take()) {
-    // A word to the ranks, who may end for it in their own time (batch systems send it ahead of SIGTERM).
-    if (*signal == SIGUSR1 && !among(options_.signals, SIGUSR1)) {
+    if (is_word(*signal, options_.signals)) {
       tell_ranks(signal);
       continue;
     }
@@ -340,12 +327,7 @@ void Supervisor::tell_who_is_slow() {
 LaunchResult Supervisor::result() const {
   LaunchResult result;
   for (const LocalRank& rank : ranks_) {
-    if (rank.replaced()) continue;
-    result.ends.push_back(rank.end(start_));
-    RankEnd& end = result.ends.back();
-    end.note = read_error_file(replacements_.file_of(rank, error_file_of));
-    end.progress = read_status_page(replacements_.file_of(rank, status_file_of), start_ + end.after);
-    if (replacements_.is_excused(rank)) end.status = {};
+    if (!rank.replaced()) result.ends.push_back(replacements_.end_of(rank, start_));
   }
   std::sort(result.ends.begin(), result.ends.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   result.replaced = replacements_.count();

@@ -4,7 +4,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/replacements.h>
+#include <lockstep/cluster/replace/replacements.h>
 
 #include <optional>
 

@@ -7,12 +7,14 @@
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/network_reduction.h>
-#include <lockstep/comm/work.h>
+#include <lockstep/net/peer_tls.h>
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +30,7 @@ struct Call {
   std::chrono::steady_clock::time_point begun{};
   std::uint64_t trace = 0;  ///< hash of the OperatorTrace it is made on (trace.h), compared with the others'; 0: none
   std::uint64_t step = 0;   ///< number of the step on that trace
+  std::uint64_t bytes = 0;  ///< as in CollectiveSpan
 };
 
 /// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.
@@ -99,6 +102,55 @@ class Backend {
   /// This rank gives the group up: pending operations on this and the other ranks fail soon, where the engine can do
   /// that. Only destruction may follow. Returns at once.
   virtual void abort() noexcept {}
+};
+
+/// The constructor arguments of a backend.
+struct BackendContext {
+  c10::intrusive_ptr<c10d::Store> store;  ///< private to this group (prefixed); for the rendezvous only, not for data
+  int rank = 0;                           ///< in the group
+  int size = 1;
+  std::vector<int> world_ranks;  ///< by group rank
+  std::string name;              ///< of the group, unique in the job
+  std::chrono::milliseconds start_timeout{};
+  std::chrono::milliseconds timeout{};
+  bool one_host = true;    ///< all ranks of the group share a machine and its network
+  std::vector<int> hosts;  ///< by group rank: which host it is on, counted from 0 in the order of their first ranks
+  std::string network = "gloo";             ///< for hierarchy: the backend between hosts
+  std::shared_ptr<const net::PeerTls> tls;  ///< for the backend tls: this process's certificates
+  std::string bind_address;                 ///< the address at which the others reach this host; empty: not known
+  /// A group rank in words: "rank 2 (pid 4711 on node-b)".
+  std::function<std::string(int rank)> describe_rank;
+  /// For backends that wait by polling: throws Error(peer_lost) when one of the group ranks `waited_for` has ended or
+  /// any rank of the job has given up. Costs about a round trip to the store, so call it every 50 ms of waiting or so.
+  /// Name only ranks whose part is still missing: one that did its part may have ended in good order.
+  std::function<void(const std::vector<int>& waited_for)> throw_if_lost;
+  /// The same during the rendezvous, when no rank can have ended in good order.
+  std::function<void(const std::vector<int>& waited_for)> while_meeting;
+  /// Only the second check: throws Error(peer_lost) with the reason of the rank that has given up. For waits that
+  /// detect ended ranks in another way.
+  std::function<void()> throw_if_failed;
+};
+
+/// The part that backends share whose engine only moves bytes: every reduction is one call of `combine`.
+class NetworkBackend : public Backend {
+ public:
+  Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::all_reduce, tensor, tensor, one_each(size_), 0, op, call);
+  }
+
+  Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::reduce, rank_ == root ? tensor : at::Tensor(), tensor, one_each(size_), root, op, call);
+  }
+
+  Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) override {
+    return combine(ResultOf::reduce_scatter, output, input, one_each(size_), 0, op, call);
+  }
+
+ protected:
+  NetworkBackend(int rank, int size) : rank_(rank), size_(size) {}
+
+  const int rank_;
+  const int size_;
 };
 
 }  // namespace lockstep::detail

@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/arguments.h>
-#include <lockstep/comm/collective_work.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/work_states.h>
 
@@ -12,6 +11,8 @@
 #include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -36,8 +37,11 @@ using detail::rows_times;
 /// One call as the front sees it.
 struct Request {
   detail::Op op;
-  Problem problem;     ///< of this rank's arguments
-  bool empty = false;  ///< nothing to move
+  Problem problem;  ///< of this rank's arguments
+  /// Of this rank's tensor, as in CollectiveSpan; none for calls without one.
+  std::optional<std::uint64_t> bytes{};
+
+  bool empty() const { return bytes == 0U; }  ///< nothing to move
 };
 
 enum class Then {
@@ -58,13 +62,13 @@ Work run(const Group& group, const Request& request, const Signature& signature,
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   if (!current_trace() && group.checks_arguments()) impl.meet_on_traces();
-  const Call call = impl.begin(request.op);
+  const Call call = impl.begin(request.op, request.bytes.value_or(0));
   Backend& backend = impl.backend();
   const bool compared_there = backend.compares_calls();
   if (compared_there && request.problem) backend.refuse(detail::refusal(signature(), *request.problem));
   if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), request.problem);
   if (request.problem) throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
-  if (request.empty && !compared_there) return nothing_to_do(impl, call);
+  if (request.empty() && !compared_there) return nothing_to_do(impl, call);
   const auto start_it = [&] { return start(backend, call); };
   if (then == Then::go_on) return detail::start_work(impl, call, start_it);
   detail::finish_work(impl, call, start_it);
@@ -99,7 +103,9 @@ Tensor empty_slice(const Tensor& tensor, int size) {
   return at::empty(rows_divided(tensor, size), tensor.options());
 }
 
-std::int64_t elements(const Tensor& tensor) { return tensor.defined() ? tensor.numel() : 0; }
+std::uint64_t bytes_of(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize() : 0;
+}
 
 // The same for a message, which only two ranks know of.
 template <typename Start>
@@ -107,14 +113,14 @@ Work run_message(const Group& group, const Request& request, Start start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   if (request.problem) throw Error(ErrorKind::invalid_argument, request.op.name, *request.problem);
-  const Call call = impl.begin_message(request.op);
-  if (request.empty) return nothing_to_do(impl, call);
+  const Call call = impl.begin_message(request.op, request.bytes.value_or(0));
+  if (request.empty()) return nothing_to_do(impl, call);
   return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
 }
 
 Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then then) {
   const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
-                        elements(tensor) == 0};
+                        bytes_of(tensor)};
   const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
   return run(
       group, request, signature,
@@ -131,7 +137,7 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
   const Request request{"reduce",
                         first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
                                  check_rank(root, group.size(), "root")),
-                        elements(tensor) == 0};
+                        bytes_of(tensor)};
   const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
   return run(
       group, request, signature,
@@ -147,7 +153,7 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
 Work broadcast_in_place(Tensor& tensor, const Group& group, int root, Then then) {
   const Request request{"broadcast",
                         first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
-                        elements(tensor) == 0};
+                        bytes_of(tensor)};
   const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
   return run(
       group, request, signature,
@@ -192,7 +198,7 @@ Work broadcast_async(Tensor& tensor, const Group& group, int root) {
 void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_in_place(tensor, group, root, Then::wait); }
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_gather", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
+  Request request{"all_gather", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
   if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
   const auto signature = [&] { return fmt::format("all_gather of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
@@ -209,7 +215,7 @@ Tensor all_gather(const Tensor& tensor, const Group& group) {
 }
 
 Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& group, ReduceOp op) {
-  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
+  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
                                check_output(output, tensor, tensor.numel() / group.size()));
@@ -229,7 +235,7 @@ Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
 }
 
 Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_to_all", check_tensor(tensor, "the tensor"), elements(tensor) == 0};
+  Request request{"all_to_all", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()));
   }
@@ -249,7 +255,7 @@ Tensor all_to_all(const Tensor& tensor, const Group& group) {
 
 Tensor gather(const Tensor& tensor, const Group& group, int root) {
   const Request request{"gather", first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
-                        elements(tensor) == 0};
+                        bytes_of(tensor)};
   Tensor output;
   if (!request.problem && group.rank() == root) {
     output = at::empty(rows_times(tensor, group.size()), tensor.options());
@@ -272,7 +278,7 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
     problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
   }
 
-  const Request request{"scatter", problem, elements(slice) == 0};
+  const Request request{"scatter", problem, bytes_of(slice)};
   const auto signature = [&] { return fmt::format("scatter of slices {} from {}", describe(slice), root); };
   Tensor output;
   if (!problem) output = at::empty(slice.sizes(), slice.options());
@@ -287,7 +293,7 @@ Work send_async(const Tensor& tensor, const Group& group, int destination, int t
   const Request request{"send",
                         first_of(check_tensor(tensor, "the tensor"),
                                  check_message(destination, group.rank(), group.size(), tag, "destination")),
-                        elements(tensor) == 0};
+                        bytes_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     const auto input = in_memory(tensor);
     return keep(backend, backend.send(input, destination, tag, call), input);
@@ -302,7 +308,7 @@ Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
   const Request request{
       "receive",
       first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source")),
-      elements(tensor) == 0};
+      bytes_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     return in_place(tensor,
                     [&](Tensor& staged) { return keep(backend, backend.receive(staged, source, tag, call), staged); });

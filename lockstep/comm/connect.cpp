@@ -1,21 +1,30 @@
+// From a world and settings to the group of all ranks: connect() and init(), and rejoin() after a loss.
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/comm/agreement.h>
-#include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/backends.h>
 #include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/job.h>
-#include <lockstep/comm/join.h>
-#include <lockstep/comm/lost_hosts.h>
-#include <lockstep/comm/open_store.h>
-#include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/settings.h>
+#include <lockstep/comm/meet/addresses.h>
+#include <lockstep/comm/meet/lost_peers.h>
+#include <lockstep/comm/meet/open_store.h>
+#include <lockstep/comm/meet/rendezvous.h>
+#include <lockstep/comm/rejoin.h>
+#include <lockstep/net/peer_tls.h>
+#include <lockstep/world/cluster_settings.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace lockstep {
@@ -51,9 +60,76 @@ void count_local_ranks(World& world, const detail::GroupMembers& everyone) {
   if (world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
 }
 
-}  // namespace
+// Ranks that differ would not come together later, or come together without what some of them count on.
+void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank, c10d::Store& store) {
+  std::vector<int> encrypting;
+  std::vector<int> others;
+  for (const auto& info : ranks) (info.encrypts ? encrypting : others).push_back(info.rank);
+  if (encrypting.empty() || others.empty()) return;
+  detail::leave_together(store, rank, static_cast<int>(ranks.size()));
+  fail(ErrorKind::mismatch, "connect",
+       "encryption (parallel.encrypt, LOCKSTEP_ENCRYPT) is on for rank {} and off for rank {}; set it alike for all",
+       fmt::join(encrypting, ", "), fmt::join(others, ", "));
+}
 
-Group detail::join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
+std::string known_backend(std::string name, ErrorKind kind, std::string_view where) {
+  const auto choices = detail::backend_choices();
+  if (std::find(choices.begin(), choices.end(), name) != choices.end()) return name;
+  fail(kind, where, "no backend is called \"{}\"{}; there are {}", name, did_you_mean(name, choices),
+       fmt::join(choices, ", "));
+}
+
+std::optional<std::chrono::milliseconds> seconds(const Environment& environment, std::string_view name) {
+  const auto text = find(environment, name);
+  if (!text) return std::nullopt;
+  constexpr double kLongest = 365.0 * 24 * 3600;
+  const auto value = parse_number(*text);
+  if (!value || *value < 0.001 || *value > kLongest) {
+    fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds, at least 0.001", name, *text);
+  }
+  return std::chrono::milliseconds(std::llround(*value * 1000));
+}
+
+std::optional<bool> zero_or_one(const Environment& environment, std::string_view name) {
+  const auto value = find_integer(environment, name, 0, 1);
+  return value ? std::optional<bool>(*value == 1) : std::nullopt;
+}
+
+/// `options` with LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_HOST_TIMEOUT_S,
+/// LOCKSTEP_CHECK_COLLECTIVES and LOCKSTEP_ENCRYPT applied. Error(environment) naming a variable whose value breaks its
+/// rule, Error(invalid_argument) for an unknown backend, one that cannot encrypt where that is asked for, or a timeout
+/// that is out of range.
+GroupOptions with_environment(GroupOptions options, const Environment& environment) {
+  known_backend(options.backend, ErrorKind::invalid_argument, "connect");
+  if (const auto name = find(environment, "LOCKSTEP_BACKEND")) {
+    options.backend = known_backend(*name, ErrorKind::environment, "LOCKSTEP_BACKEND");
+  }
+  options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
+  options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
+  options.host_timeout = seconds(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
+  options.check_arguments = zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_arguments);
+  options.encrypt = zero_or_one(environment, "LOCKSTEP_ENCRYPT").value_or(options.encrypt) || options.backend == "tls";
+  if (options.encrypt && options.backend != "auto" && !detail::backend_called(options.backend).encrypts) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and backend \"{}\" cannot encrypt; leave the backend "
+         "at "
+         "auto, or choose tls",
+         options.backend);
+  }
+  if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
+    fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
+         options.timeout.count(), options.start_timeout.count());
+  }
+  // The kernel counts them in whole seconds, in parts of this.
+  if (options.host_timeout < std::chrono::seconds(3) || options.host_timeout > std::chrono::hours(24)) {
+    fail(ErrorKind::invalid_argument, "connect",
+         "host_timeout (LOCKSTEP_HOST_TIMEOUT_S) must be from 3 s to a day; it is {} ms", options.host_timeout.count());
+  }
+  return options;
+}
+
+/// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as connect().
+Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
   const auto environment = current_environment();
   World met = world;
   auto address = address_of_this_host(met, session.get(), environment);
@@ -73,6 +149,7 @@ Group detail::join(const World& world, std::shared_ptr<MemberSession> session, c
   // ends the process.
   sockets.notice_lost_hosts(settings.host_timeout, detail::SocketsMadeSince::Which::spoken_on);
 
+  check_same_encryption(*ranks, world.rank, *store.store);
   trigger(find_injected_fault(environment), world.rank, session ? session->place().generation : 1, FaultPlace::connect);
   std::vector<int> everyone(static_cast<std::size_t>(world.size));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -87,20 +164,82 @@ Group detail::join(const World& world, std::shared_ptr<MemberSession> session, c
   return Group(std::move(group));
 }
 
+// All ranks wait for their ranks when a generation begins, so that it takes no longer than their network does. One
+// that is lost on the way must not keep the others for as long as they would wait for a program to start.
+constexpr std::chrono::milliseconds kLongestMeeting = std::chrono::seconds(20);
+
+// Ranks that die on the way are replaced; what fails for another reason fails again.
+constexpr int kMostAttempts = 20;
+
+/// The same with replacement of ranks that are lost meanwhile: it is then tried with the next generation. nullopt when
+/// the job was completed meanwhile. Errors: that of the last attempt, when all fail; those of MemberSession.
+std::optional<Group> join_with_recovery(const World& world, const std::shared_ptr<MemberSession>& session,
+                                        const GroupOptions& settings) {
+  GroupOptions quick = settings;
+  quick.start_timeout = std::min(settings.start_timeout, kLongestMeeting);
+  for (int attempt = 1;; ++attempt) {
+    std::string reason;
+    try {
+      return join(at_place(world, session->place()), session, quick);
+    } catch (const Error& error) {
+      if (!is_loss(error) || attempt == kMostAttempts) throw;
+      reason = error.what();
+    }
+    log_warning("the meeting of generation {} failed: {}", session->place().generation, reason);
+    session->ask_again(reason);
+    if (!session->await_next_place()) return std::nullopt;
+  }
+}
+
+}  // namespace
+
 Group connect(const World& start, const GroupOptions& options) {
   check_world(start);
   const auto environment = current_environment();
-  const auto settings = detail::with_environment(options, environment);
+  const auto settings = with_environment(options, environment);
+  World known = start;
+  if (settings.encrypt) known.tls = net::read_peer_tls(find_certificates(environment, settings.cluster));
   auto [world, session] = enter_job(
-      start, {.cluster = settings.cluster, .start_timeout = settings.start_timeout, .rejoins = settings.rejoins},
+      known, {.cluster = settings.cluster, .start_timeout = settings.start_timeout, .rejoins = settings.rejoins},
       environment);
-  if (!session || !session->recovers()) return detail::join(world, std::move(session), settings);
-  if (auto group = detail::join_with_recovery(world, session, settings)) return *group;
+  if (!session || !session->recovers()) return join(world, std::move(session), settings);
+  if (auto group = join_with_recovery(world, session, settings)) return *group;
   fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");
 }
 
 Group init(const GroupOptions& options) { return connect(detect_world(), options); }
 
 Group init(const NodeList& nodes, const GroupOptions& options) { return connect(detect_world(nodes), options); }
+
+Group init(const InitMethod& method, const GroupOptions& options) { return connect(detect_world(method), options); }
+
+bool can_rejoin(const Group& group) {
+  const auto& session = group.impl().job()->session();
+  return session && session->recovers();
+}
+
+bool is_loss(const Error& error) { return error.kind() == ErrorKind::peer_lost || error.kind() == ErrorKind::timeout; }
+
+std::optional<Group> rejoin(Group group, const std::string& reason) {
+  const auto session = group.impl().job()->session();
+  const auto settings = group.impl().job()->options();
+  const auto world = group.world();
+  session->ask_again(reason);
+  std::optional<Group>(std::move(group)).reset();  // closes what the others may still wait on
+  if (!session->await_next_place()) return std::nullopt;
+  return join_with_recovery(world, session, settings);
+}
+
+LossWatch::LossWatch(const Group& group) : group_(group) {
+  const auto& session = group_.impl().job()->session();
+  if (!session) return;
+  session->on_broken([this](const std::string& reason) {
+    group_.impl().job()->end_groups(Error(ErrorKind::peer_lost, "group", reason));
+  });
+}
+
+LossWatch::~LossWatch() {
+  if (const auto& session = group_.impl().job()->session()) session->on_broken(nullptr);
+}
 
 }  // namespace lockstep

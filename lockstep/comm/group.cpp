@@ -100,4 +100,8 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
 
 void Group::abort(std::string_view reason) noexcept { impl_->abort(reason); }
 
+void completed_step(const Group& group, std::int64_t step) noexcept { group.impl().job()->complete_step(step); }
+
+void completed_backward(const Group& group) noexcept { group.impl().job()->status_page().complete_backward(); }
+
 }  // namespace lockstep

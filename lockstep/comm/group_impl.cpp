@@ -1,9 +1,9 @@
 #include <lockstep/comm/group_impl.h>
 
 #include <lockstep/comm/agreement.h>
-#include <lockstep/comm/collective_work.h>
-#include <lockstep/comm/lost_hosts.h>
-#include <lockstep/comm/settings.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/comm/meet/lost_peers.h>
+#include <lockstep/comm/work_states.h>
 
 #include <fmt/format.h>
 
@@ -13,14 +13,6 @@
 
 namespace lockstep::detail {
 namespace {
-
-std::unique_ptr<Backend> make_named_backend(std::string_view name, const BackendContext& context) {
-  if (name == "self") return make_self_backend(context);
-  if (name == "gloo") return make_gloo_backend(context);
-  if (name == "mpi") return make_mpi_backend(context);
-  if (name == "hierarchy") return make_hierarchy_backend(context);
-  return make_shm_backend(context);
-}
 
 double in_seconds(std::chrono::milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
@@ -93,10 +85,10 @@ std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMember
 
 // A rank that fails here says so, because the others wait for it until their start_timeout.
 std::unique_ptr<Backend> GroupImpl::make_backend() {
-  const auto name = choose_backend(requested_, members_.hosts);
+  const auto name = choose_backend(requested_, members_.hosts, job_->options().encrypt);
   try {
     const SocketsMadeSince sockets;
-    auto backend = make_named_backend(name, backend_context());
+    auto backend = backend_called(name).make(backend_context());
     sockets.notice_lost_hosts(job_->options().host_timeout);
     return backend;
   } catch (...) {
@@ -126,9 +118,13 @@ BackendContext GroupImpl::backend_context() {
   context.timeout = job_->options().timeout;
   context.one_host = members_.local_size == members_.size();
   context.hosts = members_.hosts;
+  context.tls = job_->world().tls;
   // Ranks that met through MPI were started by it: it knows the network better.
-  context.network = job_->world().meeting == Meeting::mpi ? "mpi" : "gloo";
+  context.network = context.tls ? "tls" : job_->world().meeting == Meeting::mpi ? "mpi" : "gloo";
   context.bind_address = job_->bind_address();
+  context.describe_rank = [job = job_, ranks = members_.world_ranks](int rank) {
+    return lockstep::detail::describe(job->rank_info(ranks.at(static_cast<std::size_t>(rank))));
+  };
   // The job by value: a backend's thread may still wait while the group goes.
   context.throw_if_lost = [job = job_, ranks = members_.world_ranks](const std::vector<int>& waited_for) {
     std::vector<int> in_world;
@@ -143,7 +139,7 @@ BackendContext GroupImpl::backend_context() {
   return context;
 }
 
-Call GroupImpl::begin(const Op& op) {
+Call GroupImpl::begin(const Op& op, std::uint64_t bytes) {
   throw_if_failed({op.name, sequence_ + 1});
   OperatorTrace* trace = current_trace();
   if (trace) meet_on(*trace);
@@ -152,12 +148,17 @@ Call GroupImpl::begin(const Op& op) {
                 .kind = op.number,
                 .begun = std::chrono::steady_clock::now(),
                 .trace = trace ? trace->hash() : 0,
-                .step = trace ? trace->number() : 0});
+                .step = trace ? trace->number() : 0,
+                .bytes = bytes});
 }
 
-Call GroupImpl::begin_message(const Op& op) {
+Call GroupImpl::begin_message(const Op& op, std::uint64_t bytes) {
   throw_if_failed({op.name, messages_ + 1});
-  return begun({op.name, ++messages_, op.number, std::chrono::steady_clock::now()});
+  return begun({.op = op.name,
+                .sequence = ++messages_,
+                .kind = op.number,
+                .begun = std::chrono::steady_clock::now(),
+                .bytes = bytes});
 }
 
 Call GroupImpl::begun(const Call& call) {
@@ -267,7 +268,7 @@ void GroupImpl::meet_anew(OperatorTrace& trace) {
       if (backend_->compares_calls()) {
         finish_work(*this, call, [&] { return backend_->barrier(call); });
       } else {
-        agree(*this, call, fmt::format("begin anew after {} errors of one rank", number), std::nullopt);
+        agree(*this, call, fmt::format("begin again after {} errors of one rank", number), std::nullopt);
         ended(call);
       }
       met = number;

@@ -4,7 +4,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/status_page.h>
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/backend_context.h>
 #include <lockstep/comm/job.h>
 #include <lockstep/comm/operator_trace.h>
 
@@ -64,8 +63,8 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string_view requested_backend() const { return requested_; }
 
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
-  Call begin(const Op& op);
-  Call begin_message(const Op& op);
+  Call begin(const Op& op, std::uint64_t bytes = 0);
+  Call begin_message(const Op& op, std::uint64_t bytes);
   /// Before a collective on a trace that was restarted: waits until all members have restarted it as often. Throws the
   /// error of the restart where this rank is behind.
   void meet_on(OperatorTrace& trace) {
@@ -83,7 +82,13 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Waits for a backend's pending operation, and counts the time as waiting time of this rank.
   void wait_for(WorkState& work, std::chrono::milliseconds timeout);
   /// The call has its result.
-  void ended(const Call& call) noexcept { job_->status_page().end(call.kind, page_number_, call.sequence); }
+  void ended(const Call& call) noexcept {
+    job_->status_page().end(call.kind, page_number_, call.sequence);
+    if (job_->is_observed()) {
+      job_->tell_observer(
+          {call.op, members_.name, call.sequence, call.bytes, call.begun, std::chrono::steady_clock::now()});
+    }
+  }
 
   /// Number for the next subgroup, the same on all ranks.
   int next_subgroup() { return ++subgroups_; }

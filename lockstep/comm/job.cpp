@@ -61,6 +61,36 @@ Job::~Job() {
   if (failed_ && store_.held_here && !recovers()) linger();
 }
 
+bool Job::observe(std::shared_ptr<const CollectiveListener> listener) {
+  const std::lock_guard lock(observer_mutex_);
+  if (observer_) return false;
+  observer_ = std::move(listener);
+  is_observed_ = true;
+  return true;
+}
+
+void Job::stop_observing() noexcept {
+  const std::lock_guard lock(observer_mutex_);
+  is_observed_ = false;
+  observer_.reset();
+}
+
+// A failure of somebody who watches must not become one of the collective.
+void Job::tell_observer(const CollectiveSpan& span) noexcept {
+  try {
+    std::shared_ptr<const CollectiveListener> observer;
+    {
+      const std::lock_guard lock(observer_mutex_);
+      observer = observer_;
+    }
+    if (observer) (*observer)(span);
+  } catch (const std::exception& error) {
+    log_error("a collective was not recorded: {}", error.what());
+  } catch (...) {
+    log_error("a collective was not recorded");
+  }
+}
+
 void Job::enlist(const std::weak_ptr<GroupImpl>& group) {
   const std::lock_guard lock(groups_mutex_);
   std::erase_if(groups_, [](const auto& one) { return one.expired(); });

@@ -6,10 +6,11 @@
 #include <lockstep/base/status_page.h>
 #include <lockstep/base/step_times.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/comm/open_store.h>
+#include <lockstep/comm/meet/lost_peers.h>
+#include <lockstep/comm/meet/open_store.h>
+#include <lockstep/comm/meet/rendezvous.h>
+#include <lockstep/comm/observe.h>
 #include <lockstep/comm/operator_trace.h>
-#include <lockstep/comm/peer_watch.h>
-#include <lockstep/comm/rendezvous.h>
 #include <lockstep/world/member_session.h>
 
 #include <atomic>
@@ -60,6 +61,12 @@ class Job {
   void note_waited(std::chrono::steady_clock::time_point start) noexcept {
     waited_.fetch_add((std::chrono::steady_clock::now() - start).count(), std::memory_order_relaxed);
   }
+
+  /// Tells `listener` of each collective that ends (observe.h). False, and nothing changes, where there is one already.
+  bool observe(std::shared_ptr<const CollectiveListener> listener);
+  void stop_observing() noexcept;
+  bool is_observed() const noexcept { return is_observed_.load(std::memory_order_relaxed); }
+  void tell_observer(const CollectiveSpan& span) noexcept;
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
@@ -120,6 +127,9 @@ class Job {
   std::atomic<std::chrono::steady_clock::rep> waited_{0};
   std::mutex steps_mutex_;
   StepTimes steps_;
+  std::atomic<bool> is_observed_{false};
+  std::mutex observer_mutex_;
+  std::shared_ptr<const CollectiveListener> observer_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> joined_{false};
   std::mutex groups_mutex_;

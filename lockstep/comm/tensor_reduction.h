@@ -1,4 +1,5 @@
-// Reductions of tensors expressed in types without libtorch.
+// Reductions of tensors through engines: what an engine is told, and the dtype and operator that several engines in
+// turn carry.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
@@ -17,5 +18,17 @@ shm::DType dtype_of(const at::Tensor& tensor);
 /// written. The tensors must outlive the call. Error(unsupported) for a dtype or operator that cannot be reduced.
 NetworkCall network_call(ResultOf kind, int rank, int root, std::vector<std::vector<RankRange>> brought,
                          const at::Tensor& input, const at::Tensor& output, ReduceOp op);
+
+/// The dtype of sums that are not complete: float32 for float16 and bfloat16, which are rounded once, at the end.
+at::ScalarType carrier_dtype(at::ScalarType dtype);
+
+/// The operator that the engines run: sum for mean, which is divided once, at the end.
+ReduceOp carrier_op(ReduceOp op);
+
+/// Turns the engine's result in `carried` into the call's in `result`: the division of a mean, and the dtype.
+void deliver(at::Tensor& result, at::Tensor carried, ReduceOp op, int size);
+
+/// The bytes of a contiguous tensor, for operations that only move them: any dtype is uint8 then.
+at::Tensor as_bytes(const at::Tensor& tensor);
 
 }  // namespace lockstep::detail

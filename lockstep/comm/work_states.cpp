@@ -1,6 +1,13 @@
 #include <lockstep/comm/work_states.h>
 
+#include <lockstep/base/error.h>
+#include <lockstep/comm/group_impl.h>
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace lockstep::detail {
@@ -65,4 +72,99 @@ Backend::Pending then(Backend::Pending first, std::function<void()> finish) {
   return std::make_shared<ThenState>(std::move(first), std::move(finish));
 }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+milliseconds since(Clock::time_point start) { return std::chrono::round<milliseconds>(Clock::now() - start); }
+
+class CollectiveWork : public WorkState {
+ public:
+  CollectiveWork(std::shared_ptr<GroupImpl> group, const Call& call, Backend::Pending pending)
+      : group_(std::move(group)), call_(call), pending_(std::move(pending)) {}
+
+  void wait(milliseconds timeout) override {
+    const auto groups = group_->job()->options().timeout;
+    // A caller that asked for less than the group's timeout only wants to look again later: that fails nothing.
+    settle(std::min(timeout, groups), timeout < groups);
+  }
+
+  bool test() override {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    return lock && (!pending_ || pending_->test());
+  }
+
+ private:
+  void settle(milliseconds timeout, bool may_look_again) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    if (!pending_) return;
+    const at::NoGradGuard no_grad;  // for what is copied at the end
+    const auto start = Clock::now();
+    try {
+      group_->wait_for(*pending_, timeout);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::timeout && may_look_again) {
+        throw Error(ErrorKind::timeout, call_.op,
+                    fmt::format("{} is not complete after {} ms", group_->describe(call_), timeout.count()));
+      }
+      fail(start);
+    } catch (...) {
+      fail(start);
+    }
+    pending_.reset();
+    group_->ended(call_);
+  }
+
+  [[noreturn]] void fail(Clock::time_point start) {
+    const auto problem = std::current_exception();
+    try {
+      group_->rethrow(call_, problem, since(start));
+    } catch (...) {
+      failure_ = std::current_exception();
+      pending_.reset();
+      throw;
+    }
+  }
+
+  const std::shared_ptr<GroupImpl> group_;
+  const Call call_;
+  std::mutex mutex_;
+  Backend::Pending pending_;  ///< none once settled
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+Work start_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
+  try {
+    return Work(std::make_shared<CollectiveWork>(group.shared_from_this(), call, start()));
+  } catch (...) {
+    group.rethrow(call, std::current_exception(), since(call.begun));
+  }
+}
+
+void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
+  try {
+    group.wait_for(*start(), group.job()->options().timeout);
+  } catch (...) {
+    group.rethrow(call, std::current_exception(), since(call.begun));
+  }
+  group.ended(call);
+}
+
 }  // namespace lockstep::detail
+
+namespace lockstep {
+
+Work::Work(std::shared_ptr<detail::WorkState> state) : state_(std::move(state)) {}
+
+void Work::wait(std::optional<std::chrono::milliseconds> timeout) {
+  if (!state_) return;
+  state_->wait(timeout.value_or(std::chrono::milliseconds::max()));
+}
+
+bool Work::test() { return !state_ || state_->test(); }
+
+}  // namespace lockstep

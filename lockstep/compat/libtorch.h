@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -26,22 +27,102 @@ inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
 #endif
 }
 
-/// Switches this thread's autocast to bfloat16, on the CPU or CUDA.
-inline void set_bfloat16_autocast(bool on_cuda, bool on) {
+/// Whether matrix products and convolutions of float16 run on the CPU.
+inline constexpr bool kHalfOnCpu = LOCKSTEP_LIBTORCH_SINCE(2, 3);
+
+/// Switches this thread's autocast to `dtype`, on the CPU or CUDA, or off.
+inline void set_autocast(at::ScalarType dtype, bool on_cuda, bool on) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   const auto device = on_cuda ? at::kCUDA : at::kCPU;
-  if (on) at::autocast::set_autocast_dtype(device, at::kBFloat16);
+  if (on) at::autocast::set_autocast_dtype(device, dtype);
   at::autocast::set_autocast_enabled(device, on);
 #else
   if (on_cuda) {
-    if (on) at::autocast::set_autocast_gpu_dtype(at::kBFloat16);
+    if (on) at::autocast::set_autocast_gpu_dtype(dtype);
     at::autocast::set_enabled(on);
   } else {
-    if (on) at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    if (on) at::autocast::set_autocast_cpu_dtype(dtype);
     at::autocast::set_cpu_enabled(on);
   }
 #endif
 }
+
+// The autocast key of tensors on libtorch's PrivateUse1 device. Before 2.1 that device has none, and that of another
+// device which such a libtorch does not have stands in.
+#if LOCKSTEP_LIBTORCH_SINCE(2, 1)
+inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastPrivateUse1;
+#else
+inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastXPU;
+#endif
+
+/// Switches that key on this thread on with a dtype, or off.
+inline void set_global_autocast(std::optional<at::ScalarType> dtype) {
+#if LOCKSTEP_LIBTORCH_SINCE(2, 4)
+  if (dtype) at::autocast::set_autocast_dtype(at::kPrivateUse1, *dtype);
+  at::autocast::set_autocast_enabled(at::kPrivateUse1, dtype.has_value());
+#elif LOCKSTEP_LIBTORCH_SINCE(2, 1)
+  if (dtype) at::autocast::set_autocast_privateuseone_dtype(*dtype);
+  at::autocast::set_privateuseone_enabled(dtype.has_value());
+#else
+  if (dtype) at::autocast::set_autocast_xpu_dtype(*dtype);
+  at::autocast::set_xpu_enabled(dtype.has_value());
+#endif
+}
+
+/// The dtype it was switched on with.
+inline at::ScalarType global_autocast_dtype() {
+#if LOCKSTEP_LIBTORCH_SINCE(2, 4)
+  return at::autocast::get_autocast_dtype(at::kPrivateUse1);
+#elif LOCKSTEP_LIBTORCH_SINCE(2, 1)
+  return at::autocast::get_autocast_privateuseone_dtype();
+#else
+  return at::autocast::get_autocast_xpu_dtype();
+#endif
+}
+
+/// The dtypes of autocast on this thread; whether it is on is a part of at::ThreadLocalState.
+struct AutocastDtypes {
+  at::ScalarType cpu, cuda, global;
+};
+
+inline AutocastDtypes autocast_dtypes() {
+#if LOCKSTEP_LIBTORCH_SINCE(2, 4)
+  return {at::autocast::get_autocast_dtype(at::kCPU), at::autocast::get_autocast_dtype(at::kCUDA),
+          global_autocast_dtype()};
+#else
+  return {at::autocast::get_autocast_cpu_dtype(), at::autocast::get_autocast_gpu_dtype(), global_autocast_dtype()};
+#endif
+}
+
+inline void set_autocast_dtypes(const AutocastDtypes& dtypes) {
+#if LOCKSTEP_LIBTORCH_SINCE(2, 4)
+  at::autocast::set_autocast_dtype(at::kCPU, dtypes.cpu);
+  at::autocast::set_autocast_dtype(at::kCUDA, dtypes.cuda);
+  at::autocast::set_autocast_dtype(at::kPrivateUse1, dtypes.global);
+#else
+  at::autocast::set_autocast_cpu_dtype(dtypes.cpu);
+  at::autocast::set_autocast_gpu_dtype(dtypes.cuda);
+#if LOCKSTEP_LIBTORCH_SINCE(2, 1)
+  at::autocast::set_autocast_privateuseone_dtype(dtypes.global);
+#else
+  at::autocast::set_autocast_xpu_dtype(dtypes.global);
+#endif
+#endif
+}
+
+/// Those dtypes as a scope.
+class AutocastDtypesGuard {
+ public:
+  explicit AutocastDtypesGuard(const AutocastDtypes& dtypes) : before_(autocast_dtypes()) {
+    set_autocast_dtypes(dtypes);
+  }
+  ~AutocastDtypesGuard() { set_autocast_dtypes(before_); }
+  AutocastDtypesGuard(const AutocastDtypesGuard&) = delete;
+  AutocastDtypesGuard& operator=(const AutocastDtypesGuard&) = delete;
+
+ private:
+  AutocastDtypes before_;
+};
 
 /// The key of a parameter in an optimizer's state(): its address, as text before 2.1, as a pointer since. `Map`: the
 /// type of that state.

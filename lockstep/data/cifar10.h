@@ -24,6 +24,7 @@ bool is_cifar10_file_name(std::string_view file_name);
 std::string cifar10_other_form(const std::filesystem::path& folder);
 
 inline constexpr DatasetFormat kCifar10{.name = "cifar10",
+                                        .doc = "colour pictures of 32x32 in ten classes, in the binary layout",
                                         .shape = {3, 32, 32},
                                         .num_classes = 10,
                                         .folder_holds = "data_batch_1.bin to data_batch_5.bin and test_batch.bin",

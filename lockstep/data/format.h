@@ -14,6 +14,7 @@ namespace lockstep::data {
 
 struct DatasetFormat {
   std::string_view name;
+  std::string_view doc;  ///< one line
   PictureShape shape;
   int num_classes;
   std::string_view folder_holds;  ///< the files of a correct folder, for messages

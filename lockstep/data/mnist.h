@@ -24,6 +24,7 @@ bool is_mnist_file_name(std::string_view file_name);
 
 inline constexpr DatasetFormat kMnist{
     .name = "mnist",
+    .doc = "handwritten digits of 28x28 in grey",
     .shape = {1, 28, 28},
     .num_classes = 10,
     .folder_holds =

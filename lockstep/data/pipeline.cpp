@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/data/fused_plan.h>
-#include <lockstep/data/pipeline.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/data/step_by_step.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The random choices of one sample, which depend only on its key (pipeline.h).
 #pragma once
 
-#include <lockstep/data/pipeline.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/data/random.h>
 #include <lockstep/data/transform.h>
 

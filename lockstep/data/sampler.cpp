@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/data/random.h>
-#include <lockstep/data/sampler.h>
 
 #include <algorithm>
 #include <limits>

@@ -99,7 +99,7 @@ void prepare_folder(const DatasetFormat& format, const Recipe& recipe) {
     if (!holds_files_of(present, folder) || (made_here && present.name == format.name)) continue;
     fail(ErrorKind::invalid_argument, "synthesize", "{} already holds {} files{}; choose another folder or remove them",
          folder.string(), present.name,
-         made_here ? "" : fmt::format(", perhaps real ones (there is no {} beside them)", kMarker));
+         made_here ? "" : fmt::format(", possibly real ones (there is no {} beside them)", kMarker));
   }
   write_file_atomically(
       folder / kMarker,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <lockstep/data/dataset.h>
-#include <lockstep/data/transform_spec.h>
+#include <lockstep/data/loader.h>
 
 #include <span>
 #include <string>

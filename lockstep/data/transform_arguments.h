@@ -1,7 +1,7 @@
 // The strict reader of the arguments of one transform.
 #pragma once
 
-#include <lockstep/data/transform_spec.h>
+#include <lockstep/data/loader.h>
 
 #include <cstddef>
 #include <initializer_list>

@@ -1,17 +1,20 @@
+// Checks of the addresses that hosts offer to each other.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace lockstep::doctor {
 namespace {
 
-constexpr auto kCheck = "addresses";
+constexpr auto kAddresses = "addresses";
 
 Finding loopback(const Job& job, const Facts& host) {
-  return {Severity::error, kCheck, place(job, host),
+  return {Severity::error, kAddresses, place(job, host),
           fmt::format("it offers {} to the other hosts, who would reach themselves there (chosen by {})", host.address,
                       host.address_why),
           fmt::format("set MASTER_ADDR to the number of rank 0's address instead of a name that stands for {} in "
@@ -21,14 +24,14 @@ Finding loopback(const Job& job, const Facts& host) {
 
 Finding without(const Job& job, const Facts& host) {
   return {
-      Severity::error, kCheck, place(job, host),
+      Severity::error, kAddresses, place(job, host),
       fmt::format("it has no address to offer to the other hosts{}{}", host.problem.empty() ? "" : ": ", host.problem),
       fmt::format("set LOCKSTEP_SOCKET_IFNAME to the interface that the others reach (there: {})", candidates(host))};
 }
 
 Finding shared(const Job& job, const Facts& first, const Facts& second) {
   return {
-      Severity::error, kCheck, fmt::format("{} -> {}", place(job, first), place(job, second)),
+      Severity::error, kAddresses, fmt::format("{} -> {}", place(job, first), place(job, second)),
       fmt::format("hosts {} and {} both offer {}, so each reaches itself there", first.host, second.host,
                   first.address),
       fmt::format("that is usual for the bridges of containers: set LOCKSTEP_SOCKET_IFNAME to the interface between "
@@ -57,6 +60,53 @@ std::vector<Finding> check_addresses(const Job& job) {
         break;
       }
     }
+  }
+  return findings;
+}
+
+std::vector<Finding> check_interfaces(const Job& job) {
+  std::vector<Finding> findings;
+  for (const Facts* host : hosts_of(job)) {
+    const Interface* const chosen = interface_of(*host, host->address);
+    if (chosen != nullptr && is_virtual_interface(chosen->name)) {
+      findings.push_back(
+          {Severity::warning, "interfaces", place(job, *host),
+           fmt::format("it offers {} of {}, an interface of containers or virtual machines (chosen by {})",
+                       host->address, chosen->name, host->address_why),
+           fmt::format("set LOCKSTEP_SOCKET_IFNAME to the interface between the hosts (there: {})",
+                       candidates(*host))});
+      continue;
+    }
+    std::set<std::string> present;
+    for (const Interface& one : host->interfaces) {
+      if (is_virtual_interface(one.name)) present.insert(one.name);
+    }
+    if (present.empty()) continue;
+    findings.push_back({Severity::note, "interfaces", place(job, *host),
+                        fmt::format("virtual interfaces are there ({}), but not used", fmt::join(present, ", ")),
+                        "nothing; where another library takes one of them, name the right one for it "
+                        "(NCCL_SOCKET_IFNAME, btl_tcp_if_include)"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_containers(const Job& job) {
+  std::vector<Finding> findings;
+  for (const Facts* host : hosts_of(job)) {
+    if (!host->in_container) continue;
+    if (!is_in_network_of_its_own(*host)) {
+      findings.push_back(
+          {Severity::note, "containers", place(job, *host),
+           fmt::format("this is a container, with the address {}", host->address.empty() ? "none" : host->address),
+           "nothing, as long as other hosts reach that address; else start it with --net=host"});
+      continue;
+    }
+    findings.push_back({Severity::warning, "containers", place(job, *host),
+                        fmt::format("this is a container in a network of its own machine ({}): no port of it can be "
+                                    "reached from other hosts",
+                                    host->address),
+                        "for a job on several hosts start it with --net=host; mapping one port (-p) is enough for the "
+                        "meeting of ranks, but not for the data between them"});
   }
   return findings;
 }

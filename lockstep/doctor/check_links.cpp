@@ -1,21 +1,13 @@
+// Checks of what was measured between each two hosts: connections and clocks.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/doctor/links.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace lockstep::doctor {
-
-bool is_in_network_of_its_own(const Facts& facts) {
-  constexpr std::string_view kDockersOwn = "172.17.";  // the address range of Docker's default network
-  const Interface* const chosen = interface_of(facts, facts.address);
-  // docker0 and similar interfaces are the host's end: then this is not a container, but the wrong interface was
-  // chosen.
-  const bool is_bridge = chosen != nullptr && is_virtual_interface(chosen->name);
-  return facts.in_container && facts.address.starts_with(kDockersOwn) && !is_bridge;
-}
-
 namespace {
 
 std::string words(const Facts& facts) {
@@ -23,7 +15,7 @@ std::string words(const Facts& facts) {
   return fmt::format("{}{}", facts.address, interface == nullptr ? "" : fmt::format(" ({})", interface->name));
 }
 
-std::string fix(const Job& job, const Facts& from, const Facts& to, bool dropped) {
+std::string fix_of_link(const Job& job, const Facts& from, const Facts& to, bool dropped) {
   const Interface* const chosen = interface_of(to, to.address);
   const bool is_virtual = chosen != nullptr && is_virtual_interface(chosen->name);
   auto choice = fmt::format(
@@ -71,7 +63,26 @@ std::vector<Finding> check_links(const Job& job) {
          fmt::format(
              "host {} cannot connect to host {} at {}: {}{}", from->host, to->host, words(*to), link.problem,
              works_the_other_way(job, link) ? ". The other way works, but not every job gets by with that" : ""),
-         fix(job, *from, *to, link.problem.starts_with(kNoAnswer))});
+         fix_of_link(job, *from, *to, link.problem.starts_with(kNoAnswer))});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_clocks(const Job& job) {
+  constexpr double kTolerated = 1.0;
+  std::vector<Finding> findings;
+  for (const Link& link : job.links) {
+    const Facts* const from = find_rank(job, link.from);
+    const Facts* const to = find_rank(job, link.to);
+    // Each pair was measured from both sides.
+    const bool counts = link.problem.empty() && link.from < link.to && from != nullptr && to != nullptr;
+    if (!counts || std::abs(link.clock_ahead) - link.clock_uncertainty <= kTolerated) continue;
+    findings.push_back(
+        {Severity::warning, "clocks", fmt::format("{} -> {}", place(job, *from), place(job, *to)),
+         fmt::format("the clock of host {} is {:.1f} s {} that of host {}", to->host, std::abs(link.clock_ahead),
+                     link.clock_ahead > 0 ? "ahead of" : "behind", from->host),
+         "set the clocks with NTP (timedatectl, chronyc); a job runs, but its logs and files cannot be "
+         "put in order"});
   }
   return findings;
 }

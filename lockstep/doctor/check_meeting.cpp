@@ -1,6 +1,8 @@
+// Checks of the rendezvous: who reaches it, who is missing, whether its port is free.
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace lockstep::doctor {
 namespace {
@@ -8,7 +10,7 @@ namespace {
 bool says(const Job& job, std::string_view words) { return job.unmet.find(words) != std::string::npos; }
 
 // The fix for each reason. The compared texts are error messages of the kernel and the resolver.
-std::string fix(const Job& job, const Facts& host) {
+std::string fix_of_meeting(const Job& job, const Facts& host) {
   if (says(job, "does not resolve")) {
     return fmt::format(
         "set MASTER_ADDR to the number of rank 0's address, or add the name {} to DNS or /etc/hosts on "
@@ -45,7 +47,31 @@ std::vector<Finding> check_meeting(const Job& job) {
   // If the port cannot be opened, that is the reason, and check_port reports it.
   if (host.port && !host.port->problem.empty()) return {};
   const auto where = host.rank == 0 ? place(job, host) : fmt::format("{} -> rank 0", place(job, host));
-  return {{Severity::error, "meeting", where, job.unmet, fix(job, host)}};
+  return {{Severity::error, "meeting", where, job.unmet, fix_of_meeting(job, host)}};
+}
+
+std::vector<Finding> check_presence(const Job& job) {
+  if (job.missing.empty()) return {};
+  const bool one = job.missing.size() == 1;
+  return {{Severity::error, "presence", fmt::format("rank{} {}", one ? "" : "s", fmt::join(job.missing, ", ")),
+           fmt::format("{} of {} ranks did not come to where ranks meet{}{}", job.missing.size(), job.size,
+                       job.master.empty() ? "" : ", at ", job.master),
+           fmt::format("read what {} printed: a rank that cannot reach the meeting says why. If it printed nothing, it "
+                       "was not started, or with another address, port or world size",
+                       one ? "it" : "they")}};
+}
+
+std::vector<Finding> check_port(const Job& job) {
+  std::vector<Finding> findings;
+  for (const Facts& facts : job.ranks) {
+    if (!facts.port || facts.port->problem.empty()) continue;
+    findings.push_back({Severity::error, "port", place(job, facts),
+                        fmt::format("port {}, where the ranks are to meet, cannot be opened: {}", facts.port->number,
+                                    facts.port->problem),
+                        "stop that program, or choose a free port (MASTER_PORT, --master_port, ctrl_port), the same on "
+                        "all hosts; on one host 'lockstep run' chooses one itself"});
+  }
+  return findings;
 }
 
 }  // namespace lockstep::doctor

@@ -1,3 +1,4 @@
+// The check of host names: what they resolve to on each host, and how quickly.
 #include <lockstep/doctor/checks.h>
 #include <lockstep/world/host_addresses.h>
 
@@ -10,7 +11,7 @@
 namespace lockstep::doctor {
 namespace {
 
-constexpr auto kCheck = "names";
+constexpr auto kNames = "names";
 constexpr std::int64_t kSlow = 1000;
 
 std::string list(const std::vector<std::string>& addresses) {
@@ -29,7 +30,7 @@ bool all_loopback(const std::vector<std::string>& addresses) {
 
 Finding unresolved(const Job& job, const Facts& host, const Name& name) {
   const bool is_master = name.name == job.master;
-  return {is_master ? Severity::error : Severity::warning, kCheck, place(job, host),
+  return {is_master ? Severity::error : Severity::warning, kNames, place(job, host),
           fmt::format("{} {} does not resolve on host {}", is_master ? "the master's name" : "its own name", name.name,
                       host.host),
           is_master ? "add the name to DNS or /etc/hosts there, or set MASTER_ADDR to a numeric address"
@@ -37,7 +38,7 @@ Finding unresolved(const Job& job, const Facts& host, const Name& name) {
 }
 
 Finding itself(const Job& job, const Facts& host, const Name& name) {
-  return {Severity::warning, kCheck, place(job, host),
+  return {Severity::warning, kNames, place(job, host),
           fmt::format("its name {} stands for {} on the host itself, which no other host can use", name.name,
                       list(name.addresses)),
           "for jobs on several hosts let the name stand for the address of the network (in /etc/hosts, the line with "
@@ -46,7 +47,7 @@ Finding itself(const Job& job, const Facts& host, const Name& name) {
 
 Finding slow(const Job& job, const Facts& host, const Name& name) {
   const bool harmless = name.answered || name.name != job.master;
-  return {harmless ? Severity::warning : Severity::error, kCheck, place(job, host),
+  return {harmless ? Severity::warning : Severity::error, kNames, place(job, host),
           fmt::format("looking up {} took {:.1f} s{}", name.name, static_cast<double>(name.milliseconds) / 1000,
                       name.answered ? "" : ", and there was no answer yet"),
           "fix the name server in /etc/resolv.conf, or put the names of the job into /etc/hosts"};
@@ -79,7 +80,7 @@ void check_between(const Job& job, std::vector<Finding>& findings) {
       const Facts* const second = find_rank(job, b.rank);
       if (a.name.name != b.name.name || !differ(a, b) || first == nullptr || second == nullptr) continue;
       if (!told.insert(a.name.name).second) continue;
-      findings.push_back({a.name.name == job.master ? Severity::error : Severity::warning, kCheck,
+      findings.push_back({a.name.name == job.master ? Severity::error : Severity::warning, kNames,
                           fmt::format("{} -> {}", place(job, *first), place(job, *second)),
                           fmt::format("{} stands for {} on host {} and for {} on host {}", a.name.name,
                                       list(a.name.addresses), first->host, list(b.name.addresses), second->host),

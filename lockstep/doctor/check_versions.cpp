@@ -1,3 +1,4 @@
+// The check of builds and files, which must be the same on all ranks.
 #include <lockstep/doctor/checks.h>
 
 #include <fmt/format.h>
@@ -7,7 +8,7 @@
 namespace lockstep::doctor {
 namespace {
 
-constexpr auto kCheck = "versions";
+constexpr auto kVersions = "versions";
 
 // Adds a finding about a difference between rank 0 and another rank, once for each host.
 void add(const Job& job, const Facts& other, Severity severity, const std::string& what, const std::string& fix,
@@ -15,7 +16,7 @@ void add(const Job& job, const Facts& other, Severity severity, const std::strin
   const bool told = std::ranges::any_of(findings, [&](const Finding& one) { return one.what == what; });
   if (told) return;
   findings.push_back(
-      {severity, kCheck, fmt::format("{} -> {}", place(job, job.ranks.front()), place(job, other)), what, fix});
+      {severity, kVersions, fmt::format("{} -> {}", place(job, job.ranks.front()), place(job, other)), what, fix});
 }
 
 void compare(const Job& job, const Facts& other, std::string_view what, const std::string& a, const std::string& b,
@@ -43,7 +44,7 @@ void compare_files(const Job& job, const Facts& other, Severity severity, const 
 void report_unreadable(const Job& job, const Facts& facts, std::vector<Finding>& findings) {
   for (const auto& [file, hash] : facts.files) {
     if (!hash.empty()) continue;
-    findings.push_back({Severity::error, kCheck, place(job, facts),
+    findings.push_back({Severity::error, kVersions, place(job, facts),
                         fmt::format("{} cannot be read on host {}", file, facts.host),
                         "copy it there, or give its path on a file system that all hosts share"});
   }

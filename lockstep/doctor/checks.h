@@ -1,13 +1,47 @@
-// The checks: pure functions from facts to findings, one file each. They do not query the system.
+// The doctor's checks, pure functions from facts to findings, and the findings. Nothing here queries the system.
 #pragma once
 
 #include <lockstep/doctor/facts.h>
-#include <lockstep/doctor/finding.h>
 
+#include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep::doctor {
+
+enum class Severity {
+  note,     ///< nothing to do
+  warning,  ///< a job will run, but slowly, or with restrictions for other software
+  error,    ///< a job will not run
+};
+
+/// "note", "warning", "error".
+std::string_view name(Severity severity);
+
+/// The result of a check about one place of the job.
+struct Finding {
+  Severity severity = Severity::note;
+  std::string check;  ///< name of the check, e.g. "links"
+  std::string where;  ///< "host b (rank 1)", or the failing pair "host a (rank 0) -> host b (rank 1)"
+  std::string what;   ///< the rule and the actual values
+  std::string fix;    ///< how to fix it
+
+  bool operator==(const Finding&) const = default;
+};
+
+/// The number of findings of this severity.
+std::size_t count(std::span<const Finding> findings, Severity severity);
+
+/// The result of the diagnosis that all ranks made together.
+struct Consultation {
+  Job job;
+  std::vector<Finding> findings;  ///< sorted by severity, errors first
+  bool speaks = true;             ///< this rank should print the findings: it is rank 0, or it could not reach the
+                                  ///< others
+  bool sound = true;              ///< there are no errors; the same on all ranks that could connect
+};
 
 /// This rank reaches the rendezvous.
 std::vector<Finding> check_meeting(const Job& job);

@@ -1,8 +1,10 @@
-// The doctor's facts about each rank and about the links between hosts: plain values, the input of the checks.
+// The doctor's facts about each rank and about the links between hosts: plain values, the input of the checks; and
+// their form as JSON, for messages between ranks and for `--json`.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -96,5 +98,13 @@ std::vector<const Facts*> hosts_of(const Job& job);
 
 /// "host b (rank 1)"; "host b" where there is one rank.
 std::string place(const Job& job, const Facts& facts);
+
+// Customization points of nlohmann::json, found by argument-dependent lookup. Missing keys throw its exceptions.
+void to_json(nlohmann::json& json, const Facts& facts);
+void from_json(const nlohmann::json& json, Facts& facts);
+void to_json(nlohmann::json& json, const Link& link);
+void from_json(const nlohmann::json& json, Link& link);
+void to_json(nlohmann::json& json, const NameSeen& seen);
+void from_json(const nlohmann::json& json, NameSeen& seen);
 
 }  // namespace lockstep::doctor

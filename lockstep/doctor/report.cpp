@@ -1,5 +1,5 @@
 #include <lockstep/doctor/checks.h>
-#include <lockstep/doctor/facts_json.h>
+#include <lockstep/doctor/facts.h>
 #include <lockstep/doctor/report.h>
 
 #include <fmt/format.h>
@@ -10,6 +10,16 @@
 #include <sstream>
 
 namespace lockstep::doctor {
+
+// Found by nlohmann::json through argument-dependent lookup.
+void to_json(nlohmann::json& json, const Finding& finding) {
+  json = {{"severity", name(finding.severity)},
+          {"check", finding.check},
+          {"where", finding.where},
+          {"what", finding.what},
+          {"fix", finding.fix}};
+}
+
 namespace {
 
 constexpr std::size_t kColumns = 100;

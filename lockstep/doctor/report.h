@@ -1,7 +1,7 @@
 // The doctor's reports: for users, for logs, and as JSON.
 #pragma once
 
-#include <lockstep/doctor/consultation.h>
+#include <lockstep/doctor/checks.h>
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // The balanced division of dimensions: the part of a dimension, and of a tensor, on each rank. Pure.
 #pragma once
 
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <cstdint>
 #include <span>

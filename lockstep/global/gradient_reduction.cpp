@@ -1,7 +1,6 @@
-#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/dispatch/operator_scope.h>
+#include <lockstep/global/distribute_module.h>
 #include <lockstep/global/gradient_bucket.h>
-#include <lockstep/global/gradient_reduction.h>
 #include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>

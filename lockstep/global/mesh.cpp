@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
-#include <lockstep/global/dispatch/plan_cache.h>
+#include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/even_split.h>

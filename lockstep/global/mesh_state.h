@@ -1,18 +1,54 @@
-// The state of a Mesh: its groups, and the placements and plans shared by its tensors.
+// The state of a Mesh: its groups, the placements and plans shared by its tensors, and counters of the collectives on
+// it.
 #pragma once
 
 #include <lockstep/comm/operator_trace.h>
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/traffic_count.h>
+#include <lockstep/global/global_tensor.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+namespace lockstep {
+
+struct Traffic {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;  ///< bytes of this rank's inputs, including padding to equal parts
+
+  void count(std::size_t sent_bytes) {
+    ++calls;
+    bytes += static_cast<std::int64_t>(sent_bytes);
+  }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+/// Counters for tests and for measuring a program's communication, by kind.
+/// The collectives of operators on global tensors and of their gradients, along axes of more than one rank.
+struct TrafficCount {
+  Traffic all_gather;      ///< Shard -> Replicate
+  Traffic all_reduce;      ///< Partial -> Replicate, and reductions inside local forms
+  Traffic all_to_all;      ///< Shard -> Shard
+  Traffic reduce_scatter;  ///< Partial -> Shard
+
+  std::int64_t calls() const { return all_gather.calls + all_reduce.calls + all_to_all.calls + reduce_scatter.calls; }
+  friend bool operator==(const TrafficCount&, const TrafficCount&) = default;
+};
+
+/// The counters of this rank since the mesh was created or `reset_traffic` was called. Not thread-safe beside operators
+/// on the mesh.
+TrafficCount traffic_of(const Mesh& mesh);
+void reset_traffic(const Mesh& mesh);
+
+}  // namespace lockstep
+
 namespace lockstep::global {
 
+class NamedOperators;
 class PlanCache;
+class Prefetch;
 class Recorder;
 
 /// Interned placements of one mesh: equal placements have the same object, so comparing addresses is enough.
@@ -50,6 +86,12 @@ class MeshState {
   /// The recorder of a mesh for tensors without memory, whose operators are recorded instead of executed; otherwise
   /// nullptr.
   Recorder* recorder() const { return recorder_.get(); }
+  /// The operators with strategies of the user; nullptr: none has one.
+  NamedOperators* named_operators() const { return named_operators_.get(); }
+  /// What begins gathers of parameters early; nullptr: nothing does.
+  Prefetch* prefetch() const { return prefetch_.get(); }
+  void set_prefetch(std::shared_ptr<Prefetch> prefetch) { prefetch_ = std::move(prefetch); }
+  void set_named_operators(std::shared_ptr<NamedOperators> names) { named_operators_ = std::move(names); }
 
  private:
   Group group_;
@@ -64,6 +106,8 @@ class MeshState {
   TrafficCount traffic_;
   std::shared_ptr<OperatorTrace> trace_;
   std::shared_ptr<Recorder> recorder_;
+  std::shared_ptr<NamedOperators> named_operators_;
+  std::shared_ptr<Prefetch> prefetch_;
 };
 
 }  // namespace lockstep::global

@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/distribute_module.h>
 
 #include <algorithm>
 

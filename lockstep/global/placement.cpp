@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <fmt/format.h>
 

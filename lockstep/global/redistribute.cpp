@@ -1,9 +1,15 @@
-#include <lockstep/comm/collectives.h>
-#include <lockstep/global/even_split.h>
 #include <lockstep/global/redistribute.h>
+
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/dispatch/fetched_view.h>
+#include <lockstep/global/dispatch/operator_scope.h>
+#include <lockstep/global/even_split.h>
+#include <lockstep/global/tensor_state.h>
 #include <lockstep/global/transitions.h>
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 namespace lockstep::global {
 namespace {
@@ -44,14 +50,29 @@ at::Tensor padded(const at::Tensor& tensor, std::int64_t dim, std::int64_t rows)
 /// Moves `dim` to the front, because collectives divide dimension 0.
 at::Tensor to_front(const at::Tensor& tensor, std::int64_t dim) { return tensor.movedim(dim, 0).contiguous(); }
 
+/// The whole dimension, from the ranks' parts in a row.
+at::Tensor joined_rows(const at::Tensor& gathered, std::int64_t dim, std::int64_t largest,
+                       const std::vector<std::int64_t>& rows) {
+  const bool even = std::all_of(rows.begin(), rows.end(), [&](std::int64_t each) { return each == largest; });
+  if (even) return gathered.movedim(0, dim).contiguous();
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    parts.push_back(gathered.narrow(0, static_cast<std::int64_t>(i) * largest, rows[i]));
+  }
+  return at::cat(parts).movedim(0, dim).contiguous();
+}
+
+std::vector<std::int64_t> rows_of_parts(const Move& move, std::int64_t dim) {
+  std::vector<std::int64_t> rows;
+  for (int i = 0; i < move.ranks(); ++i) rows.push_back(move.part(dim, i).size);
+  return rows;
+}
+
 at::Tensor gather_shards(const Move& move, std::int64_t dim) {
   const auto largest = move.largest(dim);
   const auto sent = to_front(padded(move.local, dim, largest), dim);
   const auto gathered = all_gather(move.counted(&TrafficCount::all_gather, sent), move.group());
-  if (largest * move.ranks() == move.rows(dim)) return gathered.movedim(0, dim).contiguous();
-  std::vector<at::Tensor> parts;
-  for (int i = 0; i < move.ranks(); ++i) parts.push_back(gathered.narrow(0, i * largest, move.part(dim, i).size));
-  return at::cat(parts).movedim(0, dim).contiguous();
+  return joined_rows(gathered, dim, largest, rows_of_parts(move, dim));
 }
 
 at::Tensor cut_shard(const Move& move, std::int64_t dim) {
@@ -110,10 +131,6 @@ at::Tensor make_step(const Move& move, const Placement& from, const Placement& t
   return to.is_shard() ? cut_shard(move, to.dim) : spread_as_partial(move, to.op);
 }
 
-}  // namespace
-
-namespace {
-
 /// Whether the value is a partial maximum or minimum, which negation does not preserve.
 bool is_extreme(const Placements& placements) {
   return std::any_of(placements.begin(), placements.end(), [](const Placement& each) {
@@ -147,10 +164,164 @@ at::Tensor redistribute_local(const at::Tensor& local, c10::IntArrayRef sizes, c
   return now.is_same(local) || format == at::MemoryFormat::Contiguous ? now : now.contiguous(format);
 }
 
+bool is_one_gather(const Placements& from, const Placements& to, std::span<const int> mesh_sizes) {
+  const auto steps = transitions(from, to);
+  return steps.size() == 1 && steps[0].from.is_shard() && steps[0].to.is_replicate() && mesh_sizes[steps[0].axis] > 1;
+}
+
+BegunGather begin_gather(const at::Tensor& local, c10::IntArrayRef sizes, c10::MemoryFormat format, MeshState& mesh,
+                         const Placements& from, const Placements& to) {
+  const auto step = transitions(from, to).front();
+  Placements others = from;
+  others[step.axis] = Replicate();
+  const Move move{.local = local, .mesh = mesh, .axis = step.axis, .others = std::move(others), .sizes = sizes};
+  const auto dim = step.from.dim;
+  BegunGather begun{.work = {},
+                    .gathered = {},
+                    .dim = dim,
+                    .rows = rows_of_parts(move, dim),
+                    .largest = move.largest(dim),
+                    .format = format};
+  const auto sent = to_front(padded(local, dim, begun.largest), dim);
+  auto all_sizes = sent.sizes().vec();
+  all_sizes[0] *= move.ranks();
+  begun.gathered = at::empty(all_sizes, sent.options());
+  begun.work = all_gather_async(begun.gathered, move.counted(&TrafficCount::all_gather, sent), move.group());
+  return begun;
+}
+
+at::Tensor finish_gather(BegunGather gather) {
+  gather.work.wait();
+  const auto whole = joined_rows(gather.gathered, gather.dim, gather.largest, gather.rows);
+  return gather.format == at::MemoryFormat::Contiguous ? whole : whole.contiguous(gather.format);
+}
+
 at::Tensor part_of_full(const at::Tensor& full, MeshState& mesh, const Placements& placements) {
   const auto format = full.suggest_memory_format();
   return redistribute_local(full, full.sizes(), format, mesh, Placements(placements.size()), placements)
       .contiguous(format);
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+/// The state for backward. A custom class, because autograd's context stores only types that it knows.
+struct Way : torch::CustomClassHolder {
+  Way(Mesh on, Placements back_to, Whole of_whole)
+      : mesh(std::move(on)), back(std::move(back_to)), whole(std::move(of_whole)) {}
+  Mesh mesh;
+  Placements back;
+  Whole whole;
+};
+
+void keep(AutogradContext* context, Mesh mesh, Placements back, Whole whole) {
+  context->saved_data["way"] =
+      c10::IValue::make_capsule(c10::make_intrusive<Way>(std::move(mesh), std::move(back), std::move(whole)));
+}
+
+Whole as_whole(const at::Tensor& tensor) {
+  return {.sizes = tensor.sizes().vec(), .format = tensor.suggest_memory_format()};
+}
+
+const Way& kept(AutogradContext* context) { return static_cast<const Way&>(*context->saved_data["way"].toCapsule()); }
+
+at::Tensor wrap(const at::Tensor& local, const Mesh& mesh, const Placements& placements, const Whole& whole) {
+  return make_global(
+      {.mesh = mesh.state(), .sharding = mesh.state()->intern(placements), .local = local},
+      {.sizes = whole.sizes, .strides = strides_in(whole.format, whole.sizes), .dtype = local.scalar_type()});
+}
+
+at::Tensor lie(const at::Tensor& tensor, const Placements& placements) {
+  current_part(tensor);
+  const auto& state = state_of(tensor);
+  const OperatorScope on_trace(tensor, placements);
+  return on_trace.run(*state.mesh, [&] {
+    return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                              state.sharding->placements, placements);
+  });
+}
+
+/// In backward the conversion is reversed: the gradient of the global tensor is converted to this rank's part.
+struct ToGlobal : Function<ToGlobal> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& local, const Mesh& mesh,
+                            const Placements& placements, Whole whole) {
+    auto result = wrap(local.detach(), mesh, placements, whole);
+    keep(context, mesh, placements_of_gradient(placements), std::move(whole));
+    return result;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0].defined() ? lie(gradients[0], kept(context).back) : at::Tensor(), {}, {}, {}};
+  }
+};
+
+struct Distribute : Function<Distribute> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& full, const Mesh& mesh,
+                            const Placements& placements) {
+    auto part = part_of_full(full.detach(), *mesh.state(), placements);
+    if (part.is_alias_of(full)) part = part.clone();
+    keep(context, mesh, mesh.state()->replicated()->placements, as_whole(full));
+    return wrap(part, mesh, placements, as_whole(full));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {gradients[0].defined() ? lie(gradients[0], kept(context).back) : at::Tensor(), {}, {}};
+  }
+};
+
+struct Redistribute : Function<Redistribute> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, const Placements& placements) {
+    const auto& state = state_of(tensor);
+    auto part = lie(tensor, placements);
+    if (part.is_same(state.local)) part = part.clone();
+    keep(context, Mesh(state.mesh), placements_of_gradient(state.sharding->placements), as_whole(tensor));
+    return wrap(part, Mesh(state.mesh), placements, as_whole(tensor));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Way& way = kept(context);
+    return {gradients[0].defined() ? wrap(lie(gradients[0], way.back), way.mesh, way.back, way.whole) : at::Tensor(),
+            {}};
+  }
+};
+
+struct ToLocal : Function<ToLocal> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& tensor, const Placements& gradient) {
+    const auto& state = state_of(tensor);
+    keep(context, Mesh(state.mesh), gradient, as_whole(tensor));
+    return current_part(tensor).detach();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Way& way = kept(context);
+    return {gradients[0].defined() ? wrap(gradients[0], way.mesh, way.back, way.whole) : at::Tensor(), {}};
+  }
+};
+
+}  // namespace
+
+Placements placements_of_gradient(const Placements& placements) {
+  Placements gradient = placements;
+  for (auto& each : gradient) {
+    if (each.is_partial()) each = Replicate();
+  }
+  return gradient;
+}
+
+at::Tensor differentiable_to_global(const at::Tensor& local, const Mesh& mesh, const Placements& placements,
+                                    Whole whole) {
+  return ToGlobal::apply(local, mesh, placements, std::move(whole));
+}
+
+at::Tensor differentiable_distribute(const at::Tensor& full, const Mesh& mesh, const Placements& placements) {
+  return Distribute::apply(full, mesh, placements);
+}
+
+at::Tensor differentiable_redistribute(const at::Tensor& tensor, const Placements& placements) {
+  return Redistribute::apply(tensor, placements);
+}
+
+at::Tensor differentiable_to_local(const at::Tensor& tensor, const Placements& gradient) {
+  return ToLocal::apply(tensor, gradient);
 }
 
 }  // namespace lockstep::global

@@ -2,7 +2,7 @@
 // Pure.
 #pragma once
 
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/distribute_module.h>
 
 #include <cstdint>
 #include <span>

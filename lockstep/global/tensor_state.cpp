@@ -1,3 +1,4 @@
+#include <lockstep/compat/libtorch.h>
 #include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>
@@ -29,8 +30,9 @@ GlobalStorage& storage_of(const at::TensorBase& tensor) {
 }
 
 at::Tensor make(TensorState state, const LogicalShape& shape, caffe2::TypeMeta dtype) {
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
-                                                   c10::DispatchKeySet(kDispatchKey), dtype);
+  auto impl =
+      c10::make_intrusive<c10::TensorImpl>(c10::Storage(c10::make_intrusive<GlobalStorage>(std::move(state))),
+                                           c10::DispatchKeySet({kDispatchKey, compat::kGlobalAutocastKey}), dtype);
   impl->set_sizes_and_strides(shape.sizes, shape.strides);
   if (shape.offset != 0) impl->set_storage_offset(shape.offset);
   at::Tensor tensor(std::move(impl));

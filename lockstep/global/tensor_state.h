@@ -30,7 +30,8 @@ struct TensorState {
   std::shared_ptr<FetchedView> fetched = {};  ///< of a view that shares no memory with its base
   std::shared_ptr<std::uint64_t> writes =
       {};                           ///< number of writes to it and to all views of the same memory; null without views
-  std::size_t traced = kNotTraced;  ///< of a tensor without memory: the index of its value in the trace
+  std::size_t traced = kNotTraced;  ///< of a tensor without memory: the index of its value in the trace; where
+                                    ///< operators have strategies: see dispatch/named_operators.h
 };
 
 /// The logical shape of a global tensor.

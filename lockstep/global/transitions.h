@@ -1,7 +1,7 @@
 // The transition from one set of placements to another, as steps along one mesh axis each. Pure.
 #pragma once
 
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <cstddef>
 #include <vector>

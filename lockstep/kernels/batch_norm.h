@@ -1,7 +1,12 @@
 // Batch norm of a batch that is divided over ranks: the computation of one rank, and the statistics to exchange.
 #pragma once
 
+#include <lockstep/base/instruction_sets.h>
+#include <lockstep/kernels/batch_norm_loops.h>
+
 #include <ATen/core/Tensor.h>
+
+#include <vector>
 
 namespace lockstep::kernels {
 
@@ -45,5 +50,12 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, co
 at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                              const at::Tensor& mean, const at::Tensor& inverse_deviation, const at::Tensor& sums,
                              double values);
+
+/// The loops of all instruction sets that this machine supports, slowest first.
+const std::vector<InstructionSet<BatchNormTable>>& batch_norm_sets();
+
+/// The fastest loops for float or double.
+template <typename Number>
+const BatchNormLoops<Number>& batch_norm_loops();
 
 }  // namespace lockstep::kernels

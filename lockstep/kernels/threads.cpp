@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/threads.h>
+#include <lockstep/kernels/tuning.h>
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 #include <lockstep/base/error.h>
-#include <lockstep/mirrored/coalesced_broadcast.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/reducer.h>
 #include <lockstep/mirrored/replica.h>
@@ -9,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -21,7 +21,7 @@ struct DataParallel::State {
   std::optional<mirrored::SynchronizedBatchNorms> batch_norms;  ///< none in a group of one
   std::optional<mirrored::CoalescedBroadcast> buffers;  ///< none in a group of one, or when there are none to send
   std::shared_ptr<mirrored::Reducer> reducer;           ///< none in a group of one; refers to buffers
-  bool stop = false;                                    ///< up, in a group of one
+  std::array<bool, DataParallel::kVotes> votes{};       ///< in a group of one
 
   State(std::shared_ptr<torch::nn::Module> trained, Group ranks)
       : module(std::move(trained)), group(std::move(ranks)) {}
@@ -100,16 +100,18 @@ void DataParallel::backward_without_data() {
   if (state_->reducer) state_->reducer->round_without_gradients();
 }
 
-void DataParallel::vote_to_stop() {
+void DataParallel::vote(int subject, bool yes) {
+  static_assert(kVotes == mirrored::kVotes);
   if (state_->reducer) {
-    state_->reducer->vote_to_stop();
+    state_->reducer->vote(subject, yes);
   } else {
-    state_->stop = state_->group.size() == 1;
+    state_->votes.at(static_cast<std::size_t>(subject)) = yes && state_->group.size() == 1;
   }
 }
 
-int DataParallel::stop_votes() const {
-  return state_->reducer ? state_->reducer->stop_votes() : static_cast<int>(state_->stop);
+int DataParallel::votes(int subject) const {
+  return state_->reducer ? state_->reducer->votes(subject)
+                         : static_cast<int>(state_->votes.at(static_cast<std::size_t>(subject)));
 }
 
 void DataParallel::synchronize_buffers() {

@@ -1,14 +1,141 @@
-#include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/gradient_buckets.h>
-#include <lockstep/mirrored/small_tensors.h>
 
+#include <lockstep/base/error.h>
+#include <lockstep/mirrored/flat_memory.h>
+
+#include <ATen/Dispatch.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <exception>
 #include <utility>
 
 namespace lockstep::mirrored {
+namespace {
+
+// Tensor operations without the overhead of a libtorch call (one or two microseconds each), for the small tensors of
+// small networks.
+
+constexpr std::size_t kSmallBytes = 64 << 10;
+
+template <typename Use>
+void with_elements(const at::Tensor& tensor, const Use& use) {
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, tensor.scalar_type(), "with_elements",
+                                  [&] { use(tensor.data_ptr<scalar_t>()); });
+}
+
+/// `to.copy_(from)`; small dense tensors with equal layouts are copied with memcpy.
+void copy_into(const at::Tensor& to, const at::Tensor& from) {
+  const bool bytewise = to.nbytes() <= kSmallBytes && to.is_cpu() && from.is_cpu() &&
+                        to.scalar_type() == from.scalar_type() && to.strides() == from.strides() &&
+                        to.sizes() == from.sizes() && to.is_non_overlapping_and_dense() && !from.is_conj() &&
+                        !from.is_neg();
+  if (!bytewise) {
+    to.copy_(from);
+  } else if (to.nbytes() > 0) {
+    std::memcpy(to.data_ptr(), from.data_ptr(), to.nbytes());
+  }
+}
+
+/// Sets all elements of a contiguous floating-point tensor.
+void set_all(const at::Tensor& tensor, double value) {
+  if (!tensor.is_cpu()) {
+    tensor.fill_(value);
+    return;
+  }
+  with_elements(tensor, [&](auto* data) {
+    using Element = std::remove_pointer_t<decltype(data)>;
+    std::fill_n(data, tensor.numel(), static_cast<Element>(value));
+  });
+}
+
+/// The element of such a tensor at `index`.
+double value_at(const at::Tensor& tensor, std::int64_t index) {
+  if (!tensor.is_cpu()) return tensor[index].item<double>();
+  double value = 0;
+  with_elements(tensor, [&](const auto* data) { value = static_cast<double>(data[index]); });
+  return value;
+}
+
+void set_value(const at::Tensor& tensor, std::int64_t index, double value) {
+  if (!tensor.is_cpu()) {
+    tensor[index].fill_(value);
+    return;
+  }
+  with_elements(tensor, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
+}
+
+bool lies_in(const at::Tensor& place, const at::Tensor& gradient) {
+  return gradient.is_same(place) || (gradient.layout() == at::kStrided && gradient.data_ptr() == place.data_ptr() &&
+                                     gradient.sizes() == place.sizes() && gradient.strides() == place.strides());
+}
+
+}  // namespace
+
+void start_round(GradientSlot& slot) {
+  slot.arrived = slot.settled = slot.contributes = false;
+  slot.kept.reset();
+}
+
+void share_old_sum(GradientSlot& slot, int ranks) {
+  if (!std::exchange(slot.reduced, false)) return;
+  at::Tensor& gradient = slot.parameter.mutable_grad();
+  if (!gradient.defined()) return;
+  torch::NoGradGuard no_grad;
+  gradient.div_(ranks);
+}
+
+void settle(GradientSlot& slot, const at::Tensor& place, int shares) {
+  torch::NoGradGuard no_grad;
+  at::Tensor& gradient = slot.parameter.mutable_grad();
+  slot.settled = true;
+  slot.contributes = slot.used && gradient.defined();
+  if (!gradient.defined()) {
+    place.zero_();
+    return;
+  }
+  if (gradient.layout() != at::kStrided) {
+    fail(ErrorKind::unsupported, "data_parallel",
+         "parameter \"{}\" got a sparse gradient, which cannot be reduced with the dense ones; use the dense form "
+         "(EmbeddingOptions::sparse(false), for one)",
+         slot.name);
+  }
+  const bool in_place = lies_in(place, gradient);
+  if (!in_place) copy_into(place, gradient);
+  if (slot.contributes) {
+    if (!in_place) gradient = place;
+    return;
+  }
+  // If no rank has a gradient, `.grad()` must keep its value although its place is reduced.
+  if (in_place) slot.kept = gradient.clone();
+  if (slot.reduced && shares != 1) place.div_(shares);
+}
+
+void take_result(GradientSlot& slot, const at::Tensor& place, bool used_on_any_rank) {
+  if (slot.contributes || used_on_any_rank) {
+    at::Tensor& gradient = slot.parameter.mutable_grad();
+    if (!gradient.defined() || !lies_in(place, gradient)) gradient = place;
+    slot.reduced = true;
+  } else if (slot.kept.defined()) {
+    torch::NoGradGuard no_grad;
+    place.copy_(slot.kept);
+  }
+  slot.kept.reset();
+  slot.used = false;
+}
+
+void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept {
+  at::Tensor& gradient = slot.parameter.mutable_grad();
+  if (!gradient.defined() || !lies_in(place, gradient)) return;
+  try {
+    torch::NoGradGuard no_grad;
+    gradient = gradient.clone();
+  } catch (const std::exception&) {
+    gradient.reset();  // out of memory for the copy; the values are undefined anyway
+  }
+}
 
 GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, const BucketLimits& limits, ReduceOp op,
                                  const Group& group)
@@ -33,8 +160,8 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced, too; it stays zero
     bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
-    bucket.stop_votes = bucket.flat.narrow(0, plan.tail + 1, 1);
-    bucket.used = bucket.flat.narrow(0, plan.tail + 2, static_cast<std::int64_t>(plan.members.size()));
+    bucket.votes = bucket.flat.narrow(0, plan.tail + 1, kVotes);
+    bucket.used = bucket.flat.narrow(0, plan.tail + 1 + kVotes, static_cast<std::int64_t>(plan.members.size()));
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
                                    buckets_.size()};
@@ -47,7 +174,7 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
 void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, const Marks& marks) {
   Bucket& bucket = buckets_[index];
   set_all(bucket.gave_up, marks.gave_up ? 1 : 0);
-  set_all(bucket.stop_votes, marks.stop ? 1 : 0);
+  for (int i = 0; i < kVotes; ++i) set_value(bucket.votes, i, marks.votes.at(static_cast<std::size_t>(i)) ? 1 : 0);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
   // Sizes and dtypes were compared with the module. The first bucket of each round compares arguments, to detect ranks
@@ -59,8 +186,8 @@ bool GradientBuckets::used_on_any_rank(std::size_t index, std::size_t position) 
   return value_at(buckets_[index].used, static_cast<std::int64_t>(position)) > 0;
 }
 
-int GradientBuckets::ranks_with(const at::Tensor& mark) const {
-  const double reduced = value_at(mark, 0);
+int GradientBuckets::ranks_with(const at::Tensor& marks, std::int64_t index) const {
+  const double reduced = value_at(marks, index);
   return static_cast<int>(std::lround(op_ == ReduceOp::mean ? reduced * group_.size() : reduced));
 }
 

@@ -1,24 +1,60 @@
-// The gradient buckets of a data-parallel wrapper: their memory and their collectives. Does not use autograd.
+// Gradients on their way through buckets: the place of each parameter's gradient on this rank, and the memory and
+// collectives of the buckets of a data-parallel wrapper. Does not use autograd.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/comm/work.h>
-#include <lockstep/mirrored/bucket_plan.h>
+#include <lockstep/mirrored/parameter_layout.h>
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace lockstep::mirrored {
+
+/// One parameter's `.grad()` on this rank, and its state in a round. No communication. In the functions below, `place`
+/// is the parameter's place in its bucket, where `.grad()` is from the first round on, unless the program replaced or
+/// removed it.
+struct GradientSlot {
+  std::string name;
+  at::Tensor parameter;
+  bool used = false;         ///< got a gradient since the last round, in this round or without synchronization
+  bool arrived = false;      ///< autograd has processed the parameter in this round
+  bool settled = false;      ///< its place has the value that this rank sends
+  bool contributes = false;  ///< the value that is sent contains a gradient
+  bool reduced = false;      ///< `.grad()` is the reduced result, and nothing was added to it since
+  at::Tensor kept;           ///< copy of `.grad()`, restored if no rank has a gradient
+};
+
+/// Resets the state of the last round.
+void start_round(GradientSlot& slot);
+
+/// To be called before a gradient is added to `.grad()`, if gradients are summed over ranks: an old sum G must enter
+/// the next sum once, not once for each rank, so each rank keeps G / ranks. (Not necessary for a mean: the mean of
+/// equal G is G.)
+void share_old_sum(GradientSlot& slot, int ranks);
+
+/// Writes the value that this rank sends to `place`, and makes `.grad()` refer to it if there is a gradient to send. An
+/// old result is divided by `shares`: the number of ranks if gradients are summed, else 1. Error(unsupported) naming
+/// the parameter when the gradient is sparse.
+void settle(GradientSlot& slot, const at::Tensor& place, int shares);
+
+/// To be called after `place` was reduced: makes `.grad()` refer to `place`, or restores its old value if no rank had a
+/// gradient.
+void take_result(GradientSlot& slot, const at::Tensor& place, bool used_on_any_rank);
+
+/// Gives `.grad()` memory of its own, because `place` will be overwritten.
+void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept;
 
 /// One arena for each dtype, allocated once from the group (under shm it is shared memory, which is reduced without a
 /// copy), and divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
 ///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
-///   stop_votes    1 when this rank votes to stop (DataParallel::vote_to_stop)
+///   votes    for each subject 1 when this rank votes for it (DataParallel::vote)
 ///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
@@ -41,7 +77,7 @@ class GradientBuckets {
 
   struct Marks {
     bool gave_up = false;
-    bool stop = false;
+    std::array<bool, kVotes> votes{};
   };
   /// Starts the reduction of a bucket. `unused` are the positions of the members without a gradient on this rank.
   void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
@@ -52,20 +88,20 @@ class GradientBuckets {
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
   /// After `wait`: how many ranks gave up before they launched this bucket.
   int ranks_that_gave_up(std::size_t bucket) const { return ranks_with(buckets_[bucket].gave_up); }
-  /// After `wait`: how many ranks voted to stop.
-  int stop_votes(std::size_t bucket) const { return ranks_with(buckets_[bucket].stop_votes); }
+  /// After `wait`: how many ranks voted for this subject.
+  int votes(std::size_t bucket, int subject) const { return ranks_with(buckets_[bucket].votes, subject); }
 
  private:
   struct Bucket {
     BucketPlan plan;
-    at::Tensor flat;        ///< [plan.elements]
-    at::Tensor gave_up;     ///< [1], in flat
-    at::Tensor stop_votes;  ///< [1], in flat
-    at::Tensor used;        ///< [members], in flat
+    at::Tensor flat;     ///< [plan.elements]
+    at::Tensor gave_up;  ///< [1], in flat
+    at::Tensor votes;    ///< [kVotes], in flat
+    at::Tensor used;     ///< [members], in flat
     Work work;
   };
   at::Tensor& arena(int dtype);
-  int ranks_with(const at::Tensor& mark) const;
+  int ranks_with(const at::Tensor& marks, std::int64_t index = 0) const;
 
   Group group_;
   ReduceOp op_;

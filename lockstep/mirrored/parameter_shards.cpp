@@ -1,9 +1,9 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/mirrored/flat_memory.h>
-#include <lockstep/mirrored/parameter_shards.h>
+#include <lockstep/mirrored/parameter_layout.h>
 #include <lockstep/mirrored/replica.h>
-#include <lockstep/mirrored/shard_plan.h>
+#include <lockstep/mirrored/sharded_optimizer.h>
 
 #include <torch/torch.h>
 
@@ -26,7 +26,7 @@ struct ParameterShards::State {
 
 namespace {
 
-constexpr std::string_view kWhere = "parameter_shards";
+constexpr std::string_view kShardsPlace = "parameter_shards";
 
 std::vector<mirrored::GradientSize> sizes_of(const std::vector<at::Tensor>& parameters) {
   std::vector<mirrored::GradientSize> sizes;
@@ -73,7 +73,7 @@ void require_in_arenas(const std::vector<at::Tensor>& parameters, const std::vec
       continue;
     }
     fail(
-        ErrorKind::invalid_argument, kWhere,
+        ErrorKind::invalid_argument, kShardsPlace,
         "the memory of parameter \"{}\" was replaced after the optimizer took it in shards; give the module its dtype, "
         "device and memory format (to(), to_channels_last()) before, and copy numbers into parameters instead of "
         "setting their data",
@@ -151,7 +151,7 @@ void ParameterShards::take_gradients() {
       gradient = s.parameters[piece.parameter].grad();
       if (gradient.defined()) {
         if (gradient.layout() != at::kStrided) {
-          fail(ErrorKind::unsupported, kWhere, "parameter \"{}\" has a sparse gradient; use its dense form",
+          fail(ErrorKind::unsupported, kShardsPlace, "parameter \"{}\" has a sparse gradient; use its dense form",
                s.names[piece.parameter]);
         }
         gradient = mirrored::laid_out_as(gradient, s.parameters[piece.parameter]);

@@ -16,17 +16,51 @@
 // continue; if only some did, all ranks throw, and are synchronized again.
 #pragma once
 
-#include <lockstep/mirrored/autograd_hooks.h>
-#include <lockstep/mirrored/coalesced_broadcast.h>
 #include <lockstep/mirrored/gradient_buckets.h>
-#include <lockstep/mirrored/gradient_slot.h>
 #include <lockstep/mirrored/replica.h>
 
+#include <ATen/core/Tensor.h>
+
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace lockstep::mirrored {
+
+/// Callbacks before and after backward adds to `.grad()` of a leaf. That happens at most once in a backward, however
+/// often the leaf was used. Exceptions of a callback are thrown by `backward()`.
+struct GradientCallbacks {
+  std::function<void()> before;  ///< only when a gradient will be added; may be empty
+  /// `got_gradient` is false when the graph led to the leaf but no gradient came.
+  std::function<void(bool got_gradient)> after;
+};
+
+/// Installs the callbacks on a leaf, as long as this object exists.
+class GradientHook {
+ public:
+  GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks);
+  ~GradientHook();
+  GradientHook(GradientHook&& other) noexcept;
+  GradientHook& operator=(GradientHook&&) = delete;
+  GradientHook(const GradientHook&) = delete;
+  GradientHook& operator=(const GradientHook&) = delete;
+
+ private:
+  std::shared_ptr<torch::autograd::Node> accumulator_;
+  std::uintptr_t key_ = 0;
+  std::shared_ptr<std::function<void()>> before_;  ///< autograd cannot remove a pre-hook, so the function is emptied
+};
+
+/// Calls `finish` when the backward that runs in this thread ends without an exception; otherwise the copies of
+/// `finish` are destroyed without a call. To be called in a hook.
+void at_end_of_backward(std::function<void()> finish);
 
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
@@ -42,10 +76,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   /// While false, gradients accumulate on this rank and no round begins.
   void set_synchronizes(bool synchronize) { synchronize_ = synchronize; }
 
-  /// From now on, this rank votes to stop in each round.
-  void vote_to_stop() { votes_to_stop_ = true; }
-  /// The number of ranks that voted to stop in the last round.
-  int stop_votes() const { return stop_votes_; }
+  /// From now on, this rank votes so in each round.
+  void vote(int subject, bool yes) { own_votes_.at(static_cast<std::size_t>(subject)) = yes; }
+  /// The number of ranks that voted for it in the last round.
+  int votes(int subject) const { return votes_.at(static_cast<std::size_t>(subject)); }
 
   /// Takes part in a round without gradients of this rank.
   void round_without_gradients();
@@ -92,8 +126,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::size_t launched_ = 0;           ///< buckets before this one are in progress or done
   std::size_t tested_ = 0;             ///< buckets before this one are known to be done
   bool reported_unused_ = false;
-  bool votes_to_stop_ = false;
-  int stop_votes_ = 0;
+  std::array<bool, kVotes> own_votes_{};
+  std::array<int, kVotes> votes_{};
 
   std::vector<GradientHook> hooks_;  ///< last member, so that hooks are removed first
 };

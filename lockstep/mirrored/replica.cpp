@@ -1,6 +1,9 @@
-#include <lockstep/base/error.h>
-#include <lockstep/comm/texts.h>
 #include <lockstep/mirrored/replica.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/mirrored/parameter_layout.h>
 
 #include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
@@ -10,11 +13,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <unordered_set>
+#include <utility>
 
 namespace lockstep::mirrored {
 namespace {
 
-constexpr std::string_view kWhere = "data_parallel";
+constexpr std::string_view kPlace = "data_parallel";
 
 std::vector<NamedTensor> each_once(const torch::OrderedDict<std::string, at::Tensor>& tensors, std::string_view what) {
   std::vector<NamedTensor> unique;
@@ -23,11 +27,11 @@ std::vector<NamedTensor> each_once(const torch::OrderedDict<std::string, at::Ten
     const at::Tensor& tensor = item.value();
     if (!tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
     if (tensor.layout() != at::kStrided) {
-      fail(ErrorKind::unsupported, kWhere, "{} \"{}\" is not dense; only dense tensors can be kept equal between ranks",
+      fail(ErrorKind::unsupported, kPlace, "{} \"{}\" is not dense; only dense tensors can be kept equal between ranks",
            what, item.key());
     }
     if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      fail(ErrorKind::unsupported, kWhere, "elements of {} \"{}\" share memory (it was expanded); make it contiguous",
+      fail(ErrorKind::unsupported, kPlace, "elements of {} \"{}\" share memory (it was expanded); make it contiguous",
            what, item.key());
     }
     unique.push_back({item.key(), tensor});
@@ -58,7 +62,7 @@ Replica replica_of(const torch::nn::Module& module) {
   Replica replica{each_once(module.named_parameters(), "parameter"), each_once(module.named_buffers(), "buffer")};
   for (const auto& parameter : replica.parameters) {
     if (parameter.tensor.requires_grad() && parameter.tensor.is_complex()) {
-      fail(ErrorKind::unsupported, kWhere,
+      fail(ErrorKind::unsupported, kPlace,
            "parameter \"{}\" is complex; train torch::view_as_real of it as a real parameter instead", parameter.name);
     }
   }
@@ -90,11 +94,75 @@ void require_same(const std::string& description, const Group& group) {
       if (line_at(others[rank], i) != line_at(first, i)) ranks.push_back(rank);
     }
     if (ranks.empty()) continue;
-    fail(ErrorKind::mismatch, kWhere,
+    fail(ErrorKind::mismatch, kPlace,
          "all ranks must build the same module with the same options; rank 0 has {}, but rank {} has {}{}",
          line_at(first, i), ranks[0], line_at(others[ranks[0]], i),
          ranks.size() > 1 ? fmt::format(" (differing from rank 0: ranks {})", fmt::join(ranks, ", ")) : "");
   }
+}
+
+namespace {
+
+constexpr std::int64_t kBroadcastBytes = 32 << 20;
+
+std::int64_t padded_bytes(const at::Tensor& tensor) {
+  return round_up_to_line(static_cast<std::int64_t>(tensor.nbytes()), 1);
+}
+
+std::int64_t total_bytes(const std::vector<at::Tensor>& tensors) {
+  std::int64_t total = 0;
+  for (const auto& tensor : tensors) total += padded_bytes(tensor);
+  return total;
+}
+
+}  // namespace
+
+CoalescedBroadcast::CoalescedBroadcast(std::vector<at::Tensor> tensors, const Group& group)
+    : group_(group), tensors_(std::move(tensors)) {
+  bytes_ = allocate(group_, total_bytes(tensors_), static_cast<int>(at::kByte));
+  std::int64_t offset = 0;
+  for (const auto& tensor : tensors_) {
+    const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
+    packed_.push_back(bytes_.narrow(0, offset, bytes).view(tensor.scalar_type()).view(tensor.sizes()));
+    offset += padded_bytes(tensor);
+  }
+}
+
+void CoalescedBroadcast::start(bool check) {
+  torch::NoGradGuard no_grad;
+  if (group_.rank() == 0) {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) packed_[i].copy_(tensors_[i]);
+  }
+  work_ = broadcast_async(bytes_, check ? group_ : group_.unchecked(), 0);
+}
+
+void CoalescedBroadcast::finish() {
+  work_.wait();
+  if (group_.rank() == 0) return;
+  torch::NoGradGuard no_grad;
+  // variable_data: the graph of another forward may have saved the tensor, as BatchNorm does, and its backward would
+  // fail if the tensor's version changed.
+  for (std::size_t i = 0; i < tensors_.size(); ++i) tensors_[i].variable_data().copy_(packed_[i]);
+}
+
+void broadcast_all(const std::vector<at::Tensor>& tensors, const Group& group) {
+  std::vector<at::Tensor> piece;
+  auto send = [&] {
+    if (piece.empty()) return;
+    CoalescedBroadcast broadcast(std::exchange(piece, {}), group);
+    broadcast.start();
+    broadcast.finish();
+  };
+  std::int64_t bytes = 0;
+  for (const auto& tensor : tensors) {
+    if (bytes + padded_bytes(tensor) > kBroadcastBytes) {
+      send();
+      bytes = 0;
+    }
+    piece.push_back(tensor);
+    bytes += padded_bytes(tensor);
+  }
+  send();
 }
 
 }  // namespace lockstep::mirrored

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <limits>
-#include <string>
 
 namespace lockstep::models {
 namespace {
@@ -11,12 +10,16 @@ namespace {
 constexpr double kDeviation = 0.02;
 
 const GptShape& checked(const GptShape& shape) {
-  if (shape.vocabulary < 1 || shape.context < 1 || shape.layers < 1 || shape.heads < 1 || shape.width < 1 ||
-      shape.width % shape.heads != 0) {
+  if (shape.vocabulary < 1 || shape.context < 1 || shape.layers < 1 || shape.heads < 1 || shape.width < 1) {
     fail(ErrorKind::invalid_argument, "gpt",
-         "vocabulary {}, context {}, layers {}, heads {} and width {} are at least 1, and the width is a multiple of "
-         "the heads",
-         shape.vocabulary, shape.context, shape.layers, shape.heads, shape.width);
+         "vocabulary {}, context {}, layers {}, heads {} and width {} must be at least 1", shape.vocabulary,
+         shape.context, shape.layers, shape.heads, shape.width);
+  }
+  if (shape.width % shape.heads != 0) {
+    fail(ErrorKind::config, "model.heads",
+         "is {}, and model.width is {}, which it does not divide: each head has an equal part of the width; set "
+         "model.width to {}, or take other heads",
+         shape.heads, shape.width, (shape.width / shape.heads + 1) * shape.heads);
   }
   return shape;
 }
@@ -84,8 +87,10 @@ GptBlock::GptBlock(const GptShape& shape)
       dropout_(register_module("dropout", torch::nn::Dropout(shape.dropout))) {}
 
 torch::Tensor GptBlock::forward(const torch::Tensor& tokens) {
-  const auto seen = tokens + dropout_(attention_->forward(norm1_(tokens)));
-  return seen + dropout_(fc2_(torch::gelu(fc1_(norm2_(seen)))));
+  return recomputed(*this, tokens, [this](const torch::Tensor& in) {
+    const auto seen = in + dropout_(attention_->forward(norm1_(in)));
+    return seen + dropout_(fc2_(torch::gelu(fc1_(norm2_(seen)))));
+  });
 }
 
 Gpt::Gpt(const GptShape& shape)
@@ -106,10 +111,14 @@ Gpt::Gpt(const GptShape& shape)
 }
 
 torch::Tensor Gpt::forward(const torch::Tensor& tokens) {
-  if (tokens.dim() != 2 || tokens.size(1) > shape_.context) {
-    fail(ErrorKind::invalid_argument, "gpt",
-         "numbers of tokens [N, T] with T at most {} are needed, not a tensor of {} dimensions{}", shape_.context,
-         tokens.dim(), tokens.dim() == 2 ? " with T = " + std::to_string(tokens.size(1)) : "");
+  if (tokens.dim() != 2) {
+    fail(ErrorKind::invalid_argument, "gpt", "numbers of tokens [N, T] are needed, not a tensor of {} dimensions",
+         tokens.dim());
+  }
+  if (tokens.size(1) > shape_.context) {
+    fail(ErrorKind::config, "data.length",
+         "a sample has {} tokens, and model.context is {}; set data.length to at most {}, or raise model.context",
+         tokens.size(1), shape_.context, shape_.context);
   }
   auto values = dropout_(token_(tokens) + position_->weight.slice(0, 0, tokens.size(1)));
   for (const auto& block : blocks_) values = block->forward(values);

@@ -2,7 +2,8 @@
 // Unsupervised Multitask Learners").
 #pragma once
 
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
+#include <lockstep/kernels/recompute.h>
 
 #include <torch/torch.h>
 
@@ -42,7 +43,7 @@ class CausalAttention : public torch::nn::Module {
 };
 
 /// x + attention(norm1(x)), then x + fc2(gelu(fc1(norm2(x)))) with a hidden width of 4 * width.
-class GptBlock : public torch::nn::Module {
+class GptBlock : public torch::nn::Module, public Recomputable {
  public:
   explicit GptBlock(const GptShape& shape);
   torch::Tensor forward(const torch::Tensor& tokens);
@@ -59,9 +60,9 @@ class GptBlock : public torch::nn::Module {
 /// Parameters are named token, position, blocks.<i>.{norm1, attention.*, norm2, fc1, fc2}, norm and, untied, head.
 class Gpt : public torch::nn::Module {
  public:
-  /// Error(invalid_argument) for sizes below 1 and a width that the heads do not divide.
+  /// Error(invalid_argument) for sizes below 1, Error(config) for a width that the heads do not divide.
   explicit Gpt(const GptShape& shape);
-  /// Token ids [N, T], int64, T at most the context, to logits [N, T, vocabulary].
+  /// Token ids [N, T], int64, T at most the context (else Error(config)), to logits [N, T, vocabulary].
   torch::Tensor forward(const torch::Tensor& tokens);
   const GptShape& shape() const { return shape_; }
 

@@ -1,7 +1,7 @@
 // LeNet-5 (LeCun et al. 1998, "Gradient-based learning applied to document recognition") in its present-day form.
 #pragma once
 
-#include <lockstep/models/network.h>
+#include <lockstep/models/picture_model.h>
 
 #include <memory>
 
@@ -28,5 +28,13 @@ class LeNet5 : public Network {
 };
 
 std::shared_ptr<LeNet5> lenet5(std::int64_t num_classes = 10, std::int64_t in_channels = 1);
+
+inline constexpr PictureModel kLeNet5{.name = "lenet5",
+                                      .doc = "two convolutions and three linear layers, for pictures of 28x28 or 32x32",
+                                      .features = 84,
+                                      .has_hidden = false,
+                                      .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                                        return lenet5(spec.num_classes, spec.in_channels);
+                                      }};
 
 }  // namespace lockstep::models

@@ -7,48 +7,23 @@
 #include <lockstep/models/lenet.h>
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/network.h>
+#include <lockstep/models/picture_model.h>
 #include <lockstep/models/resnet.h>
 #include <lockstep/models/resnet_cifar.h>
 #include <lockstep/models/vgg.h>
 
 #include <fmt/ranges.h>
 
+#include <array>
+
 namespace lockstep::models {
 namespace {
 
-using Builder = std::shared_ptr<Network> (*)(const ModelSpec&);
-
-struct Entry {
-  std::string_view name;
-  std::int64_t features;  ///< inputs of the first linear layer; 0: the model's own
-  bool has_hidden;
-  Builder build;
-};
-
-constexpr Entry kEntries[] = {
-    {"resnet18", 512, false,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet18(spec.num_classes, spec.in_channels); }},
-    {"resnet34", 512, false,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet34(spec.num_classes, spec.in_channels); }},
-    {"resnet50", 2048, false,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet50(spec.num_classes, spec.in_channels); }},
-    {"resnet20", 64, false,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> { return resnet20(spec.num_classes, spec.in_channels); }},
-    {"mlp", 0, true,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-       return std::make_shared<Mlp>(spec.in_features, spec.hidden, spec.num_classes);
-     }},
-    {"lenet5", 84, false,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> { return lenet5(spec.num_classes, spec.in_channels); }},
-    {"vgg11", 512, true,
-     [](const ModelSpec& spec) -> std::shared_ptr<Network> {
-       return vgg11(spec.num_classes, spec.in_channels, spec.hidden);
-     }},
-};
+constexpr std::array kModels{kResNet18, kResNet34, kResNet50, kResNet20, kMlp, kLeNet5, kVgg11};
 
 // Error(invalid_argument) when linear layers, whose sizes the user chooses, do not fit into memory. Otherwise libtorch
 // would throw an unclear error, or the kernel would kill the process at the first write.
-void require_memory(const Entry& entry, const ModelSpec& spec) {
+void require_memory(const PictureModel& entry, const ModelSpec& spec) {
   auto widths = entry.has_hidden ? spec.hidden : std::vector<std::int64_t>();
   widths.push_back(spec.num_classes);
   auto inputs = static_cast<double>(entry.features > 0 ? entry.features : spec.in_features);
@@ -85,7 +60,8 @@ void check(const ModelSpec& spec) {
 at::Tensor classify(torch::nn::Module& module, const at::Tensor& pictures) {
   auto* network = dynamic_cast<Network*>(&module);
   if (network == nullptr) {
-    fail(ErrorKind::invalid_argument, "models", "a Classifier's module must come from make_classifier");
+    fail(ErrorKind::invalid_argument, "models",
+         "a classifier of pictures is a models::Network (models/network.h); this module is none");
   }
   return network->forward(pictures);
 }
@@ -95,15 +71,17 @@ at::Tensor Classifier::forward(const at::Tensor& pictures) const {
   return classify(*module, pictures);
 }
 
+std::span<const PictureModel> picture_models() { return kModels; }
+
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const auto& entry : kEntries) names.emplace_back(entry.name);
+  for (const auto& entry : kModels) names.emplace_back(entry.name);
   return names;
 }
 
 Classifier make_classifier(const ModelSpec& spec) {
   check(spec);
-  for (const auto& entry : kEntries) {
+  for (const auto& entry : kModels) {
     if (entry.name != spec.name) continue;
     require_memory(entry, spec);
     return {entry.build(spec)};

@@ -1,3 +1,4 @@
+#include <lockstep/kernels/recompute.h>
 #include <lockstep/models/residual_stage.h>
 
 #include <utility>
@@ -18,7 +19,7 @@ Conv2d conv1x1(std::int64_t in_channels, std::int64_t out_channels, std::int64_t
 /// The shortcut; an empty holder means the identity.
 Tensor shortcut_of(Sequential& downsample, const Tensor& x) { return downsample ? downsample->forward(x) : x; }
 
-class BasicBlock : public torch::nn::Module {
+class BasicBlock : public torch::nn::Module, public Recomputable {
  public:
   BasicBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride, Sequential downsample)
       : conv1_(register_module("conv1", conv3x3(in_channels, channels, stride))),
@@ -29,11 +30,13 @@ class BasicBlock : public torch::nn::Module {
     if (downsample_) register_module("downsample", downsample_);
   }
 
-  Tensor forward(const Tensor& x) {
-    auto out = bn1_(conv1_(x)).relu_();
-    out = bn2_(conv2_(out));
-    out += shortcut_of(downsample_, x);
-    return out.relu_();
+  Tensor forward(const Tensor& in) {
+    return recomputed(*this, in, [this](const Tensor& x) {
+      auto out = bn1_(conv1_(x)).relu_();
+      out = bn2_(conv2_(out));
+      out += shortcut_of(downsample_, x);
+      return out.relu_();
+    });
   }
 
  private:
@@ -44,7 +47,7 @@ class BasicBlock : public torch::nn::Module {
   Sequential downsample_;
 };
 
-class Bottleneck : public torch::nn::Module {
+class Bottleneck : public torch::nn::Module, public Recomputable {
  public:
   Bottleneck(std::int64_t in_channels, std::int64_t channels, std::int64_t stride, Sequential downsample)
       : conv1_(register_module("conv1", conv1x1(in_channels, channels))),
@@ -57,12 +60,14 @@ class Bottleneck : public torch::nn::Module {
     if (downsample_) register_module("downsample", downsample_);
   }
 
-  Tensor forward(const Tensor& x) {
-    auto out = bn1_(conv1_(x)).relu_();
-    out = bn2_(conv2_(out)).relu_();
-    out = bn3_(conv3_(out));
-    out += shortcut_of(downsample_, x);
-    return out.relu_();
+  Tensor forward(const Tensor& in) {
+    return recomputed(*this, in, [this](const Tensor& x) {
+      auto out = bn1_(conv1_(x)).relu_();
+      out = bn2_(conv2_(out)).relu_();
+      out = bn3_(conv3_(out));
+      out += shortcut_of(downsample_, x);
+      return out.relu_();
+    });
   }
 
  private:

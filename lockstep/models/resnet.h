@@ -1,7 +1,7 @@
 // ResNets for ImageNet-sized pictures, with the same weights as torchvision's.
 #pragma once
 
-#include <lockstep/models/network.h>
+#include <lockstep/models/picture_model.h>
 #include <lockstep/models/residual_stage.h>
 
 #include <array>
@@ -38,5 +38,29 @@ class ResNet : public Network {
 std::shared_ptr<ResNet> resnet18(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
 std::shared_ptr<ResNet> resnet34(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
 std::shared_ptr<ResNet> resnet50(std::int64_t num_classes = 1000, std::int64_t in_channels = 3);
+
+inline constexpr PictureModel kResNet18{.name = "resnet18",
+                                        .doc = "residual network of 18 layers, for pictures of 224x224",
+                                        .features = 512,
+                                        .has_hidden = false,
+                                        .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                                          return resnet18(spec.num_classes, spec.in_channels);
+                                        }};
+
+inline constexpr PictureModel kResNet34{.name = "resnet34",
+                                        .doc = "residual network of 34 layers, for pictures of 224x224",
+                                        .features = 512,
+                                        .has_hidden = false,
+                                        .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                                          return resnet34(spec.num_classes, spec.in_channels);
+                                        }};
+
+inline constexpr PictureModel kResNet50{.name = "resnet50",
+                                        .doc = "residual network of 50 layers, for pictures of 224x224",
+                                        .features = 2048,
+                                        .has_hidden = false,
+                                        .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                                          return resnet50(spec.num_classes, spec.in_channels);
+                                        }};
 
 }  // namespace lockstep::models

@@ -1,7 +1,7 @@
 // The small ResNets that He et al. 2015 (arXiv:1512.03385, section 4.2) trained on CIFAR-10.
 #pragma once
 
-#include <lockstep/models/network.h>
+#include <lockstep/models/picture_model.h>
 
 #include <memory>
 
@@ -26,5 +26,13 @@ class CifarResNet : public Network {
 };
 
 std::shared_ptr<CifarResNet> resnet20(std::int64_t num_classes = 10, std::int64_t in_channels = 3);
+
+inline constexpr PictureModel kResNet20{.name = "resnet20",
+                                        .doc = "residual network of 20 layers, for pictures of 32x32",
+                                        .features = 64,
+                                        .has_hidden = false,
+                                        .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+                                          return resnet20(spec.num_classes, spec.in_channels);
+                                        }};
 
 }  // namespace lockstep::models

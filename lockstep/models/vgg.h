@@ -2,7 +2,7 @@
 // arXiv:1409.1556, configuration A).
 #pragma once
 
-#include <lockstep/models/network.h>
+#include <lockstep/models/picture_model.h>
 
 #include <memory>
 #include <vector>
@@ -28,5 +28,14 @@ class Vgg11 : public Network {
 /// layers from N(0, 0.01), biases 0. Error(invalid_argument) for sizes below 1.
 std::shared_ptr<Vgg11> vgg11(std::int64_t num_classes, std::int64_t in_channels,
                              const std::vector<std::int64_t>& hidden);
+
+inline constexpr PictureModel kVgg11{
+    .name = "vgg11",
+    .doc = "eight convolutions and linear layers with the widths model.hidden, from 32x32",
+    .features = 512,
+    .has_hidden = true,
+    .build = [](const ModelSpec& spec) -> std::shared_ptr<Network> {
+      return vgg11(spec.num_classes, spec.in_channels, spec.hidden);
+    }};
 
 }  // namespace lockstep::models

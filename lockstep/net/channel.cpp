@@ -147,11 +147,11 @@ Awaitable<void> Channel::secure_as_server(asio::ssl::context& context) {
   state_->check(error);
 }
 
-Awaitable<void> Channel::secure_as_client(asio::ssl::context& context, std::string host) {
+Awaitable<void> Channel::secure_as_client(asio::ssl::context& context, std::optional<std::string> host) {
   ErrorCode error;
   state_->begin_step();
   auto& tls = state_->stream.next_layer().secure(context);
-  expect_host(tls.native_handle(), host);
+  if (host) expect_host(tls.native_handle(), *host);
   co_await tls.async_handshake(asio::ssl::stream_base::client, asio::redirect_error(asio::use_awaitable, error));
   state_->check(error);
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,9 +72,9 @@ class Channel {
   /// Whether the first bytes from the peer begin a TLS handshake.
   Awaitable<bool> peer_begins_tls();
   /// The TLS handshake. `context` must outlive the channel. A client checks that the server's certificate is for
-  /// `host`.
+  /// `host`; nullopt: any certificate that `context` trusts will do.
   Awaitable<void> secure_as_server(boost::asio::ssl::context& context);
-  Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::string host);
+  Awaitable<void> secure_as_client(boost::asio::ssl::context& context, std::optional<std::string> host);
 
   Awaitable<HttpRequest> read_request();
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);

@@ -32,7 +32,7 @@ std::string about_time(const X509* certificate) {
 
 /// A question about a peer that does not speak TLS.
 std::string about_no_tls(const TlsTerms& terms) {
-  return terms.by_lockstep ? "does it have enable_ssl?" : "is TLS on there?";
+  return terms.by_lockstep ? "does it have " + terms.switched_on_by + "?" : "is TLS on there?";
 }
 
 std::string about_purpose(const TlsTerms& terms) {

@@ -1,3 +1,4 @@
+// The reader and the printer of cluster descriptions.
 #include <lockstep/base/error.h>
 #include <lockstep/plan/cluster.h>
 

@@ -1,16 +1,22 @@
 // The planner's graph of one training step: operators, the values between them, and the modules they belong to. Pure.
 #pragma once
 
+#include <lockstep/global/module_of_operator.h>
+#include <lockstep/global/operator_strategy.h>
 #include <lockstep/global/rules/op_call.h>
 
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::plan {
 
 using global::OpCall;
+using global::OperatorStrategy;
+using global::owner_of;
 using global::TensorInfo;
 
 /// The kind of a value, which decides its lifetime and how its placements are chosen.
@@ -38,6 +44,7 @@ struct Node {
   std::string module;                ///< the innermost module that called it, or, in backward, that called the forward
                                      ///< operator
   Phase phase = Phase::forward;
+  std::shared_ptr<const OperatorStrategy> strategy = nullptr;  ///< the user's, which every plan keeps
 };
 
 /// The graph of a step. Gradients of parameters are reduced to the placements of the parameter, in buckets and

@@ -1,7 +1,7 @@
 // A plan: the mesh, the placements of parameters and inputs, the predicted cost, and the alternatives. Pure.
 #pragma once
 
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/distribute_module.h>
 #include <lockstep/plan/cluster.h>
 #include <lockstep/plan/cost/simulate.h>
 
@@ -30,6 +30,7 @@ struct ModuleRow {
   Seconds compute{};
   Seconds communication{};
   Bytes moved{};                          ///< bytes in collectives
+  bool given = false;                     ///< the user has given these placements
   std::string runner_up;                  ///< such as "weight S0  bias R"; empty if there is no alternative
   std::optional<Seconds> runner_up_cost;  ///< cost of the whole step, if only this module is changed
 };
@@ -43,13 +44,16 @@ struct KnownParameter {
 
 struct Plan {
   std::vector<int> mesh_sizes;
-  std::vector<std::string> mesh_names;  ///< "data" where the batch is divided, "model" elsewhere
-  Placements inputs;                    ///< placements of the inputs; Shard(0) or Replicate()
-  ModulePlan parameters;                ///< parameters that match no pattern are replicated
-  std::string cluster;                  ///< name of the cluster
+  std::vector<std::string> mesh_names;                         ///< "data" where the batch is divided, "model" elsewhere
+  Placements inputs;                                           ///< placements of the inputs; Shard(0) or Replicate()
+  ModulePlan parameters;                                       ///< parameters that match no pattern are replicated
+  std::vector<std::pair<std::string, std::string>> operators;  ///< strategies that were given, as text, by name
+  std::vector<std::pair<std::string, Placements>> inputs_by_name;  ///< of inputs that are divided in another way
+  std::string mode;     ///< of a run that used it: data_parallel or semi_auto; empty: only planned
+  std::string cluster;  ///< name of the cluster
   int devices = 1;
 
-  Prediction prediction;  ///< predicted cost of the step; its list of modules is empty
+  Prediction prediction;  ///< predicted cost of the step; its list of modules is empty; all 0 in the file of a run
   Bytes device_memory{};
   Seconds lower_bound{};             ///< no plan on the considered meshes can be faster
   bool bound_is_work_alone = false;  ///< the bound is only the evenly divided work without communication: a weak bound
@@ -63,6 +67,9 @@ struct Plan {
 
 /// The alternative of this name; nullptr if there is none.
 const Alternative* find_alternative(const Plan& plan, std::string_view name);
+
+/// Whether the plan has a predicted cost; the file of a run has none.
+bool is_predicted(const Plan& plan);
 
 /// Whether every rank has all parameters and a part of each batch.
 bool is_data_parallel(const Plan& plan);

@@ -1,9 +1,9 @@
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/data/dataset.h>
-#include <lockstep/models/registry.h>
+#include <lockstep/base/nearest.h>
 #include <lockstep/runner/program_arguments.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/part_kinds.h>
 #include <lockstep/world/world.h>
 
 #include <fmt/ranges.h>
@@ -22,10 +22,16 @@ std::string keys_line(const ConfigKey& key) {
   return fmt::format("{} ({})\n      {}", key.path, facts, key.doc);
 }
 
+std::string list_help() {
+  std::vector<std::string> kinds;
+  train::for_each_kind([&](std::string_view plural, std::string_view, auto) { kinds.emplace_back(plural); });
+  return fmt::format("List what a key can name, with the plugins of --config:\n{}", fmt::join(kinds, ", "));
+}
+
 }  // namespace
 
 void add_program_options(CLI::App& app, ProgramArguments& arguments) {
-  app.add_option("--config", arguments.config, "The YAML file that describes the run")->type_name("FILE");
+  app.add_option("--config,-c", arguments.config, "The YAML file that describes the run")->type_name("FILE");
   // CLI11 2.4 refuses a name with '='.
   app.add_option("KEYS", arguments.overrides, "Replaces a key of the file, e.g. train.epochs=3 optimizer.lr=0.1")
       ->type_name("KEY=VALUE");
@@ -40,8 +46,13 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_option("--world-size,--world_size", arguments.init.world_size, "How many nodes there are")->type_name("N");
   app.add_flag("--dry-run,--dry_run", arguments.dry_run,
                "Only print the whole configuration, the model and, with parallel.mode auto, the plan");
-  app.add_option("--list", arguments.list, "List what a key can name: models, data or tasks")->type_name("KIND");
+  app.add_option("--list", arguments.list, list_help())->type_name("KIND");
+  add_foreign_options(app, arguments.foreign);
   app.add_flag("--help-keys", arguments.help_keys, "List every key of the configuration with type, range and default");
+}
+
+std::vector<std::string> all_overrides(const ProgramArguments& arguments) {
+  return with_foreign(arguments.overrides, arguments.foreign);
 }
 
 void print_keys(const train::RunConfig& config) {
@@ -53,35 +64,46 @@ void print_keys(const train::RunConfig& config) {
     }
     fmt::print("  {}\n", keys_line(key));
   }
-  const auto print_part_keys = [](std::string_view section, auto parts) {
-    for (auto& part : parts) {
+  train::for_each_kind([&](std::string_view, std::string_view section, auto kind) {
+    const bool is_own = config.model.is_own && (section == "model" || section == "task" || section == "loss");
+    if (is_own || (config.data.is_own && section == "data")) return;
+    const auto path = fmt::format("{}.", section);
+    for (auto part : train::parts_or_shipped(config.model.parts).*kind) {
+      const auto part_keys = list_fields([&](ConfigFields& fields) { part.options.visit(fields); });
+      if (part_keys.empty()) continue;
       fmt::print("\n{} ({}): {}\n", section, part.name, part.doc);
-      for (const ConfigKey& key : list_fields([&](ConfigFields& fields) { part.options.visit(fields); })) {
-        fmt::print("  {}.{}\n", section, keys_line(key));
-      }
+      const auto before = train::is_list_item(section) ? "" : path;
+      for (const ConfigKey& key : part_keys) fmt::print("  {}{}\n", before, keys_line(key));
     }
-  };
-  if (config.model.is_own || !config.model.parts) return;
-  print_part_keys("model", config.model.parts->models);
-  print_part_keys("task", config.model.parts->tasks);
-  print_part_keys("data", config.model.parts->data);
+  });
 }
 
 void print_parts(const train::Parts& parts, const std::string& kind) {
-  const auto print = [](const auto& list) {
-    for (const auto& part : list) fmt::print("{:<20} {}\n", part.name, part.doc);
-  };
-  if (kind == "models") {
-    for (const auto& name : models::model_names()) fmt::print("{:<20} a classifier of pictures\n", name);
-    print(parts.models);
-  } else if (kind == "data") {
-    for (const auto& name : data::dataset_names()) fmt::print("{:<20} labelled pictures\n", name);
-    print(parts.data);
-  } else if (kind == "tasks") {
-    print(parts.tasks);
-  } else {
-    fail(ErrorKind::invalid_argument, "train", "--list takes models, data or tasks, not '{}'", kind);
+  std::vector<std::string> kinds;
+  bool found = false;
+  train::for_each_kind([&](std::string_view plural, std::string_view, auto member) {
+    const auto& list = parts.*member;
+    kinds.emplace_back(plural);
+    if (plural != kind) return;
+    found = true;
+    for (const auto& name : train::names_of(list)) fmt::print("{:<20} {}\n", name, train::find_part(list, name)->doc);
+  });
+  if (found) return;
+  fail(ErrorKind::invalid_argument, "train", "--list takes {}, not '{}'{}", fmt::join(kinds, ", "), kind,
+       did_you_mean(kind, kinds));
+}
+
+bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults) {
+  if (arguments.list.empty() && !arguments.help_keys) return false;
+  if (!arguments.config.empty()) {
+    train::set_parts(defaults, train::load_parts(arguments.config, all_overrides(arguments), defaults.model.parts));
   }
+  if (arguments.list.empty()) {
+    print_keys(defaults);
+  } else {
+    print_parts(train::parts_or_shipped(defaults.model.parts), arguments.list);
+  }
+  return true;
 }
 
 void refuse_file_without_flag(const ProgramArguments& arguments, const std::string& command) {
@@ -98,7 +120,8 @@ void refuse_file_without_flag(const ProgramArguments& arguments, const std::stri
 std::vector<std::string> rank_command(std::vector<std::string> program, const ProgramArguments& arguments) {
   if (!arguments.config.empty()) program.insert(program.end(), {"--config", arguments.config});
   program.insert(program.end(), {"--launcher", "pytorch"});
-  program.insert(program.end(), arguments.overrides.begin(), arguments.overrides.end());
+  const auto overrides = all_overrides(arguments);
+  program.insert(program.end(), overrides.begin(), overrides.end());
   return program;
 }
 

@@ -1,6 +1,7 @@
 // The command line of a training program.
 #pragma once
 
+#include <lockstep/runner/foreign_arguments.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/world/start.h>
@@ -22,16 +23,22 @@ struct ProgramArguments {
   bool dry_run = false;
   bool help_keys = false;
   std::string list;  ///< a kind of part; empty: train
+  ForeignArguments foreign;
 };
 
 /// Adds the options; `arguments` outlives `app`.
 void add_program_options(CLI::App& app, ProgramArguments& arguments);
 
+/// All KEY=VALUE, those of other trainers' flags included.
+std::vector<std::string> all_overrides(const ProgramArguments& arguments);
+
+/// Prints what --list and --help-keys ask for, with the plugins of --config; false when neither is given.
+bool answers_about_parts(const ProgramArguments& arguments, train::RunConfig defaults);
+
 /// Every key that this configuration can have, with type, range and default.
 void print_keys(const train::RunConfig& config);
 
-/// The names of `kind`'s parts, models, data or tasks, with a line about each. Error(invalid_argument) for another
-/// kind.
+/// The names of `kind`'s parts, such as models, with a line about each. Error(invalid_argument) for another kind.
 void print_parts(const train::Parts& parts, const std::string& kind);
 
 /// Error(invalid_argument) for a YAML file's name where KEY=VALUE stands.

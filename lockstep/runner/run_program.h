@@ -1,6 +1,7 @@
 // A training program as a process: what its command line, its configuration and its environment make of it.
 #pragma once
 
+#include <lockstep/runner/trainer.h>
 #include <lockstep/train/program.h>
 #include <lockstep/world/start.h>
 
@@ -15,17 +16,21 @@ struct ProgramStart {
   InitArguments init{};
   bool dry_run = false;
   /// The command of one rank, where this process has to start the ranks of its node: this program, its arguments, and
-  /// a launcher of its own.
-  std::vector<std::string> rank_command;
+  /// a launcher of its own. Empty: the command of this process.
+  std::vector<std::string> rank_command{};
 };
 
-/// What a rank does, such as training: an exit code.
-using RankAction = std::function<int(const train::RunConfig&, const train::Program&, const World&)>;
-int train_as_rank(const train::RunConfig& config, const train::Program& program, const World& world);
+/// What the process is, by its environment and this configuration; and that in words. Errors as detect_start().
+Start find_start(const train::RunConfig& config, const ProgramStart& start);
+std::string conclusion(const Start& start);
 
-/// Is the scheduler of a job, starts the ranks of this node, prints what it would do, or acts as a rank: an exit code
-/// (cluster/exit_code.h). `make` is called only where the program is needed. Throws what the action throws.
-int run_program(const train::RunConfig& config, const std::function<train::Program()>& make, const ProgramStart& start,
-                const RankAction& act = train_as_rank);
+/// What a program does with its Trainer, such as training.
+using Action = std::function<void(Trainer&)>;
+void just_train(Trainer& trainer);
+
+/// Acts, or prints what it would do: an exit code (cluster/failure.h). `make` is called only where the program is
+/// needed. Throws what the action throws.
+int run_program(const train::RunConfig& config, std::function<train::Program()> make, const ProgramStart& start,
+                const Action& act = just_train);
 
 }  // namespace lockstep::runner

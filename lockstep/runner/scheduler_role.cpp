@@ -1,14 +1,14 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
-#include <lockstep/cluster/elastic/open_files.h>
+#include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/etcd/address.h>
-#include <lockstep/cluster/etcd/entry.h>
-#include <lockstep/cluster/exit_code.h>
+#include <lockstep/cluster/etcd/client.h>
+#include <lockstep/cluster/failure.h>
 #include <lockstep/runner/scheduler_role.h>
-#include <lockstep/scheduler/security.h>
-#include <lockstep/scheduler/server.h>
-#include <lockstep/scheduler/state_place.h>
+#include <lockstep/scheduler/security/connection_security.h>
+#include <lockstep/scheduler/service/saved_state.h>
+#include <lockstep/scheduler/service/server.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>

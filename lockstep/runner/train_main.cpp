@@ -1,9 +1,9 @@
 #include <lockstep/base/error.h>
-#include <lockstep/cluster/exit_code.h>
+#include <lockstep/cluster/failure.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
-#include <lockstep/runner/train_main.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/runner/trainer.h>
+#include <lockstep/train/configuration/config_keys.h>
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -47,14 +47,7 @@ int parse_and_run(int argc, char** argv, const std::string& name, const Own& own
     fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), name);
     return cluster::kUsage;
   }
-  if (!arguments.list.empty()) {
-    runner::print_parts(own.defaults.model.parts ? *own.defaults.model.parts : train::Parts{}, arguments.list);
-    return cluster::kOk;
-  }
-  if (arguments.help_keys) {
-    runner::print_keys(own.defaults);
-    return cluster::kOk;
-  }
+  if (runner::answers_about_parts(arguments, own.defaults)) return cluster::kOk;
   runner::refuse_file_without_flag(arguments, name);
   const auto config = own.load(arguments);
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
@@ -86,10 +79,13 @@ int train_main(int argc, char** argv, const std::function<train::Program(const t
                train::RunConfig defaults) noexcept {
   return run_and_report(argc, argv, [&] {
     defaults.model.is_own = defaults.data.is_own = true;
+    if (!defaults.callbacks.parts) {
+      defaults.callbacks.parts = std::make_shared<const train::Parts>(train::shipped_parts());
+    }
     const auto load = [defaults](const runner::ProgramArguments& arguments) {
       const auto file =
           arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
-      return train::load_program_config(defaults, file, arguments.overrides);
+      return train::load_program_config(defaults, file, runner::all_overrides(arguments));
     };
     return Own{load, make, defaults};
   });
@@ -102,7 +98,7 @@ int train_main(int argc, char** argv, train::Parts parts) noexcept {
       if (arguments.config.empty()) {
         fail(ErrorKind::invalid_argument, "train", "--config FILE is missing: it names the parts of the run");
       }
-      return train::load_run_config(arguments.config, arguments.overrides, shared);
+      return train::load_run_config(arguments.config, runner::all_overrides(arguments), shared);
     };
     return Own{load, train::configured_program, train::config_with(shared)};
   });

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/data/prefetcher.h>
 #include <lockstep/data/random.h>
 #include <lockstep/samples/dataset.h>
@@ -33,23 +34,47 @@ class SampleBatches final : public Batches {
         batches_(options.workers, data::batches_ahead(options),
                  [this](const data::Prefetcher<Batch>::Request& request) { return make(request); }) {}
 
-  void start(std::int64_t epoch, std::int64_t step) override { batches_.start({epoch, sampler_.epoch(epoch)}, step); }
+  void start(std::int64_t epoch, std::int64_t step) override {
+    left_out_ = 0;
+    batches_.start({epoch, dataset_->order(sampler_, epoch)}, step);
+  }
 
-  std::optional<Batch> next() override { return batches_.next(); }
+  std::optional<Batch> next() override {
+    auto batch = batches_.next();
+    if (batch) left_out_ += batch->left_out;
+    return batch;
+  }
+
+  std::int64_t left_out() const override { return left_out_; }
 
  private:
   Batch make(const data::Prefetcher<Batch>::Request& request) const {
     const auto indices = request.run.order.batch(request.step);
     const at::NoGradGuard no_grad;
     std::vector<Sample> samples;
+    std::vector<std::int64_t> used;
     for (const auto index : indices) {
       if (request.cancelled()) return {};
-      samples.push_back(dataset_->get(index, Chance(seed_, request.run.epoch, index)));
+      const Chance chance(seed_, request.run.epoch, index);
+      if (!add_sample(samples, index, chance)) continue;
+      used.push_back(index);
     }
     Batch batch = samples.empty() ? nothing() : dataset_->collate(std::move(samples));
-    batch.indices.assign(indices.begin(), indices.end());
-    batch.count = static_cast<std::int64_t>(indices.size());
+    batch.count = static_cast<std::int64_t>(used.size());
+    batch.left_out = static_cast<std::int64_t>(indices.size() - used.size());
+    batch.indices = std::move(used);
     return batch;
+  }
+
+  bool add_sample(std::vector<Sample>& samples, std::int64_t index, const Chance& chance) const {
+    try {
+      samples.push_back(dataset_->get(index, chance));
+      return true;
+    } catch (const Error& error) {
+      if (!dataset_->leaves_out_errors() || error.kind() != ErrorKind::data) throw;
+      log_warning("sample {} was left out: {}", index, error.what());
+      return false;
+    }
   }
 
   // A batch without samples has its fields all the same.
@@ -57,12 +82,14 @@ class SampleBatches final : public Batches {
     Batch batch = dataset_->example();
     for (auto& [name, tensor] : batch.tensors) tensor = tensor.narrow(0, 0, 0);
     for (auto& [name, texts] : batch.texts) texts.clear();
+    for (auto& [name, list] : batch.lists) list.clear();
     return batch;
   }
 
   const std::shared_ptr<const Dataset> dataset_;
   const data::ShardedSampler sampler_;
   const std::uint64_t seed_;
+  std::int64_t left_out_ = 0;
   data::Prefetcher<Batch> batches_;  // last: its threads use the members above
 };
 
@@ -92,6 +119,11 @@ class MappedDataset final : public Dataset {
     return transform_(dataset_->get(index, chance), chance);
   }
   Batch collate(std::vector<Sample> samples) const override { return dataset_->collate(std::move(samples)); }
+  std::vector<std::string> classes() const override { return dataset_->classes(); }
+  bool leaves_out_errors() const override { return dataset_->leaves_out_errors(); }
+  data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
+    return dataset_->order(sampler, epoch);
+  }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
@@ -121,7 +153,26 @@ at::Tensor padded(const at::Tensor& tensor, const std::vector<std::int64_t>& siz
   return out;
 }
 
-using Join = std::function<at::Tensor(const std::vector<at::Tensor>&, std::string_view field)>;
+at::Tensor stacked(const std::vector<at::Tensor>& tensors, std::string_view field) {
+  for (const auto& tensor : tensors) {
+    if (tensor.sizes() == tensors.front().sizes()) continue;
+    fail(ErrorKind::data, "samples",
+         "the samples of a batch have {} of shapes [{}] and [{}], which cannot be stacked; make them equal, or "
+         "override Dataset::collate, for example with pad_and_stack",
+         field, fmt::join(tensors.front().sizes(), ", "), fmt::join(tensor.sizes(), ", "));
+  }
+  return at::stack(tensors);
+}
+
+at::Tensor padded_and_stacked(const std::vector<at::Tensor>& tensors, std::string_view field, double value) {
+  const auto sizes = largest_sizes(tensors, field);
+  std::vector<at::Tensor> equal;
+  for (const auto& tensor : tensors) equal.push_back(padded(tensor, sizes, value));
+  return at::stack(equal);
+}
+
+// Puts a field of all samples into the batch.
+using Join = std::function<void(Batch&, std::vector<at::Tensor>, const std::string& field)>;
 
 Batch join(std::vector<Sample> samples, const Join& join_field) {
   Batch batch;
@@ -138,7 +189,7 @@ Batch join(std::vector<Sample> samples, const Join& join_field) {
       }
       column.push_back(found->second);
     }
-    batch.tensors.emplace(name, join_field(column, name));
+    join_field(batch, std::move(column), name);
   }
   for (const auto& [name, first] : samples.front().texts) {
     auto& column = batch.texts[name];
@@ -170,29 +221,35 @@ std::unique_ptr<Batches> Dataset::batches(std::shared_ptr<const Dataset> self, c
 
 Batch Dataset::example() const {
   std::vector<Sample> one;
-  one.push_back(get(0, Chance(0, 0, 0)));
+  // Where damaged samples are left out, the first that is whole.
+  const auto most = leaves_out_errors() ? size() : 1;
+  for (std::int64_t index = 0; one.empty(); ++index) {
+    try {
+      one.push_back(get(index, Chance(0, 0, index)));
+    } catch (const Error& error) {
+      if (index + 1 >= most || error.kind() != ErrorKind::data) throw;
+    }
+  }
   return collate(std::move(one));
 }
 
-Batch stack(std::vector<Sample> samples) {
-  return join(std::move(samples), [](const std::vector<at::Tensor>& tensors, std::string_view field) {
-    for (const auto& tensor : tensors) {
-      if (tensor.sizes() == tensors.front().sizes()) continue;
-      fail(ErrorKind::data, "samples",
-           "the samples of a batch have {} of shapes [{}] and [{}], which cannot be stacked; make them equal, or "
-           "override Dataset::collate, for example with pad_and_stack",
-           field, fmt::join(tensors.front().sizes(), ", "), fmt::join(tensor.sizes(), ", "));
-    }
-    return at::stack(tensors);
+Batch stack(std::vector<Sample> samples) { return collate(std::move(samples), {}); }
+
+Batch pad_and_stack(std::vector<Sample> samples, double value) {
+  return join(std::move(samples), [value](Batch& batch, std::vector<at::Tensor> column, const std::string& field) {
+    batch.tensors.emplace(field, padded_and_stacked(column, field, value));
   });
 }
 
-Batch pad_and_stack(std::vector<Sample> samples, double value) {
-  return join(std::move(samples), [value](const std::vector<at::Tensor>& tensors, std::string_view field) {
-    const auto sizes = largest_sizes(tensors, field);
-    std::vector<at::Tensor> equal;
-    for (const auto& tensor : tensors) equal.push_back(padded(tensor, sizes, value));
-    return at::stack(equal);
+Batch collate(std::vector<Sample> samples, const std::map<std::string, Collate, std::less<>>& how) {
+  return join(std::move(samples), [&how](Batch& batch, std::vector<at::Tensor> column, const std::string& field) {
+    const auto found = how.find(field);
+    const auto way = found == how.end() ? Collate::stack : found->second;
+    if (way == Collate::list) {
+      batch.lists.emplace(field, std::move(column));
+    } else {
+      batch.tensors.emplace(field, way == Collate::pad ? padded_and_stacked(column, field, 0) : stacked(column, field));
+    }
   });
 }
 

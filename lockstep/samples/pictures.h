@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/data/dataset.h>
-#include <lockstep/data/pipeline.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/samples/dataset.h>
 
 #include <memory>

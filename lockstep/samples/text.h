@@ -1,7 +1,7 @@
 // Text as a data set: windows of tokens, and the token that comes after each.
 #pragma once
 
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/samples/dataset.h>
 
@@ -19,13 +19,15 @@ struct TextOptions {
   std::string file;              ///< bytes are tokens from 0 to 255, unless `tokens` says otherwise
   std::string tokens = "bytes";  ///< bytes; uint16 or uint32: numbers in little-endian order
   std::int64_t length = 128;     ///< tokens of a sample
+  std::int64_t vocabulary = 0;   ///< tokens must be below it; 0: any
   double eval_share = 0.1;       ///< of the file, at its end, that is not trained on; 0: no evaluation
 };
 void describe(ConfigFields& fields, TextOptions& options);
 
-/// A split of the file: windows of `length` tokens, one after the other; what fills no window is left out. nullptr for
-/// the test split with eval_share 0. Error(config) naming data.file when it is too short for a window or empty;
-/// Error(io) when it cannot be read; Error(data) when its size is no multiple of a token's.
+/// A split of the file: windows of `length` tokens, one after the other; what fills no window is left out. The file is
+/// mapped, so it may be larger than memory. nullptr for the test split with eval_share 0. Error(config) naming
+/// data.file when it is not there, empty, or too short for a window; Error(io) when it cannot be read; Error(data) when
+/// its size is no multiple of a token's. `get` throws Error(data) for a token outside the vocabulary.
 std::shared_ptr<const Dataset> load_text(const TextOptions& options, data::Split split);
 
 /// A batch of one sample; reads no file.

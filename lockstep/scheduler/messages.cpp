@@ -72,6 +72,7 @@ void describe(Fields& f, Register& m) {
   f.name("job", m.job);
   f.number("generation", m.generation, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
   f.maybe("rank", m.rank, 0, kMostWorkers);
+  f.maybe("turn", m.turn, 0, std::numeric_limits<int>::max());
   f.name("nonce", m.nonce);
   f.name("proof", m.proof);
 }

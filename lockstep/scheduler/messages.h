@@ -99,6 +99,7 @@ struct Register {
   std::string job;              ///< of the Hello under which it got its rank; empty before that
   std::int64_t generation = 0;  ///< in which it got its rank; 0: never
   std::optional<int> rank;      ///< then
+  std::optional<int> turn;      ///< of a launcher's rank: the number of nodes that were replaced before its own began
   std::string nonce;            ///< challenge for the scheduler's proof
   std::string proof;            ///< proof that it knows the secret
   bool operator==(const Register&) const = default;

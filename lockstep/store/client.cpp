@@ -1,7 +1,9 @@
+#include <lockstep/base/error.h>
+#include <lockstep/net/tls_stream.h>
 #include <lockstep/store/client.h>
 #include <lockstep/store/client_handshake.h>
-#include <lockstep/store/socket_wait.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -19,10 +21,21 @@ std::string result_of(const std::string& body) {
   throw std::runtime_error("the store refuses a request: " + std::string(answer.text()));
 }
 
+/// The connection has ended, for this reason.
+class Lost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace
 
-Client::Client(const std::string& host, std::uint16_t port, const std::string& secret, Time deadline)
-    : socket_(connect_to_store(host, port, secret, deadline)) {}
+Client::Client(const std::string& host, std::uint16_t port, const Credentials& credentials, Time deadline) {
+  auto connection = connect_to_store(host, port, credentials, deadline);
+  socket_ = std::move(connection.socket);
+  stream_ = std::move(connection.stream);
+}
+
+Client::~Client() = default;
 
 std::string Client::ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline) {
   Lock lock(mutex_);
@@ -69,19 +82,67 @@ std::string Client::await(Lock& lock, std::uint64_t number, std::optional<Time> 
 /// Appends received bytes to in_; false when nothing arrived until the deadline. The end of the connection is recorded
 /// in broken_ for all threads.
 bool Client::receive(std::optional<Time> deadline) {
-  if (!wait_for(socket_.get(), POLLIN, deadline)) return false;
   std::array<char, 16384> buffer;  // NOLINT: filled below
-  const auto count = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (count > 0) {
-    in_.append(buffer.data(), static_cast<std::size_t>(count));
-    return true;
+  try {
+    auto count = receive_some(buffer);  // first, as the stream may hold something that the socket does not tell of
+    if (count == 0) {
+      if (!wait_for(socket_.get(), POLLIN, deadline)) return false;
+      count = receive_some(buffer);
+    }
+    in_.append(buffer.data(), count);
+  } catch (const Lost& lost) {
+    const std::lock_guard lock(mutex_);
+    if (broken_.empty()) broken_ = lost.what();
   }
-  const auto why = count == 0 ? std::string("the store has closed the connection")
-                              : "the connection to the store is lost: " + std::generic_category().message(errno);
-  const std::lock_guard lock(mutex_);
-  if (broken_.empty()) broken_ = why;
   return true;
+}
+
+/// 0: nothing has come.
+std::size_t Client::receive_some(std::span<char> into) {
+  if (stream_) {
+    const std::lock_guard lock(stream_mutex_);
+    try {
+      const auto moved = stream_->read(reinterpret_cast<std::byte*>(into.data()), into.size());
+      if (moved.ended) throw Lost("the store has closed the connection");
+      return moved.bytes;
+    } catch (const Error& error) {
+      throw Lost("the connection to the store is lost: " + error.message());
+    }
+  }
+  const auto count = ::recv(socket_.get(), into.data(), into.size(), 0);
+  if (count == 0) throw Lost("the store has closed the connection");
+  if (count > 0) return static_cast<std::size_t>(count);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  throw Lost("the connection to the store is lost: " + std::generic_category().message(errno));
+}
+
+/// 0: the socket takes nothing now, or has yet to take what the stream holds.
+std::size_t Client::send_some(std::string_view from) {
+  if (stream_) {
+    const std::lock_guard lock(stream_mutex_);
+    try {
+      return stream_->flush() == net::TlsStream::Wait::to_write
+                 ? 0
+                 : stream_->write(reinterpret_cast<const std::byte*>(from.data()), from.size()).bytes;
+    } catch (const Error& error) {
+      throw Lost("the connection to the store is lost: " + error.message());
+    }
+  }
+  const auto count = ::send(socket_.get(), from.data(), from.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count >= 0) return static_cast<std::size_t>(count);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  throw Lost("the connection to the store is lost: " + std::generic_category().message(errno));
+}
+
+/// True once the socket has everything that the stream took.
+bool Client::flushed() {
+  if (!stream_) return true;
+  const std::lock_guard lock(stream_mutex_);
+  try {
+    return stream_->flush() == net::TlsStream::Wait::nothing;
+  } catch (const Error& error) {
+    throw Lost("the connection to the store is lost: " + error.message());
+  }
 }
 
 void Client::sort_answers() {
@@ -111,16 +172,16 @@ void Client::break_off(const std::string& why) {
 
 /// If a message was sent only partially, the connection is unusable and is closed.
 void Client::send(const std::string& message, std::optional<Time> deadline) {
-  std::size_t sent = 0;
-  while (sent < message.size()) {
-    const auto count = ::send(socket_.get(), message.data() + sent, message.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count > 0) {
-      sent += static_cast<std::size_t>(count);
-    } else if (count < 0 && errno == EAGAIN) {
+  try {
+    for (std::size_t sent = 0; sent < message.size() || !flushed();) {
+      const auto rest = std::string_view(message).substr(sent);
+      const auto count = rest.empty() ? 0 : send_some(rest);
+      sent += count;
+      if (count > 0 || (rest.empty() && flushed())) continue;
       if (!wait_for(socket_.get(), POLLOUT, deadline)) break_off("the store does not read what it is asked");
-    } else if (count < 0 && errno != EINTR) {
-      break_off("the connection to the store is lost: " + std::generic_category().message(errno));
     }
+  } catch (const Lost& lost) {
+    break_off(lost.what());
   }
 }
 

@@ -2,17 +2,24 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
+#include <lockstep/net/peer_tls.h>
 #include <lockstep/store/protocol.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+namespace lockstep::net {
+class TlsStream;
+}
 
 namespace lockstep::store {
 
@@ -36,12 +43,21 @@ class Overdue : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What a client shows to the store of its job.
+struct Credentials {
+  std::string secret{};                       ///< empty: none
+  std::shared_ptr<const net::PeerTls> tls{};  ///< nullptr: the connection is not encrypted
+};
+
 /// Thread-safe; several threads can have pending requests at the same time.
 class Client {
  public:
-  /// Makes one attempt to connect. Errors besides Unreachable: Error(environment) when one side has no or another
-  /// secret, Error(mismatch) for another version of the protocol, Error(io) for another program than a store.
-  Client(const std::string& host, std::uint16_t port, const std::string& secret, Time deadline);
+  /// Makes one attempt to connect. With `tls` a store that does not encrypt is accepted at a loopback address only.
+  /// Errors besides Unreachable: Error(environment) when one side has no or another secret, refuses the certificate of
+  /// the other, or alone wants to encrypt, Error(mismatch) for another version of the protocol, Error(io) for another
+  /// program than a store.
+  Client(const std::string& host, std::uint16_t port, const Credentials& credentials, Time deadline);
+  ~Client();
 
   /// Sends a request and returns its result. Without a `deadline` it waits as long as the connection lasts. Throws
   /// Overdue, Unreachable, and std::runtime_error with the store's reason when the store refuses the request.
@@ -53,12 +69,17 @@ class Client {
   void send(const std::string& message, std::optional<Time> deadline);
   std::string await(Lock& lock, std::uint64_t number, std::optional<Time> deadline);
   bool receive(std::optional<Time> deadline);
+  std::size_t receive_some(std::span<char> into);
+  std::size_t send_some(std::string_view from);
+  bool flushed();
   void sort_answers();
   void check_whole() const;
   void give_up(std::uint64_t number) noexcept;
   [[noreturn]] void break_off(const std::string& why);
 
   UniqueFd socket_;
+  std::mutex stream_mutex_;                 ///< of the stream, which one thread reads while another one writes
+  std::unique_ptr<net::TlsStream> stream_;  ///< of an encrypted connection
   std::mutex mutex_;
   std::condition_variable changed_;
   bool reading_ = false;  ///< one of the waiting threads reads for all of them

@@ -1,6 +1,8 @@
 // The server of Lockstep's store: one thread that serves all connections with non-blocking I/O.
 #pragma once
 
+#include <lockstep/net/peer_tls.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +16,9 @@ struct ServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
   std::string secret{};                  ///< empty: every client that speaks the protocol is accepted
+  /// Encrypts all connections and accepts only clients with a certificate. No effect on loopback addresses alone, which
+  /// no other host reaches. nullptr: no encryption.
+  std::shared_ptr<const net::PeerTls> tls{};
 
   /// The time limits of the whole handshake, and of receiving a message once its first byte has arrived.
   std::chrono::milliseconds hello_limit = std::chrono::seconds(10);

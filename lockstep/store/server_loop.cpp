@@ -1,7 +1,9 @@
+#include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/store/server_loop.h>
 #include <lockstep/world/host_addresses.h>
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -14,8 +16,7 @@
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
-
-#include <fmt/format.h>
+#include <utility>
 
 namespace lockstep::store {
 namespace {
@@ -25,6 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kWake = 0;  // ids of epoll events: kWake, then the listeners, then the peers
 constexpr std::size_t kReadAtOnce = 64 << 10;
+using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
 constexpr milliseconds kPauseWithoutDescriptors(200);
 
@@ -70,10 +72,7 @@ ServerLoop::ServerLoop(const ServerOptions& options, std::vector<UniqueFd> liste
   }
 }
 
-void ServerLoop::stop() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
-}
+void ServerLoop::stop() const { ::eventfd_write(wake_.get(), 1); }
 
 void ServerLoop::close() {
   peers_.clear();
@@ -85,8 +84,7 @@ void ServerLoop::run() {
   std::array<epoll_event, 256> events{};
   while (true) {
     watch_listeners(!accepts_again_ && has_room());
-    const int count =
-        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), poll_timeout());
     if (count < 0 && errno != EINTR) throw std::runtime_error(words_of(errno));
     for (int i = 0; i < count; ++i) {
       const auto& event = events[static_cast<std::size_t>(i)];
@@ -161,36 +159,56 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
   Peer& peer = found->second;
   try {
     if ((events & EPOLLOUT) != 0) flush(peer, id);
-    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
-      const bool goes_on = receive(peer);
-      handle_input(id, peer);
-      // A client that connects only to test whether the port is open is not logged.
-      if (!goes_on) throw Unwelcome(peer.in.empty() ? "" : "it ended in the middle of a message");
+    if (peer.stage == Stage::tls) advance_tls(peer, id);
+    if (peer.stage != Stage::tls && (peer.stream || (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)) {
+      Received received;
+      do {
+        received = receive(peer);
+        handle_input(id, peer);
+        // A client that connects only to test whether the port is open is not logged.
+        if (received == Received::end) throw Unwelcome(peer.in.empty() ? "" : "it ended in the middle of a message");
+        // The socket does not tell of what the TLS stream holds.
+      } while (peer.stream && peer.stage != Stage::tls && received == Received::some);
     }
   } catch (const Unwelcome& why) {
     drop(id, why.what());
   } catch (const BadMessage& why) {
     drop(id, why.what());
+  } catch (const Error& why) {
+    if (peer.stage == Stage::member) {
+      drop(id, why.kind() == ErrorKind::io ? "" : why.message());  // a process that ends says no goodbye
+    } else {
+      refuse(peer, "", why.message());
+    }
   }
-  auto broken = std::move(broken_);
-  broken_.clear();
-  for (const auto& [other, why] : broken) drop(other, why);
+  for (const auto& [other, why] : std::exchange(broken_, {})) drop(other, why);
 }
 
-/// False when the other side has closed the connection. Before the handshake is complete, no more bytes are read than
-/// the current message of the handshake has.
-bool ServerLoop::receive(Peer& peer) {
+/// Before the handshake is complete, no more bytes are read than the current message of the handshake has.
+ServerLoop::Received ServerLoop::receive(Peer& peer) {
   std::array<char, kReadAtOnce> buffer;  // NOLINT: filled below
   std::size_t most = buffer.size();
   if (peer.stage == Stage::hello) most = kHelloBytes - peer.in.size();
   if (peer.stage == Stage::proof) most = kProofMessageBytes - peer.in.size();
+  if (peer.stream && peer.stage != Stage::refused) {
+    const auto moved = peer.stream->read(reinterpret_cast<std::byte*>(buffer.data()), most);
+    peer.in.append(buffer.data(), moved.bytes);
+    return moved.ended ? Received::end : moved.bytes > 0 ? Received::some : Received::nothing;
+  }
   const auto count = ::recv(peer.socket.get(), buffer.data(), most, 0);
   if (count < 0) {
-    if (errno == EAGAIN || errno == EINTR) return true;
+    if (errno == EAGAIN || errno == EINTR) return Received::nothing;
     throw Unwelcome("");  // the connection is lost
   }
   peer.in.append(buffer.data(), static_cast<std::size_t>(count));
-  return count > 0;
+  return count > 0 ? Received::some : Received::end;
+}
+
+/// Continues the TLS handshake. After it the client sends its greeting again, inside TLS.
+void ServerLoop::advance_tls(Peer& peer, Id id) {
+  const auto wait = peer.stream->handshake();
+  watch_to_send(peer, id, wait == Wait::to_write);
+  if (wait == Wait::nothing) peer.stage = Stage::hello;
 }
 
 void ServerLoop::handle_input(Id id, Peer& peer) {
@@ -198,9 +216,21 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
     case Stage::hello:
       hear_hello(peer);
       if (peer.in.empty() && peer.stage == Stage::proof) {
+        using Wants = Challenge::Wants;
         const bool secret = !options_.secret.empty();
-        send(peer, id, print_challenge({secret, peer.nonces.of_server}));
-        if (!secret) become_member(id, peer);
+        const bool tls = options_.tls && !peer.stream;
+        send(peer, id,
+             print_challenge({tls      ? Wants::tls
+                              : secret ? Wants::secret
+                                       : Wants::nothing,
+                              peer.nonces.of_server}));
+        if (tls) {
+          peer.stage = Stage::tls;
+          peer.stream = std::make_unique<net::TlsStream>(options_.tls, net::TlsStream::Side::server, peer.socket.get(),
+                                                         net::TlsStream::kSmall);
+        } else if (!secret) {
+          become_member(id, peer);
+        }
       }
       break;
     case Stage::proof:
@@ -210,6 +240,7 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
         become_member(id, peer);
       }
       break;
+    case Stage::tls: break;  // nothing was read
     case Stage::member: hear_requests(id, peer); break;
     case Stage::refused: peer.in.clear(); break;
   }
@@ -217,10 +248,10 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
 
 void ServerLoop::hear_hello(Peer& peer) {
   if (!can_be_greeting(peer.in)) {
-    const bool other_version = peer.in.starts_with(kGreetingOfAnyVersion);
-    if (!other_version) throw Unwelcome("it does not speak the protocol of Lockstep's store");
-    refuse(peer, kGreeting, "it speaks another version of the store's protocol");
-    return;
+    if (peer.in.starts_with(kGreetingOfAnyVersion)) {
+      return refuse(peer, kGreeting, "it speaks another version of the store's protocol");
+    }
+    throw Unwelcome("it does not speak the protocol of Lockstep's store");
   }
   if (peer.in.size() < kHelloBytes) return;
   auto nonce = parse_hello(peer.in);
@@ -233,8 +264,7 @@ void ServerLoop::hear_hello(Peer& peer) {
 void ServerLoop::hear_proof(Peer& peer) {
   if (peer.in.size() < kProofMessageBytes) return;
   if (!is_proof_of_client(peer.in, options_.secret, peer.nonces)) {
-    refuse(peer, print_verdict(std::nullopt, peer.nonces), "it does not know the secret of this job");
-    return;
+    return refuse(peer, print_verdict(std::nullopt, peer.nonces), "it does not know the secret of this job");
   }
   peer.stage = Stage::member;
   peer.in.clear();
@@ -252,8 +282,13 @@ void ServerLoop::refuse(Peer& peer, std::string_view last_words, const std::stri
   note(peer, why);
   peer.stage = Stage::refused;
   peer.in.clear();
-  [[maybe_unused]] const auto sent =
-      ::send(peer.socket.get(), last_words.data(), last_words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (peer.stream && !last_words.empty()) {
+    peer.stream->write(reinterpret_cast<const std::byte*>(last_words.data()), last_words.size());
+    peer.stream->end();
+  } else if (!last_words.empty()) {
+    [[maybe_unused]] const auto sent =
+        ::send(peer.socket.get(), last_words.data(), last_words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   ::shutdown(peer.socket.get(), SHUT_WR);
 }
 
@@ -293,7 +328,15 @@ void ServerLoop::send(Peer& peer, Id id, std::string_view bytes) {
 
 void ServerLoop::flush(Peer& peer, Id id) {
   std::size_t sent = 0;
-  while (sent < peer.out.size()) {
+  bool stream_waits = false;
+  while (peer.stream && peer.stage != Stage::tls && sent < peer.out.size()) {
+    const auto moved =
+        peer.stream->write(reinterpret_cast<const std::byte*>(peer.out.data()) + sent, peer.out.size() - sent);
+    sent += moved.bytes;
+    if (moved.wait != Wait::nothing) break;
+  }
+  if (peer.stream) stream_waits = peer.stream->flush() == Wait::to_write;
+  while (!peer.stream && sent < peer.out.size()) {
     const auto count =
         ::send(peer.socket.get(), peer.out.data() + sent, peer.out.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
@@ -302,9 +345,11 @@ void ServerLoop::flush(Peer& peer, Id id) {
     sent += static_cast<std::size_t>(count);
   }
   peer.out.erase(0, sent);
-  const bool more = !peer.out.empty();
-  if (more == peer.waits_to_send) return;
-  peer.waits_to_send = more;
+  watch_to_send(peer, id, !peer.out.empty() || stream_waits);
+}
+
+void ServerLoop::watch_to_send(Peer& peer, Id id, bool more) {
+  if (std::exchange(peer.waits_to_send, more) == more) return;
   watch(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), id,
         more ? static_cast<std::uint32_t>(EPOLLIN) | EPOLLOUT : static_cast<std::uint32_t>(EPOLLIN));
 }
@@ -343,7 +388,7 @@ void ServerLoop::drop_overdue() {
   }
 }
 
-int ServerLoop::milliseconds_to_wait() const {
+int ServerLoop::poll_timeout() const {
   std::optional<Time> next = accepts_again_;
   const auto sooner = [&](Time time) { next = next ? std::min(*next, time) : time; };
   if (!deadlines_.empty()) sooner(deadlines_.begin()->first);

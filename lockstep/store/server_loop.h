@@ -3,13 +3,15 @@
 
 #include <lockstep/base/refusal_log.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/store/handshake.h>
+#include <lockstep/net/tls_stream.h>
+#include <lockstep/store/protocol.h>
 #include <lockstep/store/server.h>
 #include <lockstep/store/values.h>
 
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -36,6 +38,7 @@ class ServerLoop {
 
   enum class Stage {
     hello,    ///< the client has to send its greeting
+    tls,      ///< both sides are in the handshake of TLS
     proof,    ///< the client has to prove that it knows the secret
     member,   ///< the client may send requests
     refused,  ///< the client was told so, and has to close the connection
@@ -44,6 +47,7 @@ class ServerLoop {
   struct Peer {
     UniqueFd socket{};
     std::string address{};
+    std::unique_ptr<net::TlsStream> stream{};  ///< of an encrypted connection, from Stage::tls on
     Stage stage = Stage::hello;
     Nonces nonces{};
     Time came{};
@@ -60,7 +64,10 @@ class ServerLoop {
   void watch_listeners(bool on);
 
   void serve(Id id, std::uint32_t events);
-  bool receive(Peer& peer);
+  enum class Received { nothing, some, end };
+  Received receive(Peer& peer);
+  void advance_tls(Peer& peer, Id id);
+  void watch_to_send(Peer& peer, Id id, bool more);
   void handle_input(Id id, Peer& peer);
   void hear_hello(Peer& peer);
   void hear_proof(Peer& peer);
@@ -75,7 +82,7 @@ class ServerLoop {
 
   void drop(Id id, const std::string& why);
   void drop_overdue();
-  int milliseconds_to_wait() const;
+  int poll_timeout() const;  ///< milliseconds, -1: none
   void note(const Peer& peer, const std::string& why);
 
   const ServerOptions options_;

@@ -1,7 +1,27 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/data/format.h>
 #include <lockstep/models/gpt.h>
+#include <lockstep/models/picture_model.h>
+#include <lockstep/models/torchscript.h>
+#include <lockstep/samples/image_folder.h>
+#include <lockstep/samples/image_list.h>
+#include <lockstep/samples/image_lmdb.h>
+#include <lockstep/samples/table.h>
 #include <lockstep/samples/text.h>
-#include <lockstep/train/parts.h>
+#include <lockstep/samples/token_stream.h>
+#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/modes/wrapper.h>
+#include <lockstep/train/optimizer/optimizer_parts.h>
+#include <lockstep/train/optimizer/schedule_parts.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/tasks/classification.h>
 #include <lockstep/train/tasks/language_modelling.h>
+#include <lockstep/train/tasks/regression.h>
+
+#include <fmt/ranges.h>
+
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -14,6 +34,35 @@ ModelPart gpt() {
           .task = "language_modelling"};
 }
 
+std::filesystem::path script_file(const PartOptions& options) { return options.as<models::TorchScriptOptions>().file; }
+
+ModelPart torchscript() {
+  return {.name = "torchscript",
+          .doc = "a classifier that Python exported with torch.jit.script or trace",
+          .options = PartOptions::of(models::TorchScriptOptions{}),
+          .classifier = [](const PartOptions& options,
+                           const models::ModelSpec&) { return models::torchscript(script_file(options)); },
+          .divisible = false,
+          .save =
+              [](const PartOptions& options, const NamedTensors& weights, const std::filesystem::path& work_dir) {
+                models::save_torchscript(script_file(options), weights, work_dir / "model.pt");
+              }};
+}
+
+std::vector<ModelPart> model_parts() {
+  std::vector<ModelPart> parts;
+  for (const auto& model : models::picture_models()) {
+    parts.push_back({.name = std::string(model.name),
+                     .doc = std::string(model.doc),
+                     .classifier = [](const PartOptions&, const models::ModelSpec& spec) {
+                       return models::make_classifier(spec).module;
+                     }});
+  }
+  parts.push_back(gpt());
+  parts.push_back(torchscript());
+  return parts;
+}
+
 DataPart text() {
   return {
       .name = "text",
@@ -24,6 +73,36 @@ DataPart text() {
       .example = [](const PartOptions& options) { return samples::text_example(options.as<samples::TextOptions>()); }};
 }
 
+/// A data set of which a plan reads a sample.
+template <typename Options>
+DataPart from_files(std::string name, std::string doc,
+                    std::shared_ptr<const samples::Dataset> (*load)(const Options&, data::Split)) {
+  return {.name = std::move(name),
+          .doc = std::move(doc),
+          .options = PartOptions::of(Options{}),
+          .load = [load](const PartOptions& options, data::Split split) { return load(options.as<Options>(), split); }};
+}
+
+std::vector<DataPart> data_parts() {
+  std::vector<DataPart> parts;
+  for (const auto& format : data::dataset_formats()) {
+    const std::string name(format.name);
+    parts.push_back({.name = name,
+                     .doc = std::string(format.doc),
+                     .pictures = [name](const PartOptions&, const std::string& root,
+                                        data::Split split) { return data::load_dataset(name, root, split); },
+                     .shape = format.shape});
+  }
+  parts.push_back(text());
+  parts.push_back(from_files("image_folder", "pictures in a folder for each class", samples::load_image_folder));
+  parts.push_back(from_files("image_list", "pictures that a list names with their labels", samples::load_image_list));
+  parts.push_back(from_files("image_lmdb", "pictures and labels in LMDB, as for CRNN", samples::load_image_lmdb));
+  parts.push_back(from_files("csv", "columns of numbers and categories of a CSV file", samples::load_table));
+  parts.push_back(from_files("token_stream", "documents of many files as windows of tokens, read in order",
+                             samples::load_token_stream));
+  return parts;
+}
+
 TaskPart language_modelling() {
   return {.name = "language_modelling",
           .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
@@ -31,8 +110,35 @@ TaskPart language_modelling() {
           .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); }};
 }
 
+TaskPart regression() {
+  return {.name = "regression",
+          .doc = "numbers; mean absolute error and root of the mean squared error",
+          .options = PartOptions::of(RegressionOptions{}),
+          .make = [](const PartOptions& options) { return make_regression(options.as<RegressionOptions>()); }};
+}
+
 }  // namespace
 
-Parts shipped_parts() { return {.models = {gpt()}, .data = {text()}, .tasks = {language_modelling()}}; }
+Parts shipped_parts() {
+  return {.models = model_parts(),
+          .data = data_parts(),
+          .tasks = {language_modelling(), regression()},
+          .losses = classification_losses(),
+          .optimizers = optimizer_parts(),
+          .schedules = schedule_parts(),
+          .metrics = shipped_metrics(),
+          .transforms = samples::shipped_transforms(),
+          .callbacks = shipped_callbacks(),
+          .wrappers = wrapper_parts()};
+}
+
+const Parts& parts_or_shipped(const std::shared_ptr<const Parts>& parts) {
+  static const Parts shipped = shipped_parts();
+  return parts ? *parts : shipped;
+}
+
+void fail_unknown_part(const std::vector<std::string>& names, std::string_view name, std::string_view key) {
+  fail(ErrorKind::config, key, "'{}' is not one of {}{}", name, fmt::join(names, ", "), did_you_mean(name, names));
+}
 
 }  // namespace lockstep::train

@@ -1,8 +1,8 @@
-#include <lockstep/base/config_node.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/data/format.h>
-#include <lockstep/data/transform_spec.h>
+#include <lockstep/data/loader.h>
+#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/picture_pipeline.h>
 
 #include <string_view>
@@ -67,7 +67,8 @@ std::vector<data::TransformSpec> specs_of(const DataConfig& config, data::Split 
 }  // namespace
 
 data::Pipeline make_pipeline(const DataConfig& config, data::Split split) {
-  return {specs_of(config, split), data::find_format(config.name).shape};
+  const auto& part = part_named(parts_or_shipped(config.parts).data, config.name, "data.name");
+  return {specs_of(config, split), part.shape};
 }
 
 }  // namespace lockstep::train

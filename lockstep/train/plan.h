@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/train/config.h>
-#include <lockstep/train/schedule.h>
+#include <lockstep/train/optimizer/schedule.h>
 
 #include <cstdint>
 

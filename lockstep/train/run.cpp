@@ -4,55 +4,35 @@
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/train/auto_mode.h>
-#include <lockstep/train/callbacks.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/evaluate_run.h>
-#include <lockstep/train/loss_curve.h>
-#include <lockstep/train/metrics.h>
+#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/train/callbacks/used.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/same_settings.h>
+#include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/recovery.h>
-#include <lockstep/train/result.h>
+#include <lockstep/train/output/loss_curve.h>
+#include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/result.h>
+#include <lockstep/train/output/tensorboard.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/recovery/recovery.h>
 #include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
-#include <lockstep/train/safetensors.h>
-#include <lockstep/train/same_settings.h>
 #include <lockstep/train/session.h>
-#include <lockstep/train/tensorboard.h>
+#include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
 
 #include <torch/torch.h>
 
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <utility>
 
 namespace lockstep::train {
 namespace {
-
-GroupOptions group_options(const RunConfig& run) {
-  const ParallelConfig& config = run.parallel;
-  const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
-  GroupOptions options;
-  options.backend = config.backend;
-  options.start_timeout = milliseconds(config.start_timeout_s);
-  options.timeout = milliseconds(config.timeout_s);
-  options.check_arguments = config.check_collectives;
-  options.cluster = run.cluster;
-  options.rejoins = true;
-  return options;
-}
-
-void require_mode_fits(const RunConfig& config, const World& world) {
-  if (config.parallel.mode != "stand_alone" || world.size == 1) return;
-  fail(ErrorKind::config, "parallel.mode",
-       "stand_alone is for one process, but this is {}; start one, or use "
-       "parallel.mode=data_parallel, semi_auto or auto",
-       describe(world));
-}
 
 // The log lasts as long as the run.
 class RankLog {
@@ -66,15 +46,12 @@ class RankLog {
   RankLog& operator=(const RankLog&) = delete;
 };
 
-bool has_console(const RunConfig& config, const World& world) {
-  return world.rank == 0 || config.callbacks.console_ranks == "all";
-}
-
 Callbacks make_callbacks(const RunConfig& config, const Program& program, const WorkDir& work_dir,
                          const Session& session, Console& console, int rank) {
   const auto& wanted = config.callbacks;
   Callbacks callbacks;
   if (program.callbacks) callbacks = program.callbacks(rank);
+  for (auto& used : make_used_callbacks(wanted)) callbacks.push_back(std::move(used));
   if (wanted.loss_every != 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
@@ -90,8 +67,7 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
         std::make_unique<LossCurve>(work_dir.metrics(), work_dir.loss_curve(), title, session.state().evaluations));
   }
   if (wanted.tensorboard) {
-    callbacks.push_back(
-        std::make_unique<TensorBoardLog>(work_dir.tensorboard(), wanted.metrics_every, session.state()));
+    callbacks.push_back(std::make_unique<TensorBoardLog>(work_dir.tensorboard(), wanted.metrics_every));
   }
   return callbacks;
 }
@@ -116,8 +92,10 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
           .world_size = group.size(),
           .global_batch_size = session.global_batch_size(),
           .steps = state.step,
+          .skipped_steps = state.loss_scale.skipped,
           .epochs = state.epoch,
           .seconds = state.seconds,
+          .stopped = state.stopped,
           .backend = std::string(group.backend()),
           .device = session.device().str()};
 }
@@ -127,6 +105,10 @@ void leave_results(const RunConfig& config, const WorkDir& work_dir, const Named
   if (config.checkpoint.export_weights) {
     save_safetensors(work_dir.weights(), model_state,
                      {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
+    const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
+    if (part != nullptr && part->save && config.model.options_of == part->name) {
+      part->save(options_of(config.model, *part), model_state, config.system.work_dir);
+    }
   }
   write_result(work_dir.result(), result, config);
 }
@@ -148,9 +130,11 @@ void prepare_folders(const RunConfig& config, bool goes_on) {
 void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Session& session, Console& console,
                      bool goes_on) {
   if (session.state().step == 0 && std::filesystem::exists(work_dir.result())) {
-    tell(console, fmt::format("{} holds the result of another run and no checkpoint: this run starts anew, and its "
-                              "files take the place of that one's",
-                              config.system.work_dir));
+    tell(
+        console,
+        fmt::format("{} holds the result of another run and no checkpoint: this run starts from the beginning, and its "
+                    "files take the place of that one's",
+                    config.system.work_dir));
   }
   try {
     write_file_atomically(work_dir.config(), print_config(config));
@@ -180,13 +164,17 @@ RunResult end_early(const RunConfig& config, const Session& session, std::shared
   return result;
 }
 
-/// In mode auto, the configuration that the planner makes of this one.
-RunConfig planned(const RunConfig& config, const Program& program, const Group& group, Console& console) {
-  if (!is_auto_mode(config.parallel)) return config;
-  auto run = resolve_auto(config, program, group);
-  tell(console, run.text);
-  for (const auto& remark : run.remarks) tell(console, remark);
-  return std::move(run.config);
+/// optimizer.base_batch_size: the learning rate is in proportion to the samples of a step (Goyal et al. 2017,
+/// "Accurate, Large Minibatch SGD").
+RunConfig with_scaled_rate(RunConfig config, const Group& group, Console& console) {
+  const auto base = config.optimizer.base_batch_size;
+  if (!base) return config;
+  const auto samples = global_batch_size_of(config.data, data_share(config, group).count) * config.train.accumulate;
+  const double lr = config.optimizer.lr * static_cast<double>(samples) / static_cast<double>(*base);
+  tell(console, fmt::format("optimizer.lr {:.6g} is for steps of {} samples, these have {}: {:.6g}",
+                            config.optimizer.lr, *base, samples, lr));
+  config.optimizer.lr = lr;
+  return config;
 }
 
 // What cannot be kept is gone: the others, or the newest checkpoint, have it.
@@ -210,6 +198,7 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   }
   const auto model_state = session.model_state();
   auto result = make_result(session, model_state, group);
+  result.weights = model_state;
   require_equal_replicas(result.params_sha256, group);
   if (group.rank() == 0) leave_results(config, work_dir, model_state, result);
   return result;
@@ -228,11 +217,12 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
   require_same_settings(common_settings(config), group);
-  lock.hold(group, console);
   const bool recovers = can_rejoin(group);
-  const RunConfig followed = planned(config, program, group, console);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   const bool goes_on = in_memory.has_value();
+  lock.hold(group, console, goes_on);
+  const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
+  if (world.rank == 0) save_strategy_file(followed, program, group.size());
   if (world.rank == 0) prepare_folders(config, goes_on);
   Session session(followed, config, program, group, console, kept.fault, std::move(in_memory));
   if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
@@ -256,17 +246,23 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   return result;
 }
 
-RunResult run_as_rank(const RunConfig& config, const Program& program, Group group) {
+std::vector<LockedFolder> locked_folders(const RunConfig& config) {
+  std::vector<LockedFolder> folders{{config.system.work_dir, "system.work_dir"}};
+  if (config.checkpoint.folder) folders.push_back({*config.checkpoint.folder, "checkpoint.folder"});
+  return folders;
+}
+
+RunResult run_as_rank(const RunConfig& config, const Program& program, std::optional<Group>& group) {
   const WorkDir work_dir(config.system.work_dir);
-  const RankLog log(config, group.world(), work_dir);
-  RunLock lock(work_dir.lock(), job_identity(group.world(), current_environment()));
+  const RankLog log(config, group->world(), work_dir);
+  RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
   const auto part = [&](const Group& of_generation, Kept& kept) {
     return train_and_report(config, program, of_generation, work_dir, lock, kept);
   };
   try {
-    if (can_rejoin(group)) return run_with_recovery(std::move(group), part);
+    if (can_rejoin(*group)) return run_with_recovery(group, part);
     Kept nothing;
-    return part(group, nothing);
+    return part(*group, nothing);
   } catch (const std::exception& error) {
     log_error("{}", error.what());
     throw;
@@ -275,50 +271,28 @@ RunResult run_as_rank(const RunConfig& config, const Program& program, Group gro
 
 }  // namespace
 
-RunResult run_training(const RunConfig& config, const World& world) {
+RunResult run_training(const RunConfig& given, const Program& parts, std::optional<Group>& group) {
+  const auto config = config_of(parts, given);
   check_run_config(config);
-  return run_training(config, configured_program(config), world);
-}
-
-RunResult run_training(const RunConfig& config, const Program& program, const World& world) {
-  check_run_config(config);
-  require_mode_fits(config, world);
-  Group group = connect(world, group_options(config));
-  if (can_rejoin(group)) return run_as_rank(config, program, std::move(group));
+  const auto program = complete_program(parts, config);
+  if (can_rejoin(*group)) return run_as_rank(config, program, group);
   try {
     return run_as_rank(config, program, group);
   } catch (const c10::Error& error) {
-    group.abort(error.what_without_backtrace());
+    group->abort(error.what_without_backtrace());
     throw;
   } catch (const std::exception& error) {
-    group.abort(error.what());
+    group->abort(error.what());
     throw;
   }
 }
 
-Evaluation evaluate_run(const RunConfig& config, const Program& program, const World& world) {
-  check_run_config(config);
-  require_mode_fits(config, world);
-  const Group group = connect(world, group_options(config));
-  Console console(has_console(config, world), ProgressStyle::off);
-  apply_runtime(config.system);
-  const RunConfig followed = planned(config, program, group, console);
-  const auto share = data_share(followed, group);
-  const auto data = load_eval_data(followed, program, share.index, share.count);
-  if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");
-  const auto options = forward_options(followed, choose_device(config.system, world));
-  const auto model = make_model(followed, program, options.device);
-  if (config.model.weights) {
-    for (const auto& remark : start_from_weights(model, config.model)) tell(console, remark);
-  }
-  const auto run = make_parallel_run(followed, model, group, options);
-  const auto batches = data->batches();
-  auto evaluation = run->evaluate(*batches);
-  tell(console,
-       fmt::format("{} ({} samples in {:.1f} s)", values_text(evaluation), evaluation.samples, evaluation.seconds));
-  if (!evaluation.shown.empty()) tell(console, evaluation.shown);
-  barrier(group);
-  return evaluation;
+RunResult run_training(const RunConfig& config, const Program& program, const World& world) {
+  check_run_config(config_of(program, config));
+  std::optional<Group> group = connect_run(config, world);
+  return run_training(config, program, group);
 }
+
+RunResult run_training(const RunConfig& config, const World& world) { return run_training(config, Program{}, world); }
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/run_data.h>
 
 #include <string_view>
@@ -54,6 +54,12 @@ RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Data
 }  // namespace
 
 std::unique_ptr<samples::Batches> RankData::batches() const { return dataset->batches(dataset, sampler, loading); }
+
+void RankData::try_first_batch() const {
+  const auto alone = dataset->batches(dataset, sampler, {.workers = 0, .prefetch = 1, .seed = loading.seed});
+  alone->start(0, 0);
+  alone->next();
+}
 
 RankData load_train_data(const RunConfig& config, const Program& program, int rank, int world_size) {
   auto dataset = program.data(data::Split::train);

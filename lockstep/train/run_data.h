@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/data/loader.h>
-#include <lockstep/data/sampler.h>
 #include <lockstep/samples/dataset.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
@@ -19,6 +18,9 @@ struct RankData {
   data::LoaderOptions loading;
 
   std::unique_ptr<samples::Batches> batches() const;
+
+  /// Makes the first batch, if this rank has one, and nothing of it. Errors as those of the batches.
+  void try_first_batch() const;
 };
 
 /// Shuffled and augmented as configured. Error(data), Error(io) from the files; Error(config) when nothing would be

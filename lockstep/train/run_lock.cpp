@@ -4,10 +4,12 @@
 #include <lockstep/base/this_host.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/run_lock.h>
+#include <lockstep/train/work_dir.h>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +27,7 @@ constexpr std::chrono::milliseconds kLook(50);
 constexpr std::chrono::seconds kOfAnother(10);  // for a run that is ending
 constexpr std::chrono::seconds kOfThisJob(2);   // whoever started this rank has given that one up
 constexpr std::chrono::seconds kOfOneName(30);  // the same job, or another without a name
+constexpr const char* kFile = "lock";           // in the folder
 constexpr const char* kNoName = "none";         // torchrun's, for jobs without --rdzv_id
 
 std::string reason() { return std::generic_category().message(errno); }
@@ -67,33 +70,49 @@ std::string job_identity(const World& world, const Environment& environment) {
   return find(environment, "TORCHELASTIC_RUN_ID").value_or("");
 }
 
-RunLock::RunLock(std::filesystem::path file, std::string job) : file_(std::move(file)), job_(std::move(job)) {}
+RunLock::RunLock(std::vector<LockedFolder> folders, std::string job) : job_(std::move(job)) {
+  for (auto& folder : folders) locks_.push_back({std::move(folder), {}});
+}
 
-bool RunLock::try_to_take() {
-  UniqueFd file(::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!file) fail(ErrorKind::io, "system.work_dir", "cannot open {}: {}", file_.string(), reason());
+// Two of the folders may be one, by whatever names.
+bool RunLock::is_held(const UniqueFd& file) const {
+  struct stat wanted {};
+  if (::fstat(file.get(), &wanted) != 0) return false;
+  return std::ranges::any_of(locks_, [&](const Held& lock) {
+    struct stat held {};
+    return lock.file && ::fstat(lock.file.get(), &held) == 0 && held.st_dev == wanted.st_dev &&
+           held.st_ino == wanted.st_ino;
+  });
+}
+
+bool RunLock::try_to_take(Held& lock) {
+  require_writable_folder(lock.folder.path, lock.folder.key);
+  const auto name = lock.folder.path / kFile;
+  UniqueFd file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file) fail(ErrorKind::io, lock.folder.key, "cannot open {}: {}; choose another folder", name.string(), reason());
+  if (is_held(file)) return true;
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK || errno == EINTR) return false;
-    log_warning("{} cannot be locked ({}): make sure that no other run uses this folder", file_.string(), reason());
+    log_warning("{} cannot be locked ({}): make sure that no other run uses this folder", name.string(), reason());
   }
   write_holder(file.get(), job_);
-  held_ = std::move(file);
+  lock.file = std::move(file);
   return true;
 }
 
 // Why it cannot be had; empty when this run may go on.
-std::string RunLock::take(std::chrono::milliseconds patience, Console& console) {
-  if (held_ || try_to_take()) return "";
-  const auto holder = holder_of(file_);
+std::string RunLock::take(Held& lock, std::chrono::milliseconds patience, Console& console) {
+  if (lock.file || try_to_take(lock)) return "";
+  const auto& [folder, key] = lock.folder;
+  const auto holder = holder_of(folder / kFile);
   const bool same = !job_.empty() && text_of(holder, "job") == job_;
   const bool named = same && job_ != kNoName;
   const auto limit = std::min<std::chrono::milliseconds>(patience, named ? kOfThisJob : same ? kOfOneName : kOfAnother);
-  tell(console,
-       fmt::format("waiting up to {:.0f} s for {}, which uses {}", std::chrono::duration<double>(limit).count(),
-                   words_about(holder), file_.parent_path().string()));
+  tell(console, fmt::format("waiting up to {:.0f} s for {}, which uses {}",
+                            std::chrono::duration<double>(limit).count(), words_about(holder), folder.string()));
   for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;) {
     std::this_thread::sleep_for(kLook);
-    if (try_to_take()) return "";
+    if (try_to_take(lock)) return "";
   }
   if (named) {
     log_warning("{} was replaced and has not ended; this rank goes on in its place", words_about(holder));
@@ -101,19 +120,35 @@ std::string RunLock::take(std::chrono::milliseconds patience, Console& console) 
   }
   return fmt::format(
       "another run uses the folder {}: {}. Two runs would overwrite each other's results and checkpoints: wait for "
-      "that one, end it, or give this run a folder of its own (system.work_dir=...)",
-      file_.parent_path().string(), words_about(holder));
+      "that one, end it, or give this run a folder of its own ({}=...)",
+      folder.string(), words_about(holder), key);
 }
 
-void RunLock::hold(const Group& group, Console& console) {
-  std::string refusal;
-  if (group.rank() == 0) {
-    refusal = take(std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout()) / 2, console);
-  } else {
-    held_.reset();
+// One after the other, until one cannot be had.
+RunLock::Refusal RunLock::take_all(std::chrono::milliseconds patience, Console& console, bool goes_on) {
+  for (auto& lock : locks_) {
+    try {
+      auto why = take(lock, patience, console);
+      if (!why.empty()) return {lock.folder.key, std::move(why)};
+    } catch (const Error& error) {
+      if (!goes_on) throw;
+      log_error("training goes on without a lock: {}", error.message());
+    }
   }
-  refusal = share_text(refusal, group, 0);
-  if (!refusal.empty()) fail(ErrorKind::config, "system.work_dir", "{}", refusal);
+  return {};
+}
+
+// Only rank 0 has to know which folders there are.
+void RunLock::hold(const Group& group, Console& console, bool goes_on) {
+  Refusal refusal;
+  if (group.rank() == 0) {
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(group.timeout()) / 2;
+    refusal = take_all(patience, console, goes_on);
+  } else {
+    for (auto& lock : locks_) lock.file.reset();
+  }
+  const auto why = share_text(refusal.why, group, 0);
+  if (!why.empty()) fail(ErrorKind::config, share_text(refusal.key, group, 0), "{}", why);
 }
 
 }  // namespace lockstep::train

@@ -1,15 +1,16 @@
-// The lock of a work_dir: only one run at a time writes there.
+// The lock of a run's folders: only one run at a time writes there.
 #pragma once
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/console.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -17,27 +18,44 @@ namespace lockstep::train {
 /// the job. Empty: it has none.
 std::string job_identity(const World& world, const Environment& environment);
 
-/// Held by rank 0 as a kernel lock on an open file: it ends with the process, in whatever way that ends, and the file
-/// stays. On NFS the server keeps the lock, and a lost host loses it when its lease has
-/// expired.
+/// A folder that one run at a time writes to, and the key that names it.
+struct LockedFolder {
+  std::filesystem::path path;
+  std::string key;
+};
+
+/// Held by rank 0 as kernel locks on open files, `lock` in each folder: they end with the process, in whatever way that
+/// ends, and the files stay. On NFS the server keeps a lock, and a lost host loses it when its lease has expired.
 class RunLock {
  public:
-  /// `file` is made when missing. It contains a text that names the holder, for messages.
-  RunLock(std::filesystem::path file, std::string job);
+  /// The files are made when missing, and the folders with them. A file contains a text that names the holder, for
+  /// messages.
+  RunLock(std::vector<LockedFolder> folders, std::string job);
 
-  /// Rank 0 takes the lock and keeps it; a process that held it and has another rank now releases it. Waits a while,
-  /// with a line on the console, for a holder that is about to end. Continues without the lock where it belongs to this
-  /// job (a rank that was replaced, and hangs) or the file system has no locks, which is logged. Error(config) on all
-  /// ranks, naming the holder, when another run has it. A collective.
-  void hold(const Group& group, Console& console);
+  /// Rank 0 takes the locks and keeps them; a process that held them and has another rank now releases them. Waits a
+  /// while, with a line on the console, for a holder that is about to end. Continues without a lock where it belongs to
+  /// this job (a rank that was replaced, and hangs) or the file system has no locks, which is logged. Error(config) on
+  /// all ranks, naming the holder, when another run has one. Error(io) or Error(config), naming the key, for a
+  /// folder or file that cannot be made; with `goes_on` that is logged. A collective.
+  void hold(const Group& group, Console& console, bool goes_on);
 
  private:
-  std::string take(std::chrono::milliseconds patience, Console& console);
-  bool try_to_take();
+  struct Held {
+    LockedFolder folder;
+    UniqueFd file;
+  };
 
-  std::filesystem::path file_;
+  struct Refusal {
+    std::string key, why;  // empty: there is none
+  };
+
+  Refusal take_all(std::chrono::milliseconds patience, Console& console, bool goes_on);
+  std::string take(Held& lock, std::chrono::milliseconds patience, Console& console);
+  bool try_to_take(Held& lock);
+  bool is_held(const UniqueFd& file) const;
+
+  std::vector<Held> locks_;
   std::string job_;
-  UniqueFd held_;
 };
 
 }  // namespace lockstep::train

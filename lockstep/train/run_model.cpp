@@ -1,14 +1,19 @@
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/channels_last.h>
+#include <lockstep/kernels/recompute.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/plan/trace/without_memory.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/freeze.h>
+#include <lockstep/plan/trace/trace_step.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/modes/auto_mode.h>
+#include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/parameter_groups.h>
+#include <lockstep/train/optimizer/freeze.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
@@ -17,33 +22,64 @@
 namespace lockstep::train {
 namespace {
 
-Model made_by(const Program& program) {
+Model made_by(const RunConfig& config, const Program& program) {
   if (!program.model || !program.task || !program.data) {
     fail(ErrorKind::invalid_argument, "train", "a Program needs model, task and data; it has no {}",
          !program.model  ? "model"
          : !program.task ? "task"
                          : "data");
   }
-  Model model{program.model(), program.task};
+  if (program.model.is_module() && (is_global_mode(config.parallel) || is_auto_mode(config.parallel))) {
+    fail(ErrorKind::config, "parallel.mode",
+         "is {}, which makes the model itself: give the program a function in place of a module, "
+         ".model = [] {{ return std::make_shared<Net>(...); }}",
+         config.parallel.mode);
+  }
+  Model model{program.model(),
+              with_metrics(program.task, metrics_of(config.metrics, parts_or_shipped(config.model.parts).metrics))};
   if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model gave no module, but nullptr");
   return model;
+}
+
+/// Switches on the blocks that parallel.recompute names.
+void recompute_blocks(const torch::nn::Module& module, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return;
+  std::vector<std::string> names;
+  std::vector<Recomputable*> blocks;
+  for (const auto& each : module.named_modules()) {
+    auto* block = dynamic_cast<Recomputable*>(each.value().get());
+    if (block == nullptr) continue;
+    names.push_back(each.key());
+    blocks.push_back(block);
+  }
+  if (names.empty()) {
+    fail(ErrorKind::config, "config",
+         "parallel.recompute: the model has no blocks that can be computed again; remove the key, or derive the blocks "
+         "of your own model from lockstep::Recomputable (lockstep/kernels/recompute.h)");
+  }
+  require_matches(patterns, names, "parallel.recompute");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (fits_any(names[i], patterns)) blocks[i]->set_recomputed(true);
+  }
 }
 
 }  // namespace
 
 Model make_model(const RunConfig& config, const Program& program, const c10::Device& device) {
   seed_weights(config.system.seed);
-  auto model = made_by(program);
+  auto model = made_by(config, program);
   model.module->to(device);
   if (config.model.channels_last) to_channels_last(*model.module);
   freeze_parameters(*model.module, config.model.freeze);
+  recompute_blocks(*model.module, config.parallel.recompute);
   return model;
 }
 
 Model model_without_memory(const RunConfig& config, const Program& program) {
   const plan::WithoutMemory scope;
-  auto model = made_by(program);
+  auto model = made_by(config, program);
   freeze_parameters(*model.module, config.model.freeze);
+  recompute_blocks(*model.module, config.parallel.recompute);
   return model;
 }
 
@@ -60,12 +96,14 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
   }
 }
 
-std::string describe_run(const RunConfig& config, const Program& program) {
+std::string describe_run(const RunConfig& given, const Program& parts) {
+  const auto config = config_of(parts, given);
   check_run_config(config);
+  const auto program = complete_program(parts, config);
   const auto model = make_model(config, program, torch::kCPU);
-  return fmt::format("{}\n{}{}\n{}", print_config(config), program.describe_data ? program.describe_data() : "",
-                     describe_groups(config.optimizer, trainable_parameters(*model.module)),
-                     models::summarize(*model.module));
+  return fmt::format(
+      "{}\n{}{}{}\n{}", print_config(config), config.origins, program.describe_data ? program.describe_data() : "",
+      describe_groups(config.optimizer, trainable_parameters(*model.module)), models::summarize(*model.module));
 }
 
 }  // namespace lockstep::train

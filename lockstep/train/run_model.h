@@ -1,7 +1,7 @@
 // The model of a run: its construction, and its initial weights.
 #pragma once
 
-#include <lockstep/train/forward.h>
+#include <lockstep/train/modes/forward.h>
 #include <lockstep/train/program.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/data/random.h>
-#include <lockstep/kernels/threads.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/train/device.h>
 #include <lockstep/train/runtime.h>
 

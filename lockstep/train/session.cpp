@@ -1,15 +1,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/progress.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
-#include <lockstep/train/changes.h>
-#include <lockstep/train/freeze.h>
-#include <lockstep/train/mesh_config.h>
-#include <lockstep/train/metrics.h>
+#include <lockstep/train/configuration/changes.h>
+#include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
-#include <lockstep/train/same_settings.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
@@ -47,26 +44,29 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       recovers_(can_rejoin(group)),
       fault_(fault) {
   if (ends_in_warm_up(plan_)) {
-    tell(console_, fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
-                               plan_.schedule.warmup_steps, plan_.total_steps));
+    train::tell(console_,
+                fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
+                            plan_.schedule.warmup_steps, plan_.total_steps));
   }
+  // Mistakes in the data of evaluations are said now, and not after the first epoch.
+  if (eval_data_ && !resumed_) eval_data_->try_first_batch();
   tell_of_shares();
   tell_of_idle_axes();
-  restore_weights(owes_save_);
+  take_weights_or_state(owes_save_);
   parallel_ = make_parallel_run(config, model_, group_, options_);
   if (resumed_) {
-    parallel_->load_optimizer_state(without_frozen(part_of(resumed_->checkpoint.tensors, "optimizer"), *model_.module));
-    restore_generator(resumed_->checkpoint, parallel_->random_stream(), config.system.seed);
-    parallel_->load_own(resumed_->checkpoint.tensors);
+    parallel_->load_state(resumed_->tensors);
+    for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {
+      saved_callbacks_.emplace(name, resumed_->tensors.read(fmt::format("{}.{}", kCallbacksPart, name)));
+    }
     unverified_ = resumed_->unverified;
-  } else {
-    seed_rank(config.system.seed, parallel_->random_stream(), 0);
   }
   resumed_.reset();
   batches_ = train_data_.batches();
 }
 
-Session::~Session() = default;
+// Gradients are parts of a group's memory; a program's own module outlives that.
+Session::~Session() { model_.module->zero_grad(/*set_to_none=*/true); }
 
 void Session::fault_at(FaultPlace place, std::int64_t step) {
   if (!is_due(fault_, group_.rank(), step, place)) return;
@@ -77,119 +77,32 @@ void Session::fault_at(FaultPlace place, std::int64_t step) {
   model_.module->parameters().front()[0].add_(1);
 }
 
-void Session::restore_weights(bool from_memory) {
-  if (resumed_) {
-    for (const auto& remark : resumed_->remarks) tell(console_, remark);
-    const auto& checkpoint = resumed_->checkpoint;
-    state_ = checkpoint.state;
-    check_changes(from_memory);
-    end_epoch_if_whole();  // a state in memory may be of the moment before that
-    if (!from_memory) saved_step_ = state_.step;
-    tell(console_, fmt::format("{} of {} steps are done{}", state_.step, plan_.total_steps,
-                               finished() ? ": nothing is left to train; raise train.epochs or train.steps to train "
-                                            "on, or give another system.work_dir to start anew"
-                                          : ""));
-    load_module_state(*model_.module, part_of(checkpoint.tensors, "model"));
-  } else if (config_.model.weights && group_.rank() == 0) {
-    // The others get them when the run is made parallel.
-    const auto remarks = start_from_weights(model_, config_.model);
-    tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
-    for (const auto& remark : remarks) tell(console_, remark);
-  }
-  state_.settings = settings_;
-  state_.configuration = configuration_;
-}
-
-// Of what is left to do.
-void Session::check_length(bool changed) const {
-  const auto goal = fmt::format("{} steps ({})", plan_.total_steps,
-                                config_.train.steps == plan_.total_steps
-                                    ? fmt::format("train.steps={}", plan_.total_steps)
-                                    : fmt::format("train.epochs={} of {} steps", plan_.epochs, plan_.steps_per_epoch));
-  if (state_.step > plan_.total_steps) {
-    fail(ErrorKind::config, "checkpoint.resume",
-         "{} is of a run that has done {} steps, more than the {} of this one. Raise train.epochs or train.steps to go "
-         "on from it, or start anew in another system.work_dir",
-         resumed_->origin, state_.step, goal);
-  }
-  if (changed && finished()) {
-    fail(
-        ErrorKind::config, "checkpoint.resume",
-        "{} is of a finished run: all {} are done, and what has changed since would change nothing. Raise train.epochs "
-        "or train.steps to train on with the changes, or start anew in another system.work_dir",
-        resumed_->origin, goal);
-  }
-}
-
-void Session::check_changes(bool from_memory) {
-  const auto changes = find_changes(state_, settings_, configuration_);
-  require_allowed(changes, config_, resumed_->origin);
-  check_length(shapes_result(changes));
-  if (from_memory) return;  // processes of one job
-  if (state_.configuration.empty()) {
-    tell(console_,
-         "the checkpoint is of a program that did not note its configuration: only what it did note is compared");
-  }
-  for (const auto& change : changes) {
-    tell(console_, fmt::format("changed since the checkpoint: {}{}", describe(change),
-                               change.weight == Weight::shown ? "" : " (allowed by checkpoint.allow_changes)"));
-  }
-}
-
-// With a batch of all ranks, their number may come to be any.
-void Session::tell_of_shares() {
-  const auto batch = config_.data.global_batch_size;
-  if (!batch) return;
-  if (*batch >= share_.count) {
-    tell(console_, fmt::format("batches of {} samples for {} rank(s): {}", *batch, share_.count,
-                               *batch % share_.count == 0 ? fmt::format("{} each", *batch / share_.count)
-                                                          : fmt::format("{} each, one more on the first {}",
-                                                                        *batch / share_.count, *batch % share_.count)));
-    return;
-  }
-  if (config_.parallel.buffers == "local" && !model_.module->buffers().empty()) {
-    fail(ErrorKind::config, "data.global_batch_size",
-         "is {}, so that {} of {} ranks have no samples, and with parallel.buffers local their batch norm statistics "
-         "would count; start fewer ranks, raise it, or set parallel.buffers to broadcast",
-         *batch, share_.count - *batch, share_.count);
-  }
-  tell(console_, fmt::format("batches of {} samples for {} ranks: the last {} have nothing to do; start fewer ranks, "
-                             "or raise data.global_batch_size",
-                             *batch, share_.count, share_.count - *batch));
-}
-
-// A name that is no name of anything else in the configuration, such as a misspelled `data`.
-void Session::tell_of_idle_axes() {
-  if (!is_global_mode(config_.parallel)) return;
-  const auto mesh = mesh_layout(config_.parallel, group_.size());
-  for (const auto& axis :
-       idle_axes(mesh, whole_plan(config_.parallel, mesh, model_.module->named_parameters().keys()))) {
-    tell(console_, fmt::format("nothing is divided along the axis '{}' of parallel.mesh, so its ranks all do the same "
-                               "work: the batch is divided along `data`, parameters as parallel.shard says",
-                               axis));
-  }
-}
-
-bool Session::train(const Callbacks& callbacks, const StopSignals& signals) {
+bool Session::train(Callbacks callbacks, const StopSignals& signals) {
+  points_ = std::make_unique<CallbackPoints>(std::move(callbacks));
+  points_->restore(state_.callbacks, saved_callbacks_);
+  saved_callbacks_.clear();
   model_.module->train();
-  evaluate_if_owed(callbacks);
+  RunView& view = *this;
+  points_->call("before_run", &Callback::before_run, view);
+  agree_on_requests();
+  evaluate_if_owed();
   if (owes_save_ && state_.step > 0 && save_is_due()) save_now();
   while (!finished()) {
-    train_epoch(callbacks, signals);
+    train_epoch(signals);
     if (asked_to_end()) {
       save_now();
       barrier(group_);  // nobody leaves, and makes a launcher end the others, before rank 0 has saved
       return false;
     }
     const bool whole = state_.step_in_epoch == 0;
-    const bool evaluates = finished() || (whole && due(config_.train.eval_every, state_.epoch));
-    if (evaluates && lacks_evaluation()) evaluate_now(callbacks);
+    const bool evaluates = finished() || time_to_evaluate_ || (whole && due(config_.train.eval_every, state_.epoch));
+    if (evaluates && lacks_evaluation()) evaluate_now();
     if (save_is_due()) save_now();
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
-  if (lacks_evaluation()) evaluate_now(callbacks);
+  if (lacks_evaluation()) evaluate_now();
   without_ending_for_a_disk([this] { writer_.finish(); });
-  for (const auto& callback : callbacks) callback->on_end();
+  points_->call("after_run", &Callback::after_run, view);
   return true;
 }
 
@@ -204,27 +117,26 @@ bool Session::save_is_due() const {
          due(config_.checkpoint.every_steps, state_.step);
 }
 
-// After each step. Rank 0's clock decides for all; a checkpoint in parts is complete when no rank writes any more.
+// After each step. Rank 0's clock decides for all; a checkpoint is complete when no rank writes any more.
 void Session::look_after_checkpoints() {
-  if (writer_.can_finish_alone()) without_ending_for_a_disk([this] { writer_.finish(); });
   const auto every = std::chrono::duration<double>(config_.checkpoint.every_seconds);
-  if (every.count() <= 0 && !writer_.awaits_others()) return;
+  if (every.count() <= 0 && !writer_.is_under_way()) return;
   const bool overdue = every.count() > 0 && group_.rank() == 0 && std::chrono::steady_clock::now() - saved_at_ >= every;
   auto said = torch::tensor({overdue ? 1 : 0, writer_.is_writing() ? 1 : 0}, torch::kInt);
   all_reduce(said, group_);
-  time_to_save_ = said[0].item<int>() > 0;
-  if (writer_.awaits_others() && said[1].item<int>() == 0) {
+  if (said[0].item<int>() > 0) time_to_save_ = true;
+  if (writer_.is_under_way() && said[1].item<int>() == 0) {
     without_ending_for_a_disk([this] { writer_.finish(); });
   }
 }
 
 // A run that was asked to end after the last step of an epoch saved at once, and left the epoch's evaluation to the
 // next.
-void Session::evaluate_if_owed(const Callbacks& callbacks) {
+void Session::evaluate_if_owed() {
   if (state_.epoch == 0 || state_.step_in_epoch != 0 || finished() || !due(config_.train.eval_every, state_.epoch)) {
     return;
   }
-  if (lacks_evaluation()) evaluate_now(callbacks);
+  if (lacks_evaluation()) evaluate_now();
 }
 
 void Session::end_epoch_if_whole() {
@@ -233,23 +145,36 @@ void Session::end_epoch_if_whole() {
   state_.step_in_epoch = 0;
 }
 
-void Session::train_epoch(const Callbacks& callbacks, const StopSignals& signals) {
+void Session::train_epoch(const StopSignals& signals) {
   EpochReport report{.epoch = state_.epoch + 1, .epochs = plan_.epochs};
   batches_->start(state_.epoch, state_.step_in_epoch * config_.train.accumulate);
+  RunView& view = *this;
+  take_seconds();
+  if (state_.step_in_epoch == 0) points_->call("before_epoch", &Callback::before_epoch, view);
   while (state_.step_in_epoch < plan_.steps_per_epoch && !finished()) {
+    if (!sink_) points_->call("before_step", &Callback::before_step, view);
     const auto step = train_step(signals);
     ++report.steps;
     report.samples += step.samples;
     report.seconds += step.seconds;
-    for (const auto& callback : callbacks) callback->on_step(step);
+    report_step(step);
     if (asked_to_end()) break;
     look_after_checkpoints();
     const bool in_epoch = state_.step_in_epoch < plan_.steps_per_epoch && !finished();
-    if (in_epoch && (time_to_save_ || due(config_.checkpoint.every_steps, state_.step))) save_now();
+    const bool evaluates = in_epoch && time_to_evaluate_ && eval_data_;
+    if (!evaluates && !(in_epoch && (time_to_save_ || due(config_.checkpoint.every_steps, state_.step)))) continue;
+    report.seconds += take_seconds_of_callbacks();
+    if (evaluates) evaluate_now();
+    if (time_to_save_ || due(config_.checkpoint.every_steps, state_.step)) save_now();
+    take_seconds();
   }
+  report.seconds += take_seconds_of_callbacks();
+  const bool whole = state_.step_in_epoch == plan_.steps_per_epoch;
   end_epoch_if_whole();
+  tell_of_left_out(train_data_, *batches_, "training");
   if (asked_to_end()) return;
-  for (const auto& callback : callbacks) callback->on_epoch_end(report);
+  if (whole || finished()) points_->call("after_epoch", &Callback::after_epoch, view, report);
+  agree_on_requests();
 }
 
 // What a step draws by chance depends on nothing but its number and the rank, so that whoever takes a lost rank's place
@@ -293,6 +218,8 @@ std::optional<KeptParts> Session::salvage_parts() {
   add_part(kept.shared, "model", shared);
   if (kept.parts.layout.parameters.empty()) add_part(kept.shared, "optimizer", parallel_->optimizer_state());
   add_part(kept.other, "model", other);
+  add_part(kept.shared, kCallbacksPart, callback_tensors());
+  if (points_) kept.state.callbacks = points_->texts();
   for (auto* tensors : {&kept.shared, &kept.other}) {
     for (auto& [name, tensor] : *tensors) tensor = tensor.detach();
   }
@@ -304,6 +231,8 @@ std::optional<Checkpoint> Session::salvage() const {
   Checkpoint checkpoint{state_, {}};
   add_part(checkpoint.tensors, "model", model_before_step());
   add_part(checkpoint.tensors, "optimizer", parallel_->optimizer_state());
+  add_part(checkpoint.tensors, kCallbacksPart, callback_tensors());
+  if (points_) checkpoint.state.callbacks = points_->texts();
   for (auto& [name, tensor] : checkpoint.tensors) tensor = tensor.detach();
   return checkpoint;
 }
@@ -321,7 +250,7 @@ void Session::compare_with_unverified() {
     fail(ErrorKind::peer_lost, "recovery", "made again, step {} did not come out as rank {} had it on all ranks",
          unverified_->step, unverified_->rank);
   }
-  tell(console_, fmt::format("step {} came out as rank {} had it", unverified_->step, unverified_->rank));
+  train::tell(console_, fmt::format("step {} came out as rank {} had it", unverified_->step, unverified_->rank));
   unverified_.reset();
 }
 
@@ -329,7 +258,6 @@ StepReport Session::train_step(const StopSignals& signals) {
   const auto number = state_.step + 1;
   fault_at(FaultPlace::begin, number);
   begin_step();
-  const auto start = std::chrono::steady_clock::now();
   StepReport report{.epoch = state_.epoch + 1,
                     .epochs = plan_.epochs,
                     .step_in_epoch = state_.step_in_epoch + 1,
@@ -342,19 +270,25 @@ StepReport Session::train_step(const StopSignals& signals) {
   for (auto i = first; i < first + batches; ++i) report.samples += train_data_.sampler.global_batch_size(i);
   std::function<void(FaultPlace)> fault;
   if (fault_) fault = [this, number](FaultPlace place) { fault_at(place, number); };
+  lr_ = report.lr;
+  const bool wants_loss = ends_sink() && is_due(config_.callbacks.metrics_every, of_sink(report));
   const auto losses = parallel_->step({.batches = batches,
                                        .samples = report.samples,
                                        .lr = report.lr,
-                                       .want_global_loss = metrics_due(config_.callbacks.metrics_every, report.step),
-                                       .signals = &signals,
+                                       .loss_scale = loss_scale(config_.loss_scaler, state_.loss_scale),
+                                       .want_global_loss = wants_loss,
+                                       .votes = [&] { return votes(signals); },
+                                       .at = [this](StepPoint point) { at(point); },
                                        .epoch = report.epoch,
                                        .step_in_epoch = report.step_in_epoch,
                                        .fault = fault},
                                       *batches_);
-  report.local_loss = losses.local;
+  report.local_loss = loss_ = losses.local;
   report.loss = losses.global;
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (report.loss) state_.logged = report;
+  report.skipped = losses.overflow;
+  report.seconds = take_seconds();
+  if (report.loss) state_.logged = of_sink(report);
+  note_overflow(losses.overflow);
   ++state_.step;
   ++state_.step_in_epoch;
   in_step_ = false;
@@ -362,30 +296,31 @@ StepReport Session::train_step(const StopSignals& signals) {
   state_.samples += report.samples;
   state_.seconds += report.seconds;
   compare_with_unverified();
+  follow(losses.agreed);
   fault_at(FaultPlace::updated, number);
   return report;
 }
 
-void Session::evaluate_now(const Callbacks& callbacks) {
-  fault_at(FaultPlace::evaluate, state_.step);
-  const auto batches = eval_data_->batches();
-  auto evaluation = parallel_->evaluate(*batches);
-  evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
-  evaluation.step = state_.step;
-  state_.evaluations.push_back(evaluation);
-  for (const auto& callback : callbacks) callback->on_evaluation(evaluation);
+void Session::note_overflow(bool overflow) {
+  const auto scale = loss_scale(config_.loss_scaler, state_.loss_scale);
+  state_.loss_scale = after_step(config_.loss_scaler, state_.loss_scale, overflow);
+  if (!overflow) return;
+  log_info("step {} is skipped: gradients overflowed with a loss scale of {}, the next is {}", state_.step + 1, *scale,
+           state_.loss_scale.value);
 }
 
-void Session::save_now() {
-  if (saved_step_ == state_.step || !saves_checkpoints(config_.checkpoint)) return;
-  fault_at(FaultPlace::save, state_.step);
-  saved_step_ = state_.step;
-  saved_at_ = std::chrono::steady_clock::now();
-  time_to_save_ = false;
-  without_ending_for_a_disk([this] {
-    writer_.save(state_, *parallel_);
-    if (finished() || asked_to_end()) writer_.finish();
-  });
+// The same number on all ranks, of which several may have the same share of the samples.
+void Session::tell_of_left_out(const RankData& data, const samples::Batches& batches, std::string_view what) {
+  if (!data.dataset->leaves_out_errors()) return;
+  auto count = torch::full({1}, batches.left_out(), torch::kLong);
+  all_reduce(count, group_);
+  const auto left_out = count.item<std::int64_t>() * share_.count / group_.size();
+  if (left_out == 0) return;
+  train::tell(
+      console_,
+      fmt::format("{}: {} of {} samples could not be used and were left out (data.on_error is skip); the ranks' "
+                  "logs name them",
+                  what, left_out, data.dataset->size()));
 }
 
 // With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk. The
@@ -399,7 +334,7 @@ void Session::without_ending_for_a_disk(const std::function<void()>& save) {
         "no checkpoint after step {}, training goes on without, and the next one is tried when it is due: {}",
         *saved_step_, error.message());
     log_error("{}", words);
-    tell(console_, words);
+    train::tell(console_, words);
   }
 }
 

@@ -3,18 +3,19 @@
 
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
-#include <lockstep/train/callback.h>
-#include <lockstep/train/checkpoint_writer.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/console.h>
-#include <lockstep/train/forward.h>
-#include <lockstep/train/parallel_run.h>
+#include <lockstep/train/callbacks/callback_points.h>
+#include <lockstep/train/checkpoint/checkpoint_writer.h>
+#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/checkpoint/run_state.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/modes/forward.h>
+#include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/output/console.h>
 #include <lockstep/train/plan.h>
 #include <lockstep/train/program.h>
-#include <lockstep/train/resume.h>
+#include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/run_data.h>
-#include <lockstep/train/run_state.h>
-#include <lockstep/train/shard_parts.h>
+#include <lockstep/train/stop_signals.h>
 
 #include <chrono>
 #include <cstdint>
@@ -23,10 +24,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace lockstep::train {
 
-class Session {
+class Session final : private RunView {
  public:
   /// Loads the data, builds the model, and continues from `kept`, a state that was in memory, or else from a checkpoint
   /// as configured. A collective, like `train`. `asked` is the configuration before planning: the next run is
@@ -35,11 +39,11 @@ class Session {
   /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
   Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group, Console& console,
           std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt);
-  ~Session();
+  ~Session() override;
 
   /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early:
   /// after a step in which `signals` of any rank had recorded a signal, with only a checkpoint.
-  bool train(const Callbacks& callbacks, const StopSignals& signals);
+  bool train(Callbacks callbacks, const StopSignals& signals);
 
   /// The state from which this rank can continue in another Session after a collective has failed: as of the last step
   /// that this rank has completed, with tensors that share the memory of this session's. nullopt when no state is kept
@@ -61,8 +65,38 @@ class Session {
   NamedTensors model_state() const { return parallel_->model_state(); }
 
  private:
+  // The view of callbacks.
+  const RunConfig& config() const override { return config_; }
+  const Group& group() const override { return group_; }
+  torch::nn::Module& model() const override { return *model_.module; }
+  std::int64_t step() const override { return state_.step; }
+  std::int64_t total_steps() const override { return plan_.total_steps; }
+  std::int64_t epoch() const override { return state_.epoch; }
+  double lr() const override { return lr_; }
+  std::optional<double> loss() const override { return loss_; }
+  const std::vector<Evaluation>& evaluations() const override { return state_.evaluations; }
+  const std::optional<StepReport>& logged() const override { return state_.logged; }
+  const samples::Dataset& training_data() const override { return *train_data_.dataset; }
+  void ask_to_stop(std::string reason) override;
+  void ask_to_save() override { asked_.save = true; }
+  void ask_to_evaluate() override { asked_.evaluate = true; }
+  void evaluate_with(NamedTensors parameters) override { evaluated_ = std::move(parameters); }
+  std::filesystem::path save_checkpoint(const std::filesystem::path& folder) override;
+  NamedTensors weights() const override { return model_state(); }
+  void tell(std::string_view line) const override { train::tell(console_, line); }
+
+  NamedTensors callback_tensors() const;
+  SavedState state_to_save() const;
+  StepVotes votes(const StopSignals& signals);
+  void at(StepPoint point);
+  void agree_on_requests();
+  void follow(const StepVotes& agreed);
+  std::string why_finished() const;
+  void stop_now();
+  StepReport of_sink(StepReport step) const;
+  void report_step(StepReport step);
   NamedTensors model_before_step() const;
-  void restore_weights(bool from_memory);
+  void take_weights_or_state(bool from_memory);
   void check_changes(bool from_memory);
   void check_length(bool changed) const;
   void tell_of_shares();
@@ -74,14 +108,20 @@ class Session {
   void look_after_checkpoints();
   void without_ending_for_a_disk(const std::function<void()>& save);
   void end_epoch_if_whole();
-  void train_epoch(const Callbacks& callbacks, const StopSignals& signals);
+  void train_epoch(const StopSignals& signals);
   StepReport train_step(const StopSignals& signals);
-  bool asked_to_end() const { return parallel_->asked_to_end(); }
+  double take_seconds();
+  double take_seconds_of_callbacks();
+  void note_overflow(bool overflow);
+  bool asked_to_end() const { return ends_; }
   bool lacks_evaluation() const;
-  void evaluate_if_owed(const Callbacks& callbacks);
-  void evaluate_now(const Callbacks& callbacks);
+  void evaluate_if_owed();
+  void evaluate_now();
+  std::int64_t sink_size() const;
+  bool ends_sink() const;
+  void tell_of_left_out(const RankData& data, const samples::Batches& batches, std::string_view what);
   void save_now();
-  bool finished() const { return state_.step >= plan_.total_steps; }
+  bool finished() const { return state_.step >= plan_.total_steps || !state_.stopped.empty(); }
 
   const RunConfig& config_;
   Group group_;
@@ -100,7 +140,18 @@ class Session {
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
   CheckpointWriter writer_;
   std::chrono::steady_clock::time_point saved_at_;  ///< when that was begun, or this session
-  bool time_to_save_ = false;                       ///< by checkpoint.every_seconds, as all ranks know
+  std::chrono::steady_clock::time_point counted_;   ///< until when time is counted as that of steps, or left out
+  bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback, as all ranks know
+  bool time_to_evaluate_ = false;                   ///< asked for by a callback, as all ranks know
+  bool ends_ = false;                               ///< some rank had a signal
+  StepVotes asked_;                                 ///< by callbacks of this rank, and not agreed on yet
+  std::string stop_reason_;
+  double lr_ = 0;
+  std::optional<double> loss_;
+  std::optional<StepReport> sink_;  ///< the steps of it so far
+  NamedTensors evaluated_;          ///< in place of the model's, in an evaluation
+  NamedTensors saved_callbacks_;    ///< of the state that this session went on from, until train()
+  std::unique_ptr<CallbackPoints> points_;
   std::unique_ptr<ParallelRun> parallel_;
   std::unique_ptr<samples::Batches> batches_;
   bool recovers_;                              ///< the members below are kept up to date only then

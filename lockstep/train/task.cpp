@@ -19,7 +19,7 @@ Values Task::metrics(const Sums& sums) const {
   return values;
 }
 
-samples::Tensors Task::predict(torch::nn::Module&, const samples::Batch&) {
+Prediction Task::predict(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
 }
 
@@ -32,6 +32,8 @@ at::Tensor Task::nothing(torch::nn::Module&, const samples::Batch&) {
 }
 
 namespace detail {
+
+Outcome as_outcome(const at::Tensor& loss) { return {.loss = loss}; }
 
 void fail_wrong_model(const char* wanted) {
   fail(ErrorKind::invalid_argument, "train", "the task is one for a model of type {}, and the run's is another",

@@ -12,8 +12,7 @@ class WorkDir {
   /// system.work_dir and the reason. Ranks may do this at the same time.
   explicit WorkDir(const std::filesystem::path& path);
 
-  std::filesystem::path log(int rank) const;                     ///< log/rank.N
-  std::filesystem::path lock() const { return path_ / "lock"; }  ///< see RunLock
+  std::filesystem::path log(int rank) const;  ///< log/rank.N
   std::filesystem::path config() const { return path_ / "config.yaml"; }
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path loss_curve() const { return path_ / "loss.svg"; }

@@ -24,7 +24,7 @@ Connected connect_once(const std::string& host, std::uint16_t port, std::chrono:
 using TellWaiting = std::function<void(std::chrono::seconds waited, const std::string& reason)>;
 
 /// Retries to connect to host:port until that succeeds (returns nullopt) or `limit` has passed (returns the reason of
-/// the last failure). Sends no data. Calls `tell` after 2 s and then every 10 s; names are resolved anew for each
+/// the last failure). Sends no data. Calls `tell` after 2 s and then every 10 s; names are resolved again for each
 /// attempt. Calls `give_up` between two attempts: an exception from it ends the wait.
 std::optional<std::string> await_listener(const std::string& host, std::uint16_t port, std::chrono::milliseconds limit,
                                           const TellWaiting& tell, const std::function<void()>& give_up = {});

@@ -1,7 +1,6 @@
 // Detection of cloud training jobs that start one container per host and give each its index (ModelArts).
 #include <lockstep/base/error.h>
-#include <lockstep/world/meeting_point.h>
-#include <lockstep/world/rank_variables.h>
+#include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -39,7 +38,7 @@ std::optional<CloudHosts> read_hosts(const Environment& environment) {
   return CloudHosts{*index, *count, std::max<std::int64_t>(devices, 1)};
 }
 
-std::string first_host(const Environment& environment, const CloudHosts& hosts) {
+std::string first_host_of_cloud(const Environment& environment, const CloudHosts& hosts) {
   const auto list = find(environment, "VC_WORKER_HOSTS");
   if (!list || list->empty()) {
     fail(ErrorKind::environment, "world",
@@ -55,7 +54,7 @@ std::string first_host(const Environment& environment, const CloudHosts& hosts) 
   return list->substr(0, list->find(','));
 }
 
-void meet(const Environment& environment, const CloudHosts& hosts, World& world) {
+void meet_in_cloud(const Environment& environment, const CloudHosts& hosts, World& world) {
   if (world.size == 1) return;
   if (meet_by_init_method(environment, world)) return;
   world.meeting = Meeting::tcp;
@@ -66,7 +65,7 @@ void meet(const Environment& environment, const CloudHosts& hosts, World& world)
     world.master_port = find_master_port(environment).value_or(0);
     return;
   }
-  world.master_addr = address ? *address : first_host(environment, hosts);
+  world.master_addr = address ? *address : first_host_of_cloud(environment, hosts);
   world.master_port = find_master_port(environment).value_or(kDefaultPort);
   add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
 }
@@ -84,7 +83,7 @@ std::optional<Start> detect_cloud(const Environment& environment) {
   start.world.local_size = start.ranks;
   start.world.evidence = fmt::format("VC_TASK_INDEX={} MA_NUM_HOSTS={} MA_NUM_GPUS={}", hosts->index, hosts->count,
                                      find(environment, "MA_NUM_GPUS").value_or("unset"));
-  meet(environment, *hosts, start.world);
+  meet_in_cloud(environment, *hosts, start.world);
   return start;
 }
 

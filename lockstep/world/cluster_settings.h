@@ -1,9 +1,8 @@
 // The settings of a job with a scheduler, merged from MS_ROLE and related variables and from ClusterOptions.
 #pragma once
 
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/environment.h>
-#include <lockstep/world/cluster_options.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -22,6 +21,17 @@ struct HiddenText {
   std::optional<std::string> text{};
   std::optional<std::string> file{};  ///< used only without `text`
 };
+
+/// The certificates of a process, also in a job without a scheduler.
+struct CertificateSettings {
+  std::string config_file;  ///< JSON file that names them; empty: none is given
+  HiddenText server_password{};
+  HiddenText client_password{};
+};
+
+/// LOCKSTEP_CLUSTER_CONFIG and the passwords, from variables and configuration. Error(environment) when a password is
+/// given twice. Reads no file.
+CertificateSettings find_certificates(const Environment& environment, const ClusterOptions& options);
 
 /// The settings from variables and configuration, merged and checked.
 struct ClusterSettings {

@@ -1,5 +1,5 @@
-// Detection of each launcher. Each is a pure function: nullopt when its variables are absent, Error(environment) when
-// the set is incomplete or contradictory. Internal to world/; other code calls detect_world.
+// The ways in: detection of each launcher. Each is a pure function: nullopt when its variables are absent,
+// Error(environment) when the set is incomplete or contradictory. Internal to world/; other code calls detect_world.
 #pragma once
 
 #include <lockstep/world/world.h>
@@ -28,7 +28,7 @@ std::optional<World> detect_slurm(const Environment& environment);
 /// the pure function).
 std::optional<World> detect_rank_table(const Environment& environment);
 
-/// A single process without a launcher.
-World detect_none(const Environment& environment);
+/// Like detect_world(InitMethod), for a given environment; leaves the host empty.
+World world_of_init_method(const InitMethod& method, Environment environment);
 
 }  // namespace lockstep::detail

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 namespace lockstep {
 std::string address_text(const sockaddr& address) {
@@ -35,18 +36,24 @@ std::vector<std::string> resolve(const std::string& name) {
   return found;
 }
 
-std::vector<std::string> own_addresses() {
+std::vector<InterfaceAddress> own_interfaces() {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(raw, &::freeifaddrs);
-  std::vector<std::string> found;
+  std::vector<InterfaceAddress> found;
   for (const auto* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    found.push_back(address_text(*entry->ifa_addr));
+    found.push_back({entry->ifa_name, address_text(*entry->ifa_addr), (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
   return found;
+}
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> addresses;
+  for (auto& each : own_interfaces()) addresses.push_back(std::move(each.address));
+  return addresses;
 }
 
 bool any_is_own(const std::vector<std::string>& addresses, const std::vector<std::string>& own) {

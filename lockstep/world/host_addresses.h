@@ -15,7 +15,17 @@ std::string address_text(const sockaddr& address);
 /// The numeric addresses of `name` (a host name or an address), IPv4 first; empty when it does not resolve.
 std::vector<std::string> resolve(const std::string& name);
 
-/// Numeric addresses of this machine's interfaces that are up.
+/// One address of a network interface.
+struct InterfaceAddress {
+  std::string name;
+  std::string address;  ///< numeric
+  bool loopback = false;
+};
+
+/// The addresses of this machine's interfaces that are up, IPv4 and IPv6.
+std::vector<InterfaceAddress> own_interfaces();
+
+/// The same addresses without the interfaces.
 std::vector<std::string> own_addresses();
 
 /// Whether one of `addresses` is one of `own`; addresses in 127.0.0.0/8 belong to every machine.

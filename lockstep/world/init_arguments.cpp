@@ -1,8 +1,7 @@
 // The arguments --init_method, --rank and --world_size of programs written for mp.spawn: one process per node, which
 // starts several ranks.
 #include <lockstep/base/error.h>
-#include <lockstep/world/meeting_point.h>
-#include <lockstep/world/rank_variables.h>
+#include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/format.h>
@@ -16,21 +15,23 @@ namespace {
 constexpr std::int64_t kMostNodes = 65536;
 
 template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void refuse_arguments(fmt::format_string<Args...> format, Args&&... args) {
   fail(ErrorKind::invalid_argument, "world", format, std::forward<Args>(args)...);
 }
 
-void check(const InitArguments& arguments) {
+void check_arguments(const InitArguments& arguments) {
   if (!arguments.rank || !arguments.world_size) {
-    refuse("--{} is given but --{} is not; give both: the number of this node, and how many nodes there are",
-           arguments.rank ? "rank" : "world_size", arguments.rank ? "world_size" : "rank");
+    refuse_arguments("--{} is given but --{} is not; give both: the number of this node, and how many nodes there are",
+                     arguments.rank ? "rank" : "world_size", arguments.rank ? "world_size" : "rank");
   }
   if (*arguments.world_size < 1 || *arguments.world_size > kMostNodes) {
-    refuse("--world_size {} must be from 1 to {}; it is the number of nodes", *arguments.world_size, kMostNodes);
+    refuse_arguments("--world_size {} must be from 1 to {}; it is the number of nodes", *arguments.world_size,
+                     kMostNodes);
   }
   if (*arguments.rank < 0 || *arguments.rank >= *arguments.world_size) {
-    refuse("--rank {} must be from 0 to {}; it is the number of this node, of which --world_size {} are there",
-           *arguments.rank, *arguments.world_size - 1, *arguments.world_size);
+    refuse_arguments(
+        "--rank {} must be from 0 to {}; it is the number of this node, of which --world_size {} are there",
+        *arguments.rank, *arguments.world_size - 1, *arguments.world_size);
   }
 }
 
@@ -41,14 +42,14 @@ void agree(std::string_view flag, std::int64_t given, const Environment& environ
        variable, *value, variable);
 }
 
-void meet(const Environment& environment, int nodes, World& world) {
+void meet_nodes(const Environment& environment, int nodes, World& world) {
   if (world.size == 1) return;
   if (meet_by_init_method(environment, world)) return;
   const auto address = find_master_addr(environment);
   const auto port = find_master_port(environment);
   world.meeting = Meeting::tcp;
   if (nodes > 1 && (!address || !port)) {
-    refuse(
+    refuse_arguments(
         "--world_size {} needs --init_method tcp://HOST:PORT with the address of node 0, or MASTER_ADDR and "
         "MASTER_PORT",
         nodes);
@@ -62,9 +63,9 @@ void meet(const Environment& environment, int nodes, World& world) {
 std::optional<Start> start_of_arguments(const StartOptions& options, const Environment& environment) {
   const InitArguments& arguments = options.arguments;
   if (!arguments.rank && !arguments.world_size) return std::nullopt;
-  check(arguments);
+  check_arguments(arguments);
   if (rank_of_init_method(environment)) {
-    refuse(
+    refuse_arguments(
         "--rank and --world_size count nodes, and --init_method {} says which rank this is; leave out the arguments or "
         "what stands after '?'",
         *find(environment, "LOCKSTEP_INIT_METHOD"));
@@ -81,7 +82,7 @@ std::optional<Start> start_of_arguments(const StartOptions& options, const Envir
   start.world.local_size = start.ranks;
   start.world.evidence = fmt::format("--rank {} --world_size {}", *arguments.rank, *arguments.world_size);
   if (devices) add_evidence(start.world, "MA_NUM_GPUS", fmt::to_string(*devices));
-  meet(environment, static_cast<int>(*arguments.world_size), start.world);
+  meet_nodes(environment, static_cast<int>(*arguments.world_size), start.world);
   return start;
 }
 

@@ -1,10 +1,9 @@
-// The interface to whoever decides which processes belong to a job, and which ranks they have: a scheduler, or the
-// service of a launcher.
+// The interface to the service that decides which processes belong to a job and which ranks they have: a scheduler, or
+// the service of a launcher.
 #pragma once
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/step_times.h>
-#include <lockstep/world/cluster_options.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -45,7 +44,7 @@ class MemberSession {
   /// Only for the thread that calls `await_next_place`.
   virtual const MemberPlace& place() const noexcept = 0;
 
-  /// Whether lost members are replaced, so that this one can go on in the next generation.
+  /// Whether lost members are replaced, so that this one can continue in the next generation.
   virtual bool recovers() const noexcept = 0;
 
   /// With recovery: says that this member cannot continue in its generation, for this reason, and waits for the next.
@@ -71,7 +70,7 @@ class MemberSession {
   /// generation; at once if there is a reason already. nullptr: removes it, and waits for a call that is running.
   virtual void on_broken(std::function<void(const std::string& reason)> call) = 0;
 
-  /// This machine's address, as whoever decides sees it.
+  /// This machine's address, as that service sees it.
   virtual std::string own_address() const = 0;
 
   /// Rank 0 publishes the address of the store that it has opened. All ranks await it; Error(timeout) when it is not
@@ -98,13 +97,13 @@ struct EnterOptions {
 
 struct EnteredWorld {
   World world;
-  std::shared_ptr<MemberSession> session;  ///< nullptr where ranks are what their launcher said
+  std::shared_ptr<MemberSession> session;  ///< nullptr where the launcher set the ranks
 };
 
-/// Enters the job where somebody decides who belongs to it, and returns the world with this process's rank once all
-/// members have come: with Meeting::scheduler, or with the service of a launcher (World::job_service) where the program
-/// rejoins. Any other world is returned as it is. Defined in scheduler/. Errors: those of find_cluster(), of the files
-/// that it names, and of scheduler::WorkerSession.
+/// Enters the job where a service decides on its members, and returns the world with this process's rank once all
+/// members have registered: with Meeting::scheduler, or with the service of a launcher (World::job_service) where the
+/// program rejoins. Any other world is returned as it is. Defined in scheduler/. Errors: those of find_cluster(), of
+/// the files that it names, and of scheduler::WorkerSession.
 EnteredWorld enter_job(const World& world, const EnterOptions& options, const Environment& environment);
 
 /// `world` with the rank, size and keys of `place`.

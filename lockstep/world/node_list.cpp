@@ -11,23 +11,24 @@ namespace lockstep::detail {
 namespace {
 
 template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void refuse_list(fmt::format_string<Args...> format, Args&&... args) {
   fail(ErrorKind::config, "nodes", format, std::forward<Args>(args)...);
 }
 
-void check(const NodeList& list) {
+void check_list(const NodeList& list) {
   const auto& addresses = list.addresses;
-  if (addresses.empty()) refuse("the list of nodes is empty; give the address of each, node 0 first");
+  if (addresses.empty()) refuse_list("the list of nodes is empty; give the address of each, node 0 first");
   for (auto one = addresses.begin(); one != addresses.end(); ++one) {
-    if (one->empty()) refuse("node {} has no address", one - addresses.begin());
+    if (one->empty()) refuse_list("node {} has no address", one - addresses.begin());
     if (std::find(addresses.begin(), one, *one) == one) continue;
-    refuse("{} stands twice among the nodes {}; each node has an address of its own", *one, fmt::join(addresses, ", "));
+    refuse_list("{} stands twice among the nodes {}; each node has an address of its own", *one,
+                fmt::join(addresses, ", "));
   }
   if (addresses.size() > 1 && !list.ctrl_port) {
-    refuse("{} nodes need ctrl_port, a port of node 0 ({}) that is free and the same on all nodes, e.g. 9988",
-           addresses.size(), addresses.front());
+    refuse_list("{} nodes need ctrl_port, a port of node 0 ({}) that is free and the same on all nodes, e.g. 9988",
+                addresses.size(), addresses.front());
   }
-  if (list.devices_per_node < 1) refuse("devices_per_node is {}; a node has at least 1", list.devices_per_node);
+  if (list.devices_per_node < 1) refuse_list("devices_per_node is {}; a node has at least 1", list.devices_per_node);
 }
 
 int find_named(const NodeList& list, const std::string& name) {
@@ -65,7 +66,7 @@ std::vector<int> find_own_nodes(const NodeList& list) {
 }
 
 Start start_of_node_list(const NodeList& list, const std::vector<int>& own, const Environment& environment) {
-  check(list);
+  check_list(list);
   const int node = find_self(list, own, environment);
   Start start;
   start.ranks = list.devices_per_node;

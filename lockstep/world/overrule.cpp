@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/world/overrule.h>
+#include <lockstep/world/start.h>
 
 #include <fmt/format.h>
 

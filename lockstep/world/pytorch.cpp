@@ -1,9 +1,10 @@
-// Detection of torchrun's variables, which `lockstep run` also sets, and which users set by hand.
+// Detection of torchrun's variables, which `lockstep run` also sets, and which users set by hand; and of the arguments
+// of init_process_group, which become these variables.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
 #include <lockstep/world/host_addresses.h>
-#include <lockstep/world/meeting_point.h>
-#include <lockstep/world/rank_variables.h>
+#include <lockstep/world/launcher_variables.h>
+#include <lockstep/world/start.h>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,7 @@
 namespace lockstep::detail {
 namespace {
 
-constexpr RankVariables kNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr RankVariables kTorchrun = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 
 void meet_at_master(const Environment& environment, World& world) {
   const auto address = find_master_addr(environment);
@@ -47,8 +48,8 @@ void use_agent_store(const Environment& environment, World& world) {
 
 // Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h.
 void derive_local(const Environment& environment, World& world) {
-  const auto local_rank = find_integer(environment, kNames.local_rank, 0, std::numeric_limits<int>::max());
-  const auto local_size = find_integer(environment, kNames.local_size, 1, std::numeric_limits<int>::max());
+  const auto local_rank = find_integer(environment, kTorchrun.local_rank, 0, std::numeric_limits<int>::max());
+  const auto local_size = find_integer(environment, kTorchrun.local_size, 1, std::numeric_limits<int>::max());
   const bool on_this_host =
       world.size == 1 || (world.meeting == Meeting::tcp && is_always_this_host(world.master_addr));
   if (!on_this_host && local_rank && *local_rank < world.size) {
@@ -63,9 +64,9 @@ void derive_local(const Environment& environment, World& world) {
   const bool agrees = local_rank.value_or(world.local_rank) == world.local_rank &&
                       local_size.value_or(world.local_size) == world.local_size;
   if (agrees && (on_this_host || !local_size)) return;
-  const auto given = local_rank ? kNames.local_rank : kNames.local_size;
+  const auto given = local_rank ? kTorchrun.local_rank : kTorchrun.local_size;
   fail(ErrorKind::environment, "world", "{}={} is set but {} is not, and {} does not tell it; set both, or neither",
-       given, local_rank ? *local_rank : *local_size, local_rank ? kNames.local_size : kNames.local_rank,
+       given, local_rank ? *local_rank : *local_size, local_rank ? kTorchrun.local_size : kTorchrun.local_rank,
        world.evidence);
 }
 
@@ -73,15 +74,64 @@ void derive_local(const Environment& environment, World& world) {
 
 std::optional<World> detect_pytorch(const Environment& environment) {
   auto world = rank_of_init_method(environment);
-  if (!world) world = read_rank_and_size(environment, kNames);
+  if (!world) world = read_rank_and_size(environment, kTorchrun);
   if (!world) return std::nullopt;
   world->launcher = "pytorch";
   if (world->size == 1 || !meet_by_init_method(environment, *world)) {
     meet_at_master(environment, *world);
     use_agent_store(environment, *world);
   }
-  if (!read_local(environment, kNames, *world)) derive_local(environment, *world);
+  if (!read_local(environment, kTorchrun, *world)) derive_local(environment, *world);
   return world;
 }
 
 }  // namespace lockstep::detail
+
+namespace lockstep {
+namespace {
+
+void check_method(const InitMethod& method) {
+  if (method.rank.has_value() != method.world_size.has_value()) {
+    fail(ErrorKind::invalid_argument, "world", "{} is given but {} is not; give both, or neither",
+         method.rank ? "rank" : "world_size", method.rank ? "world_size" : "rank");
+  }
+  if (method.rank && method.url.find('?') != std::string::npos) {
+    fail(ErrorKind::invalid_argument, "world",
+         "rank and world_size are given, and the URL {} has a query; give them in one of the two places", method.url);
+  }
+}
+
+// Removes a launcher's variables, which describe another world than the arguments.
+void forget_launcher(Environment& environment) {
+  for (const auto* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE"}) {
+    environment.erase(name);
+  }
+}
+
+}  // namespace
+
+World detail::world_of_init_method(const InitMethod& method, Environment environment) {
+  check_method(method);
+  environment.insert_or_assign("LOCKSTEP_INIT_METHOD", method.url);
+  const bool in_query = method.url.find('?') != std::string::npos;
+  if (!method.rank && !in_query) return detect_world(environment);
+  if (method.rank) {
+    const auto rank = std::to_string(*method.rank);
+    const auto size = std::to_string(*method.world_size);
+    const bool same = find(environment, "RANK") == rank && find(environment, "WORLD_SIZE") == size;
+    if (!same) forget_launcher(environment);
+    environment.insert_or_assign("RANK", rank);
+    environment.insert_or_assign("WORLD_SIZE", size);
+  } else {
+    forget_launcher(environment);
+  }
+  return detect_world(environment, "pytorch");
+}
+
+World detect_world(const InitMethod& method) {
+  World world = detail::world_of_init_method(method, current_environment());
+  world.host = detail::host_name();
+  return world;
+}
+
+}  // namespace lockstep

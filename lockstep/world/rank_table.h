@@ -1,11 +1,12 @@
-// Rank tables (RANK_TABLE_FILE): JSON files that assign each rank a device of a server. Internal to world/ and
-// `lockstep rank-table`. Pure functions, except those that are documented to read a file.
+// Rank tables (RANK_TABLE_FILE), JSON files that assign each rank a device of a server: their reader and their writer.
+// Internal to world/ and `lockstep rank-table`. Pure functions, except those that are documented to read a file.
 #pragma once
 
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/world/world.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,4 +60,31 @@ std::optional<std::string> rank_table_file(const Environment& environment);
 std::optional<World> world_of_rank_table(const Environment& environment, const std::optional<RankTable>& table);
 
 }  // namespace detail
+
+/// The options of `lockstep rank-table`.
+struct RankTableRequest {
+  std::string device_num = "[0,8)";                 ///< logical devices FIRST..END-1
+  std::string visible_devices = "0,1,2,3,4,5,6,7";  ///< the physical device of each logical one
+  std::string server_ip;                            ///< becomes server_id
+};
+
+/// Physical device -> address of its network interface.
+using DeviceAddresses = std::map<int, std::string>;
+
+struct RankTableFile {
+  std::string name;  ///< "hccl_4p_4567_127.0.0.1.json"
+  std::string text;
+};
+
+/// Lines such as "address_0=192.168.100.101" of /etc/hccn.conf; others are skipped.
+DeviceAddresses parse_device_addresses(std::string_view text);
+
+/// The table of one server. Error(invalid_argument) for a malformed request or a device without an address,
+/// Error(config) for devices that may not form a group.
+RankTableFile make_rank_table(const RankTableRequest& request, const DeviceAddresses& addresses);
+
+/// One table of several servers: ranks are numbered again in the order of `tables`. Error(config) when a server is in
+/// two of them, or when the devices may not form a group.
+RankTableFile merge_rank_tables(const std::vector<RankTable>& tables);
+
 }  // namespace lockstep

@@ -1,9 +1,8 @@
 // The world of RANK_ID and related variables, with a rank table.
 #include <lockstep/base/error.h>
 #include <lockstep/world/detect.h>
-#include <lockstep/world/meeting_point.h>
+#include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/rank_table.h>
-#include <lockstep/world/rank_variables.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include <lockstep/base/parse.h>
-#include <lockstep/world/rank_table_writer.h>
+#include <lockstep/world/rank_table.h>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kDevices = 8;
 
 template <typename... Args>
-[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn]] void refuse_request(fmt::format_string<Args...> format, Args&&... args) {
   fail(ErrorKind::invalid_argument, "rank_table", format, std::forward<Args>(args)...);
 }
 
@@ -25,8 +25,8 @@ std::vector<int> parse_range(std::string_view text) {
   const auto first = framed ? parse_integer(text.substr(1, comma - 1)) : std::nullopt;
   const auto end = framed ? parse_integer(text.substr(comma + 1, text.size() - comma - 2)) : std::nullopt;
   if (!first || !end || *first < 0 || *first >= *end || *end > kDevices) {
-    refuse("--device_num '{}' must be \"[FIRST,END)\" with 0 <= FIRST < END <= {}, e.g. \"[0,8)\" or \"[4,8)\"", text,
-           kDevices);
+    refuse_request("--device_num '{}' must be \"[FIRST,END)\" with 0 <= FIRST < END <= {}, e.g. \"[0,8)\" or \"[4,8)\"",
+                   text, kDevices);
   }
   std::vector<int> range;
   for (auto i = *first; i < *end; ++i) range.push_back(static_cast<int>(i));
@@ -41,7 +41,8 @@ std::vector<int> parse_visible(std::string_view text) {
     const auto device = parse_integer(rest.substr(0, comma));
     if (!device || *device < 0 || *device >= kDevices ||
         std::find(devices.begin(), devices.end(), *device) != devices.end()) {
-      refuse("--visible_devices '{}' must list different devices from 0 to {}, e.g. 4,5,6,7", text, kDevices - 1);
+      refuse_request("--visible_devices '{}' must list different devices from 0 to {}, e.g. 4,5,6,7", text,
+                     kDevices - 1);
     }
     devices.push_back(static_cast<int>(*device));
     more = comma != std::string_view::npos;
@@ -93,12 +94,12 @@ DeviceAddresses parse_device_addresses(std::string_view text) {
 RankTableFile make_rank_table(const RankTableRequest& request, const DeviceAddresses& addresses) {
   const auto range = parse_range(request.device_num);
   const auto visible = parse_visible(request.visible_devices);
-  if (request.server_ip.empty()) refuse("--server_ip is empty; give this host's address");
+  if (request.server_ip.empty()) refuse_request("--server_ip is empty; give this host's address");
   RankTable table;
   for (const int logical : range) {
     if (logical >= static_cast<int>(visible.size())) {
-      refuse("--device_num {} needs {} devices, but --visible_devices {} lists {}", request.device_num,
-             range.back() + 1, request.visible_devices, visible.size());
+      refuse_request("--device_num {} needs {} devices, but --visible_devices {} lists {}", request.device_num,
+                     range.back() + 1, request.visible_devices, visible.size());
     }
     RankTableDevice device;
     device.rank = static_cast<int>(table.devices.size());
@@ -107,8 +108,9 @@ RankTableFile make_rank_table(const RankTableRequest& request, const DeviceAddre
     device.path = "--device_num " + request.device_num;
     const auto address = addresses.find(device.device);
     if (address == addresses.end()) {
-      refuse("device {} has no address; add a line such as address_{}=192.168.100.101 to the file of --hccn_conf",
-             device.device, device.device);
+      refuse_request(
+          "device {} has no address; add a line such as address_{}=192.168.100.101 to the file of --hccn_conf",
+          device.device, device.device);
     }
     device.device_ip = address->second;
     table.devices.push_back(device);

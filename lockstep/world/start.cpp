@@ -4,7 +4,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/world/detect.h>
-#include <lockstep/world/overrule.h>
+#include <lockstep/world/launcher_variables.h>
 #include <lockstep/world/start.h>
 
 #include <fmt/ranges.h>
@@ -91,6 +91,19 @@ void refuse_launcher_beside(const std::string& what, const Environment& environm
        launcher, fix, "--launcher auto");
 }
 
+// A single process without a launcher.
+World only_process(const Environment& environment) {
+  // A rendezvous is given, but not the rank of this process.
+  if (detail::has_init_method(environment)) {
+    fail(ErrorKind::environment, "world",
+         "LOCKSTEP_INIT_METHOD='{}' is set but RANK and WORLD_SIZE are not; set all three, or unset it",
+         *find(environment, "LOCKSTEP_INIT_METHOD"));
+  }
+  World world;
+  world.evidence = "no launcher's variables are set";
+  return world;
+}
+
 Start detect_auto(const Environment& environment, const StartOptions& options) {
   if (auto start = detail::start_of_arguments(options, environment)) {
     refuse_launcher_beside(start->world.evidence + " count nodes with one process each", environment);
@@ -112,7 +125,7 @@ Start detect_auto(const Environment& environment, const StartOptions& options) {
   }
   if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
   detail::refuse_half_a_cluster(environment);
-  return {detail::detect_none(environment)};
+  return {only_process(environment)};
 }
 
 Start detect_scheduler_or_fail(const Environment& environment, const ClusterOptions& options) {

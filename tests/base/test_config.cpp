@@ -50,6 +50,16 @@ TEST(Config, NullEmptiesWhatMayBeEmpty) {
   EXPECT_EQ(c.optimizer.warmup, std::nullopt);
 }
 
+TEST(Config, NothingBehindTheSignOfAnOverrideIsTheEmptyText) {
+  for (const auto* written : {"root=", "root=''", "root=\"\"", "root=~"}) {
+    EXPECT_EQ(read("root: x\n", {written}).root, "") << written;
+  }
+  EXPECT_EQ(read("root: x\nseed: 3\n", {"seed="}).seed, std::nullopt);
+  expect_error(ErrorKind::config, {"root: expected text, found nothing"}, [] { read("root:\n"); });
+  expect_error(ErrorKind::config, {"epochs: expected an integer, found nothing"},
+               [] { read("root: x\n", {"epochs="}); });
+}
+
 TEST(Config, AnEmptyOptionalSectionIsThere) {
   EXPECT_EQ(read("root: x\noptimizer: {warmup: {}}\n").optimizer.warmup, test::SampleWarmup{});
   EXPECT_EQ(read("root: x\n").optimizer.warmup, std::nullopt);

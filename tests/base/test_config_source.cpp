@@ -1,4 +1,4 @@
-#include <lockstep/base/config_source.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/yaml_text.h>
 

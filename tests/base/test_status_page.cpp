@@ -84,7 +84,7 @@ TEST_F(StatusPages, StaysAsItWasWhenItsProcessIsKilled) {
   EXPECT_EQ(read()->step, 3);
   EXPECT_EQ(read()->begun, (CollectiveMark{"all_reduce", 40, "world"}));
   EXPECT_EQ(read()->ended, std::nullopt);
-  // The next to have it begins anew.
+  // The next to have it starts from the beginning.
   const auto page = open();
   EXPECT_EQ(read(), RankProgress{});
 }

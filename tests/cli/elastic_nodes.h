@@ -38,6 +38,7 @@ class Agent {
   bool says(const std::string& words, int times = 1);
 
   void kill(int signal);
+  pid_t pid() const { return child_.pid(); }
 
   /// A rank of it that is stopped, as soon as one is; 0 when none is within a minute.
   pid_t wait_for_stopped_rank() const;

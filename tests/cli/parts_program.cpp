@@ -15,7 +15,8 @@ struct NetOptions {
 
 void describe(ConfigFields& fields, NetOptions& options) {
   fields.field("width", options.width, between(1, 64), "hidden units");
-  fields.field("fails", options.fails, one_of({"never", "make", "forward"}), "where this part throws");
+  fields.field("fails", options.fails, one_of({"never", "make", "forward", "shape", "detached"}),
+               "where this part is wrong");
 }
 
 struct Net : torch::nn::Module {
@@ -25,7 +26,9 @@ struct Net : torch::nn::Module {
   }
   torch::Tensor forward(const torch::Tensor& x) {
     if (options.fails == "forward") throw std::runtime_error("the net cannot compute");
-    return out(torch::tanh(in(x)));
+    if (options.fails == "shape") return out(x);
+    const auto y = out(torch::tanh(in(x)));
+    return options.fails == "detached" ? y.detach() : y;
   }
   NetOptions options;
   torch::nn::Linear in, out;
@@ -63,6 +66,14 @@ train::Outcome weighted(Net& net, const samples::Batch& batch) {
           .items = items};
 }
 
+struct RowsOptions {
+  std::string of = "in.*";
+};
+
+void describe(ConfigFields& fields, RowsOptions& options) {
+  fields.field("of", options.of, anything(), "the parameters that are divided by their rows");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -82,5 +93,22 @@ int main(int argc, char** argv) {
   parts.tasks.push_back({.name = "weighted",
                          .doc = "squares of the samples that count",
                          .make = [](const PartOptions&) { return train::make_task<Net>(weighted); }});
+  parts.wrappers.push_back(
+      {.name = "rows",
+       .doc = "some parameters divided by rows",
+       .options = PartOptions::of(RowsOptions{}),
+       .settings = [](const PartOptions&, train::ParallelConfig& config) { config.mode = "semi_auto"; },
+       .place =
+           [](const PartOptions& options, const torch::nn::Module&, const train::MeshLayout& mesh) {
+             return ModulePlan{{options.as<RowsOptions>().of, Placements(mesh.names.size(), Shard(0))}};
+           }});
+  parts.wrappers.push_back({.name = "from_zero",
+                            .doc = "biases that begin at 0",
+                            .wrap = [](const PartOptions&, torch::nn::Module& module, const Group&) {
+                              const torch::NoGradGuard no_grad;
+                              for (auto& parameter : module.named_parameters()) {
+                                if (parameter.key().ends_with("bias")) parameter.value().zero_();
+                              }
+                            }});
   return train_main(argc, argv, std::move(parts));
 }

@@ -36,6 +36,26 @@ train:
   epochs: 1
 )";
 
+/// 40 pictures to train with and 10 to test with, in CIFAR-10's files.
+class SmallDataSet {
+ public:
+  SmallDataSet() : folder_("lockstep-cli-data"), maker_(::getpid()) {
+    const auto made = lockstep({"data", "synthesize", "cifar10", "--out", path(), "--train", "40", "--test", "10"});
+    if (!made.status.ok()) fail(ErrorKind::io, "test", "cannot make a data set: {}", made.err);
+  }
+  SmallDataSet(const SmallDataSet&) = delete;
+  SmallDataSet& operator=(const SmallDataSet&) = delete;
+  ~SmallDataSet() {
+    if (maker_ != ::getpid()) folder_.release();  // a forked process that calls exit()
+  }
+
+  std::filesystem::path path() const { return folder_.path() / "data"; }
+
+ private:
+  TemporaryFolder folder_;
+  pid_t maker_;
+};
+
 }  // namespace
 
 Environment plain_environment() {
@@ -94,8 +114,8 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 Workbench::Workbench() : folder_("lockstep-cli-test") {
-  const auto made = lockstep({"data", "synthesize", "cifar10", "--out", data(), "--train", "40", "--test", "10"});
-  if (!made.status.ok()) fail(ErrorKind::io, "test", "cannot make a data set: {}", made.err);
+  static const SmallDataSet small;  // made once: a process that loads libtorch costs more than all its pictures
+  std::filesystem::copy(small.path(), data(), std::filesystem::copy_options::recursive);
   write_file(config(), fmt::format(kConfig, path().string()));
 }
 

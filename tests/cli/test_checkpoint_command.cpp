@@ -136,16 +136,23 @@ TEST_F(CheckpointCommand, WhatMakesNoSenseIsExplained) {
   refused({"--mesh", "2", "--placements", "fc.weight=R"}, "no tensor has a name like");
   const auto none = lockstep({"checkpoint", "inspect", other("nothing")});
   EXPECT_EQ(none.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(none.err, AllOf(HasSubstr("nothing"), HasSubstr("no sharded checkpoint")));
+  EXPECT_THAT(none.err,
+              AllOf(HasSubstr("there is no file or folder " + other("nothing")), HasSubstr("step_*.sharded")));
+  std::filesystem::create_directory(other("nothing"));
+  const auto empty = lockstep({"checkpoint", "inspect", other("nothing")});
+  EXPECT_EQ(empty.status, (ExitStatus{1, 0}));
+  EXPECT_THAT(empty.err, AllOf(HasSubstr("nothing"), HasSubstr("no sharded checkpoint")));
 }
 
 // The checkpoints of `lockstep train`: shown, merged, divided for more ranks, and trained on from there.
-TEST(CheckpointOfARun, IsShownMergedReshardedAndTrainedOn) {
+class CheckpointOfARun : public testing::TestWithParam<Words> {};
+
+TEST_P(CheckpointOfARun, IsShownMergedReshardedAndTrainedOn) {
   const Workbench bench;
   const auto train = [&](const std::string& name, Words more) {
-    more.insert(more.begin(),
-                {"parallel.mode=semi_auto", "parallel.shard={\"*\": {data: 0}}", "data.batch_size=~",
-                 "data.global_batch_size=8", "train.epochs=2", "system.work_dir=" + (bench.path() / name).string()});
+    more.insert(more.begin(), {"data.batch_size=~", "data.global_batch_size=8", "train.epochs=2",
+                               "system.work_dir=" + (bench.path() / name).string()});
+    more.insert(more.begin(), GetParam().begin(), GetParam().end());
     return bench.train(std::move(more));
   };
   const auto ran = under_lockstep_run(2, train("run", {}));
@@ -183,6 +190,11 @@ TEST(CheckpointOfARun, IsShownMergedReshardedAndTrainedOn) {
   EXPECT_EQ(hash_of("resumed"), hash_of("run"));
   EXPECT_EQ(hash_of("from_file"), hash_of("run"));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, CheckpointOfARun,
+                         testing::Values(Words{"parallel.mode=semi_auto", "parallel.shard={\"*\": {data: 0}}"},
+                                         Words{"parallel.mode=data_parallel"},
+                                         Words{"parallel.mode=data_parallel", "parallel.shard_optimizer=true"}));
 
 }  // namespace
 }  // namespace lockstep::test

@@ -35,8 +35,15 @@ TEST(CommandLine, EachCommandExplainsItselfWithExamples) {
 TEST(CommandLine, VersionAndInfo) {
   EXPECT_EQ(lockstep({"--version"}).out, "lockstep " LOCKSTEP_VERSION "\n");
   const auto info = lockstep({"info"});
-  for (const char* words : {"libtorch", "self, shm", "open_mpi", "resnet50", "cifar10", "CPUs"})
-    EXPECT_THAT(info.out, HasSubstr(words));
+  for (const char* words : {"libtorch", "self, shm", "open_mpi", "CPUs"}) EXPECT_THAT(info.out, HasSubstr(words));
+  // All that a configuration can name.
+  for (const auto& [title, kind] : {std::pair{"models     ", "models"}, std::pair{"data sets  ", "data"}}) {
+    const auto listed = lines_of(lockstep({"train", "--list", kind}).out);
+    EXPECT_GT(listed.size(), 7U);
+    std::string names;
+    for (const auto& line : listed) names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
+    EXPECT_THAT(info.out, HasSubstr(title + names + "\n"));
+  }
 }
 
 TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
@@ -51,6 +58,8 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({}, "see 'lockstep --help'");
   expect_usage_error({"trian"}, "there is no command 'trian'; did you mean 'train'?");
   expect_usage_error({"train", "--confg", "x.yaml"}, "see 'lockstep train --help'");
+  expect_usage_error({"train", "--confg", "x.yaml"}, "; did you mean '--config'?");
+  expect_usage_error({"eval", "--jsn=x"}, "; did you mean '--json'?");
   expect_usage_error({"train"}, "--config FILE is missing");
   expect_usage_error({"run"}, "no PROGRAM given");
   expect_usage_error({"run", "--nproc-per-mode", "2", "true"}, "did you mean '--nproc-per-node'");

@@ -137,6 +137,34 @@ TEST(Endings, ARunInAFolderThatAnotherOneUsesIsRefusedUntilThatHasEnded) {
   EXPECT_TRUE(holds_lock(third));
 }
 
+// The same checkpoints, whatever the other files.
+TEST(Endings, ARunWithTheCheckpointFolderOfAnotherOneIsRefused) {
+  const Workbench bench;
+  const auto shared = bench.path() / "shared" / "checkpoints";
+  const auto with_work_dir = [&](const std::string& name, Words more) {
+    more.push_back("system.work_dir=" + (bench.path() / name).string());
+    more.push_back("checkpoint.folder=" + shared.string());
+    return bench.train(more);
+  };
+  Child first = start(with_work_dir("first", {"train.epochs=100000", "callbacks.loss_every=0"}));
+  const auto pid = fmt::format("\"pid\":\"{}\"", first.pid());
+  ASSERT_TRUE(wait_until([&] { return read_file(shared / "lock").find(pid) != std::string::npos; }));
+
+  const auto second = under_lockstep_run(2, with_work_dir("second", {"parallel.timeout_s=2"}));
+  EXPECT_EQ(second.status, (ExitStatus{2, 0})) << second.err;
+  EXPECT_THAT(second.err,
+              AllOf(HasSubstr("[checkpoint.folder] another run uses the folder " + shared.string()),
+                    HasSubstr(fmt::format("process {} on host ", first.pid())), HasSubstr("(checkpoint.folder=...)")));
+
+  ::kill(first.pid(), SIGKILL);
+  ASSERT_TRUE(first.wait_for(60s));
+  // One folder for both, by two names, is locked once.
+  const auto both = (bench.path() / "second" / ".." / "both").string();
+  const auto third =
+      run_program(bench.train({"system.work_dir=" + (bench.path() / "both").string(), "checkpoint.folder=" + both}));
+  EXPECT_TRUE(third.status.ok()) << third.err;
+}
+
 // ---- asked to end
 
 TEST(Endings, ABatchSystemsSignalToTheLauncherSavesAndGoesOn) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace lockstep::test {
@@ -44,6 +45,83 @@ TEST(EvalCommand, MeasuresWhatTrainingMeasured) {
   EXPECT_FALSE(std::filesystem::exists(bench.path() / "none"));
 }
 
+TEST(EvalCommand, TakesTheCheckpointsThatBestCheckpointsLeaves) {
+  const Workbench bench;
+  const auto trained = run_program(bench.train({"train.epochs=3", "callbacks.use=[best_checkpoints: {metric: loss}]"}));
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  const auto best = bench.work_dir() / "best";
+  const auto result = json_of(bench.work_dir() / "result.json");
+  nlohmann::json lowest;
+  for (const auto& each : result["evaluations"]) {
+    if (lowest.is_null() || each["loss"] < lowest["loss"]) lowest = each;
+  }
+  const auto checkpoint = best / fmt::format("step_{:08}.sharded", lowest["step"].get<std::int64_t>());
+  const auto out = bench.path() / "metrics.json";
+  const auto eval = [&](const std::filesystem::path& weights) {
+    return Words{"eval", "--config", bench.config(), "--weights", weights.string(), "--json", out.string()};
+  };
+  for (const auto& weights : {best, checkpoint}) {
+    for (const int ranks : {1, 2}) {
+      std::filesystem::remove(out);
+      Words words = {LOCKSTEP_BINARY};
+      for (const auto& word : eval(weights)) words.push_back(word);
+      const auto ran = ranks == 1 ? lockstep(eval(weights)) : under_lockstep_run(ranks, words);
+      ASSERT_TRUE(ran.status.ok()) << ran.err;
+      EXPECT_NEAR(json_of(out)["eval_loss"].get<double>(), lowest["loss"].get<double>(), 1e-6);
+      EXPECT_EQ(json_of(out)["eval_accuracy"], lowest["accuracy"]);
+    }
+  }
+  // Several, none, and a damaged one.
+  const auto several = lockstep(eval(bench.work_dir() / "checkpoints"));
+  EXPECT_EQ(several.status.code, 2) << several.err;
+  EXPECT_THAT(several.err,
+              testing::AllOf(HasSubstr("checkpoints in this folder; give one of them"), HasSubstr("step_")));
+  std::filesystem::create_directory(bench.path() / "empty");
+  EXPECT_THAT(lockstep(eval(bench.path() / "empty")).err, HasSubstr((bench.path() / "empty").string()));
+  std::filesystem::remove(checkpoint / "index.json");
+  const auto damaged = lockstep(eval(best));
+  EXPECT_NE(damaged.status.code, 0);
+  EXPECT_THAT(damaged.err, HasSubstr(checkpoint.string()));
+}
+
+TEST(EvalCommand, TakesAMergedCheckpointAndRulesForNames) {
+  const Workbench bench;
+  ASSERT_TRUE(run_program(bench.train()).status.ok());
+  const auto trained = json_of(bench.work_dir() / "result.json")["eval_accuracy"];
+  const auto merged = bench.path() / "merged.safetensors", out = bench.path() / "metrics.json";
+  const auto saved = std::filesystem::directory_iterator(bench.work_dir() / "checkpoints")->path();
+  const auto ran = lockstep({"checkpoint", "merge", saved.string(), "--out", merged.string()});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto accuracy = [&](const std::filesystem::path& config, const std::filesystem::path& weights,
+                            const Words& more) -> nlohmann::json {
+    std::filesystem::remove(out);
+    Words words{"eval", "--config", config.string(), "--weights", weights.string(), "--json", out.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto measured = lockstep(words);
+    EXPECT_TRUE(measured.status.ok()) << measured.err;
+    return measured.status.ok() ? json_of(out)["eval_accuracy"] : nlohmann::json();
+  };
+  EXPECT_EQ(accuracy(bench.config(), merged, {}), trained);
+  // The rules are about the file of --weights, whether in the configuration or on the command line.
+  const auto other = bench.path() / "other.yaml";
+  write_file(other, "base: " + bench.config() + "\nmodel: {weights_prefix: module.}\n");
+  EXPECT_EQ(accuracy(other, bench.work_dir() / "model.safetensors", {}), trained);
+  EXPECT_EQ(accuracy(bench.config(), merged, {"model.weights_rename={\"*.weight\": \"*.weight\"}"}), trained);
+  // But those in a configuration with weights of its own are about these: nothing is left out of the trained ones.
+  for (const auto* model : {"model: {weights: /begun/from.pth, weights_except: [\"*\"], weights_rename: {x.: y.}}\n",
+                            "load_from: /begun/from.pth\nmodel: {weights_except: [\"*\"]}\n"}) {
+    write_file(other, "base: " + bench.config() + "\n" + model);
+    EXPECT_EQ(accuracy(other, bench.work_dir() / "model.safetensors", {}), trained) << model;
+  }
+  // A damaged one.
+  auto bytes = read_file(merged);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_file(merged, bytes);
+  const auto damaged = lockstep({"eval", "--config", bench.config(), "--weights", merged.string()});
+  EXPECT_FALSE(damaged.status.ok());
+  EXPECT_THAT(damaged.err, HasSubstr("the file is damaged"));
+}
+
 TEST(EvalCommand, SaysWhatIsMissing) {
   const Workbench bench;
   for (const auto& [words, answer] : {std::pair{Words{"eval"}, "--config FILE is missing"},
@@ -59,7 +137,8 @@ TEST(EvalCommand, ListsWhatAKeyCanName) {
   EXPECT_THAT(lockstep({"train", "--list", "models"}).out, testing::AllOf(HasSubstr("resnet50"), HasSubstr("gpt")));
   EXPECT_THAT(lockstep({"train", "--list", "data"}).out, testing::AllOf(HasSubstr("cifar10"), HasSubstr("text")));
   EXPECT_THAT(lockstep({"train", "--list", "tasks"}).out, HasSubstr("language_modelling"));
-  EXPECT_THAT(lockstep({"train", "--list", "modles"}).err, HasSubstr("models, data or tasks"));
+  EXPECT_THAT(lockstep({"train", "--list", "modles"}).err,
+              testing::AllOf(HasSubstr("models, tasks, losses"), HasSubstr("did you mean 'models'")));
 }
 
 }  // namespace

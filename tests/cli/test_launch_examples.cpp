@@ -175,11 +175,13 @@ TEST(LaunchExamples, AProgramThatSpawnsItsRanks) {
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_EQ(ran.out, "replicas on 2 rank(s) are equal\n");
   // Pools of threads that OpenBLAS makes when it is loaded are no obstacle.
-  const auto pools = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "2"}, {{"OMP_NUM_THREADS", "3"}});
+  const auto pools = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "--nprocs=2", "--data_url=s3://x"},
+                            {{"OMP_NUM_THREADS", "3"}});
   ASSERT_TRUE(pools.status.ok()) << pools.err;
-  const auto refused = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "0"});
+  EXPECT_THAT(pools.err, HasSubstr("--data_url=s3://x is ignored"));
+  const auto refused = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "--nprocs", "0"});
   EXPECT_EQ(refused.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(refused.err, HasSubstr("[spawn] nprocs is 0"));
+  EXPECT_THAT(refused.err, HasSubstr("--nprocs needs a whole number from 1"));
 }
 
 // ---- several nodes

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
+
+#include <sstream>
 
 namespace lockstep::test {
 namespace {
@@ -157,12 +160,53 @@ TEST_F(OwnParts, AMeanOverItemsIsThatOfAllRanks) {
 }
 
 TEST_F(OwnParts, APartThatThrowsEndsTheRunOnAllRanksWithItsReason) {
-  for (const auto& [key, reason] : {std::pair{"model.fails=make", "the net cannot be made"},
-                                    {"model.fails=forward", "the net cannot compute"},
-                                    {"data.broken_at=7", "sample 7 is broken"}}) {
+  for (const auto& [key, code, reason] :
+       {std::tuple{"model.fails=make", 1, "the net cannot be made"},
+        {"model.fails=forward", 1, "the net cannot compute"},
+        {"model.fails=shape", 1, "in the forward pass and loss of a batch of x Float ["},
+        {"model.fails=detached", 2, "the task's loss does not depend on any weight"},
+        {"data.broken_at=7", 1, "sample 7 is broken"}}) {
     const auto ran = under_lockstep_run(2, words("broken", {key}));
-    EXPECT_EQ(ran.status.code, 1) << key;
+    EXPECT_EQ(ran.status.code, code) << key;
     EXPECT_THAT(ran.err, HasSubstr(reason)) << key;
+  }
+}
+
+TEST_F(OwnParts, AWrapperPlacesParametersAndPreparesTheModel) {
+  EXPECT_THAT(run_program({LOCKSTEP_PARTS_PROGRAM, "--list", "wrappers"}).out,
+              testing::AllOf(HasSubstr("fully_sharded"), HasSubstr("some parameters divided by rows")));
+  EXPECT_THAT(
+      run_program({LOCKSTEP_PARTS_PROGRAM, "--help-keys"}).out,
+      testing::AllOf(HasSubstr("parallel.wrapper.of (text"), HasSubstr("parallel.wrapper.threshold_kb (number")));
+  const auto hash = [&](const std::string& name, const Words& more) {
+    const auto ran = under_lockstep_run(2, words(name, more));
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return own_result_in(work_dir(name))["params_sha256"].get<std::string>();
+  };
+  const auto by_hand = hash("by_hand", {"parallel.mode=semi_auto", "parallel.shard={\"in.*\": {data: 0}}"});
+  EXPECT_EQ(hash("rows", {"parallel.wrapper={type: rows}"}), by_hand);
+  const auto placed = [&](const std::string& name) {
+    std::string lines;
+    for (const auto& each : std::filesystem::directory_iterator(work_dir(name) / "checkpoints")) {
+      std::istringstream shown(lockstep({"checkpoint", "inspect", each.path().string()}).out);
+      for (std::string line; std::getline(shown, line);) {
+        if (line.starts_with("model.in.weight")) lines += line;
+      }
+    }
+    return lines;
+  };
+  EXPECT_THAT(placed("rows"), HasSubstr("Shard(0)"));
+  EXPECT_EQ(placed("rows"), placed("by_hand"));
+
+  const auto zero = hash("zero", {"parallel.wrapper.type=from_zero"});
+  EXPECT_NE(zero, hash("random", {}));
+  EXPECT_EQ(zero, hash("zero_again", {"parallel.wrapper.type=from_zero", "parallel.mode=data_parallel"}));
+  for (const auto& [word, answer] : {std::pair{"parallel.wrapper.type=row", "did you mean 'rows'"},
+                                     {"parallel.wrapper={type: rows, off: x}", "did you mean 'of'"},
+                                     {"parallel.wrapper={type: from_zero, of: x}", "no key 'parallel.wrapper.of'"}}) {
+    const auto ran = run_program(words("wrong", {word}));
+    EXPECT_EQ(ran.status.code, 2) << word;
+    EXPECT_THAT(ran.err, HasSubstr(answer)) << word;
   }
 }
 

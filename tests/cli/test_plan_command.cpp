@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace lockstep::test {
@@ -78,6 +79,28 @@ TEST(PlanCommand, WhatIfTheDevicesWereSlower) {
     return nlohmann::json::parse(read_file(json))["cost_s"].get<double>();
   };
   EXPECT_GT(cost({"--compute", "0.5"}), cost({}));
+}
+
+// Recompute keeps the inputs of blocks in place of all activations, and repeats their forward: about a third more work.
+TEST(PlanCommand, CountsBlocksThatAreComputedAgain) {
+  const TemporaryFolder folder;
+  const std::string json = folder.path() / "plan.json";
+  std::ofstream(folder.path() / "text.txt") << std::string(10000, 'a');
+  const auto plan_of = [&](const std::string& blocks) {
+    const auto ran = lockstep({"plan", "--config", kConfigs + "gpt_tiny_text.yaml", "--devices", "1", "--json", json,
+                               "data.file=" + (folder.path() / "text.txt").string(), "parallel.recompute=" + blocks});
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return nlohmann::json::parse(read_file(json));
+  };
+  const auto kept = plan_of("[]");
+  const auto again = plan_of("[\"blocks.*\"]");
+  const auto share = [&](const char* section, const char* key) {
+    return again[section][key].get<double>() / kept[section][key].get<double>();
+  };
+  EXPECT_LT(share("memory", "activations"), 0.6);
+  EXPECT_DOUBLE_EQ(share("memory", "parameters"), 1);
+  EXPECT_GT(share("time", "compute_s"), 1.15);
+  EXPECT_LT(share("time", "compute_s"), 1.5);
 }
 
 TEST(PlanCommand, MistakesAreNamed) {

@@ -81,12 +81,16 @@ void expect_ranks_meet(const std::string& port, const std::string& restart) {
   EXPECT_EQ(first.out, "replicas on 2 rank(s) are equal\n");
 }
 
-TEST(PythonPeers, LockstepRanksMeetAtAStoreOfPython) {
+ChildOptions store_of_python() {
   ChildOptions options;
   options.arguments = {LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_store.py"};
   options.environment = plain_environment();
   options.out = ChildStream::pipe;
-  Child host(options);
+  return options;
+}
+
+TEST(PythonPeers, LockstepRanksMeetAtAStoreOfPython) {
+  Child host(store_of_python());
   std::string port = read_until(host.out(), "\n");
   ASSERT_TRUE(port.ends_with('\n')) << "the host of the store ended";
   port.pop_back();
@@ -95,6 +99,31 @@ TEST(PythonPeers, LockstepRanksMeetAtAStoreOfPython) {
   host.signal_group(SIGTERM);
   EXPECT_EQ(read_until(host.out(), "\n"), "keys\n");
   EXPECT_EQ(host.wait_for(60s), (ExitStatus{0, 0}));
+}
+
+TEST(PythonPeers, ARankThatEncryptsRefusesAStoreOfPython) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(lockstep({"certs", "init", folder.path() / "certs"}).status.ok());
+  Child host(store_of_python());
+  std::string port = read_until(host.out(), "\n");
+  ASSERT_TRUE(port.ends_with('\n')) << "the host of the store ended";
+  port.pop_back();
+  const auto ran = run_program({LOCKSTEP_EXAMPLES "/toy_ddp"},
+                               {{"RANK", "0"},
+                                {"WORLD_SIZE", "2"},
+                                {"LOCAL_RANK", "0"},
+                                {"LOCAL_WORLD_SIZE", "1"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", port},
+                                {"LOCKSTEP_START_TIMEOUT_S", "60"},
+                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                {"LOCKSTEP_ENCRYPT", "1"},
+                                {"LOCKSTEP_CLUSTER_CONFIG", folder.path() / "certs/localhost/config.json"}});
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err,
+              HasSubstr("encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and the store at 127.0.0.1:" + port +
+                        ", which the launcher holds, is one of c10d, which cannot encrypt. Start with "
+                        "'lockstep run' in the place of torchrun"));
 }
 
 }  // namespace

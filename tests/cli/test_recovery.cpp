@@ -243,7 +243,7 @@ TEST(RecoveryOfNeighbours, TwoTakeAPartAlong) {
 TEST(RecoveryOfTrust, ASurvivorWhoseStateDiffersIsNotGoneOnWith) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
-  job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=8,action=corrupt,place=save"}});
+  job.start_worker(1, {{"LOCKSTEP_FAULT", "rank=1,step=9,action=corrupt,place=begin"}});
   job.start_worker(2, {{"LOCKSTEP_FAULT", "rank=2,step=9,action=kill,place=begin"}});
   job.start_all();
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
@@ -255,7 +255,7 @@ TEST(RecoveryOfTrust, ASurvivorWhoseStateDiffersIsNotGoneOnWith) {
                               "0 .[0-9a-f]{12}.; no state in memory can be trusted, the newest checkpoint counts"));
     EXPECT_THAT(log, Not(HasSubstr("going on after step")));
   }
-  EXPECT_THAT(job.log_of_worker(0), ContainsRegex("going on from .*step_0*8.safetensors"));
+  EXPECT_THAT(job.log_of_worker(0), ContainsRegex("going on from .*step_0*8.sharded"));
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash("")) << job.last_words();
   expect_a_line_for_each_step(bench.work_dir());
 }
@@ -315,7 +315,7 @@ TEST_P(AloneAhead, IsComparedWithThoseWhoMakeTheStepAgain) {
       EXPECT_THAT(log_of(survivor), HasSubstr("step 9 came out as rank 0 had it"));
     }
   }
-  const auto from_disk = ContainsRegex("going on from .*step_0*8.safetensors");
+  const auto from_disk = ContainsRegex("going on from .*step_0*8.sharded");
   if (corrupt) {
     EXPECT_THAT(job.log_of_worker(0), from_disk);
   } else {
@@ -532,7 +532,7 @@ TEST(RecoveryOfAll, AFullDiskEndsNothing) {
   EXPECT_TRUE(job.tend_to_the_end(kLimit)) << job.last_words();
   EXPECT_EQ(job.restarts(), 1) << job.last_words();
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
-  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step_00000600.safetensors")) << job.last_words();
+  EXPECT_TRUE(std::filesystem::exists(checkpoints / "step_00000600.sharded")) << job.last_words();
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Ranks of `lockstep run` that are lost in the middle of a run and replaced in place.
-#include "cli/elastic_nodes.h"
+#include "cli/replaced_ranks.h"
 #include "cli/supervised_job.h"
-
-#include <lockstep/base/parse.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,10 +8,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <map>
 #include <set>
-#include <sstream>
-#include <thread>
 
 namespace lockstep::test {
 namespace {
@@ -22,38 +17,6 @@ using namespace std::chrono_literals;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr auto kReplaced = "the others go on with what they have in memory, and pid";
-
-/// 24 steps with two ranks, 16 with three.
-const Words kRun = {"data.batch_size=6", "train.epochs=8", "train.eval_every=1", "callbacks.metrics_every=1"};
-
-Words launched(int ranks, const Words& flags, Words program) {
-  Words words = {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(ranks)};
-  words.insert(words.end(), flags.begin(), flags.end());
-  words.insert(words.end(), program.begin(), program.end());
-  return words;
-}
-
-Words keys_with(Words keys) {
-  keys.insert(keys.begin(), kRun.begin(), kRun.end());
-  return keys;
-}
-
-/// The hash of a run with so many ranks that nothing happens to.
-std::string hash_of_peace(int ranks, const Words& keys) {
-  static std::map<std::pair<int, Words>, std::string> known;
-  auto& hash = known[{ranks, keys}];
-  if (!hash.empty()) return hash;
-  const Workbench bench;
-  const auto ran = run_program(launched(ranks, {"--max-restarts", "0"}, bench.train(keys)));
-  EXPECT_TRUE(ran.status.ok()) << ran.err;
-  return hash = hash_in(bench.work_dir());
-}
-
-std::string log_of(const Workbench& bench, int rank) {
-  return read_file(bench.work_dir() / "log" / fmt::format("rank.{}", rank));
-}
 
 struct LossCase {
   const char* name;
@@ -76,7 +39,7 @@ TEST_P(Replacement, OneRankIsStartedAgainAndNoStepIsLost) {
   EXPECT_THAT(ran.err, ContainsRegex(fmt::format("lockstep run: rank {} \\(pid [0-9]+\\) was lost after [0-9.]+ s: "
                                                  "signal 9 \\(SIGKILL\\); {} [0-9]+ takes its place",
                                                  one.rank, kReplaced)));
-  EXPECT_THAT(ran.err, Not(HasSubstr("started anew")));
+  EXPECT_THAT(ran.err, Not(HasSubstr("restarted")));
   const int survivor = one.rank == 0 ? 1 : 0;
   EXPECT_THAT(log_of(bench, survivor), HasSubstr("going on after step")) << ran.err;
   EXPECT_THAT(log_of(bench, survivor), Not(HasSubstr("the newest checkpoint counts")));
@@ -107,37 +70,8 @@ Child start(const Words& words, const Environment& more, const std::filesystem::
   return Child(options);
 }
 
-template <typename Condition>
-[[nodiscard]] bool wait_until(const Condition& happens) {
-  for (const auto deadline = std::chrono::steady_clock::now() + 90s; std::chrono::steady_clock::now() < deadline;) {
-    if (happens()) return true;
-    std::this_thread::sleep_for(10ms);
-  }
-  return false;
-}
-
-/// The processes that are ranks, by rank, as their own environments say.
-std::map<int, pid_t> ranks_below(pid_t launcher) {
-  std::map<int, pid_t> ranks;
-  std::istringstream children(read_file(fmt::format("/proc/{0}/task/{0}/children", launcher)));
-  for (pid_t pid = 0; children >> pid;) {
-    const auto words = read_file(fmt::format("/proc/{}/environ", pid));
-    const auto at = words.find(std::string("\0RANK=", 6));
-    if (at == std::string::npos || words.find("LOCKSTEP_SESSION_FILE=") == std::string::npos) continue;
-    if (const auto rank = parse_integer(std::string(words.c_str() + at + 6))) ranks[static_cast<int>(*rank)] = pid;
-  }
-  return ranks;
-}
-
 /// Slow enough to be struck in the middle.
 const Environment kSlow = {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=60"}};
-
-bool has_made_steps(const Workbench& bench, int steps) {
-  std::istringstream lines(read_file(bench.work_dir() / "metrics.jsonl"));
-  int count = 0;
-  for (std::string line; std::getline(lines, line);) ++count;
-  return count >= steps;
-}
 
 TEST(ReplacementOfProcesses, ThreeOfFourKeepTheirsWhenOneIsKilled) {
   const Workbench bench;
@@ -234,12 +168,21 @@ TEST(ReplacementOfProcesses, AnErrorOfTheProgramEndsTheJob) {
   EXPECT_THAT(ran.err, HasSubstr("rank 1"));
 }
 
+TEST(ReplacementOfProcesses, OneThatCallsExitInTheMiddleEndsTheJobWithItsName) {
+  const Workbench bench;
+  const auto ran = run_program(launched(3, {}, bench.train(kRun)), {{"LOCKSTEP_FAULT", "rank=1,step=5,action=quit"}});
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err, HasSubstr("rank 1"));
+  EXPECT_THAT(ran.err, HasSubstr("its process called exit() in the middle of the job"));
+  EXPECT_THAT(ran.err, Not(HasSubstr(kReplaced)));
+}
+
 TEST(ReplacementOfProcesses, AllAreStartedAnewWhereThatIsAskedFor) {
   const Workbench bench;
   const auto ran = run_program(launched(2, {"--max-restarts", "1", "--on-loss", "restart"},
                                         bench.train(keys_with({"checkpoint.every_steps=1"}))),
                                {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill"}});
-  EXPECT_THAT(ran.err, HasSubstr("all ranks are started anew: restart 1 of 1"));
+  EXPECT_THAT(ran.err, HasSubstr("all ranks are restarted: restart 1 of 1"));
   EXPECT_THAT(ran.err, Not(HasSubstr(kReplaced)));
 }
 
@@ -258,28 +201,6 @@ TEST(ReplacementOfProcesses, TwoProgramsInARowUnderOneLauncher) {
   EXPECT_TRUE(undisturbed.status.ok()) << undisturbed.err;
   EXPECT_EQ(hash_in(third.work_dir()), hash_of_peace(2, kRun)) << undisturbed.err;
   EXPECT_EQ(hash_in(second.work_dir()), hash_of_peace(2, kRun)) << undisturbed.err;
-}
-
-TEST(ReplacementOfProcesses, OnOneOfTwoNodes) {
-  const Workbench bench;
-  const Meeting meeting;
-  const auto command = bench.train(kRun);
-  Words flags = {"--nnodes", "2", "--nproc-per-node", "2"};
-  const auto node = [&] {
-    Words words = {"env", "LOCKSTEP_FAULT=rank=3,step=4,action=kill", LOCKSTEP_BINARY, "run"};
-    words.insert(words.end(), flags.begin(), flags.end());
-    const auto more = meeting.flags();
-    words.insert(words.end(), more.begin(), more.end());
-    words.insert(words.end(), command.begin(), command.end());
-    return words;
-  };
-  Agent a = Agent::of_command(node());
-  Agent b = Agent::of_command(node());
-  EXPECT_TRUE(a.wait().ok()) << a.said();
-  EXPECT_TRUE(b.wait().ok()) << b.said();
-  EXPECT_THAT(a.said() + b.said(), HasSubstr(kReplaced));
-  EXPECT_THAT(a.said() + b.said(), Not(HasSubstr("started anew")));
-  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(4, kRun)) << a.said() << b.said();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace lockstep::test {
@@ -87,6 +88,9 @@ TEST_F(ResumeCommand, MoreEpochsAreOnlyAChangeWhereTheScheduleLooksAhead) {
   expect_refused({"train.epochs=2"},
                  AllOf(HasSubstr("has done 12 steps, more than the 8 steps (train.epochs=2 of 4 steps) of this one"),
                        HasSubstr("another system.work_dir")));
+  const std::string folder = "checkpoint.folder=" + (bench_.path() / "kept").string();
+  expect_trained({folder, "train.epochs=3"}, "done: accuracy");
+  expect_refused({folder, "train.epochs=2"}, HasSubstr("start from the beginning in another checkpoint.folder"));
   const Words cosine = {"scheduler.name=cosine", "system.work_dir=" + (bench_.path() / "cosine").string()};
   const auto with = [&](Words more) {
     more.insert(more.end(), cosine.begin(), cosine.end());
@@ -103,7 +107,41 @@ TEST_F(ResumeCommand, AnotherModelIsAnotherRun) {
       {"model.hidden=[32]", "checkpoint.allow_changes=true"},
       AllOf(HasSubstr("cannot go on from the checkpoint of step 8 in "), HasSubstr("  model.hidden: [16] -> [32]\n"),
             HasSubstr("Different besides:\n  train.epochs: 2 -> 1"),
-            HasSubstr("start anew in another system.work_dir")));
+            HasSubstr("start from the beginning in another system.work_dir")));
+}
+
+TEST_F(ResumeCommand, OptionsOfPartsNeedConsentAndFilesMayMove) {
+  const auto file = bench_.path() / "gpt.yaml", book = bench_.path() / "book.txt", moved = bench_.path() / "moved.txt";
+  write_file(book, std::string(400, 'a'));
+  write_file(file,
+             "model: {name: gpt, layers: 1, heads: 1, width: 8, context: 8}\n"
+             "data: {name: text, length: 8, batch_size: 4}\n"
+             "optimizer: {name: adam, lr: 0.01}\ntrain: {steps: 2}\n");
+  const auto train_gpt = [&](const std::filesystem::path& text, const Words& more) {
+    Words words = {LOCKSTEP_BINARY,
+                   "train",
+                   "--config",
+                   file.string(),
+                   "data.file=" + text.string(),
+                   "system.work_dir=" + (bench_.path() / "gpt").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_program(words);
+  };
+  const auto first = train_gpt(book, {});
+  ASSERT_TRUE(first.status.ok()) << first.err;
+  std::filesystem::rename(book, moved);
+  for (const auto& [key, change] : {std::pair{"model.dropout", "0 -> 0.1"}, {"data.vocabulary", "0 -> 200"}}) {
+    const auto value = std::string(change).substr(std::string(change).rfind(' ') + 1);
+    const auto ran = train_gpt(moved, {fmt::format("{}={}", key, value), "train.steps=4"});
+    EXPECT_EQ(ran.status, kMistake) << key << ran.out;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr(fmt::format("  {}: {}\n", key, change)),
+                               HasSubstr(fmt::format("checkpoint.allow_changes=[{}]", key))));
+  }
+  const auto allowed =
+      train_gpt(moved, {"model.dropout=0.1", "train.steps=4", "checkpoint.allow_changes=[model.dropout]"});
+  EXPECT_TRUE(allowed.status.ok()) << allowed.err;
+  EXPECT_THAT(allowed.out, AllOf(HasSubstr("model.dropout: 0 -> 0.1 (allowed by checkpoint.allow_changes)"),
+                                 HasSubstr(fmt::format("data.file: {} -> {}\n", book.string(), moved.string()))));
 }
 
 TEST_F(ResumeCommand, WhatARunIsCalledAndWhereItRunsIsNoChange) {

@@ -1,10 +1,7 @@
 // The flags of `lockstep run` as words and as variables, apart from any process.
 #include <lockstep/base/error.h>
-#include <lockstep/cli/output_flags.h>
-#include <lockstep/cli/pet_defaults.h>
 #include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/run_line.h>
-#include <lockstep/cli/torchrun_flags.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -72,6 +72,37 @@ TEST(TrainCommand, AloneLeavesItsResults) {
   }
 }
 
+// Flags of MMEngine and MindOCR, and one that a platform adds.
+TEST(TrainCommand, TakesTheFlagsOfOtherTrainers) {
+  const Workbench bench;
+  const Words words = {LOCKSTEP_BINARY,
+                       "train",
+                       "-c",
+                       bench.config(),
+                       "--cfg-options",
+                       "train.steps=2",
+                       "optimizer.lr=0.5",
+                       "--work-dir",
+                       (bench.path() / "theirs").string(),
+                       "--local-rank",
+                       "0",
+                       "--resume",
+                       "--launcher",
+                       "none"};
+  const auto ran = run_program(words);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(result_of(bench.path() / "theirs")["steps"], 2);
+  auto with_platform = words;
+  with_platform.insert(with_platform.end(), {"--data_url=s3://bucket", "--train_url", "s3://out"});
+  const auto refused = run_program(with_platform);
+  EXPECT_EQ(refused.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(refused.err, HasSubstr("--data_url=s3://bucket"));
+  with_platform.emplace_back("--ignore-unknown");
+  const auto ignored = run_program(with_platform);
+  ASSERT_TRUE(ignored.status.ok()) << ignored.err;
+  EXPECT_THAT(ignored.err, HasSubstr("warning: not understood and ignored (--ignore-unknown): --data_url"));
+}
+
 TEST(TrainCommand, IsTheSameRunHoweverItsRanksWereStarted) {
   const Workbench bench;
   const auto work_dir = [&](const std::string& name) { return bench.path() / name; };
@@ -143,6 +174,37 @@ TEST(TrainCommand, DryRunPrintsConfigurationAndModelAndTouchesNothing) {
   for (const char* words : {"rank 0 of 1", "  epochs: 7\n", "hidden: [16]", "fc1.weight", "49,338"})
     EXPECT_THAT(ran.out, HasSubstr(words));
   EXPECT_FALSE(std::filesystem::exists(bench.work_dir()));
+}
+
+TEST(TrainCommand, FilesBuildOnOthers) {
+  const Workbench bench;
+  const auto folder = bench.path() / "runs";
+  std::filesystem::create_directory(folder);
+  write_file(folder / "wide.yaml", "base: ../run.yaml\nmodel: {hidden: [32]}\ntrain: {epochs: 1}\n");
+  const auto ran = lockstep({"train", "--config", (folder / "wide.yaml").string(), "optimizer.lr=0.03"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto merged = read_file(bench.work_dir() / "config.yaml");
+  for (const char* words : {"hidden: [32]", "epochs: 1\n", "lr: 0.03", "name: mlp"})
+    EXPECT_THAT(merged, HasSubstr(words));
+  // The merged whole stands alone.
+  EXPECT_TRUE(lockstep({"train", "--config", (bench.work_dir() / "config.yaml").string(), "--dry-run"}).status.ok());
+
+  const auto dry = lockstep({"train", "--config", (folder / "wide.yaml").string(), "--dry-run", "optimizer.lr=0.03"});
+  const auto base = bench.config(), wide = (folder / "wide.yaml").string();
+  for (const auto& words :
+       {"# configuration: " + base + ", then " + wide + "\n", "# " + wide + " gives model.hidden, train.epochs\n",
+        std::string("# the command line gives optimizer.lr\n")}) {
+    EXPECT_THAT(dry.out, HasSubstr(words));
+  }
+  write_file(folder / "wide.yaml", "base: ../run.yaml\nmodel: {hiden: [32]}\n");
+  EXPECT_THAT(lockstep({"train", "--config", wide}).err, HasSubstr("wide.yaml:2"));
+  write_file(bench.config(), read_file(bench.config()) + "\nloss: {nam: x}\n");
+  write_file(folder / "wide.yaml", "base: ../run.yaml\n");
+  EXPECT_THAT(lockstep({"train", "--config", wide}).err, HasSubstr(base + ":"));
+  write_file(folder / "wide.yaml", "base: wide.yaml\n");
+  const auto cycle = lockstep({"train", "--config", wide});
+  EXPECT_EQ(cycle.status.code, 2);
+  EXPECT_THAT(cycle.err, HasSubstr(wide + " -> " + wide));
 }
 
 TEST(TrainCommand, DryRunExplainsThePlanOnce) {

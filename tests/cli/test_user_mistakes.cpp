@@ -325,6 +325,14 @@ TEST(UserMistakes, TheHomeFolderIsMeantByItsSign) {
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_TRUE(fs::exists(bench.path() / "out_at_home" / "result.json"));
   EXPECT_FALSE(fs::exists(bench.path() / "~"));
+  // The paths of parts, too.
+  write_file(bench.path() / "book.txt", std::string(2000, 'x'));
+  const auto text = run_program(
+      {LOCKSTEP_BINARY, "train", "--config", LOCKSTEP_SOURCE_DIR "/configs/gpt_tiny_text.yaml", "data.file=~/book.txt",
+       "system.work_dir=~/gpt", "--dry-run", "callbacks.use=[best_checkpoints: {folder: ~/best}]"},
+      {{"HOME", bench.path().string()}});
+  EXPECT_TRUE(text.status.ok()) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("file: " + (bench.path() / "book.txt").string()));
 }
 
 TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {

@@ -3,7 +3,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/cluster/error_file.h>
+#include <lockstep/cluster/failure.h>
 
 #include <sys/auxv.h>
 #include <sys/prctl.h>

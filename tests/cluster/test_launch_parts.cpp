@@ -1,17 +1,15 @@
 // The launcher's decisions, apart from any process.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/cluster/console_sink.h>
-#include <lockstep/cluster/ending.h>
-#include <lockstep/cluster/error_file.h>
-#include <lockstep/cluster/line_splitter.h>
-#include <lockstep/cluster/process_count.h>
+#include <lockstep/cluster/failure.h>
+#include <lockstep/cluster/flag_values.h>
+#include <lockstep/cluster/output/console_sink.h>
+#include <lockstep/cluster/output/rank_stream.h>
+#include <lockstep/cluster/processes/ending.h>
+#include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/rank_command.h>
 #include <lockstep/cluster/rank_environment.h>
-#include <lockstep/cluster/rank_stream.h>
 #include <lockstep/cluster/report.h>
-#include <lockstep/cluster/stderr_tail.h>
-#include <lockstep/cluster/stray_processes.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

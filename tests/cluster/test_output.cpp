@@ -1,15 +1,13 @@
 // Where output goes: the grammars, the files, and the launcher's loop with real processes.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/cluster/comma_list.h>
-#include <lockstep/cluster/error_file.h>
-#include <lockstep/cluster/last_word.h>
-#include <lockstep/cluster/line_prefix.h>
-#include <lockstep/cluster/log_file.h>
-#include <lockstep/cluster/log_folder.h>
-#include <lockstep/cluster/macros.h>
-#include <lockstep/cluster/rank_output.h>
-#include <lockstep/cluster/signal_list.h>
+#include <lockstep/cluster/failure.h>
+#include <lockstep/cluster/flag_values.h>
+#include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/output/log_folder.h>
+#include <lockstep/cluster/output/rank_output.h>
+#include <lockstep/cluster/output/rank_stream.h>
+#include <lockstep/cluster/rank_command.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

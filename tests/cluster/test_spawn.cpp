@@ -328,5 +328,32 @@ TEST_F(Spawn, NumbersAreChecked) {
   EXPECT_EQ(error_of_spawn(nullptr, 1).kind(), ErrorKind::invalid_argument);
 }
 
+SpawnArguments parsed(std::vector<const char*> words) {
+  words.insert(words.begin(), "program");
+  return spawn_arguments(static_cast<int>(words.size()), words.data());
+}
+
+TEST(SpawnArguments, AreThoseOfPyTorchsExample) {
+  const auto arguments = parsed({"--init_method", "tcp://10.0.0.1:6060", "--rank=1", "--world-size", "2", "--nprocs",
+                                 "8", "--data_url=s3://bucket", "file"});
+  EXPECT_EQ(arguments.nprocs, 8);
+  EXPECT_EQ(arguments.options.nodes, 2);
+  EXPECT_EQ(arguments.options.node_rank, 1);
+  EXPECT_EQ(arguments.options.init_method, "tcp://10.0.0.1:6060");
+  EXPECT_EQ(arguments.rest, (std::vector<std::string>{"--data_url=s3://bucket", "file"}));
+  EXPECT_EQ(parsed({}).nprocs, 1);
+}
+
+TEST(SpawnArguments, NameWhatIsWrong) {
+  const auto refused = [](std::vector<const char*> words, std::initializer_list<std::string_view> text) {
+    test::expect_error(ErrorKind::invalid_argument, text, [&] { parsed(words); });
+  };
+  refused({"--nprocs"}, {"--nprocs is the last argument"});
+  refused({"--nprocs", "2x"}, {"--nprocs", "from 1", "2x"});
+  refused({"--rank", "-1"}, {"--rank", "from 0"});
+  refused({"--world_size", "2", "--rank", "2", "--init_method", "tcp://h:1"}, {"--rank 2", "not below --world_size 2"});
+  refused({"--world_size", "2"}, {"--init_method"});
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -7,14 +7,25 @@ namespace lockstep::test {
 std::vector<Case> cases() {
   if (const auto size = mpirun_size()) return {{"mpi", *size}, {"hierarchy", *size}};
   std::vector<Case> all;
-  for (const auto* backend : {"gloo", "shm", "hierarchy"}) {
+  for (const auto* backend : {"gloo", "shm", "tls", "hierarchy"}) {
     for (int size = 1; size <= 4; ++size) all.emplace_back(backend, size);
   }
+  all.emplace_back("hierarchy_tls", 3);
+  all.emplace_back("hierarchy_tls", 4);
   return all;
 }
 
+RankOptions options_of(const Case& one) {
+  RankOptions options;
+  const bool encrypted = one.first == "hierarchy_tls";
+  options.group = RankOptions::test_group_options(encrypted ? "tls" : one.first);
+  if (encrypted) options.group.backend = "hierarchy";
+  options.hosts = hosts_of(one);
+  return options;
+}
+
 std::vector<std::string> hosts_of(const Case& one) {
-  if (one.first != "hierarchy") return {};
+  if (!one.first.starts_with("hierarchy")) return {};
   switch (one.second) {
     case 2: return {"alpha", "beta"};
     case 3: return {"alpha", "beta", "alpha"};
@@ -35,9 +46,7 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 }
 
 void CommSuite::run(const RankBody& body, const std::function<void(RankOptions&)>& change) const {
-  RankOptions options;
-  options.group.backend = GetParam().first;
-  options.hosts = hosts_of(GetParam());
+  auto options = options_of(GetParam());
   if (change) change(options);
   run_ranks(size(), options, body);
 }

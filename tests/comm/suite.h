@@ -20,8 +20,12 @@ namespace lockstep::test {
 /// Backend and number of ranks.
 using Case = std::pair<std::string, int>;
 
-/// Every backend with 1 to 4 ranks; under mpirun the mpi backend, and hierarchy over it, with the ranks there are.
+/// Every backend with 1 to 4 ranks, and hierarchy over tls; under mpirun the mpi backend, and hierarchy over it, with
+/// the ranks there are.
 std::vector<Case> cases();
+
+/// The settings of the ranks of a case. "hierarchy_tls" is hierarchy with encryption between the hosts.
+RankOptions options_of(const Case& one);
 
 /// The hosts that the ranks of a case are on: several for hierarchy, one (none are named) for the others.
 std::vector<std::string> hosts_of(const Case& one);

@@ -1,7 +1,7 @@
 // Connecting: ports and hosts that are wrong, options, variables and files.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/comm/bind_address.h>
+#include <lockstep/comm/meet/addresses.h>
 
 #include "comm/connecting.h"
 

@@ -25,15 +25,13 @@ using namespace std::chrono_literals;
 // Each rank a process that may die: not under mpirun, which ends the whole job then.
 std::vector<Case> fatal_cases() {
   if (mpirun_size()) return {};
-  return {{"gloo", 3}, {"shm", 3}, {"hierarchy", 3}};
+  return {{"gloo", 3}, {"shm", 3}, {"tls", 3}, {"hierarchy", 3}, {"hierarchy_tls", 3}};
 }
 
 class Failures : public testing::TestWithParam<Case> {
  protected:
   static RankOptions options(Meeting meeting = Meeting::file) {
-    RankOptions options;
-    options.group.backend = GetParam().first;
-    options.hosts = hosts_of(GetParam());
+    auto options = options_of(GetParam());
     // Ranks are known by their addresses across hosts, and those come with this meeting only.
     options.meeting = options.hosts.empty() ? meeting : Meeting::tcp;
     return options;

@@ -1,10 +1,14 @@
 // Groups, messages and asynchronous work: who is who, and in which order things happen.
+#include <lockstep/comm/clock_offset.h>
+#include <lockstep/comm/observe.h>
+
 #include "comm/suite.h"
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 namespace lockstep::test {
@@ -240,6 +244,71 @@ TEST_P(Groups, WaitingTooShortlyIsNoFailure) {
     barrier(rank.group());
     if (rank.rank() == 0) std::filesystem::remove(flag);
   });
+}
+
+TEST_P(Groups, AnObserverIsToldOfWhatEnds) {
+  run([](Rank& rank) {
+    struct Seen {
+      std::string op, group;
+      std::uint64_t number, bytes;
+      bool operator==(const Seen&) const = default;
+    };
+    std::vector<Seen> seen;
+    auto last = std::chrono::steady_clock::now();
+    const auto pair = rank.group().subgroup({0}).value_or(rank.group());
+    EXPECT_FALSE(is_observed(rank.group()));
+    auto numbers = at::ones({2, 3}, at::kFloat);
+    const auto first = [&] {
+      std::uint64_t number = 0;
+      const CollectiveObserver observer(rank.group(), [&](const CollectiveSpan& span) { number = span.number; });
+      barrier(rank.group());
+      return number;
+    }();
+    EXPECT_GT(first, 0u);
+    {
+      const CollectiveObserver observer(pair, [&](const CollectiveSpan& span) {
+        EXPECT_LE(last, span.begin);
+        EXPECT_LE(span.begin, span.end);
+        last = span.begin;
+        seen.push_back({std::string(span.op), std::string(span.group), span.number, span.bytes});
+        throw std::runtime_error("a listener that fails changes nothing");
+      });
+      EXPECT_TRUE(is_observed(rank.group()));
+      expect_words(error_of([&] { CollectiveObserver(rank.group(), [](const CollectiveSpan&) {}); }),
+                   {"observer already"});
+      all_reduce(numbers, rank.group());
+      auto work = broadcast_async(numbers, rank.group(), 0);
+      work.wait();
+      work.wait();
+      all_gather(at::ones({4}, at::kByte), rank.group());
+      barrier(rank.group());
+    }
+    EXPECT_FALSE(is_observed(rank.group()));
+    barrier(rank.group());
+    EXPECT_EQ(seen, (std::vector<Seen>{{"all_reduce", "world", first + 1, 24},
+                                       {"broadcast", "world", first + 2, 24},
+                                       {"all_gather", "world", first + 3, 4},
+                                       {"barrier", "world", first + 4, 0}}));
+  });
+}
+
+TEST_P(Groups, RanksOfOneMachineHaveOneClock) {
+  run([](Rank& rank) {
+    const auto offset = clock_offset(rank.group());
+    EXPECT_EQ(offset.to_rank_0.count(), 0);
+    EXPECT_EQ(offset.accuracy > 0ns, rank.rank() > 0);
+  });
+}
+
+TEST(ClockOffset, IsRightToHalfOfWhatTheAnswerTook) {
+  // Rank 0's clock is 1000 ns ahead; the question takes 30 ns, the answer 10 ns.
+  const auto offset = offset_from(100ns, 1130ns, 140ns);
+  EXPECT_EQ(offset.to_rank_0, 1010ns);
+  EXPECT_EQ(offset.accuracy, 21ns);
+  EXPECT_EQ(offset_from(1100ns, 130ns, 1140ns).to_rank_0, -990ns);
+  // What cannot be told from the same clock is the same clock.
+  EXPECT_EQ(offset_from(100ns, 139ns, 140ns).to_rank_0, 0ns);
+  EXPECT_EQ(offset_from(100ns, 101ns, 140ns).to_rank_0, 0ns);
 }
 
 }  // namespace

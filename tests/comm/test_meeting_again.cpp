@@ -1,8 +1,8 @@
 // Meeting again: in a file that other jobs have used, and one meeting after the other in one store.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/comm/open_store.h>
-#include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/stores.h>
+#include <lockstep/comm/meet/open_store.h>
+#include <lockstep/comm/meet/rendezvous.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include "comm/connecting.h"
 

@@ -1,9 +1,10 @@
 // Meeting: ranks that never come or die meanwhile, and who is told so.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/open_store.h>
-#include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/stores.h>
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/comm/meet/open_store.h>
+#include <lockstep/comm/meet/rendezvous.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include "comm/connecting.h"
 
@@ -90,7 +91,7 @@ TEST(MissingRanks, ADeathAmongRanksThatConnectOverGlooIsNoticed) {
          context.rank = rank.rank();
          context.size = rank.size();
          context.start_timeout = 30s;
-         detail::make_gloo_backend(context);
+         detail::backend_called("gloo").make(context);
        })) {
     EXPECT_TRUE(outcome.rank == kDead ? outcome.status.signal == SIGKILL : outcome.ok()) << describe(outcome);
   }
@@ -132,7 +133,7 @@ TEST(MissingRanks, ARankThatHearsOfALossIsThereForThoseThatHearOfItLater) {
            if (std::chrono::steady_clock::now() - start < silence) return;
            throw Error(ErrorKind::peer_lost, "test", "rank 2 is lost");
          };
-         const auto error = error_of([&] { detail::make_gloo_backend(context); });
+         const auto error = error_of([&] { detail::backend_called("gloo").make(context); });
          expect_words(error, {"rank 2 is lost"});
          EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
          std::this_thread::sleep_for(2s);  // rank 0 has the store, and is there to be connected to

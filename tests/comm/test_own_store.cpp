@@ -1,7 +1,7 @@
 // Lockstep's own store: it does what c10d's does, and strangers at its port do no harm to a job.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/own_store.h>
-#include <lockstep/comm/store_addresses.h>
+#include <lockstep/comm/meet/addresses.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include "comm/suite.h"
 #include "store/stranger.h"
@@ -30,7 +30,7 @@ using detail::to_bytes;
 using detail::to_text;
 
 detail::OwnStorePtr own_store(const std::string& secret = "") {
-  return detail::host_own_store({"127.0.0.1", 0, secret}, {"127.0.0.1"}, 60s);
+  return detail::host_own_store({"127.0.0.1", 0, {secret}}, {"127.0.0.1"}, 60s);
 }
 
 /// One operation on a store, chosen by chance, and what came of it.

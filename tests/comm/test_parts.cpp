@@ -1,8 +1,8 @@
 // The parts that need no ranks: fingerprints, counts, settings, who is where.
 #include <lockstep/comm/agreement.h>
-#include <lockstep/comm/counts.h>
-#include <lockstep/comm/rendezvous.h>
-#include <lockstep/comm/settings.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/comm/hierarchy/plans.h>
+#include <lockstep/comm/meet/rendezvous.h>
 
 #include "comm/suite.h"
 
@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -58,11 +60,29 @@ TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
   EXPECT_EQ(choose_backend("gloo", {0}), "self");
   EXPECT_EQ(choose_backend("auto", {0, 0}), "shm");
   EXPECT_EQ(choose_backend("auto", {0, 1}), "gloo");
+  EXPECT_EQ(choose_backend("auto", {0, 1}, true), "tls");
+  EXPECT_EQ(choose_backend("auto", {0, 0}, true), "shm");
+  EXPECT_EQ(choose_backend("auto", {0, 1, 0}, true), "hierarchy");
   EXPECT_EQ(choose_backend("auto", {0, 1, 0}), "hierarchy");
   EXPECT_EQ(choose_backend("hierarchy", {0, 1}), "hierarchy");
   EXPECT_EQ(choose_backend("hierarchy", {0, 0}), "shm");
   EXPECT_EQ(choose_backend("mpi", {0, 1}), "mpi");
   expect_words(error_of([] { choose_backend("self", {0, 0, 0}); }), {"self", "3"});
+}
+
+TEST(Backends, HaveOneRowEachAndServeWhatIsChosen) {
+  std::vector<std::string> choices = {"auto"};
+  for (const auto& kind : detail::backends()) {
+    choices.emplace_back(kind.name);
+    EXPECT_EQ(&detail::backend_called(kind.name), &kind);
+  }
+  EXPECT_EQ(detail::backend_choices(), choices);
+  EXPECT_EQ(std::set<std::string>(choices.begin(), choices.end()).size(), choices.size());
+  expect_words(error_of([] { detail::backend_called("auto"); }), {"no backend", "auto"});
+  using Serves = detail::BackendKind::Serves;
+  EXPECT_NE(detail::backend_called(detail::choose_backend("auto", {0, 0})).serves, Serves::one_rank);
+  EXPECT_EQ(detail::backend_called(detail::choose_backend("auto", {0, 1})).serves, Serves::any_hosts);
+  EXPECT_EQ(detail::backend_called(detail::choose_backend("auto", {0, 0, 1})).serves, Serves::any_hosts);
 }
 
 TEST(RankInfo, SurvivesTheStore) {
@@ -103,7 +123,7 @@ TEST(RankInfo, OfAllRanksSurvivesTheStore) {
     const auto text = R"({"places": [["a", "b", "c", "d"]], "people": )" + people + "}";
     expect_words(error_of([&] { detail::decode_ranks(text); }), {"list of ranks"});
   };
-  EXPECT_EQ(detail::decode_ranks(R"({"places": [["a", "b", "c", "d"]], "people": " 0 0 7 7 9"})").front().pid, 7);
+  EXPECT_EQ(detail::decode_ranks(R"({"places": [["a", "b", "c", "d"]], "people": " 0 0 7 7 0 9"})").front().pid, 7);
   for (const auto* people : {"[[7, 1, 1]]", "\" 0 1 7 7 9\"", "\" 0 0 7 7\"", "\" 0 0 7 x 9\"", "\"0 0 7 7 9\""})
     refused(people);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/data/dataset.h>
-#include <lockstep/data/transform_spec.h>
+#include <lockstep/data/loader.h>
 
 #include <cstdint>
 #include <filesystem>

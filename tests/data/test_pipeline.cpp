@@ -1,6 +1,6 @@
 // What the transforms do to pixels.
 #include <gtest/gtest.h>
-#include <lockstep/data/pipeline.h>
+#include <lockstep/data/loader.h>
 #include <lockstep/data/random.h>
 
 #include <array>

@@ -118,7 +118,7 @@ TEST_P(Synthesize, ReplacesItsOwnFilesButNoOthers) {
   EXPECT_EQ(load_dataset(GetParam(), path("a"), Split::train)->size(), 30);
 
   std::filesystem::remove(path("a") / "SYNTHETIC.txt");
-  expect_error(ErrorKind::invalid_argument, {GetParam(), "perhaps real", "SYNTHETIC.txt", "another folder"},
+  expect_error(ErrorKind::invalid_argument, {GetParam(), "possibly real", "SYNTHETIC.txt", "another folder"},
                [&] { synthesize(GetParam(), path("a"), 40, 10, 1); });
   EXPECT_EQ(load_dataset(GetParam(), path("a"), Split::train)->size(), 30);
 }

@@ -1,6 +1,6 @@
 // What may be written in a configuration, and what is said about the rest.
 #include <gtest/gtest.h>
-#include <lockstep/data/pipeline.h>
+#include <lockstep/data/loader.h>
 
 #include <limits>
 

@@ -5,7 +5,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/doctor/links.h>
-#include <lockstep/doctor/probe_server.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

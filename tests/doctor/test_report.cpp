@@ -2,7 +2,7 @@
 #include "doctor/sample_job.h"
 
 #include <lockstep/doctor/checks.h>
-#include <lockstep/doctor/facts_json.h>
+#include <lockstep/doctor/facts.h>
 #include <lockstep/doctor/report.h>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Whatever bytes are taken for a .p12 file, a certificate or a revocation list. The first byte chooses.
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/certificates.h>
+#include <lockstep/scheduler/security/certificates.h>
 
 #include <cstddef>
 #include <cstdint>

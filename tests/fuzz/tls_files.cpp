@@ -1,6 +1,6 @@
 // Whatever stands in a cluster's JSON file, reading it throws an Error or gives values within their ranges.
 #include <lockstep/base/error.h>
-#include <lockstep/scheduler/tls_files.h>
+#include <lockstep/scheduler/security/tls_files.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include "op_case.h"
 
-#include <lockstep/global/mesh.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <cstddef>
 #include <cstdint>

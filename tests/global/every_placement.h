@@ -1,7 +1,7 @@
 // Compares an operator on global tensors with the same one on ordinary tensors, however its inputs lie.
 #pragma once
 
-#include <lockstep/global/mesh.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <torch/torch.h>
 

@@ -1,6 +1,6 @@
 // Gradients of one backward after the other travel in the same memory.
-#include <lockstep/global/bucket_memory.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/global/gradient_bucket.h>
 
 #include "support/ranks.h"
 

@@ -1,6 +1,6 @@
 // What is sent for well-known ways to divide a model is what must be sent, and no more.
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/global/traffic_count.h>
+#include <lockstep/global/mesh_state.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/mlp.h>
 

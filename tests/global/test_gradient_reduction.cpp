@@ -1,6 +1,6 @@
 // Gradients that are reduced while backward runs, where that could go wrong.
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/global/traffic_count.h>
+#include <lockstep/global/mesh_state.h>
 
 #include "placed.h"
 #include "support/operators_run.h"

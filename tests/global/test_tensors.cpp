@@ -1,8 +1,8 @@
 // Global tensors as libtorch's: aliasing, autograd's bookkeeping, ways out, and what a wrong use says.
 #include <lockstep/base/error.h>
-#include <lockstep/global/dispatch/plan_cache.h>
+#include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/global/traffic_count.h>
+#include <lockstep/global/mesh_state.h>
 
 #include "base/expect_error.h"
 #include "placed.h"

@@ -1,8 +1,8 @@
 // A model that is trained on one device and on a mesh, to compare.
 #pragma once
 
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <torch/torch.h>
 

@@ -32,7 +32,7 @@ if(count EQUAL 0 OR NOT "${headers}" STREQUAL "${public}")
 endif()
 
 run(${CMAKE_COMMAND} -S "${SOURCE_DIR}/tests/install_consumer" -B "${work}/build" -G "Unix Makefiles" -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}")
+    -DCMAKE_CXX_COMPILER=${COMPILER} "-DEXAMPLES=${prefix}/share/lockstep/examples" "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}")
 expect_output("public headers: ${count}")
 # All that do not compile are reported, not only the first.
 run(${CMAKE_COMMAND} --build "${work}/build" --parallel 2 -- -k)
@@ -43,6 +43,11 @@ run("${prefix}/bin/lockstep" run --nproc-per-node 2 "${work}/build/consumer")
 expect_output("[rank 0] rank 0 counted 2 rank(s)")
 expect_output("[rank 1] rank 1 counted 2 rank(s)")
 expect_output("[rank 0] ${version}\n")  # of the library, by version.h
+run("${prefix}/bin/lockstep" run --nproc-per-node 2 "${prefix}/bin/lockstep" train --config "${prefix}/share/lockstep/examples/spirals.yaml"
+    "plugins=[${work}/build/libspirals_plugin.so]" train.epochs=1 "system.work_dir=${work}/spirals")
+if(NOT EXISTS "${work}/spirals/result.json")
+  message(FATAL_ERROR "the plugin's model was not trained")
+endif()
 foreach(file share/lockstep/configs/mlp_mnist.yaml share/lockstep/examples/toy_ddp.cpp)
   if(NOT EXISTS "${prefix}/${file}")
     message(FATAL_ERROR "${file} is not installed")

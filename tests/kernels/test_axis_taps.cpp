@@ -1,4 +1,4 @@
-#include <lockstep/kernels/axis_taps.h>
+#include <lockstep/kernels/matrix_convolution.h>
 
 #include <gtest/gtest.h>
 

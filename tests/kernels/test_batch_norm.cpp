@@ -1,6 +1,5 @@
 // Batch norm in parts, with every instruction set, against libtorch's of the whole.
 #include <lockstep/kernels/batch_norm.h>
-#include <lockstep/kernels/batch_norm_sets.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/kernels/channels_last.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/models/registry.h>
 
 #include "support/operators_run.h"

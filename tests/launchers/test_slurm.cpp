@@ -1,5 +1,5 @@
 // Jobs under a real Slurm: srun, sbatch, two nodes.
-#include <lockstep/world/slurm_syntax.h>
+#include <lockstep/world/slurm.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -116,12 +116,15 @@ TEST_P(BackwardsTest, AHandIsSeenByAllRanksInTheSameStep) {
       for (int step = 0; step < 5; ++step) {
         SCOPED_TRACE("step " + std::to_string(step));
         // The last rank votes to stop in the first step or later, the others follow.
-        if (step == (mean ? 2 : 0) && rank.rank() == rank.size() - 1) parallel.vote_to_stop();
-        if (step == 4) parallel.vote_to_stop();
+        if (step == (mean ? 2 : 0) && rank.rank() == rank.size() - 1) parallel.vote(1);
+        if (step == 4) parallel.vote(1);
+        parallel.vote(3, step == 1 && rank.rank() == 0);  // in this step alone
         module->zero_grad(true);
         const auto expected = emulated_gradients(scenario, *module, rank.size(), step, mean);
         scenario.loss(*module, rank.rank(), step).backward();
-        EXPECT_EQ(parallel.stop_votes(), step == 4 ? rank.size() : step >= (mean ? 2 : 0) ? 1 : 0);
+        EXPECT_EQ(parallel.votes(0), 0);
+        EXPECT_EQ(parallel.votes(3), step == 1 ? 1 : 0);
+        EXPECT_EQ(parallel.votes(1), step == 4 ? rank.size() : step >= (mean ? 2 : 0) ? 1 : 0);
         expect_close(gradients_of(*module), expected);
       }
     });

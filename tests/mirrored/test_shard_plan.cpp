@@ -1,4 +1,4 @@
-#include <lockstep/mirrored/shard_plan.h>
+#include <lockstep/mirrored/parameter_layout.h>
 
 #include <gtest/gtest.h>
 

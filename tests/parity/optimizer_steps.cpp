@@ -3,11 +3,11 @@
 // Each job trains its model on its batches, with the keys of the file JOB.yaml beside it. Writes OUT.json and
 // OUT.safetensors.
 #include <lockstep/train/config.h>
-#include <lockstep/train/freeze.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/plan.h>
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
 

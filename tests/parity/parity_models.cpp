@@ -3,7 +3,7 @@
 //   parity_models initial JOB       writes the weights that the job's model has after torch::manual_seed
 //   parity_models load JOB          writes the weights that the job's model has after loading the job's
 //   parity_models gradients JOB     one forward and backward of the job's model; writes all that came of it
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
 

@@ -3,10 +3,10 @@
 // Started as often as there are ranks, with torchrun's environment. Writes OUT.rank<r>.json and, on rank 0,
 // OUT.safetensors for each job.
 #include <lockstep/comm/group.h>
-#include <lockstep/kernels/channels_last.h>
+#include <lockstep/kernels/tuning.h>
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include "parity/jobs.h"
 #include "parity/odd_models.h"

@@ -1,7 +1,6 @@
 #include <lockstep/global/transitions.h>
 #include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/decisions.h>
-#include <lockstep/plan/cost/product_rates.h>
 
 #include "example_graphs.h"
 

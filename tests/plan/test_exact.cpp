@@ -1,7 +1,7 @@
 // The exact search against trying everything.
-#include <lockstep/plan/search/elimination.h>
+#include <lockstep/plan/cost/program.h>
 #include <lockstep/plan/search/exact.h>
-#include <lockstep/plan/search/repeats.h>
+#include <lockstep/plan/search/tables.h>
 
 #include "example_graphs.h"
 

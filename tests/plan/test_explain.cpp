@@ -1,5 +1,5 @@
-#include <lockstep/plan/explain.h>
-#include <lockstep/plan/search.h>
+#include <lockstep/plan/report/explain.h>
+#include <lockstep/plan/search/search.h>
 
 #include "example_graphs.h"
 

@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/plan/search.h>
+#include <lockstep/plan/search/search.h>
 
 #include "example_graphs.h"
 

@@ -1,5 +1,5 @@
+#include <lockstep/plan/cost/program.h>
 #include <lockstep/plan/cost/simulate.h>
-#include <lockstep/plan/search/repeats.h>
 #include <lockstep/plan/search/space.h>
 
 #include "example_graphs.h"

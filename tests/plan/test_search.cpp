@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/plan/search.h>
-#include <lockstep/plan/search/patterns.h>
+#include <lockstep/plan/search/search.h>
+#include <lockstep/plan/search/space.h>
 
 #include "example_graphs.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/scheduler/make_certificates.h>
-#include <lockstep/scheduler/tls.h>
+#include <lockstep/scheduler/security/connection_security.h>
+#include <lockstep/scheduler/security/make_certificates.h>
 
 #include <memory>
 #include <string>

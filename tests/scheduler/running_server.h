@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
-#include <lockstep/scheduler/server.h>
-#include <lockstep/scheduler/worker_session.h>
+#include <lockstep/scheduler/service/server.h>
+#include <lockstep/scheduler/worker/worker_session.h>
 
 #include <chrono>
 #include <memory>

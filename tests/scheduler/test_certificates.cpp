@@ -2,7 +2,7 @@
 #include "scheduler/certificate_maker.h"
 #include "support/read_file.h"
 
-#include <lockstep/scheduler/certificate_folder.h>
+#include <lockstep/scheduler/security/make_certificates.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Decisions about workers, with time as an argument.
-#include <lockstep/scheduler/admission.h>
-#include <lockstep/scheduler/decisions.h>
-#include <lockstep/scheduler/job_state.h>
-#include <lockstep/scheduler/saved_state.h>
+#include <lockstep/scheduler/membership/admission.h>
+#include <lockstep/scheduler/membership/decisions.h>
+#include <lockstep/scheduler/membership/membership.h>
+#include <lockstep/scheduler/service/saved_state.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ Membership with_lost(Membership membership, std::uint64_t connection, Time now) 
   return membership;
 }
 
-/// The membership of a scheduler that was started anew.
+/// The membership of a scheduler that was restarted.
 Membership restarted(const Membership& membership, Time now) {
   Membership next = new_membership(membership.wanted, membership.recovery);
   read_state(print_state(membership), next, now);
@@ -138,6 +138,18 @@ Membership heard(Membership membership, const std::string& id, Time when) {
 const Time kSoon = kStart + seconds(5);
 const Time kLate = kStart + seconds(30);
 
+Applicant of_turn(int turn, Applicant one) {
+  one.request.turn = turn;
+  return one;
+}
+
+/// Its w0 is on the second node in a row that has its rank.
+Membership taken_by_another_node() {
+  Membership membership = running(2, true);
+  come(membership, of_turn(1, applicant("w0", 7, "a later life")), kSoon);
+  return membership;
+}
+
 std::vector<MembershipCase> cases() {
   const Applicant again = applicant("w0", 9, "another life");
   return {
@@ -165,6 +177,13 @@ std::vector<MembershipCase> cases() {
        "start all of it again, with MS_ENABLE_RECOVERY=1"},
       {"by one that is dead, and nothing has begun", with_lost(one_of_two(), 1, kSoon), again, kSoon, Verdict::welcome,
        "in the place of", "w0"},
+      // On a node that takes the place of a lost one.
+      {"by one of a node that came later", running(2, true), of_turn(1, again), kSoon, Verdict::welcome,
+       "in the place of worker 'w0' (rank 0, pid 1 on host), which was on a node that is replaced", "w0"},
+      {"by one of the node before", taken_by_another_node(), again, kSoon, Verdict::refuse,
+       "another one has its ranks"},
+      {"by one of the same node", taken_by_another_node(), of_turn(1, again), kSoon, Verdict::challenge,
+       "may be alive"},
       {"by one that has finished", finished_by_w0(), again, kSoon, Verdict::refuse, "has finished its work"},
       // Places that are free again.
       {"a spare for a dead one", with_lost(running(2, true), 2, kSoon), applicant("new", 9), kSoon, Verdict::welcome,
@@ -266,7 +285,7 @@ TEST(Membership, ANewIdTakesOverTheRank) {
 }
 
 TEST(Membership, WorkersKnowMoreThanASavedStateThatIsOld) {
-  // Saved in generation 1; since then w0 was started anew, a spare took the place of w1, and nobody could save that.
+  // Saved in generation 1; since then w0 was restarted, a spare took the place of w1, and nobody could save that.
   Membership membership = restarted(running(3, true), kSoon);
   const auto back = come(membership, of_generation(3, "w0", 0, "another life"), kSoon);
   EXPECT_THAT(back.reason, HasSubstr("generation 3, of which the saved state knows nothing"));
@@ -371,6 +390,18 @@ struct EndCase {
   std::optional<bool> ok;  ///< nullopt: it goes on
   const char* words;
 };
+
+TEST(Membership, RanksThatAreLost) {
+  EXPECT_THAT(lost_ranks(new_membership(3, true)), testing::IsEmpty());
+  Membership membership = running(3, true);
+  EXPECT_THAT(lost_ranks(membership), testing::IsEmpty());
+  membership = with_lost(with_lost(membership, 3, kStart), 2, kStart);
+  EXPECT_THAT(lost_ranks(membership), testing::ElementsAre(1, 2));
+  come(membership, applicant("w2", 7, "another life"), kStart + seconds(10));
+  EXPECT_THAT(lost_ranks(membership), testing::ElementsAre(1));
+  note_leave(membership, *find_member(membership, "w0"), {true, ""}, kStart + seconds(11));
+  EXPECT_THAT(lost_ranks(membership), testing::ElementsAre(1)) << "the job is complete without it";
+}
 
 TEST(Membership, TheJobEnds) {
   const Membership two = running(2);

@@ -23,6 +23,7 @@ Register some_register() {
   request.job = "job1";
   request.generation = 2;
   request.rank = 3;
+  request.turn = 2;
   request.nonce = "n";
   request.proof = "p";
   return request;

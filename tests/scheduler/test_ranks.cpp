@@ -1,4 +1,4 @@
-#include <lockstep/scheduler/ranks.h>
+#include <lockstep/scheduler/membership/decisions.h>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include "base/expect_error.h"
 
-#include <lockstep/scheduler/admission.h>
-#include <lockstep/scheduler/decisions.h>
-#include <lockstep/scheduler/saved_state.h>
+#include <lockstep/scheduler/membership/admission.h>
+#include <lockstep/scheduler/membership/decisions.h>
+#include <lockstep/scheduler/service/saved_state.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 
 #include <lockstep/base/secret.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/scheduler/certificate_folder.h>
-#include <lockstep/scheduler/security.h>
+#include <lockstep/scheduler/security/connection_security.h>
+#include <lockstep/scheduler/security/make_certificates.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

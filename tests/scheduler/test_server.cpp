@@ -5,8 +5,7 @@
 #include "support/read_file.h"
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/scheduler/fetch_status.h>
-#include <lockstep/scheduler/status_json.h>
+#include <lockstep/scheduler/service/status.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -320,7 +319,7 @@ TEST(Scheduler, ASecretKeepsStrangersOut) {
 
   RunningServer open(server_of(1));
   wrong.port = open.port();
-  expect_error(ErrorKind::environment, {"whoever answers at 127.0.0.1:", "does not know the secret"},
+  expect_error(ErrorKind::environment, {"the server at 127.0.0.1:", "does not know the secret"},
                [&] { const WorkerSession session(wrong); });
 }
 

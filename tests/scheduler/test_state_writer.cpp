@@ -1,7 +1,7 @@
 // How a scheduler's state gets to where it is kept.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/scheduler/state_writer.h>
+#include <lockstep/scheduler/service/saved_state.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

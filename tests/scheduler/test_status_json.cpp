@@ -1,4 +1,4 @@
-#include <lockstep/scheduler/status_json.h>
+#include <lockstep/scheduler/service/status.h>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include <lockstep/scheduler/stragglers.h>
+#include <lockstep/scheduler/service/status.h>
 
 #include <gtest/gtest.h>
 

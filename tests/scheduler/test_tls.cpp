@@ -4,7 +4,7 @@
 #include "scheduler/certificate_maker.h"
 #include "scheduler/running_server.h"
 
-#include <lockstep/scheduler/fetch_status.h>
+#include <lockstep/scheduler/service/status.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "base/expect_error.h"
 
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/scheduler/tls_files.h>
+#include <lockstep/scheduler/security/tls_files.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

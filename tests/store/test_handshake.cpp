@@ -1,7 +1,7 @@
 // Who may speak: the first words of a connection.
 #include <lockstep/base/error.h>
 #include <lockstep/store/client.h>
-#include <lockstep/store/handshake.h>
+#include <lockstep/store/protocol.h>
 #include <lockstep/store/server.h>
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ Error error_of(const std::function<void()>& act) {
 }
 
 Error error_of_client(std::uint16_t port, const std::string& secret) {
-  return error_of([&] { store::Client("127.0.0.1", port, secret, in(30s)); });
+  return error_of([&] { store::Client("127.0.0.1", port, {secret}, in(30s)); });
 }
 
 TEST(Handshake, BothSidesProveTheSecret) {
@@ -65,7 +65,7 @@ TEST(Handshake, BothSidesProveTheSecret) {
 
 TEST(Handshake, WhoDoesNotKnowTheSecretIsRefused) {
   const store::Server server(with_secret("open sesame"));
-  const store::Client member("127.0.0.1", server.port(), "open sesame", in(30s));
+  const store::Client member("127.0.0.1", server.port(), {"open sesame"}, in(30s));
   for (const auto* secret : {"", "open barley"}) {
     const auto error = error_of_client(server.port(), secret);
     EXPECT_EQ(error.kind(), ErrorKind::environment);
@@ -79,7 +79,8 @@ TEST(Handshake, TheSecretDoesNotTravel) {
   std::string heard;
   RawServer server([&](int connection) {
     heard += read_some(connection);
-    write_all(connection, store::print_challenge({true, std::string(store::kNonceBytes, '0')}));
+    write_all(connection,
+              store::print_challenge({store::Challenge::Wants::secret, std::string(store::kNonceBytes, '0')}));
     heard += read_some(connection);
     write_all(connection, "ok " + std::string(store::kProofBytes, '0') + "\r\n");
     read_some(connection);
@@ -110,14 +111,14 @@ TEST(Handshake, OtherProgramsAreNamed) {
 TEST(Handshake, WhoSaysNothingOrEndsIsNoStore) {
   RawServer silent(stay_silent);
   try {
-    const store::Client client("127.0.0.1", silent.port(), "", in(50ms));
+    const store::Client client("127.0.0.1", silent.port(), {}, in(50ms));
     ADD_FAILURE() << "no error";
   } catch (const store::Unreachable& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("no store"), HasSubstr("rank 0 or a launcher")));
   }
   RawServer ends([](int connection) { read_some(connection); });
-  EXPECT_THROW(store::Client("127.0.0.1", ends.port(), "", in(30s)), store::NoWord);
-  EXPECT_THROW(store::Client("127.0.0.1", 1, "", in(30s)), store::Unreachable);
+  EXPECT_THROW(store::Client("127.0.0.1", ends.port(), {}, in(30s)), store::NoWord);
+  EXPECT_THROW(store::Client("127.0.0.1", 1, {}, in(30s)), store::Unreachable);
 }
 
 TEST(Handshake, AnotherVersionIsToldOurs) {

@@ -27,7 +27,7 @@ ServerOptions on_loopback() {
 }
 
 std::unique_ptr<Client> client_of(const Server& server) {
-  return std::make_unique<Client>("127.0.0.1", server.port(), "", in(60s));
+  return std::make_unique<Client>("127.0.0.1", server.port(), store::Credentials{}, in(60s));
 }
 
 void set(Client& client, const std::string& key, const std::string& value) {
@@ -128,14 +128,14 @@ TEST(Server, FollowsAnotherAtTheSamePort) {
 TEST(Server, ListensWhereItWasAskedTo) {
   const Server everywhere(ServerOptions{});
   add(*client_of(everywhere), "sum", 1);
-  Client("127.0.0.2", everywhere.port(), "", in(60s));
+  Client("127.0.0.2", everywhere.port(), {}, in(60s));
   const Server here(on_loopback());
-  EXPECT_THROW(Client("127.0.0.2", here.port(), "", in(60s)), Unreachable);
+  EXPECT_THROW(Client("127.0.0.2", here.port(), {}, in(60s)), Unreachable);
   ServerOptions two;
   two.addresses = {"127.0.0.1", "127.0.0.2"};
   const Server both(two);
   add(*client_of(both), "sum", 1);
-  Client("127.0.0.2", both.port(), "", in(60s));
+  Client("127.0.0.2", both.port(), {}, in(60s));
   ServerOptions foreign;
   foreign.addresses = {"192.0.2.1"};
   EXPECT_THROW(Server{foreign}, std::runtime_error);

@@ -1,6 +1,6 @@
 // Strangers at the port of a store: whatever they do, members notice nothing.
 #include <lockstep/store/client.h>
-#include <lockstep/store/handshake.h>
+#include <lockstep/store/protocol.h>
 #include <lockstep/store/server.h>
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ UniqueFd member_says(const store::Server& server, const std::string& words) {
 
 TEST(Strangers, ThoseWhoSpeakAreDropped) {
   const store::Server server(on_loopback());
-  Client member("127.0.0.1", server.port(), "", in(60s));
+  Client member("127.0.0.1", server.port(), {}, in(60s));
   std::uint64_t count = 0;
   for (const auto& words : first_words_of_strangers()) {
     const auto stranger = stranger_says(server.port(), words);
@@ -57,7 +57,7 @@ TEST(Strangers, ThoseWhoFallSilentAreDropped) {
   options.hello_limit = 200ms;
   options.secret = "open sesame";
   const store::Server server(options);
-  Client member("127.0.0.1", server.port(), options.secret, in(60s));
+  Client member("127.0.0.1", server.port(), {options.secret}, in(60s));
   const auto says_nothing = stranger_says(server.port(), "");
   const auto half_a_greeting = stranger_says(server.port(), "LOCKSTEP STO");
   const auto no_proof = stranger_says(server.port(), store::print_hello(std::string(store::kNonceBytes, '0')));
@@ -94,7 +94,7 @@ TEST(Strangers, FiveHundredThatSayNothingKeepNobodyOut) {
   const store::Server server(options);
   std::vector<UniqueFd> idle;
   for (int i = 0; i < 500; ++i) idle.push_back(stranger_says(server.port(), ""));
-  Client member("127.0.0.1", server.port(), "", in(60s));
+  Client member("127.0.0.1", server.port(), {}, in(60s));
   EXPECT_EQ(add(member, 1), 1U);
   EXPECT_EQ(hear_until_end(idle.front()), "");  // the oldest made room
 }
@@ -103,7 +103,7 @@ TEST(Strangers, MembersThatBreakTheRulesAreDroppedAlone) {
   auto options = on_loopback();
   options.message_limit = 200ms;
   const store::Server server(options);
-  Client member("127.0.0.1", server.port(), "", in(60s));
+  Client member("127.0.0.1", server.port(), {}, in(60s));
   const auto good = MessageWriter().number(1).number(8).message();  // counts the keys
   const std::vector<std::string> bad = {
       std::string("\xff\xff\xff\xff", 4),                          // 4 GiB are to come
@@ -124,7 +124,7 @@ TEST(Strangers, MembersThatBreakTheRulesAreDroppedAlone) {
 
 TEST(Strangers, RequestsOfOneThatIsGoneAreDropped) {
   const store::Server server(on_loopback());
-  Client member("127.0.0.1", server.port(), "", in(60s));
+  Client member("127.0.0.1", server.port(), {}, in(60s));
   for (int round = 0; round < 50; ++round) {
     const auto waits = MessageWriter().number(1).number(7).number(1).text("key").message();
     member_says(server, waits);  // and is closed at once
@@ -135,7 +135,7 @@ TEST(Strangers, RequestsOfOneThatIsGoneAreDropped) {
 
 TEST(Strangers, OneThatReadsNoAnswersIsDropped) {
   const store::Server server(on_loopback());
-  Client member("127.0.0.1", server.port(), "", in(60s));
+  Client member("127.0.0.1", server.port(), {}, in(60s));
   member.ask(Operation::set, MessageWriter().text("key").text(std::string(16 << 20, 'x')), in(60s));
   std::string asks;
   for (std::uint64_t number = 1; number <= 20; ++number)

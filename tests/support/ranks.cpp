@@ -1,5 +1,7 @@
 #include "support/ranks.h"
 
+#include "support/certificates.h"
+
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/base/unique_fd.h>
@@ -90,6 +92,10 @@ GroupOptions RankOptions::test_group_options(std::string_view backend) {
   options.backend = backend;
   options.start_timeout = std::chrono::seconds(30);
   options.timeout = std::chrono::seconds(30);
+  if (backend == "tls") {
+    options.encrypt = true;
+    options.cluster.config_file_path = certificates();
+  }
   return options;
 }
 

@@ -22,7 +22,8 @@ struct RankOptions {
   /// LOCKSTEP_HOST_ID of each rank: those with equal ones count as being on one host. Empty: all are on this one.
   std::vector<std::string> hosts = {};
 
-  /// `backend` with time limits that suit a test.
+  /// `backend` with time limits that suit a test; for "tls" with certificates(), which all ranks must share, so that
+  /// the parent asks for them first.
   static GroupOptions test_group_options(std::string_view backend);
 };
 

@@ -1,9 +1,9 @@
 #include "train/small_run.h"
 
-#include <lockstep/base/config_source.h>
+#include <lockstep/base/config.h>
 #include <lockstep/data/synthesize.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/metrics.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/output/metrics.h>
 
 #include <fmt/format.h>
 

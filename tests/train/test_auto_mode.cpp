@@ -1,9 +1,9 @@
 // parallel.mode auto: whatever the planner finds, the numbers are those of one device.
 #include <lockstep/base/error.h>
 #include <lockstep/global/even_split.h>
-#include <lockstep/train/auto_mode.h>
-#include <lockstep/train/mesh_config.h>
-#include <lockstep/train/planned_step.h>
+#include <lockstep/train/modes/auto_mode.h>
+#include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/planned_step.h>
 
 #include <gtest/gtest.h>
 
@@ -238,7 +238,7 @@ TEST(AutoMode, APlanBecomesAConfigurationWithAsManyPicturesAStep) {
   EXPECT_EQ(config.data.batch_size, 12);  // 12 ranks with 4 each make 4 parts with 12 each
   const auto layout = train::mesh_layout(config.parallel, 12);
   EXPECT_EQ(layout.sizes, plan.mesh_sizes);
-  EXPECT_EQ(train::batch_placements(layout), plan.inputs);
+  EXPECT_EQ(train::batch_layout(config.parallel, layout).loaded, plan.inputs);
   EXPECT_EQ(train::module_plan(config.parallel, layout), plan.parameters);
   for (int rank = 0; rank < 12; ++rank) {
     const auto share = train::global_data_share(config.parallel, rank, 12);
@@ -286,7 +286,6 @@ TEST(AutoMode, MistakesAreNamed) {
   expect({"parallel.plan=plan.json"}, "are for parallel.mode auto");
   expect({"parallel.verify_plan=3"}, "are for parallel.mode auto");
   expect({"parallel.mode=auto", "parallel.shard={fc1.weight: S0}"}, "give parallel.mesh, too");
-  expect({"parallel.mode=auto", "parallel.strategy={fc1: [[2, 1], [2, 1]]}"}, "parallel.strategy is for");
   expect({"parallel.mode=auto", "parallel.mesh={data: 3}"}, "3 makes 3 ranks, but 4 were started");
   expect({"parallel.mode=auto", "parallel.shard_optimizer=true"}, "is for data_parallel");
 }

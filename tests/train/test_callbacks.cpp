@@ -1,9 +1,9 @@
 // What people and files get to see: lines, bar, metrics, curve.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/axis.h>
-#include <lockstep/train/callbacks.h>
-#include <lockstep/train/loss_curve.h>
-#include <lockstep/train/metrics.h>
+#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/train/output/axis.h>
+#include <lockstep/train/output/loss_curve.h>
+#include <lockstep/train/output/metrics.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,7 @@
 #include "base/expect_error.h"
 #include "support/forks.h"
 #include "support/read_file.h"
+#include "train/still_run.h"
 
 namespace lockstep::train {
 namespace {
@@ -52,14 +53,16 @@ TEST(LossLine, IsWrittenAsTheReferenceDoes) {
 
 TEST(LossLog, PrintsEachNthStepOfAnEpochOnStdout) {
   Console console(true, ProgressStyle::off);
+  test::StillRun run;
   LossLog log(console, 5);
   testing::internal::CaptureStdout();
-  for (std::int64_t step = 1; step <= 12; ++step) log.on_step(step_report(step, 1.5));
+  for (std::int64_t step = 1; step <= 12; ++step) log.after_step(run, step_report(step, 1.5));
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "epoch: 1 step: 5, loss is 1.5\nepoch: 1 step: 10, loss is 1.5\n");
 }
 
 TEST(LossLog, UnlessToldPrintsTheFirstStepOfTheRunAndATenthOfTheOthers) {
   Console console(true, ProgressStyle::off);
+  test::StillRun run;
   LossLog log(console, std::nullopt);
   testing::internal::CaptureStdout();
   for (std::int64_t step = 1; step <= 120; ++step) {
@@ -67,7 +70,7 @@ TEST(LossLog, UnlessToldPrintsTheFirstStepOfTheRunAndATenthOfTheOthers) {
     report.epoch = 1 + (step - 1) / 60;
     report.step_in_epoch = 1 + (step - 1) % 60;
     report.steps_per_epoch = 60;
-    log.on_step(report);
+    log.after_step(run, report);
   }
   const auto said = testing::internal::GetCapturedStdout();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 21);
@@ -77,11 +80,12 @@ TEST(LossLog, UnlessToldPrintsTheFirstStepOfTheRunAndATenthOfTheOthers) {
 
 TEST(LossLog, SaysNothingForAStepWithoutOwnPictures) {
   Console console(true, ProgressStyle::off);
+  test::StillRun run;
   LossLog log(console, 1);
   auto report = step_report(1, 1.5);
   report.local_loss.reset();
   testing::internal::CaptureStdout();
-  log.on_step(report);
+  log.after_step(run, report);
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
 
@@ -165,11 +169,12 @@ TEST(Progress, Clock) {
 
 TEST(EpochLog, TimeThroughputAndEvaluation) {
   Console console(true, ProgressStyle::off);
+  test::StillRun run;
   EpochLog log(console);
   testing::internal::CaptureStdout();
-  log.on_epoch_end({.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
-  log.on_evaluation(
-      {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
+  log.after_epoch(run, {.epoch = 2, .epochs = 3, .steps = 10, .samples = 640, .seconds = 2.5});
+  log.after_evaluation(
+      run, {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s\n"
             "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");
@@ -178,8 +183,10 @@ TEST(EpochLog, TimeThroughputAndEvaluation) {
 TEST(Metrics, OneObjectALineWithTheRateSinceTheLineBefore) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
+  test::StillRun run;
   MetricsFile metrics(file, 2, 0);
-  for (std::int64_t step = 1; step <= 4; ++step) metrics.on_step(step_report(step, 0.5 * static_cast<double>(step)));
+  for (std::int64_t step = 1; step <= 4; ++step)
+    metrics.after_step(run, step_report(step, 0.5 * static_cast<double>(step)));
   EXPECT_EQ(read_file(file),
             "{\"epoch\":1,\"step\":2,\"loss\":1.0,\"lr\":0.5,\"samples_per_s\":256.0}\n"
             "{\"epoch\":1,\"step\":4,\"loss\":2.0,\"lr\":0.5,\"samples_per_s\":256.0}\n");
@@ -189,13 +196,15 @@ TEST(Metrics, GoOnWithoutWhatHasToBeDoneAgain) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   {
+    test::StillRun run;
     MetricsFile metrics(file, 1, 0);
-    for (std::int64_t step = 1; step <= 5; ++step) metrics.on_step(step_report(step, 1));
+    for (std::int64_t step = 1; step <= 5; ++step) metrics.after_step(run, step_report(step, 1));
   }
   std::ofstream(file, std::ios::app) << "{\"epoch\":1,\"step\":6,\"lo";  // as a killed process leaves it
   {
+    test::StillRun run;
     MetricsFile metrics(file, 1, 3);
-    metrics.on_step(step_report(4, 2));
+    metrics.after_step(run, step_report(4, 2));
   }
   const auto lines = read_metrics(file);
   ASSERT_EQ(lines.size(), 4u);

@@ -1,9 +1,13 @@
 // The configuration of a run: what is read, what is refused, and that the shipped files are right.
-#include <lockstep/train/config_keys.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/part_settings.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/plan.h>
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
 
 #include "base/expect_error.h"
@@ -32,7 +36,7 @@ TEST(RunConfig, NeedsOnlyWhatHasNoDefault) {
   EXPECT_EQ(config.system.work_dir, "out");
   EXPECT_EQ(config.parallel.backend, "auto");
   EXPECT_EQ(config.optimizer.name, "momentum");
-  EXPECT_EQ(momentum_of(config.optimizer), 0.9);
+  EXPECT_EQ(config.optimizer.options.as<SgdSettings>().momentum, 0.9);
   EXPECT_EQ(global_batch_size_of(config.data, 2), 64);
   EXPECT_EQ(shuffle_seed_of(config), 1u);
   EXPECT_EQ(checkpoint_folder_of(config), "out/checkpoints");
@@ -44,10 +48,14 @@ TEST(RunConfig, MissingKeysAreAllNamed) {
 }
 
 TEST(RunConfig, DefaultsThatDependOnOtherKeys) {
-  EXPECT_EQ(momentum_of(read({"optimizer.name=sgd"}).optimizer), 0.0);
-  EXPECT_EQ(momentum_of(read({"optimizer.name=sgd", "optimizer.momentum=0.5"}).optimizer), 0.5);
-  EXPECT_EQ(momentum_of(read({"optimizer.name=lars"}).optimizer), 0.9);
-  EXPECT_EQ(momentum_of(read({"optimizer.name=rmsprop"}).optimizer), 0.0);
+  const auto sgd = [](std::vector<std::string> overrides) {
+    return read(std::move(overrides)).optimizer.options.as<SgdSettings>();
+  };
+  EXPECT_EQ(sgd({"optimizer.name=sgd"}).momentum, 0.0);
+  EXPECT_EQ(sgd({"optimizer.name=sgd", "optimizer.momentum=0.5"}).momentum, 0.5);
+  EXPECT_EQ(sgd({"optimizer.momentum=null"}).momentum, 0.9);
+  EXPECT_EQ(read({"optimizer.name=lars"}).optimizer.options.as<LarsSettings>().momentum, 0.9);
+  EXPECT_EQ(read({"optimizer.name=rmsprop"}).optimizer.options.as<RmspropSettings>().momentum, 0.0);
   EXPECT_EQ(global_batch_size_of(read({"data.batch_size=5"}).data, 3), 15);
   EXPECT_EQ(global_batch_size_of(read({"data.global_batch_size=7"}).data, 3), 7);
   EXPECT_EQ(shuffle_seed_of(read({"data.shuffle_seed=9"})), 9u);
@@ -118,6 +126,69 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"data.global_batch_size=16", "parallel.gradients_mean=false"}, {"gradients_mean", "batch_size"});
 }
 
+// One file serves several optimizers: what the named one does not have is checked, shown by --dry-run, and has no
+// effect.
+TEST(RunConfig, KeysOfOtherOptimizersAndSchedulesHaveNoEffect) {
+  const auto config =
+      read({"optimizer.name=adam", "optimizer.momentum=null", "optimizer.nesterov=false",
+            "optimizer.trust_coefficient=0.5", "optimizer.eps=1e-6", "scheduler.gamma=0.5", "scheduler.step_size=30"});
+  EXPECT_EQ(config.optimizer.options.as<AdamSettings>().eps, 1e-6);
+  EXPECT_EQ(config.optimizer.unused, (std::vector<std::string>{"trust_coefficient: 0.5"}));
+  EXPECT_EQ(config.scheduler.unused, (std::vector<std::string>{"gamma: 0.5"}));  // 30 is the default
+  EXPECT_NE(config.origins.find("# no effect with scheduler.name constant: gamma: 0.5\n"), std::string::npos);
+  const auto text = print_config(config);
+  EXPECT_NE(text.find("eps: 1e-06"), std::string::npos);
+  for (const auto* unused : {"trust_coefficient", "gamma", "nesterov", "momentum"}) {
+    EXPECT_EQ(text.find(unused), std::string::npos) << unused;
+  }
+  expect_refused({"optimizer.trust_coefficient=-1"}, {"optimizer.trust_coefficient", "above 0"});
+  expect_refused({"optimizer.momentum=x", "optimizer.name=adam"}, {"optimizer.momentum", "a number"});
+  expect_refused({"scheduler.gama=0.5"}, {"no key 'scheduler.gama'; did you mean 'gamma'?"});
+  expect_refused({"optimizer.name=adam", "optimizer.momentum=0.9"},
+                 {"optimizer.momentum is 0.9 but optimizer.name adam has no momentum", "sgd, momentum, rmsprop, lars",
+                  "remove it"});
+}
+
+struct TwoRates {
+  double fast = 0.5;
+  double slow = 0.25;
+};
+void describe(ConfigFields& fields, TwoRates& rates) {
+  fields.field("fast", rates.fast, between(0, 1), "the larger one");
+  fields.field("slow", rates.slow, between(0, 1), "the smaller one");
+}
+
+// Those of a user are declared, checked and read as ours.
+TEST(RunConfig, AnOptimizerOfTheUserChecksItsKeys) {
+  Parts parts = shipped_parts();
+  parts.optimizers.push_back({.name = "two_rates",
+                              .options = PartOptions::of(TwoRates{}),
+                              .make = find_part(parts.optimizers, "sgd")->make,
+                              .check = [](const OptimizerConfig& config) {
+                                const auto& rates = config.options.as<TwoRates>();
+                                if (rates.slow <= rates.fast) return;
+                                fail(ErrorKind::config, "config", "optimizer.slow {} is above optimizer.fast {}",
+                                     rates.slow, rates.fast);
+                              }});
+  const auto shared = std::make_shared<const Parts>(std::move(parts));
+  const auto read_with = [&](std::vector<std::string> overrides) {
+    return read_run_config(parse_config(kSmallest, "run.yaml", overrides), config_with(shared));
+  };
+  const auto config = read_with({"optimizer.name=two_rates", "optimizer.slow=0.5", "optimizer.eps=1e-3"});
+  EXPECT_EQ(config.optimizer.options.as<TwoRates>().slow, 0.5);
+  EXPECT_EQ(config.optimizer.unused, (std::vector<std::string>{"eps: 0.001"}));
+  expect_error(ErrorKind::config, {"optimizer.slow 0.75 is above optimizer.fast 0.5"}, [&] {
+    read_with({"optimizer.name=two_rates", "optimizer.slow=0.75"});
+  });
+  expect_error(ErrorKind::config, {"optimizer.slow", "from 0 to 1"}, [&] {
+    read_with({"optimizer.name=two_rates", "optimizer.slow=2"});
+  });
+  expect_error(ErrorKind::config, {"no key 'optimizer.slow'"}, [&] { read_with({"optimizer.slow=0.5"}); });
+  expect_error(ErrorKind::config, {"optimizer.momentum is 0.9 but optimizer.name two_rates has no momentum"}, [&] {
+    read_with({"optimizer.name=two_rates", "optimizer.momentum=0.9"});
+  });
+}
+
 TEST(RunConfig, PrintsWhatItReadsBack) {
   const auto config = read({"data.train_transforms=[random_crop: {size: 32, padding: 4}, hwc2chw]",
                             "scheduler.milestones=[3, 7]", "train.steps=12", "model.weights=w.safetensors",
@@ -149,6 +220,39 @@ TEST(RunConfig, IsReadFromAFileWithOverrides) {
   expect_error(ErrorKind::config, {"/no/such.yaml"}, [] { load_run_config("/no/such.yaml"); });
 }
 
+// They are found between values, which know no file.
+TEST(RunConfig, ContradictionsNameTheLineOfAKey) {
+  struct Case {
+    std::string line;  ///< line 6 of the file
+    std::string_view words;
+  };
+  const std::vector<Case> cases = {
+      {"scheduler: {name: multi_step, milestones: [80, 40]}", "scheduler.milestones must ascend"},
+      {"data: {batch_size: 8, global_batch_size: 16}", "data.batch_size is 8"},
+      {"optimizer: {betas: [0.9]}", "optimizer.betas must hold 2 numbers"},
+      {"parallel: {mesh: {data: 2}}", "parallel.mesh, shard, strategy"},
+      {"parallel: {cluster: c.yaml}", "parallel.plan, cluster"},
+      {"model: {weights: ''}", "model.weights is empty"},
+      {"train: {sink_size: 4}", "train.sink_size is 4"},
+      {"train: {epochs: ~}", "neither train.epochs nor"},
+      {"callbacks: {use: [early_stoping]}", "there is no callback 'early_stoping'; did you mean 'early_stopping'?"},
+  };
+  const TemporaryFolder folder;
+  const auto base = folder.path() / "base.yaml", file = folder.path() / "run.yaml";
+  std::ofstream(base) << "model: {name: mlp}\ndata: {name: mnist, root: x}\noptimizer: {lr: 0.1}\ntrain: {epochs: 1}\n";
+  for (const auto& each : cases) {
+    std::ofstream(file) << "base: base.yaml\n\n\n\n\n" << each.line << "\n";
+    const auto error = expect_error(ErrorKind::config, {each.words}, [&] { load_run_config(file); });
+    if (error) test::expect_words(error->what(), {file.string() + ":6)"});
+  }
+  const std::vector<std::string> override{"scheduler.name=multi_step"};
+  std::ofstream(file) << "base: base.yaml\n";
+  expect_error(ErrorKind::config, {"(override 'scheduler.name=multi_step')"}, [&] { load_run_config(file, override); });
+  const std::vector<std::string> unknown{"callbacks.use=[loger]"};
+  expect_error(ErrorKind::config, {"'loger'", "known are ", "early_stopping, ", "profiler"},
+               [&] { load_run_config(file, unknown); });
+}
+
 class ShippedConfig : public testing::TestWithParam<const char*> {};
 
 TEST_P(ShippedConfig, IsValid) {
@@ -174,7 +278,6 @@ TEST(RunPlan, LengthFromEpochs) {
 TEST(RunPlan, NewSchedulesTakeTheirKeys) {
   const auto polynomial = make_plan(
       read({"scheduler.name=polynomial", "scheduler.power=2", "scheduler.min_lr=0.01", "train.epochs=3"}), 10);
-  EXPECT_EQ(polynomial.schedule.kind, ScheduleKind::polynomial);
   EXPECT_DOUBLE_EQ(learning_rate(polynomial.schedule, 15), 0.01 + 0.09 * 0.25);
   const auto exponential = make_plan(read({"scheduler.name=exponential", "scheduler.gamma=0.5"}), 10);
   EXPECT_DOUBLE_EQ(learning_rate(exponential.schedule, 9), 0.1);
@@ -202,13 +305,17 @@ TEST(RunPlan, ScheduleInSteps) {
   const auto epochs = make_plan(read({"train.epochs=100", "scheduler.name=multi_step", "scheduler.milestones=[30, 60]",
                                       "scheduler.warmup_epochs=2.5"}),
                                 10);
-  EXPECT_EQ(epochs.schedule.milestones, (std::vector<std::int64_t>{300, 600}));
+  for (const auto& [step, rate] : {std::pair(25, 0.1), {299, 0.1}, {300, 0.01}, {599, 0.01}, {600, 0.001}}) {
+    EXPECT_DOUBLE_EQ(learning_rate(epochs.schedule, step), rate) << step;
+  }
   EXPECT_EQ(epochs.schedule.warmup_steps, 25);
   EXPECT_EQ(epochs.schedule.total_steps, 1000);
   const auto steps = make_plan(read({"train.epochs=100", "scheduler.name=step", "scheduler.step_size=7",
                                      "scheduler.unit=steps", "scheduler.warmup_steps=3"}),
                                10);
-  EXPECT_EQ(steps.schedule.step_size, 7);
+  for (const auto& [step, rate] : {std::pair(6, 0.1), {7, 0.01}, {13, 0.01}, {14, 0.001}}) {
+    EXPECT_DOUBLE_EQ(learning_rate(steps.schedule, step), rate) << step;
+  }
   EXPECT_EQ(steps.schedule.warmup_steps, 3);
 }
 

@@ -50,6 +50,19 @@ class LanguageModel : public testing::Test {
   TemporaryFolder folder_;
 };
 
+// With dropout each step draws by chance, other numbers on each rank.
+TEST_F(LanguageModel, StoppedAndGoneOnWithItDrawsTheSameNumbers) {
+  const auto with = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"model.dropout=0.3", "scheduler.name=constant"});
+    return config(name, std::move(more));
+  };
+  mnist().run(3, with("whole", {}));
+  mnist().run(3, with("parts", {"train.steps=5"}));
+  mnist().run(3, with("parts", {}));
+  EXPECT_EQ(result("whole")["params_sha256"], result("parts")["params_sha256"]);
+  EXPECT_EQ(result("whole")["eval_loss"], result("parts")["eval_loss"]);
+}
+
 TEST_F(LanguageModel, TrainsTheSameOnAnyNumberOfRanksInAnyMode) {
   mnist().run(1, config("alone"));
   const auto alone = result("alone");
@@ -118,6 +131,14 @@ TEST_F(LanguageModel, SaysWhatIsWrongWithATextOrAKey) {
   error({"loss.name=cross_entropy"}, {"loss"});
   error({"model.name=gptt"}, {"gpt"});
   error({"task.name=language_modeling"}, {"language_modelling"});
+  error({"model.heads=3"}, {"[model.heads] is 3, and model.width is 32", "set model.width to 33"});
+  error({"data.length=32"}, {"[data.length] a sample has 32 tokens, and model.context is 16", "at most 16"});
+  error({"callbacks.use=[early_stopping: {metric: perplexty}]"},
+        {"no metric 'perplexty'; it has loss, accuracy, perplexity; did you mean 'perplexity'?"});
+  // Bytes of letters are above 100, in the first batch already.
+  expect_error(ErrorKind::data, {"[model.vocabulary] is 100, and sample ", "in `tokens`", "from 0 to 99"}, [&] {
+    train::run_training(config("wrong", {"model.vocabulary=100", "data.workers=0"}), alone);
+  });
 }
 
 TEST_F(LanguageModel, GoesOnFromItsCheckpoint) {

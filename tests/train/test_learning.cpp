@@ -1,6 +1,8 @@
 // Losses and optimizers against their formulas, and their state.
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/part_settings.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/tasks/classification.h>
 
 #include <gtest/gtest.h>
@@ -170,9 +172,7 @@ std::vector<double> trained(const OptimizerConfig& config, int steps) {
 
 TEST(Optimizer, RmspropFollowsItsFormula) {
   auto config = optimizer_config("rmsprop");
-  config.alpha = 0.8;
-  config.momentum = 0.5;
-  config.centered = true;
+  choose(config, "rmsprop", RmspropSettings{.alpha = 0.8, .momentum = 0.5, .centered = true});
   double w = 1.0, square = 0, average = 0, v = 0;
   for (int step = 0; step < 5; ++step) {
     square = 0.8 * square + 0.2 * w * w;
@@ -185,8 +185,7 @@ TEST(Optimizer, RmspropFollowsItsFormula) {
 
 TEST(Optimizer, AdagradFollowsItsFormula) {
   auto config = optimizer_config("adagrad");
-  config.lr_decay = 0.3;
-  config.initial_accumulator = 0.2;
+  choose(config, "adagrad", AdagradSettings{.lr_decay = 0.3, .initial_accumulator = 0.2});
   double w = 1.0, sum = 0.2;
   for (int step = 0; step < 5; ++step) {
     sum += w * w;
@@ -199,7 +198,7 @@ double norm(const std::vector<double>& v) { return std::hypot(v[0], v[1]); }
 
 TEST(Optimizer, LarsFollowsItsFormula) {
   auto config = optimizer_config("lars");
-  config.trust_coefficient = 0.5;
+  choose(config, "lars", LarsSettings{.trust_coefficient = 0.5});
   config.weight_decay = 0.25;
   std::vector<double> w{1.0, -2.0}, v{0, 0};
   for (int step = 0; step < 5; ++step) {
@@ -217,7 +216,7 @@ TEST(Optimizer, LarsFollowsItsFormula) {
 TEST(Optimizer, LarsWithoutAdaptationIsMomentum) {
   auto config = optimizer_config("lars");
   config.weight_decay = 0.25;
-  config.adapt_1d = false;
+  choose(config, "lars", LarsSettings{.adapt_1d = false});
   auto momentum = optimizer_config("momentum");
   momentum.weight_decay = 0.25;
   EXPECT_EQ(trained(config, 5), trained(momentum, 5));
@@ -228,7 +227,7 @@ TEST(Optimizer, LambFollowsItsFormula) {
   for (const double most : {10.0, 1.5}) {
     auto config = optimizer_config("lamb");
     config.weight_decay = 0.25;
-    config.max_weight_norm = most;
+    choose(config, "lamb", LambSettings{.max_weight_norm = most});
     std::vector<double> w{1.0, -2.0}, m{0, 0}, v{0, 0};
     for (int step = 1; step <= 5; ++step) {
       std::vector<double> u(2);
@@ -248,7 +247,7 @@ TEST(Optimizer, LambFollowsItsFormula) {
 
 TEST(Optimizer, LambWithoutAdaptationIsAdamWithoutDecay) {
   auto config = optimizer_config("lamb");
-  config.adapt_1d = false;
+  choose(config, "lamb", LambSettings{.adapt_1d = false});
   const auto got = trained(config, 5);
   const auto adam = trained(optimizer_config("adam"), 5);
   EXPECT_NEAR(got[0], adam[0], 1e-12);
@@ -278,8 +277,7 @@ TEST(OptimizerState, OfRmspropMayLackWhatIsNew) {
   module.backward();
   before->step();
   const auto state = optimizer_state(*before, trainable_parameters(module));
-  config.momentum = 0.9;
-  config.centered = true;
+  choose(config, "rmsprop", RmspropSettings{.momentum = 0.9, .centered = true});
   const auto after = make_optimizer(config, trainable_parameters(module));
   load_optimizer_state(*after, trainable_parameters(module), state);
   const auto loaded = optimizer_state(*after, trainable_parameters(module));

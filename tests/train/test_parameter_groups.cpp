@@ -1,9 +1,9 @@
 // Settings of single parameters: optimizer.groups, optimizer.no_decay and model.freeze.
-#include <lockstep/base/config_source.h>
+#include <lockstep/base/config.h>
 #include <lockstep/models/registry.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/freeze.h>
-#include <lockstep/train/parameter_groups.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/optimizer/freeze.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,10 @@
 // Whole runs on synthetic data, as real processes.
 #include <lockstep/base/config.h>
-#include <lockstep/base/config_source.h>
 #include <lockstep/base/process.h>
-#include <lockstep/train/config_keys.h>
-#include <lockstep/train/metrics.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/output/metrics.h>
 #include <lockstep/train/picture_pipeline.h>
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -40,7 +39,7 @@ TEST(Run, LeavesEverythingItPromises) {
   const auto folder = mnist().work_dir("all");
   for (const auto* name :
        {"config.yaml", "metrics.jsonl", "loss.svg", "model.safetensors", "result.json", "log/rank.0", "log/rank.1",
-        "checkpoints/step_00000006.safetensors", "checkpoints/step_00000012.safetensors"}) {
+        "checkpoints/step_00000006.sharded/index.json", "checkpoints/step_00000012.sharded/index.json"}) {
     EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
   }
   const auto result = mnist().result("all");

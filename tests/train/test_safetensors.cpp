@@ -4,8 +4,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/safetensors.h>
-#include <lockstep/train/safetensors_header.h>
+#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/train/weights/safetensors_header.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Learning rates against their formulas.
-#include <lockstep/train/schedule.h>
+#include <lockstep/train/optimizer/schedule.h>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Runs in the global view: the same file, the same numbers, whatever the mesh and the placements.
 #include <lockstep/base/error.h>
-#include <lockstep/train/mesh_config.h>
+#include <lockstep/train/modes/mesh_config.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -44,6 +44,47 @@ TEST(SemiAuto, TrainsAsOneDeviceDoes) {
     EXPECT_EQ(run.result(each)["eval_accuracy"], run.result("alone")["eval_accuracy"]) << each;
     EXPECT_EQ(run.result(each)["world_size"], 2);
   }
+}
+
+// Each rank updates a part of what is replicated along `data`: with norms of whole parameters, too, and beside another
+// axis. A checkpoint of it is one of any other mode.
+TEST(SemiAuto, DividesTheOptimizer) {
+  const SmallRun run;
+  const std::vector<std::vector<std::string>> optimizers = {
+      {"optimizer.name=adamw", "optimizer.momentum=null", "optimizer.lr=0.01", "optimizer.weight_decay=0.1"},
+      {"optimizer.name=lars", "optimizer.lr=0.5"},
+      {"train.clip_norm=0.5", "train.accumulate=2"}};
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    const auto number = std::to_string(i);
+    const auto with = [&](std::vector<std::string> keys) {
+      keys.insert(keys.end(), optimizers[i].begin(), optimizers[i].end());
+      return keys;
+    };
+    run.run(1, run.config("alone" + number, with({"data.batch_size=8"})));
+    run.run(2, semi_auto(run, "divided" + number, 2, with({"parallel.shard_optimizer=true"})));
+    run.run(4, semi_auto(run, "beside" + number, 2,
+                         with({"parallel.shard_optimizer=true", "parallel.mesh={data: 2, model: 2}",
+                               "parallel.shard={\"fc1.*\": {model: 0}}"})));
+    expect_same_losses(run, "divided" + number, "alone" + number);
+    expect_same_losses(run, "beside" + number, "alone" + number);
+  }
+  run.run(2, semi_auto(run, "begun", 2, {"parallel.shard_optimizer=true", "train.epochs=1"}));
+  run.run(1, run.config("begun", {"data.batch_size=8"}));
+  run.run(1, run.config("whole", {"data.batch_size=8"}));
+  expect_same_losses(run, "begun", "whole");
+}
+
+TEST(SemiAuto, ShardsFullyByAWrapper) {
+  const SmallRun run;
+  run.run(1, run.config("alone", {"data.batch_size=8"}));
+  const auto wrapped = [&](const std::string& name, const std::string& wrapper) {
+    return run.config(name, {"data.batch_size=4", wrapper});
+  };
+  run.run(2, wrapped("all", "parallel.wrapper={type: fully_sharded, threshold_kb: 0}"));
+  run.run(2, wrapped("large", "model_wrapper_cfg={type: MMFullyShardedDataParallel, threshold_kb: 10}"));
+  run.run(2,
+          wrapped("data", "parallel.wrapper={type: separate, find_unused_parameters: true, broadcast_buffers: true}"));
+  for (const auto* each : {"all", "large", "data"}) expect_same_losses(run, each, "alone");
 }
 
 // Twelve batches in an epoch make two steps of five and one of two.
@@ -187,7 +228,7 @@ TEST(SemiAuto, MistakesAreNamed) {
   expect("parallel.shard={fc: {model: 0}}", "has no axis 'model', only data");
   expect("parallel.shard={fc: \"S0,R\"}", "has 2 placements, the mesh 1 axes");
   expect("parallel.shard={fc: Sharded}", "is not a placement");
-  expect("parallel.shard_optimizer=true", "parallel.shard_optimizer is for data_parallel");
+  expect("parallel.wrapper={type: data_parallel}", "parallel.wrapper.type data_parallel is parallel.mode");
   EXPECT_NE(error_of({"parallel.mesh={data: 4}"}).find("for parallel.mode semi_auto"), std::string::npos);
 }
 

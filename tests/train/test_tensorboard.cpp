@@ -1,6 +1,6 @@
 // What TensorBoardLog leaves, over the parts of a run that was stopped and resumed.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/tensorboard.h>
+#include <lockstep/train/output/tensorboard.h>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/expect_error.h"
+#include "train/still_run.h"
 #include "train/viewers/event_reader.h"
 
 namespace lockstep::train {
@@ -33,9 +34,11 @@ std::map<std::string, Curve> curves_in(const std::filesystem::path& file) {
 
 TEST(TensorBoardLog, HasTheValuesOfTheMetricsAndOfEvaluations) {
   const TemporaryFolder folder;
-  TensorBoardLog log(folder.path(), 2, {});
-  for (std::int64_t step = 1; step <= 5; ++step) log.on_step(step_of_run(step, static_cast<double>(step)));
-  log.on_evaluation({.epoch = 1, .step = 5, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
+  test::StillRun run;
+  TensorBoardLog log(folder.path(), 2);
+  log.before_run(run);
+  for (std::int64_t step = 1; step <= 5; ++step) log.after_step(run, step_of_run(step, static_cast<double>(step)));
+  log.after_evaluation(run, {.epoch = 1, .step = 5, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 1u);
   const std::map<std::string, Curve> expected{{"train/loss", {{2, 2.F}, {4, 4.F}}},
@@ -48,22 +51,25 @@ TEST(TensorBoardLog, HasTheValuesOfTheMetricsAndOfEvaluations) {
 
 TEST(TensorBoardLog, WithoutMetricsHasEvaluationsAlone) {
   const TemporaryFolder folder;
-  TensorBoardLog log(folder.path(), 0, {});
-  log.on_step(step_of_run(1, 1));
-  log.on_evaluation({.epoch = 1, .step = 1, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
+  test::StillRun run;
+  TensorBoardLog log(folder.path(), 0);
+  log.before_run(run);
+  log.after_step(run, step_of_run(1, 1));
+  log.after_evaluation(run, {.epoch = 1, .step = 1, .loss = 1.5, .metrics = {{"accuracy", 0.75}}});
   EXPECT_EQ(curves_in(event_files(folder.path()).front()).size(), 2u);
 }
 
 // The process before died: perhaps before it could write its last step, perhaps after some that are done again.
 TEST(TensorBoardLog, GoesOnFromTheStateOfARun) {
   const TemporaryFolder folder;
-  { const TensorBoardLog log(folder.path(), 2, {}); }
-  RunState state;
-  state.step = 5;
-  state.logged = step_of_run(4, 4);
-  state.evaluations = {{.epoch = 1, .step = 3, .loss = 3}, {.epoch = 2, .step = 5, .loss = 5}};
-  TensorBoardLog log(folder.path(), 2, state);
-  log.on_step(step_of_run(6, 6));
+  test::StillRun run;
+  TensorBoardLog(folder.path(), 2).before_run(run);
+  run.steps_done = 5;
+  run.logged_step = step_of_run(4, 4);
+  run.evaluated = {{.epoch = 1, .step = 3, .loss = 3}, {.epoch = 2, .step = 5, .loss = 5}};
+  TensorBoardLog log(folder.path(), 2);
+  log.before_run(run);
+  log.after_step(run, step_of_run(6, 6));
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 2u);
   const auto start = test::read_records(files.back()).at(1);
@@ -76,9 +82,15 @@ TEST(TensorBoardLog, GoesOnFromTheStateOfARun) {
 
 TEST(TensorBoardLog, ARunThatBeginsAnewTakesThePlaceOfAnother) {
   const TemporaryFolder folder;
-  { TensorBoardLog(folder.path(), 1, {}).on_step(step_of_run(1, 7)); }
-  TensorBoardLog log(folder.path(), 1, {});
-  log.on_step(step_of_run(1, 8));
+  test::StillRun run;
+  {
+    TensorBoardLog log(folder.path(), 1);
+    log.before_run(run);
+    log.after_step(run, step_of_run(1, 7));
+  }
+  TensorBoardLog log(folder.path(), 1);
+  log.before_run(run);
+  log.after_step(run, step_of_run(1, 8));
   const auto files = event_files(folder.path());
   ASSERT_EQ(files.size(), 1u);
   EXPECT_EQ(curves_in(files.front()).at("train/loss"), (Curve{{1, 8.F}}));
@@ -87,8 +99,10 @@ TEST(TensorBoardLog, ARunThatBeginsAnewTakesThePlaceOfAnother) {
 TEST(TensorBoardLog, AFolderThatCannotBeMadeIsAnError) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "tensorboard") << "a file";
-  test::expect_error(ErrorKind::io, {"tensorboard", folder.path().c_str()},
-                     [&] { TensorBoardLog(folder.path() / "tensorboard", 1, {}); });
+  test::expect_error(ErrorKind::io, {"tensorboard", folder.path().c_str()}, [&] {
+    test::StillRun run;
+    TensorBoardLog(folder.path() / "tensorboard", 1).before_run(run);
+  });
 }
 
 }  // namespace

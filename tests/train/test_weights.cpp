@@ -3,10 +3,10 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/config_keys.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/pth/load.h>
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

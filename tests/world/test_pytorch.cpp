@@ -1,4 +1,4 @@
-#include <lockstep/world/init_method.h>
+#include <lockstep/world/detect.h>
 
 #include "world/world_cases.h"
 

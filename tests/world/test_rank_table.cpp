@@ -1,6 +1,6 @@
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/world/host_addresses.h>
-#include <lockstep/world/rank_table_writer.h>
+#include <lockstep/world/rank_table.h>
 
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
-#include <lockstep/world/slurm_step.h>
-#include <lockstep/world/slurm_syntax.h>
+#include <lockstep/world/slurm.h>
 
 #include <set>
 

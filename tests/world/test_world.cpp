@@ -1,4 +1,4 @@
-#include <lockstep/world/overrule.h>
+#include <lockstep/world/start.h>
 
 #include <unistd.h>
 

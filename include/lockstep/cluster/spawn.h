@@ -1,12 +1,16 @@
 // torch.multiprocessing.spawn in C++: runs a function in several processes of this machine.
 #pragma once
 
+#include <lockstep/base/environment.h>
+
 #include <sys/types.h>
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -22,6 +26,25 @@ struct SpawnOptions {
   /// The time between SIGTERM, which asks the other processes to end, and SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(30);
 };
+
+/// The command line of a program that spawns its ranks.
+struct SpawnArguments {
+  int nprocs = 1;
+  SpawnOptions options;
+  std::vector<std::string> rest;  ///< what is not in the list below, in its order
+};
+
+/// Reads the arguments that PyTorch's example of mp.spawn takes, as `--name VALUE` or `--name=VALUE`, with '-' or '_':
+///
+///     --nprocs N         processes of this node (also --nproc_per_node)
+///     --world_size N     nodes
+///     --rank N           this node's number, from 0
+///     --init_method URL  as SpawnOptions::init_method
+///
+/// Platforms add arguments of their own: those are left in `rest`, for the program to read or to ignore.
+/// Error(invalid_argument) for a value that is missing, no number or out of range, for a rank that is not below the
+/// world size, and for several nodes without an init_method. Thread-safe.
+SpawnArguments spawn_arguments(int argc, const char* const* argv);
 
 /// The child processes of one call of start_processes(). Not thread-safe. The destructor kills those that still run.
 class SpawnedProcesses {
@@ -72,3 +95,24 @@ void spawn(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& o
 SpawnedProcesses start_processes(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options = {});
 
 }  // namespace lockstep
+
+namespace lockstep::cluster {
+
+// The report of a rank's failure to its launcher, through torchrun's error file.
+
+/// Writes why this process fails to the file that TORCHELASTIC_ERROR_FILE in `environment` names, if any; a later call
+/// replaces the earlier report. Not thread-safe. Best effort: a program that is about to fail has no use for a second
+/// error. For the `main` of any program under `lockstep run`:
+///
+///     catch (const std::exception& error) {
+///       lockstep::cluster::report_failure(error);
+///       fmt::print(stderr, "{}\n", error.what());
+///       return 1;
+///     }
+void report_failure(const std::exception& error, const Environment& environment = current_environment()) noexcept;
+
+/// The same for a message and the name of its error kind.
+void report_failure(std::string_view message, std::string_view kind,
+                    const Environment& environment = current_environment()) noexcept;
+
+}  // namespace lockstep::cluster

@@ -1,3 +1,45 @@
+// Collectives as free functions over tensors, and the handle of an asynchronous one.
+#pragma once
+
+#include <lockstep/comm/group.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace lockstep {
+
+namespace detail {
+class WorkState;
+}
+
+// The handle of an asynchronous collective.
+
+/// Copies share the same operation. Tensors given to the operation are kept alive by it and must not be read or
+/// written until `wait()` returned. Thread-safe.
+class Work {
+ public:
+  Work() = default;  ///< an operation that is complete already
+  explicit Work(std::shared_ptr<detail::WorkState> state);
+
+  /// Blocks until the operation is complete; throws its Error if it failed, or Error(timeout) naming group, op,
+  /// sequence number and the time waited when neither happened within `timeout` (default: the group's).
+  void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
+  /// True once `wait` would return or throw without blocking. Drives the operation on backends without a thread of
+  /// their own. Never throws the operation's Error.
+  bool test();
+
+ private:
+  std::shared_ptr<detail::WorkState> state_;
+};
+
 // Collectives as free functions over tensors.
 //
 // Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (non-contiguous
@@ -10,19 +52,6 @@
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
 // `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:
 // invalid_argument, mismatch, timeout, peer_lost, unsupported. Formulas and traffic: docs/architecture.md.
-#pragma once
-
-#include <lockstep/comm/group.h>
-#include <lockstep/comm/work.h>
-
-#include <cstdint>
-#include <vector>
-
-namespace at {
-class Tensor;
-}
-
-namespace lockstep {
 
 /// The reduction operators. `mean` is the complete sum, divided once by the number of ranks.
 enum class ReduceOp { sum, mean, min, max, product };

@@ -1,10 +1,10 @@
 // A group of ranks that communicate: a value handle, cheap to copy.
 #pragma once
 
-#include <lockstep/world/cluster_options.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +19,8 @@ class GroupImpl;
 
 struct GroupOptions {
   /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
-  /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. Other
-  /// values: self, shm, gloo, mpi, hierarchy.
+  /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
+  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy.
   std::string backend = "auto";
   /// The time limit for all ranks to connect. Overridden by LOCKSTEP_START_TIMEOUT_S.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
@@ -33,6 +33,11 @@ struct GroupOptions {
   /// instead of a hang. Costs one small message to each rank and makes an asynchronous collective wait, when it is
   /// started, until all ranks have started it. Overridden by LOCKSTEP_CHECK_COLLECTIVES=0|1.
   bool check_arguments = true;
+  /// Encrypt what travels between hosts, and let nobody take part without a certificate of the job's authority: tensors
+  /// (TLS 1.3 between all ranks) and the store where ranks meet. The certificates are those of
+  /// `cluster.config_file_path` (LOCKSTEP_CLUSTER_CONFIG), with or without a scheduler. The same on all ranks. Backend
+  /// "tls" implies it. Overridden by LOCKSTEP_ENCRYPT=0|1.
+  bool encrypt = false;
   /// The program calls rejoin() when ranks are lost (comm/rejoin.h): its launcher may replace them in place, as a
   /// scheduler with recovery does. The same on all ranks.
   bool rejoins = false;
@@ -89,11 +94,12 @@ class Group {
 };
 
 /// Connects to the other ranks of `world` and returns the group of all of them.
-/// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S and LOCKSTEP_CHECK_COLLECTIVES override
-/// `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to use; LOCKSTEP_HOST_ID
-/// stands for the identity of this host, so that ranks with different values count as being on different hosts. Errors:
-/// timeout, naming the ranks that never came; io, when the port of the store is taken; unsupported, for a backend that
-/// this build lacks; invalid_argument or environment for a bad option or variable.
+/// Environment: LOCKSTEP_BACKEND, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_TIMEOUT_S, LOCKSTEP_CHECK_COLLECTIVES and
+/// LOCKSTEP_ENCRYPT override `options`; LOCKSTEP_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME) names the network interface to
+/// use; LOCKSTEP_HOST_ID stands for the identity of this host, so that ranks with different values count as being on
+/// different hosts. Errors: timeout, naming the ranks that never came; io, when the port of the store is taken;
+/// unsupported, for a backend that this build lacks; config, for certificates that cannot be used; mismatch, where only
+/// some ranks encrypt; invalid_argument or environment for a bad option or variable.
 Group connect(const World& world, const GroupOptions& options = {});
 
 /// The two calls most programs need: detect_world() and connect().
@@ -106,5 +112,15 @@ Group init(const NodeList& nodes, const GroupOptions& options = {});
 /// The group of all ranks with this rendezvous: init(InitMethod{"tcp://node0:6060", rank, world_size}).
 /// Errors: those of detect_world(InitMethod) and connect().
 Group init(const InitMethod& method, const GroupOptions& options = {});
+
+// Progress reports of a program to its launcher and scheduler: completed steps and backward passes. These functions are
+// not collectives. Call them from the thread that uses the group.
+
+/// Records that this rank has completed step number `step` of its training: when the rank dies, `lockstep run` reports
+/// it (LOCKSTEP_STATUS_FILE). Costs little; under a scheduler it also goes into the status. `lockstep train` calls it.
+void completed_step(const Group& group, std::int64_t step) noexcept;
+
+/// Records one more backward pass whose gradients were all reduced. DataParallel calls it.
+void completed_backward(const Group& group) noexcept;
 
 }  // namespace lockstep

@@ -1,8 +1,7 @@
 // Factories of global tensors with given placements.
 #pragma once
 
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>

@@ -13,13 +13,17 @@
 // divided inputs. Not thread-safe beside other collectives of the same groups.
 #pragma once
 
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/placement.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/group.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace at {
@@ -30,6 +34,99 @@ struct Device;
 }
 
 namespace lockstep {
+
+// Placements: how one logical tensor is distributed over the ranks along one axis of a mesh. Plain values and pure
+// functions: thread-safe.
+
+/// One of Shard(dim), Replicate(), Partial(op). OneFlow calls them split, broadcast and partial_sum (S, B, P); a value
+/// of MindSpore's strategy tuple greater than one is a Shard.
+struct Placement {
+  enum class Kind : std::uint8_t { replicate, shard, partial };
+
+  Kind kind = Kind::replicate;
+  ReduceOp op = ReduceOp::sum;  ///< of a partial placement: sum, mean, min or max
+  std::int32_t dim = 0;         ///< of a shard: the sharded dimension, from 0
+
+  bool is_replicate() const { return kind == Kind::replicate; }
+  bool is_shard() const { return kind == Kind::shard; }
+  bool is_shard(std::int64_t of_dim) const { return kind == Kind::shard && dim == of_dim; }
+  bool is_partial() const { return kind == Kind::partial; }
+  bool is_partial(ReduceOp of_op) const { return kind == Kind::partial && op == of_op; }
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// One placement for each axis of the mesh. Where several axes shard the same dimension, the first axis divides the
+/// dimension, the next axis divides each of these parts, and so on.
+using Placements = std::vector<Placement>;
+
+/// Rank i along the axis holds the i-th part of dimension `dim`. Part sizes differ by at most one row, larger parts
+/// first; some parts are empty when there are fewer rows than ranks. Error(invalid_argument) for a negative `dim`.
+Placement Shard(std::int64_t dim);
+/// The reductions that a partial placement may have.
+inline constexpr std::array kPartialOps{ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min};
+
+/// Every rank along the axis holds the same values.
+Placement Replicate();
+/// The value is the reduction of the tensors that the ranks along the axis hold. Error(invalid_argument) for product.
+Placement Partial(ReduceOp op = ReduceOp::sum);
+
+/// "Shard(0)", "Replicate()", "Partial(sum)".
+std::string to_string(const Placement& placement);
+/// "[Shard(0), Replicate()]".
+std::string to_string(const Placements& placements);
+
+/// Parses "[Shard(0), Replicate()]" and shorter forms: without brackets; `S0`, `R` or `B`, `P`; or OneFlow's
+/// `split(0)`, `broadcast`, `partial_sum` (also with `flow.sbp.` before them). Error(invalid_argument) that shows the
+/// position of the mistake.
+Placements parse_placements(std::string_view text);
+
+namespace global {
+class MeshState;
+}
+
+// The device mesh: the ranks of a group arranged along named axes.
+
+/// A handle to an arrangement of all ranks of a group, cheap to copy. Ranks are in row-major order (the last axis
+/// varies fastest): in a mesh {2, 4}, rank 5 is at (1, 1). Two handles are the same mesh when one was copied from the
+/// other; tensors of different meshes do not mix.
+///
+///     lockstep::Mesh mesh(group, {2, 4}, {"data", "model"});
+///
+/// A collective: every rank of the group constructs it with the same arguments. The product of the sizes is the group's
+/// size. Names default to "0", "1", ... Errors: invalid_argument, and those of Group::subgroup.
+/// Not thread-safe beside collectives of the same group.
+class Mesh {
+ public:
+  Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names = {});
+  /// A mesh with one axis, of all ranks of `group`.
+  explicit Mesh(Group group);
+
+  const std::vector<int>& sizes() const;
+  const std::vector<std::string>& names() const;
+  std::size_t axes() const { return sizes().size(); }
+  int size(std::size_t axis) const;
+  /// The index of the axis with this name. Error(invalid_argument) that lists the existing names.
+  std::size_t axis(std::string_view name) const;
+  /// The coordinate of this rank, one number for each axis.
+  const std::vector<int>& coordinate() const;
+  /// The group of the ranks whose coordinates differ from this rank's along `axis` only, in the order of that
+  /// coordinate.
+  const Group& group(std::size_t axis) const;
+  /// The group of all ranks of the mesh.
+  const Group& group() const;
+
+  friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
+
+  explicit Mesh(std::shared_ptr<global::MeshState> state) : state_(std::move(state)) {}
+  const std::shared_ptr<global::MeshState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<global::MeshState> state_;
+};
+
+/// "2x4 (data, model)".
+std::string to_string(const Mesh& mesh);
 
 /// The device of global tensors. Factories with it make replicated tensors on the current mesh.
 c10::Device global_device();

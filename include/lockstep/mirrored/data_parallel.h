@@ -98,13 +98,15 @@ class DataParallel {
   /// synchronizes gradients without a backward. Does nothing under no_sync.
   void backward_without_data();
 
-  /// Votes to stop: sets a flag of this rank that is sent with the gradients from the next synchronized backward on,
-  /// without additional messages. So ranks can agree on the step after which they react to an event that only some of
-  /// them saw, such as a signal.
-  void vote_to_stop();
+  /// Votes: sets a flag of this rank that is sent with the gradients from the next synchronized backward on, until it
+  /// is changed, without additional messages. So ranks can agree on the step after which they react to an event that
+  /// only some of them saw, such as a signal. There are kVotes flags, `subject` 0 and following; the program gives them
+  /// their meaning.
+  static constexpr int kVotes = 4;
+  void vote(int subject, bool yes = true);
 
-  /// The number of ranks that voted to stop in the last synchronized backward: the same on all ranks.
-  int stop_votes() const;
+  /// The number of ranks that voted for it in the last synchronized backward: the same on all ranks.
+  int votes(int subject) const;
 
   /// Broadcasts rank 0's buffers to all ranks. A collective.
   void synchronize_buffers();

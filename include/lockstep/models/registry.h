@@ -30,7 +30,7 @@ struct Classifier {
   at::Tensor forward(const at::Tensor& pictures) const;
 };
 
-/// The logits of a module of make_classifier. Error(invalid_argument) for another module.
+/// The logits of a module of make_classifier, or another Network (network.h). Error(invalid_argument) for any other.
 at::Tensor classify(torch::nn::Module& module, const at::Tensor& pictures);
 
 /// The names that `make_classifier` accepts: resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <cstdint>
 #include <functional>

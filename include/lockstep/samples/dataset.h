@@ -1,3 +1,47 @@
+// Samples, and the interfaces of data sets and streams that give them.
+#pragma once
+
+#include <lockstep/data/loader.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::samples {
+
+// Samples and batches: named tensors and texts, as data sets give them and tasks take them.
+
+/// Tensors by the name of their field. Copies share memory.
+using Tensors = std::map<std::string, at::Tensor, std::less<>>;
+
+/// One sample: tensors of any dtype and shape, and texts.
+struct Sample {
+  Tensors tensors;
+  std::map<std::string, std::string, std::less<>> texts{};
+};
+
+/// The samples of one step on one rank. In parallel.mode semi_auto and auto a task sees global tensors: those of the
+/// whole batch of all ranks, of which `count` is the size then.
+struct Batch {
+  Tensors tensors;  ///< each with the samples along dimension 0
+  std::map<std::string, std::vector<std::string>, std::less<>> texts;
+  std::map<std::string, std::vector<at::Tensor>, std::less<>>
+      lists{};                        ///< fields whose shapes differ: a tensor a sample, of this rank
+  std::vector<std::int64_t> indices;  ///< the samples' indices in the data set, those of this rank
+  std::int64_t count = 0;             ///< samples; may be 0 (data.remainder exact)
+  std::int64_t left_out = 0;          ///< samples that were due and could not be used (Dataset::leaves_out_errors)
+
+  /// The tensor of a field. Error(invalid_argument) naming the fields that there are when it has no such field.
+  const at::Tensor& operator[](std::string_view field) const;
+};
+
 // The interface of data sets: samples by index, read by many threads of many ranks.
 //
 //   struct Squares : samples::Dataset {
@@ -7,20 +51,6 @@
 //       return {{{"x", torch::tensor({x})}, {"y", torch::tensor({x * x})}}};
 //     }
 //   };
-#pragma once
-
-#include <lockstep/data/loader.h>
-#include <lockstep/data/sampler.h>
-#include <lockstep/samples/sample.h>
-
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string_view>
-#include <vector>
-
-namespace lockstep::samples {
 
 /// The random numbers of one sample. They depend on the run's seed, the epoch, the index and the name of the step that
 /// draws them, and on nothing else: not on ranks, threads or a resume, nor on other steps.
@@ -49,6 +79,8 @@ class Batches {
   virtual void start(std::int64_t epoch, std::int64_t step) = 0;
   /// nullopt after the last batch of the epoch. Throws what making the batch threw.
   virtual std::optional<Batch> next() = 0;
+  /// Samples of the batches since `start` that were left out (Dataset::leaves_out_errors).
+  virtual std::int64_t left_out() const { return 0; }
 };
 
 /// A data set. `get` and `collate` are called from several threads at a time.
@@ -63,6 +95,19 @@ class Dataset {
 
   /// Makes a batch of samples, which are at least one: by default `stack`.
   virtual Batch collate(std::vector<Sample> samples) const;
+
+  /// Names of the classes that `labels` counts, in the order of their numbers; empty: no classes, or they have no
+  /// names.
+  virtual std::vector<std::string> classes() const { return {}; }
+
+  /// Whether a sample for which `get` throws Error(data) is left out of its batch, and counted, instead of ending the
+  /// run.
+  virtual bool leaves_out_errors() const { return false; }
+
+  /// The samples of one rank in one epoch, batch after batch: by default as the sampler says.
+  virtual data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const {
+    return sampler.epoch(epoch);
+  }
 
   /// The batches of a rank, made ahead by threads. Override it where there is a faster way than `get` and `collate`.
   virtual std::unique_ptr<Batches> batches(std::shared_ptr<const Dataset> self, const data::ShardedSampler& sampler,
@@ -79,6 +124,13 @@ Batch stack(std::vector<Sample> samples);
 /// batch.
 Batch pad_and_stack(std::vector<Sample> samples, double value = 0);
 
+/// The ways to make one of the samples' fields: `stack` and `pad` (with zeros) as above; `list` keeps the tensors
+/// apart, in Batch::lists.
+enum class Collate { stack, pad, list };
+
+/// A batch in which each field is made as `how` says, and the others are stacked.
+Batch collate(std::vector<Sample> samples, const std::map<std::string, Collate, std::less<>>& how);
+
 /// A data set of tensors in memory, each with the samples along dimension 0. Error(invalid_argument) when their sizes
 /// along it differ or there is none.
 std::shared_ptr<const Dataset> from_tensors(Tensors tensors);
@@ -86,5 +138,74 @@ std::shared_ptr<const Dataset> from_tensors(Tensors tensors);
 /// The samples of `dataset` after `transform`, which threads call at the same time.
 using Transform = std::function<Sample(Sample sample, const Chance& chance)>;
 std::shared_ptr<const Dataset> mapped(std::shared_ptr<const Dataset> dataset, Transform transform);
+
+// The interface of streams: data that is read in order, in shards, such as files of text. As a data set, each sample
+// goes to exactly one rank exactly once an epoch.
+//
+//   struct Lines : samples::Stream {
+//     std::int64_t shards() const override { return files.size(); }
+//     std::unique_ptr<samples::StreamReader> open(std::int64_t shard, samples::StreamPosition from) const override {
+//       return std::make_unique<LineReader>(files[shard], from);
+//     }
+//   };
+//   auto dataset = samples::from_stream(std::make_shared<Lines>(), {});
+
+/// A place between two samples of a shard, in the reader's own terms, for example a byte and a token behind it.
+struct StreamPosition {
+  std::int64_t major = 0;
+  std::int64_t minor = 0;
+
+  friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
+};
+
+/// Reads one shard. One thread.
+class StreamReader {
+ public:
+  virtual ~StreamReader() = default;
+  /// nullopt at the shard's end.
+  virtual std::optional<Sample> next() = 0;
+  /// Of the sample that `next` gives next.
+  virtual StreamPosition position() const = 0;
+};
+
+/// Where the samples of a shard are: the position of every `window`-th, and their number.
+struct ShardIndex {
+  std::vector<StreamPosition> windows;
+  std::int64_t samples = 0;
+};
+
+/// Threads call it at the same time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// A property of the data: the same on all ranks, whatever their number.
+  virtual std::int64_t shards() const = 0;
+
+  /// A reader at a position that a reader of this shard gave; {} is the beginning.
+  virtual std::unique_ptr<StreamReader> open(std::int64_t shard, StreamPosition from) const = 0;
+
+  /// By default reads the whole shard once. Override it where numbers follow from sizes.
+  virtual ShardIndex index(std::int64_t shard, std::int64_t window) const;
+
+  /// As a data set's; by default `stack`.
+  virtual Batch collate(std::vector<Sample> samples) const;
+};
+
+struct StreamOptions {
+  /// Samples that are read together. With data.shuffle the windows of a shard come in a random order, and so do the
+  /// samples of each. A rank keeps one window of each shard that it reads in memory.
+  std::int64_t window = 256;
+};
+
+/// The data set of a stream. Shards take turns: the order of an epoch is one sample of each shard, then the next of
+/// each, and so on, without those that have come to their end. Step t takes the places [t * G, (t + 1) * G) of it,
+/// where G is the global batch size, and rank r of n those with offset r, r + n, ... So the samples of a step depend on
+/// seed, epoch, step and G, and not on the number of ranks; epoch and step, which a checkpoint has, are the position in
+/// the data. Where the number of shards is a multiple of the number of ranks, and so is G, each rank reads shards of
+/// its own as long as all last.
+///
+/// Reads all shards' indices at once, so all ranks find the same wrong items. Error(data) for a stream without samples.
+std::shared_ptr<const Dataset> from_stream(std::shared_ptr<const Stream> stream, const StreamOptions& options);
 
 }  // namespace lockstep::samples

@@ -1,21 +1,121 @@
-// The interface of callbacks: objects that observe a run and cannot change it.
+// The interface of callbacks: objects that are told of each point of a run, see its state, and may ask it to stop, to
+// save or to evaluate.
 #pragma once
 
+#include <lockstep/train/config.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/reports.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep {
+class Group;
+namespace samples {
+class Dataset;
+}
+}  // namespace lockstep
 
 namespace lockstep::train {
 
-/// Called on the training thread of each rank that has it. An exception ends the run on all ranks.
+/// A run as its callbacks see it. Valid as long as the run; called on the training thread.
+class RunView {
+ public:
+  virtual ~RunView() = default;
+
+  virtual const RunConfig& config() const = 0;
+  virtual const Group& group() const = 0;
+  /// The module that is trained. In parallel.mode semi_auto and auto its tensors are global (docs/global.md). A
+  /// callback that changes it on some ranks only ends the run: replicas must stay equal.
+  virtual torch::nn::Module& model() const = 0;
+
+  virtual std::int64_t step() const = 0;  ///< optimizer steps done, of the whole run
+  virtual std::int64_t total_steps() const = 0;
+  virtual std::int64_t epoch() const = 0;  ///< epochs finished
+  virtual double lr() const = 0;           ///< of the step under way, or the last one
+  /// Mean loss over this rank's samples in the last step; none before the first, and without samples.
+  virtual std::optional<double> loss() const = 0;
+  virtual const std::vector<Evaluation>& evaluations() const = 0;  ///< all of the run, in order
+  /// The last step at which callbacks.metrics_every wanted a line, for files that go on after a resume.
+  virtual const std::optional<StepReport>& logged() const = 0;
+
+  virtual const samples::Dataset& training_data() const = 0;
+
+  /// Any rank may ask, at any point; what one asks for is done by all. Asked before the backward pass of a step has
+  /// begun, it is done after that step; asked later, after the next one. Asked at an evaluation, at the end of an epoch
+  /// or before the run, it is done at once. The agreement travels with the gradients and costs no message.
+  /// Stopping evaluates and saves as the end of a run does; `reason` is shown and in result.json ("stopped").
+  virtual void ask_to_stop(std::string reason) = 0;
+  virtual void ask_to_save() = 0;
+  virtual void ask_to_evaluate() = 0;
+
+  /// In before_evaluation on all ranks: these parameters take the place of the model's until it is over.
+  virtual void evaluate_with(NamedTensors parameters) = 0;
+
+  /// Collectives. A checkpoint of the present state in this folder, which any run can resume from; and parameters and
+  /// buffers of the whole model.
+  virtual std::filesystem::path save_checkpoint(const std::filesystem::path& folder) = 0;
+  virtual NamedTensors weights() const = 0;
+
+  /// A line for people: to the log and the console of this rank.
+  virtual void tell(std::string_view line) const = 0;
+};
+
+/// What a callback keeps in checkpoints.
+struct CallbackState {
+  std::string text;      ///< such as JSON; empty: none
+  NamedTensors tensors;  ///< in parallel.mode semi_auto and auto they may be global
+};
+
+/// Called on the training thread of each rank that has it, in the order of priorities. An exception ends the run on all
+/// ranks, with the callback's name and the point.
 class Callback {
  public:
   virtual ~Callback() = default;
-  virtual void on_step(const StepReport&) {}
-  virtual void on_epoch_end(const EpochReport&) {}
-  virtual void on_evaluation(const Evaluation&) {}
-  virtual void on_end() {}
+
+  /// For messages and for its state in checkpoints; by default the name of its class.
+  virtual std::string name() const;
+
+  /// Callbacks with smaller numbers are called first; equal ones in the order in which they were given.
+  virtual int priority() const { return kNormal; }
+  static constexpr int kFirst = 10, kEarly = 30, kNormal = 50, kLate = 70, kLast = 90;
+
+  virtual void before_run(RunView&) {}
+  /// At the end of a run, also one that a callback stopped; not of one that a signal ended, which goes on later.
+  virtual void after_run(RunView&) {}
+  virtual void before_epoch(RunView&) {}
+  virtual void after_epoch(RunView&, const EpochReport&) {}
+  /// With train.dataset_sink_mode once for all steps of a sink.
+  virtual void before_step(RunView&) {}
+  virtual void after_step(RunView&, const StepReport&) {}
+  /// Around the backward pass of a step, with train.accumulate that of its last batch. Afterwards the gradients are
+  /// those of all ranks, the same on each, before train.clip_norm.
+  virtual void before_backward(RunView&) {}
+  virtual void after_backward(RunView&) {}
+  /// Around the optimizer's step. RunView::step() counts it from after_step on.
+  virtual void before_update(RunView&) {}
+  virtual void after_update(RunView&) {}
+  virtual void before_evaluation(RunView&) {}
+  virtual void after_evaluation(RunView&, const Evaluation&) {}
+  /// Around a checkpoint of the run. With checkpoint.async it may still be on its way to the disk afterwards.
+  virtual void before_save(RunView&) {}
+  virtual void after_save(RunView&) {}
+
+  /// The state is the same on all ranks, and changes in before_run, after_update, after_epoch and after_evaluation
+  /// only: then a run that is resumed, or goes on after a loss, is as one that was not interrupted. `restore` is called
+  /// before before_run, where there is a state.
+  virtual CallbackState state() const;
+  virtual void restore(const CallbackState&) {}
 };
 
 using Callbacks = std::vector<std::unique_ptr<Callback>>;

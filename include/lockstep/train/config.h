@@ -7,21 +7,31 @@
 // lists the variables that override some keys.
 #pragma once
 
-#include <lockstep/base/config_node.h>
-#include <lockstep/base/part_options.h>
-#include <lockstep/world/cluster_options.h>
+#include <lockstep/base/config.h>
+#include <lockstep/world/world.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+namespace at {
+class Tensor;
+}
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace lockstep::train {
 
 struct Parts;
+
+/// Makes an optimizer of these parameters, or of pieces of them.
+using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
 
 /// The section `system`: where and how each rank runs (docs/configuration.md#system).
 struct SystemConfig {
@@ -37,6 +47,26 @@ struct SystemConfig {
   std::string log_level = "info";
   /// prefer deterministic kernels where there is a choice.
   bool deterministic = true;
+};
+
+/// The section `parallel.wrapper`: how the model is wrapped, in MMEngine's words; sets parallel.mode and buffers
+/// (docs/configuration.md#wrapper).
+struct WrapperConfig {
+  std::shared_ptr<const Parts> parts{};  ///< no key: the wrappers (parts.h)
+  PartOptions options{};                 ///< the keys of the wrapper `type`; choose() of parts.h sets them
+  std::string options_of{};              ///< no key: the wrapper that has those
+  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other wrappers have, with values
+  /// data_parallel, separate: parallel.mode data_parallel; fully_sharded: semi_auto with parameters, gradients and
+  /// optimizer divided over all ranks (ZeRO stage 3); empty: as parallel.mode says. Allowed: '', data_parallel,
+  /// separate, fully_sharded, MMDistributedDataParallel, MMSeparateDistributedDataParallel, MMFullyShardedDataParallel.
+  std::string type;
+  /// accepted: parameters that a step does not use are always found, at no cost.
+  bool find_unused_parameters = false;
+  /// parallel.buffers broadcast or local; null: as that says.
+  std::optional<bool> broadcast_buffers;
+  /// fully_sharded, and wrappers of yours that place parameters: parameters that may be on their way while an operator
+  /// computes, before they are needed; 0: none. Allowed: from 0 to 64.
+  std::int64_t prefetch = 2;
 };
 
 /// The section `parallel`: how the ranks work together (docs/configuration.md#parallel).
@@ -55,28 +85,42 @@ struct ParallelConfig {
   double first_bucket_mb = 1;
   /// each rank updates its share of the parameters and takes the others' (ZeRO stage 1).
   bool shard_optimizer = false;
+  WrapperConfig wrapper;
   /// BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints. Allowed:
   /// broadcast, local.
   std::string buffers = "broadcast";
   /// data_parallel: BatchNorm sees all ranks' pictures, as on one rank with all; the others always do so.
   bool sync_batch_norm = false;
+  /// names or patterns of blocks (recompute.h) whose activations backward computes again instead of keeping them, e.g.
+  /// ["blocks.*"]: less memory, about a third more work.
+  std::vector<std::string> recompute;
   /// compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap.
   bool check_collectives = false;
   /// semi_auto: axes and their ranks, e.g. {data: 2, model: 4}; null: {data: all}, in mode auto what is fastest.
   ConfigNode mesh;
   /// semi_auto, auto: parameters by name, e.g. {fc.weight: {model: 0}, "layer4.*": "[Shard(0), Replicate()]"}.
   ConfigNode shard;
-  /// semi_auto: layers by name with the parts of their input and weight, e.g. {fc: [[2, 1], [4, 1]]}.
+  /// semi_auto, auto: layers and operators by name with the parts of their tensors, e.g. {fc: [[2, 1], [4, 1]],
+  /// layer1.*.relu: [[2, 4, 1, 1]]}.
   ConfigNode strategy;
+  /// semi_auto, auto: data_parallel: the batch is divided along `data`; full_batch: each rank loads all of it; or the
+  /// parts of each input, e.g. {pictures: [2, 1, 1, 1], labels: [2]}; null: data_parallel, in auto what is fastest.
+  ConfigNode dataset_strategy;
   /// auto: YAML that describes devices and links, as 'lockstep calibrate' writes it; null: a guess.
   std::optional<std::string> cluster;
   /// auto: MiB that a rank may take; null: the cluster's device memory. Allowed: above 0 and at most 1000000000.
   std::optional<double> memory_limit_mb;
   /// auto: file of the plan: used where it is there, written where it is not.
   std::optional<std::string> plan;
+  /// JSON file for the mesh, placements and strategies that the run uses, in the format of 'lockstep plan --save'.
+  std::optional<std::string> strategy_ckpt_save_file;
+  /// such a file, which decides on mode, mesh, shard, strategy and dataset_strategy; in all modes.
+  std::optional<std::string> strategy_ckpt_load_file;
   /// auto: steps to try plan and data parallel for; the plan stays if it takes 3 % less; 0: trust the plan. Allowed:
   /// from 0 to 1000.
   std::int64_t verify_plan = 0;
+  /// encrypt what travels between hosts, with the certificates of cluster.config_file_path.
+  bool encrypt = false;
   /// seconds one collective may take. Allowed: from 0.001 to 1000000.
   double timeout_s = 600;
   /// seconds to wait for all ranks. Allowed: from 0.001 to 1000000.
@@ -92,8 +136,8 @@ struct ParallelConfig {
 /// The section `model`: what is trained (docs/configuration.md#model).
 struct ModelConfig {
   bool is_own = false;  ///< no key: a program brings the model (program.h), and `name` is its own name for it
-  std::shared_ptr<const Parts> parts{};  ///< no key: the models beside the pictures' (parts.h)
-  PartOptions options{};                 ///< the keys of the model `name`, where it is one of those
+  std::shared_ptr<const Parts> parts{};  ///< no key: the models (parts.h)
+  PartOptions options{};                 ///< the keys that only the model `name` has
   std::string options_of{};              ///< no key: the model that has those
   /// the network. Required, resnet18, resnet34, resnet50, resnet20, mlp, lenet5, vgg11.
   std::string name;
@@ -101,7 +145,7 @@ struct ModelConfig {
   std::int64_t num_classes = 10;
   /// mlp, vgg11: widths of the hidden linear layers. Allowed: from 1 to 1000000000.
   std::vector<std::int64_t> hidden = {1024, 1024};
-  /// safetensors file, or .pth of torch.save, to start from; null: random weights.
+  /// safetensors file, .pth of torch.save, or checkpoint to start from; null: random weights.
   std::optional<std::string> weights;
   /// what the names in that file begin with and the model's do not, e.g. module..
   std::string weights_prefix;
@@ -113,7 +157,8 @@ struct ModelConfig {
   bool weights_strict = true;
   /// NHWC memory, faster for convolutions on many CPUs.
   bool channels_last = false;
-  /// dtype of convolutions and matrix products. Allowed: none, bfloat16.
+  /// dtype of convolutions and matrix products; O2, O3: float16 on CUDA, bfloat16 on a CPU; O0: none. Allowed: none,
+  /// bfloat16, float16, O0, O2, O3.
   std::string autocast = "none";
   /// names or patterns of parameters that are not trained, e.g. ["conv1.*", "layer1.*"]; batch norm statistics go on.
   std::vector<std::string> freeze;
@@ -121,6 +166,9 @@ struct ModelConfig {
 
 /// The section `loss`: what is minimized (docs/configuration.md#loss).
 struct LossConfig {
+  std::shared_ptr<const Parts> parts{};  ///< no key: the losses (parts.h)
+  PartOptions options{};                 ///< the keys that only the loss `name` has
+  std::string options_of{};              ///< no key: the loss that has those
   /// cross_entropy_expand: the same value, built of primitive operations. Allowed: cross_entropy, cross_entropy_expand.
   std::string name = "cross_entropy";
   /// share of the target spread over all classes. Allowed: at least 0 and below 1.
@@ -139,8 +187,8 @@ struct TaskConfig {
 /// The section `data`: what it is trained on (docs/configuration.md#data).
 struct DataConfig {
   bool is_own = false;                   ///< no key: a program brings the data
-  std::shared_ptr<const Parts> parts{};  ///< no key: the data sets beside the pictures' (parts.h)
-  PartOptions options{};                 ///< the keys of the data set `name`, where it is one of those
+  std::shared_ptr<const Parts> parts{};  ///< no key: the data sets (parts.h)
+  PartOptions options{};                 ///< the keys that only the data set `name` has
   std::string options_of{};              ///< no key: the data set that has those
   /// the data set. Required, cifar10, mnist.
   std::string name;
@@ -172,36 +220,20 @@ struct DataConfig {
 
 /// The section `optimizer`: how weights are updated (docs/configuration.md#optimizer).
 struct OptimizerConfig {
+  std::shared_ptr<const Parts> parts{};  ///< no key: the optimizers (parts.h)
+  PartOptions options{};                 ///< the keys of the optimizer `name`; choose() of parts.h sets them
+  std::string options_of{};              ///< no key: the optimizer that has those
+  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other optimizers have, with values
+  OptimizerFactory factory{};            ///< no key: a program's own (program.h); `name` is that of its class then
   /// the update rule. Allowed: sgd, momentum, adam, adamw, rmsprop, adagrad, lars, lamb.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
   double lr = 0;
-  /// null: 0 for sgd and rmsprop, 0.9 for momentum and lars. Allowed: at least 0 and below 1.
-  std::optional<double> momentum;
-  /// sgd, momentum: Nesterov's form.
-  bool nesterov = false;
-  /// sgd, momentum: share of the gradient left out of the momentum. Allowed: from 0 to 1.
-  double dampening = 0;
   /// L2 penalty; decoupled from the gradient for adamw and lamb. Allowed: from 0 to 1000000.
   double weight_decay = 0;
-  /// adam, adamw, lamb: decay of the two moments. Allowed: at least 0 and below 1.
-  std::vector<double> betas = {0.9, 0.999};
-  /// all but sgd and momentum: added to the denominator. Allowed: above 0 and at most 1000000.
-  double eps = 1e-8;
-  /// rmsprop: decay of the mean square. Allowed: at least 0 and below 1.
-  double alpha = 0.99;
-  /// rmsprop: divide by the gradient's standard deviation, not by the root of its mean square.
-  bool centered = false;
-  /// adagrad: step t has the learning rate lr / (1 + (t - 1) * lr_decay). Allowed: from 0 to 1000000.
-  double lr_decay = 0;
-  /// adagrad: the sum of squares before the first step. Allowed: from 0 to 1000000.
-  double initial_accumulator = 0;
-  /// lars: factor of the trust ratio. Allowed: above 0 and at most 1000000.
-  double trust_coefficient = 0.001;
-  /// lamb: larger norms of parameters count as this. Allowed: above 0 and at most 1e+30.
-  double max_weight_norm = 10;
-  /// lars, lamb: false: parameters of one dimension are updated without the trust ratio.
-  bool adapt_1d = true;
+  /// samples of one step that lr is for: it is multiplied by their real number over this; null: it is not. Allowed:
+  /// from 1 to 1000000000.
+  std::optional<std::int64_t> base_batch_size;
   /// parameters without weight decay: biases, and norms (scales and biases of normalization layers). Allowed: norms,
   /// biases.
   std::vector<std::string> no_decay;
@@ -211,6 +243,10 @@ struct OptimizerConfig {
 
 /// The section `scheduler`: how the learning rate changes (docs/configuration.md#scheduler).
 struct SchedulerConfig {
+  std::shared_ptr<const Parts> parts{};  ///< no key: the schedules (parts.h)
+  PartOptions options{};                 ///< the keys of the schedule `name`; choose() of parts.h sets them
+  std::string options_of{};              ///< no key: the schedule that has those
+  std::vector<std::string> unused{};     ///< no key: keys that a file gives and other schedules have, with values
   /// how the learning rate changes. Allowed: constant, step, multi_step, exponential, cosine, polynomial, one_cycle.
   std::string name = "constant";
   /// epochs of linear rise at the start. Allowed: from 0 to 1000000000.
@@ -219,26 +255,22 @@ struct SchedulerConfig {
   std::int64_t warmup_steps = 0;
   /// share of lr at which the rise starts. Allowed: from 0 to 1.
   double warmup_factor = 0;
-  /// what step_size, milestones and exponential's decays count. Allowed: epochs, steps.
-  std::string unit = "epochs";
-  /// step: distance between two decays. Allowed: from 1 to 1000000000.
-  std::int64_t step_size = 30;
-  /// multi_step: when to decay, ascending. Allowed: from 1 to 1000000000.
-  std::vector<std::int64_t> milestones;
-  /// step, multi_step, exponential: factor of one decay. Allowed: from 0 to 1.
-  double gamma = 0.1;
   /// cosine and polynomial end here, step, multi_step and exponential stop here. Allowed: at least 0.
   double min_lr = 0;
-  /// polynomial: 1 is a straight line. Allowed: above 0 and at most 1000.
-  double power = 1;
-  /// one_cycle: share of the run in which the learning rate rises. Allowed: at least 0 and below 1.
-  double pct_start = 0.3;
-  /// one_cycle: shape of rise and fall. Allowed: cosine, linear.
-  std::string anneal = "cosine";
-  /// one_cycle: begins at lr / div_factor. Allowed: from 1 to 1e+30.
-  double div_factor = 25;
-  /// one_cycle: ends at lr / div_factor / final_div_factor. Allowed: above 0 and at most 1e+30.
-  double final_div_factor = 10000;
+};
+
+/// The section `loss_scaler`: a factor of the loss that keeps small gradients from becoming 0 in 16 bits
+/// (docs/configuration.md#loss_scaler).
+struct LossScalerConfig {
+  /// static: always the same factor; dynamic: smaller after an overflow, larger after scale_window steps without one.
+  /// Allowed: none, static, dynamic.
+  std::string type = "none";
+  /// the factor, dynamic: that of the first step. Allowed: above 0 and at most 1e+30.
+  double loss_scale = 65536;
+  /// dynamic: what the factor is divided or multiplied by. Allowed: above 1 and at most 1000000.
+  double scale_factor = 2;
+  /// dynamic: steps without an overflow after which the factor grows. Allowed: from 1 to 1000000000000000.
+  std::int64_t scale_window = 2000;
 };
 
 /// The section `train`: how long, and how one step is made (docs/configuration.md#train).
@@ -253,6 +285,11 @@ struct TrainConfig {
   double clip_norm = 0;
   /// epochs between evaluations; 0: only at the end. Allowed: from 0 to 1000000000.
   std::int64_t eval_every = 1;
+  /// callbacks see a step once a sink, as in MindSpore.
+  bool dataset_sink_mode = false;
+  /// dataset_sink_mode: steps of a sink, of which train.epochs are made; -1: those of an epoch. Allowed: from -1 to
+  /// 1000000000.
+  std::int64_t sink_size = -1;
 };
 
 /// The section `checkpoint`: what is saved, and where training goes on (docs/configuration.md#checkpoint).
@@ -269,7 +306,7 @@ struct CheckpointConfig {
   bool async = false;
   /// how many of the newest to keep. Allowed: from 1 to 1000000000.
   std::int64_t keep = 3;
-  /// auto: the newest intact one if there is one; none: start anew; or a file.
+  /// auto: the newest intact one if there is one; none: start from the beginning; or the path of one.
   std::string resume = "auto";
   /// keys that may differ from the run that is resumed though they shape its result, or true for all.
   ConfigNode allow_changes;
@@ -291,29 +328,39 @@ struct CallbacksConfig {
   bool loss_curve = true;
   /// event files in tensorboard/ for TensorBoard: evaluations, and what metrics.jsonl has.
   bool tensorboard = false;
+  std::shared_ptr<const Parts> parts{};  ///< no key: the callbacks that `use` can name (parts.h)
+  /// list of further callbacks with their keys, e.g. [ema, early_stopping: {metric: accuracy, patience: 3}]
+  /// (docs/callbacks.md).
+  ConfigNode use;
 };
 
 /// The whole configuration, for load_run_config() and run_training() (run.h).
 struct RunConfig {
+  /// shared libraries that add parts (docs/own_model.md#plugins).
+  std::vector<std::string> plugins;
   SystemConfig system;
   ParallelConfig parallel;
   ClusterOptions cluster;  ///< a job whose workers meet through a scheduler (docs/scheduler.md)
   ModelConfig model;
   LossConfig loss;
   TaskConfig task;
+  /// what evaluations measure beside the task's own, e.g. [accuracy, top_k: {k: 5}, f1].
+  ConfigNode metrics;
   DataConfig data;
   OptimizerConfig optimizer;
   SchedulerConfig scheduler;
+  LossScalerConfig loss_scaler;
   TrainConfig train;
   CheckpointConfig checkpoint;
   CallbacksConfig callbacks;
-  ConfigNode program;  ///< keys of the program that brings the model, which reads them itself
+  ConfigNode program;     ///< keys of the program that brings the model, which reads them itself
+  std::string origins{};  ///< no key: lines of comments that say which of several files gives which keys
 };
 
-/// Reads the YAML file `path`, applies the overrides ("train.epochs=3", the value is YAML too) in their order, and
-/// checks the result. Absent keys keep their defaults. Error(config) with the file and the line of each mistake: text
-/// that is not YAML, unknown keys, wrong types, values out of range, missing required keys, keys that contradict each
-/// other.
+/// Reads the YAML file `path` over its bases (base/config.h), applies the overrides ("train.epochs=3", the value
+/// is YAML too) in their order, and checks the result. Absent keys keep their defaults. Error(config) with the file and
+/// the line of each mistake: text that is not YAML, unknown keys, wrong types, values out of range, missing required
+/// keys, keys that contradict each other.
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
 /// The same with these parts (parts.h) instead of those that Lockstep brings.

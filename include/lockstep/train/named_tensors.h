@@ -20,8 +20,11 @@ using NamedTensors = std::map<std::string, at::Tensor, std::less<>>;
 /// All parameters and buffers, sharing the module's memory.
 NamedTensors module_state(const torch::nn::Module& module);
 
-/// Copies a state into the module. Error(data) naming the first tensor that is missing, unexpected, or of another shape
-/// or dtype.
+/// Error(data) naming the first tensor that is missing, unexpected, or of another shape or dtype than the module's.
+/// Reads no values: they may be tensors of the meta device.
+void require_module_state(const torch::nn::Module& module, const NamedTensors& state);
+
+/// Copies a state into the module. Errors of require_module_state, which leave it unchanged.
 void load_module_state(torch::nn::Module& module, const NamedTensors& state);
 
 /// SHA-256 in hexadecimal over the tensors in the order of their names. Each adds the line "<name> <dtype>

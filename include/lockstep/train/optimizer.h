@@ -1,5 +1,5 @@
 // Optimizers, made from the configuration, and their state as named tensors. For libtorch's SGD, Adam, AdamW, RMSprop
-// and Adagrad, and LARS and LAMB. Not thread-safe beside other uses of the optimizer.
+// and Adagrad, LARS and LAMB, and those of parts (parts.h). Not thread-safe beside other uses of the optimizer.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -38,17 +38,24 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   sgd, momentum:  torch::optim::SGD: v = m v + (1 - dampening) g, p -= lr v (v = g in the first step), the same as
 ///                   MindSpore's Momentum for dampening 0
 ///   adam, adamw, rmsprop, adagrad: torch::optim's classes
-///   lars, lamb:     the papers' (train/lars.h and lamb.h in the source have the formulas); they need whole parameters,
+///   with a factory: what that makes; optimizer.groups and no_decay do not count
+///   lars, lamb:     the papers' (train/optimizer/lars.h and lamb.h in the source have the formulas); they need whole
+///   parameters,
 ///                   which may be global tensors
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters);
 
 /// The same for pieces of the parameters, which are updated in their place (ParameterShards): `owners` has the index of
-/// the parameter that each piece is of. Error(config) for lars and lamb.
+/// the parameter that each piece is of. Error(config) for lars, lamb and
+/// other parts that are not elementwise.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerConfig& config,
                                                         const NamedParameters& parameters,
                                                         const std::vector<at::Tensor>& pieces,
                                                         const std::vector<std::size_t>& owners);
+
+/// The configuration of a program's own optimizer: optimizer.name by its class, and optimizer.lr, if that is not given,
+/// by its first parameter group. Error(unsupported) for one whose state cannot be saved.
+OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory factory);
 
 /// Sets the learning rate of each group: `lr` times its lr_factor, which is 1 for an optimizer that make_optimizer did
 /// not make.
@@ -61,7 +68,8 @@ std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optim
 inline constexpr const char* kRememberedStep = "step";
 
 /// The whole state as tensors named "<parameter>.<field>"; `step` is an int64 scalar. Parameters that were never
-/// updated have none. Tensors share memory with the optimizer, except `step`.
+/// updated have none. Tensors share memory with the optimizer, except `step`. Error(unsupported) for a state that is no
+/// class of torch::optim.
 NamedTensors optimizer_state(const torch::optim::Optimizer& optimizer, const NamedParameters& parameters);
 
 /// Loads a state from optimizer_state() into a new optimizer of the same kind. Error(data) naming a tensor that belongs

@@ -1,4 +1,5 @@
-// Parts of a run that configuration files name: models, data sets and tasks, ours and those of users.
+// Parts of a run that configuration files name: models, data sets, transforms, tasks, losses, metrics, optimizers and
+// schedules, ours and those of users.
 //
 //   struct NetOptions { std::int64_t width = 64; };
 //   void describe(ConfigFields& fields, NetOptions& options) {
@@ -13,19 +14,33 @@
 #pragma once
 
 #include <lockstep/base/config.h>
-#include <lockstep/base/part_options.h>
 #include <lockstep/data/dataset.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/models/registry.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/samples/transform.h>
+#include <lockstep/train/callback.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/task.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+namespace at {
+class Tensor;
+}
 namespace torch::nn {
 class Module;
+}
+namespace torch::optim {
+class Optimizer;
 }
 
 namespace lockstep::train {
@@ -35,8 +50,16 @@ struct ModelPart {
   std::string name;
   std::string doc{};  ///< one line
   PartOptions options{};
-  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&)> make;
+  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&)> make{};
   std::string task{};  ///< name of the task where the configuration names none
+  /// Instead of `make` and `task`, for a classifier of labelled pictures: makes a models::Network (models/network.h) of
+  /// that many outputs for pictures of that shape. It has the key model.num_classes, the losses and the picture data
+  /// sets.
+  std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&, const models::ModelSpec&)> classifier{};
+  bool divisible = true;  ///< false: parallel.mode semi_auto and auto, which divide parameters, are refused
+  /// Writes further files of the trained model, with its parameters and buffers by name, into system.work_dir at the
+  /// end of a run; empty: none.
+  std::function<void(const PartOptions&, const NamedTensors&, const std::filesystem::path& work_dir)> save{};
 };
 
 /// data.name
@@ -45,9 +68,14 @@ struct DataPart {
   std::string doc{};
   PartOptions options{};
   /// nullptr: no such split. Errors name the key that would help.
-  std::function<std::shared_ptr<const samples::Dataset>(const PartOptions&, data::Split)> load;
+  std::function<std::shared_ptr<const samples::Dataset>(const PartOptions&, data::Split)> load{};
   /// A batch of one sample of these options, without reading data; empty: the data is read where a plan needs one.
   std::function<samples::Batch(const PartOptions&)> example{};
+  /// Instead of `load` and `example`, for labelled pictures in memory, all of `shape`: reads them from the folder
+  /// data.root. They have the keys data.root and data.train_transforms.
+  std::function<std::shared_ptr<const data::Dataset>(const PartOptions&, const std::string& root, data::Split)>
+      pictures{};
+  data::PictureShape shape{};
 };
 
 /// task.name
@@ -58,15 +86,107 @@ struct TaskPart {
   std::function<std::shared_ptr<Task>(const PartOptions&)> make;
 };
 
+/// From logits [N, C], floating, and labels [N], int64 in 0..C-1, to a scalar that autograd can follow: the mean over
+/// N.
+using ClassificationLoss = std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels)>;
+
+/// loss.name, of classifiers of pictures
+struct LossPart {
+  std::string name;
+  std::string doc{};
+  PartOptions options{};
+  /// `config` is the section `loss`: its `options` are those of this part.
+  std::function<ClassificationLoss(const LossConfig& config)> make;
+};
+
+/// optimizer.name
+struct OptimizerPart {
+  std::string name;
+  std::string doc{};
+  PartOptions options{};
+  /// Makes any optimizer of torch::optim, or one derived from it, for these parameters, which have the same settings:
+  /// `config` is the section `optimizer` with the `lr` and `weight_decay` of them, and `options` are those of this
+  /// part. Called once for each group of settings (optimizer.groups, no_decay). The schedule sets the learning rate
+  /// before each step. With checkpoints or recovery, its state must be that of an optimizer of torch::optim.
+  std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>& parameters,
+                                                         const OptimizerConfig& config)>
+      make;
+  /// Each number is updated by itself, whatever the others of its parameter: parallel.shard_optimizer can divide them.
+  bool elementwise = false;
+  /// Error(config) where values contradict each other; called when a configuration is read. Empty: they never do.
+  std::function<void(const OptimizerConfig& config)> check{};
+};
+
+/// What a schedule knows of the run.
+struct ScheduleSpan {
+  double base_lr = 0;             ///< optimizer.lr
+  std::int64_t warmup_steps = 0;  ///< steps 0 .. warmup_steps - 1 are those of the warm-up
+  std::int64_t total_steps = 0;   ///< of the whole run
+  std::int64_t steps_per_epoch = 0;
+  double min_lr = 0;  ///< scheduler.min_lr
+};
+
+/// scheduler.name
+struct SchedulePart {
+  std::string name;
+  std::string doc{};
+  PartOptions options{};
+  /// Makes the function from the number of a step after the warm-up (counted from 0 at the start of the run) to its
+  /// learning rate. It must be pure: a run that is resumed calls it with later steps only.
+  std::function<std::function<double(std::int64_t step)>(const PartOptions&, const ScheduleSpan&)> make;
+  /// The rates depend on ScheduleSpan::total_steps, so that a run with another length is another run.
+  bool looks_ahead = false;
+  /// Error(config) where values contradict each other; called when a configuration is read. Empty: they never do.
+  std::function<void(const SchedulerConfig& config)> check{};
+};
+
+/// Ranks along named axes; the batch is divided along `data` (and data2, data3, as plans name further ones).
+struct MeshLayout {
+  std::vector<int> sizes;
+  std::vector<std::string> names;
+};
+
+/// parallel.wrapper.type: how a model is made parallel
+struct WrapperPart {
+  std::string name;
+  std::string doc{};
+  PartOptions options{};
+  /// Sets the other keys of `parallel` that it means, such as mode, buffers or recompute; called when a configuration
+  /// is read. Error(config) follows where it changes a parallel.mode that is given. Empty: none.
+  std::function<void(const PartOptions&, ParallelConfig&)> settings{};
+  /// In parallel.mode semi_auto: the placements of parameters that parallel.shard and parallel.strategy do not name,
+  /// with one for each axis of the mesh. The same on all ranks. Parameters may have no memory: their names, shapes and
+  /// dtypes count. Empty: none.
+  std::function<ModulePlan(const PartOptions&, const torch::nn::Module&, const MeshLayout&)> place{};
+  /// Prepares the module on each rank, before ranks get rank 0's parameters and buffers: may replace layers and install
+  /// hooks, the same on all ranks, and call collectives. It keeps the names of parameters. Empty: nothing.
+  std::function<void(const PartOptions&, torch::nn::Module&, const Group&)> wrap{};
+};
+
+/// callbacks.use
+struct CallbackPart {
+  std::string name;
+  std::string doc{};
+  PartOptions options{};
+  /// Makes the callback of one rank; which rank it is, the callback learns in before_run. nullptr: none.
+  std::function<std::unique_ptr<Callback>(const PartOptions&)> make;
+};
+
 /// A plain value. Names are unique in each list; a later part with the name of an earlier one takes its place.
 struct Parts {
   std::vector<ModelPart> models;
   std::vector<DataPart> data;
   std::vector<TaskPart> tasks;
+  std::vector<LossPart> losses;
+  std::vector<OptimizerPart> optimizers;
+  std::vector<SchedulePart> schedules;
+  std::vector<MetricPart> metrics;
+  std::vector<samples::TransformPart> transforms;  ///< of data.train_transforms, for data sets that `load` samples
+  std::vector<CallbackPart> callbacks{};
+  std::vector<WrapperPart> wrappers{};
 };
 
-/// Those that Lockstep brings, beside the pictures' (models/registry.h, data/dataset.h): the model gpt, the data set
-/// text, the tasks language_modelling.
+/// Those that Lockstep brings.
 Parts shipped_parts();
 
 /// The part of that name, nullptr without.
@@ -76,6 +196,19 @@ const Part* find_part(const std::vector<Part>& parts, std::string_view name) {
     if (part->name == name) return &*part;
   }
   return nullptr;
+}
+
+/// Names the part of a section (RunConfig::optimizer, for example) and its options, as a file does:
+/// choose(config.optimizer, "adamw", AdamSettings{.betas = {0.9, 0.95}}).
+template <typename Section, typename Options>
+void choose(Section& section, std::string name, Options options) {
+  section.options = PartOptions::of(std::move(options));
+  section.options_of = name;
+  if constexpr (requires { section.type; }) {
+    section.type = std::move(name);  // a wrapper
+  } else {
+    section.name = std::move(name);
+  }
 }
 
 }  // namespace lockstep::train

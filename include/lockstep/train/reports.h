@@ -1,12 +1,28 @@
-// Reports of steps, evaluations and epochs, as values for callbacks.
+// Reports of steps, epochs and evaluations, as values for callbacks and programs.
 #pragma once
 
-#include <lockstep/train/evaluation.h>
-
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 namespace lockstep::train {
+
+// The result of an evaluation of a model in a training run.
+
+/// The metrics over the evaluation data of all ranks. Exact: every sample counts once.
+struct Evaluation {
+  std::int64_t epoch = 0;  ///< epochs finished before the evaluation, including a last one that was cut short
+  std::int64_t step = 0;   ///< optimizer steps done before the evaluation
+  double loss = 0;         ///< mean of the task's loss over all samples, or over its items
+  /// The task's metrics by name; of the classification of pictures: `accuracy`, the share of pictures whose largest
+  /// logit is that of their label.
+  std::map<std::string, double, std::less<>> metrics{};
+  std::int64_t samples = 0;  ///< of all ranks
+  double seconds = 0;        ///< duration of the evaluation on this rank
+  std::string shown{};       ///< the task's text about the model, such as a sample; not part of checkpoints
+};
 
 /// One optimizer step. Epochs and steps count from 1.
 struct StepReport {
@@ -20,16 +36,23 @@ struct StepReport {
       std::nullopt;  ///< mean over this rank's samples; none when it had no sample in this step
   std::optional<double> loss = std::nullopt;  ///< mean over all ranks' samples; only at steps where the metrics want it
   double lr = 0;
+  bool skipped = false;      ///< gradients overflowed, so nothing was updated (loss_scaler)
   std::int64_t samples = 0;  ///< samples of all ranks
-  double seconds = 0;        ///< waiting for data included
+  double seconds = 0;        ///< since the step before, or the epoch began: waiting for data and callbacks included
+  std::int64_t steps = 1;    ///< that `samples` and `seconds` are of: several with train.dataset_sink_mode
 };
+
+/// Whether what comes every so many steps is due with this report; never for 0.
+inline bool is_due(std::int64_t every, const StepReport& report) {
+  return every > 0 && report.step / every > (report.step - report.steps) / every;
+}
 
 struct EpochReport {
   std::int64_t epoch = 0;
   std::int64_t epochs = 0;
   std::int64_t steps = 0;    ///< made in this epoch by this process, so fewer after a resume
   std::int64_t samples = 0;  ///< samples of all ranks in those steps
-  double seconds = 0;        ///< of those steps: no evaluation, no checkpoint
+  double seconds = 0;        ///< of those steps, with their callbacks: no evaluation, no checkpoint
 };
 
 }  // namespace lockstep::train

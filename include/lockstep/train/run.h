@@ -2,8 +2,9 @@
 #pragma once
 
 #include <lockstep/train/config.h>
-#include <lockstep/train/evaluation.h>
+#include <lockstep/train/named_tensors.h>
 #include <lockstep/train/program.h>
+#include <lockstep/train/reports.h>
 #include <lockstep/world/world.h>
 
 #include <cstdint>
@@ -25,10 +26,13 @@ struct RunResult {
   int world_size = 1;
   std::int64_t global_batch_size = 0;  ///< samples of all ranks in one batch
   std::int64_t steps = 0;              ///< optimizer steps, including earlier parts of a resumed run
+  std::int64_t skipped_steps = 0;      ///< those of them whose gradients overflowed (loss_scaler)
   std::int64_t epochs = 0;             ///< complete epochs
-  double seconds = 0;                  ///< time spent in steps, including earlier parts of a resumed run
+  double seconds = 0;     ///< time spent in steps and their callbacks, including earlier parts of a resumed run
+  std::string stopped{};  ///< why a callback stopped it; empty: none did
   std::string backend;
   std::string device;
+  NamedTensors weights{};  ///< parameters and buffers at the end; they share memory with the model where it is whole
   /// The signal that ended the run early (SIGTERM where only other ranks got one): the newest checkpoint holds
   /// the completed steps, and there is no evaluation, no hash and no result.json.
   std::optional<int> ended_by = std::nullopt;
@@ -55,7 +59,8 @@ struct RunResult {
 /// it returns, the signal handlers. Not thread-safe.
 RunResult run_training(const RunConfig& config, const Program& program, const World& world);
 
-/// The same with the model and the data that the configuration names.
+/// The same with the model and the data that the configuration names. lockstep::Trainer (runner/trainer.h) does this
+/// for a process that is yet to find out which rank it is.
 RunResult run_training(const RunConfig& config, const World& world);
 
 }  // namespace lockstep::train

@@ -1,13 +1,8 @@
-// The interface of tasks: what a model computes from a batch, and what is measured of it.
-//
-//   auto task = train::make_task<Net>([](Net& net, const samples::Batch& batch) {
-//     const auto y = net.forward(batch["x"]);
-//     return train::Outcome{torch::mse_loss(y, batch["y"]),
-//                           {{"abs_error", train::sum_of((y - batch["y"]).abs())}}};
-//   });
+// Tasks: what a model computes from a batch, and what is measured of it. Metrics are parts of their own.
 #pragma once
 
-#include <lockstep/samples/sample.h>
+#include <lockstep/base/config.h>
+#include <lockstep/samples/dataset.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -18,13 +13,23 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
 namespace torch::nn {
 class Module;
 }
 
 namespace lockstep::train {
+
+// The interface of tasks: what a model computes from a batch, and what is measured of it.
+//
+//   auto task = train::make_task<Net>([](Net& net, const samples::Batch& batch) {
+//     const auto y = net.forward(batch["x"]);
+//     return train::Outcome{torch::mse_loss(y, batch["y"]),
+//                           {{"abs_error", train::sum_of((y - batch["y"]).abs())}}};
+//   });
 
 /// A number that is added over batches and ranks, and what it is divided by in the end.
 struct Sum {
@@ -52,6 +57,17 @@ struct Outcome {
   /// What `loss` is a mean over, when that is not the samples: valid tokens, positive pixels, the sum of weights. The
   /// step then minimizes the mean over the items of all batches and ranks, whatever number each of them has.
   std::optional<double> items = std::nullopt;
+  /// What the model said and what it should have said, for the metrics that a configuration names;
+  /// undefined: there can be none. Needed in evaluations only.
+  at::Tensor output{};
+  at::Tensor target{};
+};
+
+/// What a model says of the samples of a batch, in their order. In parallel.mode semi_auto and auto of all ranks'
+/// samples, as is the batch.
+struct Prediction {
+  samples::Tensors tensors{};  ///< each with the samples along dimension 0
+  std::map<std::string, std::vector<std::string>, std::less<>> texts{};
 };
 
 /// Called on the training thread of each rank, with tensors on the run's device. In parallel.mode semi_auto and auto
@@ -68,8 +84,8 @@ class Task {
   /// and is left out of what this returns.
   virtual Values metrics(const Sums& sums) const;
 
-  /// What the model says of a batch, for `predict`. Error(unsupported) by default.
-  virtual samples::Tensors predict(torch::nn::Module& model, const samples::Batch& batch);
+  /// What the model says of a batch. Error(unsupported) by default.
+  virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
 
   /// A text about the model to be shown after an evaluation, such as a sample of what it generates; empty: nothing.
   /// Called on all ranks, with the model in evaluation mode. `place` makes of a tensor of this rank a batch as `run`
@@ -86,6 +102,9 @@ namespace detail {
 
 [[noreturn]] void fail_wrong_model(const char* wanted);
 
+inline Outcome as_outcome(Outcome outcome) { return outcome; }
+Outcome as_outcome(const at::Tensor& loss);
+
 template <typename Model, typename Function>
 class FunctionTask final : public Task {
  public:
@@ -95,9 +114,9 @@ class FunctionTask final : public Task {
     auto* model = dynamic_cast<Model*>(&module);
     if (model == nullptr) fail_wrong_model(typeid(Model).name());
     if constexpr (std::is_invocable_v<Function, Model&, const samples::Batch&, bool>) {
-      return function_(*model, batch, measures);
+      return as_outcome(function_(*model, batch, measures));
     } else {
-      return function_(*model, batch);
+      return as_outcome(function_(*model, batch));
     }
   }
 
@@ -105,12 +124,94 @@ class FunctionTask final : public Task {
   Function function_;
 };
 
+template <typename Model, typename Loss>
+class SupervisedTask final : public Task {
+ public:
+  SupervisedTask(Loss loss, std::string input, std::string target)
+      : loss_(std::move(loss)), input_(std::move(input)), target_(std::move(target)) {}
+
+  Outcome run(torch::nn::Module& module, const samples::Batch& batch, bool /*measures*/) override {
+    return as_outcome(loss_(output_of(module, batch), batch[target_]));
+  }
+
+  Prediction predict(torch::nn::Module& module, const samples::Batch& batch) override {
+    return {.tensors = {{"output", output_of(module, batch)}}};
+  }
+
+ private:
+  at::Tensor output_of(torch::nn::Module& module, const samples::Batch& batch) const {
+    auto* model = dynamic_cast<Model*>(&module);
+    if (model == nullptr) fail_wrong_model(typeid(Model).name());
+    return model->forward(batch[input_]);
+  }
+
+  Loss loss_;
+  std::string input_;
+  std::string target_;
+};
+
 }  // namespace detail
 
-/// The task of a function (Model&, const samples::Batch&) -> Outcome, with a further bool (`measures`) if it takes one.
+/// The task of a function (Model&, const samples::Batch&) -> Outcome, or -> at::Tensor when there is only a loss; with
+/// a further bool (`measures`) if it takes one.
 template <typename Model, typename Function>
 std::shared_ptr<Task> make_task(Function function) {
   return std::make_shared<detail::FunctionTask<Model, Function>>(std::move(function));
 }
+
+/// The task of a loss function (output, target) -> at::Tensor or Outcome, with output = model.forward(batch[input]) and
+/// target = batch[target]. Predicts `output`.
+template <typename Model, typename Loss>
+std::shared_ptr<Task> supervised(Loss loss, std::string input = "x", std::string target = "y") {
+  return std::make_shared<detail::SupervisedTask<Model, Loss>>(std::move(loss), std::move(input), std::move(target));
+}
+
+// Metrics as parts that a configuration names: `metrics: [accuracy, top_k: {k: 5}, f1]`.
+//
+//   struct Bias : train::Metric {
+//     train::Measures measure(const at::Tensor& output, const at::Tensor& target) const override {
+//       return {{"error", train::sum_of(output - target)}};
+//     }
+//     train::Values values(const train::Sums& sums) const override {
+//       return {{"bias", sums.at("error").sum / sums.at("error").count}};
+//     }
+//   };
+//   parts.metrics.push_back({.name = "bias", .doc = "mean of output minus target", .options = {},
+//                            .make = [](const PartOptions&) { return std::make_shared<Bias>(); }});
+
+/// What is measured of a model's output beside its target, as sums that batches and ranks add. So any number of ranks
+/// gives the same values, also where they have different numbers of items. Sums of whole numbers are exact.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  /// Of one batch: Outcome::output and Outcome::target of the task, on the run's device, in parallel.mode semi_auto and
+  /// auto those of all ranks. Names are the metric's own.
+  virtual Measures measure(const at::Tensor& output, const at::Tensor& target) const = 0;
+
+  /// The values, by the names that people see, from the sums of all batches and ranks; a quotient whose count is 0 is
+  /// left out.
+  virtual Values values(const Sums& sums) const = 0;
+};
+
+/// An entry of `metrics`
+struct MetricPart {
+  std::string name;
+  std::string doc{};  ///< one line
+  PartOptions options{};
+  std::function<std::shared_ptr<Metric>(const PartOptions&)> make;
+};
+
+/// The metrics that Lockstep brings. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):
+/// accuracy, top_k, precision, recall, f1, confusion. Of numbers (equal shapes): mae, mse, rmse, r2.
+std::vector<MetricPart> shipped_metrics();
+
+/// `task` with these metrics as well, which see its Outcome::output and target. A value takes the place of one of the
+/// task with its name. Error(config), in its first evaluation, for a task that gives no output.
+std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics);
+
+/// The metrics of a list in a configuration, such as `[accuracy, top_k: {k: 5}]`. Error(config) with the place in the
+/// file for unknown names and arguments.
+std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts);
 
 }  // namespace lockstep::train

@@ -1,19 +1,15 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/agent.h>
 #include <lockstep/cluster/elastic/agent_log.h>
+#include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/elastic/agents_store.h>
-#include <lockstep/cluster/elastic/meeting.h>
-#include <lockstep/cluster/elastic/open_files.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
-#include <lockstep/cluster/elastic/watcher.h>
-#include <lockstep/cluster/fork_server/fork_attempt.h>
-#include <lockstep/cluster/job_service.h>
-#include <lockstep/cluster/last_word.h>
-#include <lockstep/cluster/poller.h>
-#include <lockstep/cluster/signal_inbox.h>
+#include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
-#include <lockstep/cluster/supervise.h>
 
 #include <fmt/format.h>
 
@@ -34,12 +30,6 @@ constexpr milliseconds kMeetingLook(20);
 /// For the last word to get out, when there is nothing that could be done if it does not.
 constexpr milliseconds kFarewell(3000);
 
-/// SIGUSR1, as a word to the ranks, must not end a launcher that has none just now.
-std::vector<int> heard(std::vector<int> signals) {
-  signals.push_back(SIGUSR1);
-  return signals;
-}
-
 class Agent {
  public:
   Agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store)
@@ -51,7 +41,7 @@ class Agent {
             AgentMembership(store, options.job, options.node, options.policy, options.pace, options.store_has_holder)),
         log_(launch.err),
         logs_(launch.output, options.job),
-        inbox_(heard(launch.signals)) {
+        inbox_(with_word(launch.signals)) {
     if (launch.output.log_dir.empty() && logs_.stays()) log_.tell(fmt::format("logs: {}", logs_.path().string()));
   }
 
@@ -72,6 +62,8 @@ class Agent {
   /// that, or at `deadline`.
   std::optional<JobState> wait_for(const Condition& condition, milliseconds look = kIdleLook,
                                    std::optional<Clock::time_point> deadline = {});
+  /// A round that this node has not looked at, or a change in one in which it has no ranks.
+  bool is_news(const JobState& state) const;
   void take_part(const JobState& state, const NodePlace& node_place);
   Job job_of(const JobState& state, const NodePlace& node_place, const Place& place) const;
   /// Offered by node 0 to all ranks of the round; nullopt where it cannot be, or is not wanted.
@@ -100,6 +92,8 @@ class Agent {
   SignalInbox inbox_;  ///< for all its life, so that a signal between two waits is for the next one
   NodeReport said_;
   int looked_at_ = 0;                  ///< the last round that this node took part in, or for which it was not needed
+  std::size_t replaced_ = 0;           ///< nodes in it, by then
+  int took_part_in_ = 0;               ///< the last round in which it had a place
   int restarts_ = 0;                   ///< that were told of
   milliseconds clock_ahead_{0};        ///< of the coordinator's, as of the last round's begin
   std::optional<int> signal_;          ///< of the user
@@ -111,12 +105,11 @@ class Agent {
 
 LaunchResult Agent::run() {
   while (true) {
-    const auto state = wait_for([this](const JobState& now) {
-      return now.phase == Phase::closed || (now.phase == Phase::running && now.round > looked_at_);
-    });
+    const auto state = wait_for([this](const JobState& now) { return now.phase == Phase::closed || is_news(now); });
     if (!state) return leave();
     if (state->phase == Phase::closed) return close(*state);
     looked_at_ = state->round;
+    replaced_ = state->replaced.size();
     last_ = {};
     clock_ahead_ = milliseconds(wall_clock_milliseconds() - state->formed_at);
     tell_of_restart(*state);
@@ -129,6 +122,11 @@ LaunchResult Agent::run() {
   }
 }
 
+bool Agent::is_news(const JobState& state) const {
+  if (state.phase != Phase::running) return false;
+  return state.round > looked_at_ || (state.round > took_part_in_ && state.replaced.size() > replaced_);
+}
+
 std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds look,
                                         std::optional<Clock::time_point> deadline) {
   const auto since = Clock::now();
@@ -136,8 +134,8 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
     const JobState state = watcher_.state();
     if (condition(state)) return state;
     // Nothing of this node runs here. It may have been too slow to see that the round had begun.
-    const bool is_news = said_.stage == Stage::ended || said_.round < state.round;
-    if (state.phase == Phase::gathering && is_news && said_.stage != Stage::left) say({.round = state.round});
+    const bool untold = said_.stage == Stage::ended || said_.round < state.round;
+    if (state.phase == Phase::gathering && untold && said_.stage != Stage::left) say({.round = state.round});
     tell_waiting(state, since);
     Poller poller;
     poller.add(inbox_.fd(), POLLIN, [this] { take_signals(); });
@@ -148,11 +146,9 @@ std::optional<JobState> Agent::wait_for(const Condition& condition, milliseconds
 }
 
 void Agent::take_signals() {
-  const auto& ends_job = launch_.signals;
   while (const auto signal = inbox_.take()) {
-    const bool is_word = *signal == SIGUSR1 && std::find(ends_job.begin(), ends_job.end(), SIGUSR1) == ends_job.end();
     // Ranks of other nodes may have had the word first, and those here ended with them.
-    if (!is_word || any_ended_early(last_.ends)) signal_ = signal;
+    if (!is_word(*signal, launch_.signals) || any_ended_early(last_.ends)) signal_ = signal;
   }
 }
 
@@ -162,6 +158,7 @@ void Agent::say(const NodeReport& report) {
 }
 
 void Agent::take_part(const JobState& state, const NodePlace& node_place) {
+  took_part_in_ = state.round;
   std::optional<StoreHost> ranks_store;
   std::optional<OwnStoreHost> own_store;
   if (node_place.node == 0) {
@@ -178,6 +175,7 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   if (!wait_for(over_or_known, kMeetingLook)) return;
   if (!place) return;  // the round is over
   if (options_.policy.max_nodes > 1) log_.tell_place(state, node_place, options_.node.ranks);
+  if (!state.replaced.empty()) log_.tell(state.why);
   run_ranks(state, node_place, parse_place(*place));
 }
 
@@ -195,15 +193,16 @@ std::optional<ServiceAddress> Agent::offer_service(int ranks) {
   return service_->address();
 }
 
-// All nodes take from one number. What a restart of all ranks uses is none of it.
 Replacing Agent::replacing(const JobState& state) {
   Replacing replacing;
   replacing.events = std::exchange(events_, ServiceEvents());
+  if (replacing.events.fd() >= 0) {
+    replacing.publish = [this, round = state.round](const auto& log) { watcher_.publish_service_log(round, log); };
+  } else if (job_.service) {
+    replacing.published = [this, round = state.round] { return watcher_.service_log(round); };
+  }
   replacing.allowed = [this, restarts = state.restarts] {
-    const auto key = watcher_.keys().replaced();
-    if (store_->add(key, 1) + restarts <= options_.policy.max_replacements) return true;
-    store_->add(key, -1);  // this one was not replaced
-    return false;
+    return take_replacement(*store_, watcher_.keys(), restarts, options_.policy.max_replacements);
   };
   replacing.fork = [this](const ChildOptions& rank) { return forks_.fork(launch_, {rank}, inbox_.fd()); };
   return replacing;
@@ -217,6 +216,7 @@ Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Plac
   job.master_addr = place.host;
   job.master_port = place.port;
   job.own_store = place.own_store;
+  job.turn = static_cast<int>(state.replaced.size());
   job.node = node_place.node;
   job.nodes = state.nodes;
   job.restarts = state.restarts;
@@ -250,15 +250,10 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
 
 // How its ranks ended must be in the store before this node says that they have.
 void Agent::tell_of_end(int round, const NodeEnds& ends) {
-  const auto ok = [](const RankEnd& end) { return end.status.ok(); };
-  NodeReport report{.round = round};
-  report.fatal = !ends.error.empty() || std::any_of(ends.ends.begin(), ends.ends.end(), is_users_mistake);
-  report.failed = report.fatal || std::any_of(ends.ends.begin(), ends.ends.end(), failed_by_itself);
-  const bool all_well = !report.fatal && std::all_of(ends.ends.begin(), ends.ends.end(), ok);
-  if (all_well && !last_.stopped) report.stage = Stage::ended;
+  const NodeReport report = report_of(ends, round, last_.stopped);
   try {
     const auto state = watcher_.state();
-    if (!all_well) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
+    if (!all_ended_well(ends)) store_->set(watcher_.keys().ends(round, watcher_.ticket()), to_text(ends));
     if (last_.stopped && state.phase != Phase::closed) log_.tell(fmt::format("the ranks were stopped: {}", state.why));
   } catch (const Error&) {
     if (report.failed) log_.write(last_.report);  // nobody else will tell

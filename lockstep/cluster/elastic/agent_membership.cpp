@@ -2,10 +2,23 @@
 #include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/elastic/store_users.h>
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace lockstep::cluster::elastic {
+namespace {
+
+Ticket joined(AgentMembership& membership) {
+  membership.join(AgentLiveness::Time::clock::now());
+  return membership.ticket();
+}
+
+}  // namespace
 
 AgentMembership::AgentMembership(KeyValueStorePtr store, const std::string& job, NodeDescription node,
                                  const Policy& policy, Pace pace, bool store_has_holder)
@@ -66,7 +79,11 @@ std::chrono::milliseconds AgentMembership::interval() const {
 }
 
 void AgentMembership::read_state() {
-  auto text = store_->get(keys_.state());
+  std::vector<std::string> keys = {keys_.state()};
+  if (report_.stage == Stage::running) keys.push_back(keys_.service_log(report_.round));
+  auto values = store_->get_all(keys);
+  if (values.size() > 1) service_log_ = {report_.round, values.back().value_or("")};
+  auto& text = values.front();
   if (!text || text == text_) return;
   state_ = parse_state(*text);
   text_ = std::move(text);
@@ -106,6 +123,111 @@ void AgentMembership::take_over(JobState next, const std::optional<std::string>&
   next.coordinator = ticket_;
   store_->replace(keys_.state(), expected, to_text(next));
   read_state();
+}
+
+Flag::Flag() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!fd_) fail(ErrorKind::io, "launch", "cannot make an eventfd: {}", std::strerror(errno));
+}
+
+void Flag::raise() noexcept { static_cast<void>(::eventfd_write(fd_.get(), 1)); }
+
+void Flag::lower() noexcept {
+  eventfd_t ignored = 0;
+  static_cast<void>(::eventfd_read(fd_.get(), &ignored));
+}
+
+Watcher::Watcher(AgentMembership membership)
+    : membership_(std::move(membership)), ticket_(joined(membership_)), keys_(membership_.keys()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Watcher::~Watcher() { stop(); }
+
+void Watcher::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Watcher::say(const NodeReport& report) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_say_ = report;
+    told_ = false;
+  }
+  wake_.notify_all();
+}
+
+void Watcher::publish_service_log(int round, const std::string& log) {
+  {
+    const std::lock_guard lock(mutex_);
+    to_publish_ = {round, log};
+  }
+  wake_.notify_all();
+}
+
+std::string Watcher::service_log(int round) {
+  const std::lock_guard lock(mutex_);
+  return service_log_.round == round ? service_log_.text : "";
+}
+
+void Watcher::wait_told(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, limit, [this] { return told_ || error_; });
+}
+
+JobState Watcher::state() {
+  changed_.lower();
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  return state_;
+}
+
+int Watcher::over_fd(int round) {
+  const std::lock_guard lock(mutex_);
+  over_.lower();
+  round_ = round;
+  publish_locked();
+  return over_.fd();
+}
+
+void Watcher::publish_locked() {
+  changed_.raise();
+  const bool running = state_.phase == Phase::running && state_.round == round_ && !is_replaced(state_, ticket_);
+  if (!running || error_) over_.raise();
+}
+
+void Watcher::run() {
+  std::unique_lock lock(mutex_);
+  try {
+    while (!stop_) {
+      const bool saying = to_say_.has_value();
+      if (saying) membership_.say(*std::exchange(to_say_, std::nullopt));
+      const auto publishing = std::exchange(to_publish_, std::nullopt);
+      lock.unlock();
+      if (publishing) membership_.publish_service_log(publishing->round, publishing->text);
+      const auto begin = AgentLiveness::Time::clock::now();
+      membership_.tick(begin);
+      membership_.excuse(begin, AgentLiveness::Time::clock::now());
+      lock.lock();
+      const JobState& now = membership_.state();
+      const bool news = now.phase != state_.phase || now.round != state_.round || now.replaced != state_.replaced;
+      state_ = now;
+      service_log_ = membership_.service_log();
+      if (saying && !to_say_) told_ = true;
+      if (news) publish_locked();
+      wake_.notify_all();
+      wake_.wait_for(lock, membership_.interval(), [this] { return stop_ || to_say_ || to_publish_; });
+    }
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    error_ = std::current_exception();
+    publish_locked();
+    wake_.notify_all();
+  }
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -1,10 +1,15 @@
-// The membership of one agent in its job: its heartbeat, its view of the job's state, and its work as the coordinator.
+// The membership of an agent in its job, and the heartbeat thread that ticks it while the agent waits for its ranks.
 #pragma once
 
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/coordinator.h>
 
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace lockstep::cluster::elastic {
 
@@ -13,6 +18,13 @@ struct Pace {
   std::chrono::milliseconds heartbeat = std::chrono::seconds(1);    ///< from one heartbeat to the next
 };
 
+/// Keys::service_log.
+struct ServiceLog {
+  int round = 0;
+  std::string text;
+};
+
+/// The membership of one agent in its job: its heartbeat, its view of the job's state, and its work as the coordinator.
 /// Does one step each time `tick` is called; has no thread and no clock of its own. Every function throws what the
 /// store throws.
 ///
@@ -35,6 +47,9 @@ class AgentMembership {
   /// Sets the report of the next heartbeat, which the next tick then sends; `heartbeat` and `heard` are filled in here.
   void say(const NodeReport& report);
 
+  /// Publishes what this node's job service has said in a round.
+  void publish_service_log(int round, const std::string& log) { store_->set(keys_.service_log(round), log); }
+
   /// Sends the heartbeat, reads the state, and coordinates where this is the coordinator. Call it every `interval()`.
   void tick(Time now);
 
@@ -46,6 +61,9 @@ class AgentMembership {
 
   /// The state as of the last tick. Until an agent has begun the job, it is gathering and has no coordinator.
   const JobState& state() const { return state_; }
+
+  /// The log of the job service in the round whose ranks run here, as of the last tick.
+  const ServiceLog& service_log() const { return service_log_; }
 
  private:
   void read_state();
@@ -68,6 +86,7 @@ class AgentMembership {
 
   std::optional<std::string> text_;  ///< of state_
   JobState state_;
+  ServiceLog service_log_;
   std::optional<Coordinator> coordinator_;
 
   Time joined_{};
@@ -75,6 +94,76 @@ class AgentMembership {
   std::string watched_heartbeat_;
   Time watched_changed_{};
   Time watched_read_{};
+};
+
+/// An eventfd: readable between `raise` and `lower`.
+class Flag {
+ public:
+  /// Error(io) when the process has no descriptors left.
+  Flag();
+  void raise() noexcept;
+  void lower() noexcept;
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
+
+/// Ticks a membership, from the construction (which joins) on. An error on the thread is kept for `state`. The
+/// functions are only for the thread that made the object.
+class Watcher {
+ public:
+  explicit Watcher(AgentMembership membership);
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+  ~Watcher();
+
+  Ticket ticket() const { return ticket_; }
+  const Keys& keys() const { return keys_; }
+
+  /// Sends the report at once.
+  void say(const NodeReport& report);
+
+  /// Publishes at once what this node's job service has said in a round; where it is on another node, what that has
+  /// said.
+  void publish_service_log(int round, const std::string& log);
+  std::string service_log(int round);
+
+  /// Ends the thread; nothing is sent any more.
+  void stop();
+
+  /// Waits until the last report is sent, or the thread has ended; no longer than `limit`.
+  void wait_told(std::chrono::milliseconds limit);
+
+  /// Readable when `state` has something new.
+  int changed_fd() const { return changed_.fd(); }
+
+  /// The state as of the last tick; throws the error that ended the thread.
+  JobState state();
+
+  /// Readable once this round is over for this node, or the thread has ended; for one round at a time.
+  int over_fd(int round);
+
+ private:
+  void run();
+  void publish_locked();
+
+  AgentMembership membership_;
+  const Ticket ticket_;
+  const Keys keys_;
+  Flag changed_;
+  Flag over_;
+  std::mutex mutex_;  ///< guards what follows
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::optional<NodeReport> to_say_;
+  std::optional<ServiceLog> to_publish_;
+  ServiceLog service_log_;
+  bool told_ = true;
+  int round_ = 0;  ///< that over_ is about
+  JobState state_;
+  std::exception_ptr error_;
+  std::thread thread_;
 };
 
 }  // namespace lockstep::cluster::elastic

@@ -1,11 +1,16 @@
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/agents_store.h>
-#include <lockstep/comm/store_addresses.h>
+#include <lockstep/comm/meet/addresses.h>
+#include <lockstep/net/peer_tls.h>
 #include <lockstep/store/client.h>
 #include <lockstep/store/server.h>
 #include <lockstep/world/await_listener.h>
 #include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -98,6 +103,12 @@ class AgentsStore final : public KeyValueStore {
        name, seconds(limit), why);
 }
 
+std::string own_name() { return host_name().value_or("unknown"); }
+
+bool is_this_host(const std::string& host) {
+  return host == "localhost" || host == own_name() || any_is_own(resolve(host), own_addresses());
+}
+
 }  // namespace
 
 std::vector<std::string> addresses_of(const std::string& host) {
@@ -106,15 +117,17 @@ std::vector<std::string> addresses_of(const std::string& host) {
 
 HostedStore host_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
                               const StoreLimits& limits) {
+  const store::Credentials credentials{secret, net::find_peer_tls(current_environment())};
   try {
     store::ServerOptions options;
     options.addresses = addresses_of(host);
     options.port = port;
     options.secret = secret;
+    options.tls = credentials.tls;
     const auto here = options.addresses.empty() ? "127.0.0.1" : options.addresses.front();
     auto server = std::make_unique<store::Server>(std::move(options));
     const auto chosen = server->port();
-    auto client = std::make_unique<store::Client>(here, chosen, secret, Clock::now() + limits.connect);
+    auto client = std::make_unique<store::Client>(here, chosen, credentials, Clock::now() + limits.connect);
     return {std::make_shared<AgentsStore>(std::move(client), name_of(host, chosen), limits.call, std::move(server)),
             chosen};
   } catch (const std::exception& error) {
@@ -125,6 +138,7 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
 KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
                                    const StoreLimits& limits) {
   const auto name = name_of(host, port);
+  const store::Credentials credentials{secret, net::find_peer_tls(current_environment())};
   const auto deadline = Clock::now() + limits.connect;
   const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
     log_warning("lockstep run: waiting for {}: {} s of at most {:.0f} s ({})", name, waited.count(),
@@ -134,7 +148,7 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port, 
     const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
     if (const auto why = await_listener(host, port, left, tell)) fail_to_reach(name, limits.connect, *why);
     try {
-      auto client = std::make_unique<store::Client>(host, port, secret, deadline);
+      auto client = std::make_unique<store::Client>(host, port, credentials, deadline);
       return std::make_shared<AgentsStore>(std::move(client), name, limits.call, nullptr);
     } catch (const Error& error) {
       throw Error(error.kind(), "rendezvous", fmt::format("{}: {}", name, error.message()));
@@ -147,6 +161,36 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port, 
       std::this_thread::sleep_for(milliseconds(100));
     }
   }
+}
+
+OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limits) {
+  const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
+  const auto host = [&] {
+    return OpenedRendezvous{host_agents_store(endpoint.host, endpoint.port, secret, limits).store, true};
+  };
+  const auto join = [&] {
+    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, secret, limits), false};
+  };
+  if (endpoint.is_host) return *endpoint.is_host ? host() : join();
+  if (!is_this_host(endpoint.host)) return join();
+  try {
+    return host();
+  } catch (const Error&) {
+    return join();  // another agent on this host was faster
+  }
+}
+
+std::string address_for_others(const std::string& endpoint_host, std::uint16_t endpoint_port) {
+  if (auto named = lockstep::detail::named_interface_address(current_environment())) return *named;
+  auto address = lockstep::detail::address_towards(endpoint_host, endpoint_port);
+  const bool meant = is_always_this_host(endpoint_host);
+  // Debian's hosts call themselves 127.0.1.1, where nobody else finds them.
+  if (address.empty() || (is_loopback_address(address) && !meant)) return lockstep::detail::outward_address();
+  return address;
+}
+
+std::string name_of_host(const std::string& address) {
+  return is_loopback_address(address) ? own_name() : fmt::format("{} ({})", own_name(), address);
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -5,8 +5,85 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace lockstep::cluster::elastic {
+namespace {
+
+/// An agent that was stopped and goes on within so many times the silence is welcome again.
+constexpr int kPatience = 10;
+
+bool all_alive(std::span<const NodeView> nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](const NodeView& node) { return node.alive; });
+}
+
+}  // namespace
+
+void AgentLiveness::expect(Ticket last, Time now) {
+  while (last_ < last) entries_[++last_].heard = now;
+}
+
+void AgentLiveness::excuse(Time begin, Time end) {
+  for (auto& [ticket, entry] : entries_) {
+    if (begin - entry.heard < silence_) entry.heard = end;
+  }
+}
+
+std::vector<Ticket> AgentLiveness::undescribed() const {
+  std::vector<Ticket> tickets;
+  for (const auto& [ticket, entry] : entries_) {
+    if (!entry.description) tickets.push_back(ticket);
+  }
+  return tickets;
+}
+
+std::vector<Ticket> AgentLiveness::followed() const {
+  std::vector<Ticket> tickets;
+  for (const auto& [ticket, entry] : entries_) {
+    if (entry.description && entry.report.stage != Stage::left) tickets.push_back(ticket);
+  }
+  return tickets;
+}
+
+void AgentLiveness::describe(Ticket ticket, NodeDescription description) {
+  entries_[ticket].description = std::move(description);
+}
+
+void AgentLiveness::hear(Ticket ticket, const std::string& heartbeat, Time now) {
+  Entry& entry = entries_[ticket];
+  if (entry.heartbeat == heartbeat) return;
+  entry.report = parse_report(heartbeat);
+  entry.heartbeat = heartbeat;
+  entry.heard = now;
+}
+
+std::vector<NodeView> AgentLiveness::views(Time now) const {
+  std::vector<NodeView> views;
+  for (const auto& [ticket, entry] : entries_) {
+    if (!entry.description) continue;
+    views.push_back({.ticket = ticket,
+                     .description = *entry.description,
+                     .report = entry.report,
+                     .alive = now - entry.heard < silence_,
+                     .current = entry.report.heard == coordinator_});
+  }
+  return views;
+}
+
+void AgentLiveness::forget_gone(std::span<const Ticket> members, Time now) {
+  std::erase_if(entries_, [&](const auto& item) {
+    const auto& [ticket, entry] = item;
+    const bool gone = entry.report.stage == Stage::left || now - entry.heard > kPatience * silence_;
+    return gone && std::find(members.begin(), members.end(), ticket) == members.end();
+  });
+}
+
+bool take_replacement(KeyValueStore& store, const Keys& keys, int restarts, int most) {
+  if (store.add(keys.replaced(), 1) + restarts <= most) return true;
+  store.add(keys.replaced(), -1);  // this one was not replaced
+  return false;
+}
 
 using Kind = Decision::Kind;
 using std::chrono::milliseconds;
@@ -18,33 +95,48 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
   if (state.phase == Phase::closed) return;
   learn_members(state);
   look(now);
-  const auto nodes = liveness_.views(now);
+  auto nodes = liveness_.views(now);
+  if (state.phase == Phase::running) look_at_lost_ranks(state, nodes);
   const auto decision =
-      decide(state, members_, nodes, policy_now(state), waited(state, enough_since_.has_value(), now));
+      decide(state, members_, nodes, policy_now(state, nodes), waited(state, enough_since_.has_value(), now));
   JobState next = state;
   switch (decision.kind) {
     case Kind::wait:
       if (!decision.enough) enough_since_.reset();
       if (decision.enough && !enough_since_) enough_since_ = now;
+      if (!decision.awaits_taker) lost_since_.reset();
+      if (decision.awaits_taker && !lost_since_) lost_since_ = now;
       return;
     case Kind::end_round:
       next.phase = Phase::gathering;
       next.why = decision.why;
+      break;
+    case Kind::replace:
+      if (!take_replacement(store_, keys_, state.restarts, policy_.max_replacements))
+        return;  // a rank took the last one
+      next = replace(state, decision, nodes);
       break;
     case Kind::form: next = form(state, decision, nodes); break;
     case Kind::close: next = close(state, decision); break;
   }
   gathering_since_.reset();
   enough_since_.reset();
-  store_.replace(keys_.state(), text, to_text(next));
+  lost_since_.reset();
+  const bool published = store_.replace(keys_.state(), text, to_text(next));
+  if (!published && decision.kind == Kind::replace) store_.add(keys_.replaced(), -1);
 }
 
-// A rank that was replaced has used one of the restarts.
-Policy Coordinator::policy_now(const JobState& state) {
+// Ranks and nodes that were replaced have used some of the restarts.
+Policy Coordinator::policy_now(const JobState& state, std::span<const NodeView> nodes) {
   Policy policy = policy_;
-  if (state.phase != Phase::gathering || policy.max_restarts == 0) return policy;
-  replaced_ = static_cast<int>(std::min<std::int64_t>(store_.add(keys_.replaced(), 0), policy.max_restarts));
-  policy.max_restarts -= replaced_;
+  if (state.phase == Phase::gathering && policy.max_restarts > 0) {
+    replaced_ = static_cast<int>(std::min<std::int64_t>(store_.add(keys_.replaced(), 0), policy.max_restarts));
+    policy.max_restarts -= replaced_;
+  }
+  if (state.phase == Phase::running && policy.max_replacements > 0 && !all_alive(nodes)) {
+    const auto used = std::min<std::int64_t>(store_.add(keys_.replaced(), 0) + state.restarts, policy.max_replacements);
+    policy.max_replacements -= static_cast<int>(used);
+  }
   return policy;
 }
 
@@ -79,9 +171,9 @@ void Coordinator::look(Time now) {
 }
 
 Waited Coordinator::waited(const JobState& state, bool enough, Time now) {
-  if (state.phase != Phase::gathering) return {};
-  if (!gathering_since_) gathering_since_ = now;
   const auto since = [now](Time begin) { return std::chrono::duration_cast<milliseconds>(now - begin); };
+  if (state.phase != Phase::gathering) return {.lost = lost_since_ ? since(*lost_since_) : milliseconds(0)};
+  if (!gathering_since_) gathering_since_ = now;
   return {since(*gathering_since_), enough ? since(*enough_since_) : milliseconds(0)};
 }
 
@@ -91,24 +183,61 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   next.formed_by = self_;
   next.formed_at = wall_clock_milliseconds();
   next.nodes = static_cast<int>(decision.members.size());
-  next.ranks = 0;
+  next.replaced.clear();
   ++next.round;
   if (decision.uses_restart) {
     ++next.restarts;
     report(state, ends_of(state),
-           fmt::format("lockstep run: all ranks are started anew: restart {} of {}\n", next.restarts + replaced_,
+           fmt::format("lockstep run: all ranks are restarted: restart {} of {}\n", next.restarts + replaced_,
                        policy_.max_restarts));
-  }
-  std::map<Ticket, int> ranks_of;
-  for (const NodeView& node : nodes) ranks_of[node.ticket] = node.description.ranks;
-  store_.set(keys_.members(next), to_text(decision.members));
-  for (int node = 0; node < next.nodes; ++node) {
-    const Ticket ticket = decision.members[static_cast<std::size_t>(node)];
-    store_.set(keys_.node_place(next, ticket), to_text(NodePlace{node, next.ranks}));
-    next.ranks += ranks_of[ticket];
   }
   members_ = decision.members;
   members_of_ = next.round;
+  next.ranks = publish_members(next, nodes);
+  return next;
+}
+
+int Coordinator::publish_members(const JobState& next, std::span<const NodeView> nodes) {
+  std::map<Ticket, int> ranks_of;
+  for (const NodeView& node : nodes) ranks_of[node.ticket] = node.description.ranks;
+  store_.set(keys_.members(next), to_text(members_));
+  NodePlace place;
+  for (const Ticket member : members_) {
+    store_.set(keys_.node_place(next, member), to_text(place));
+    ++place.node;
+    place.first_rank += ranks_of[member];
+  }
+  return place.first_rank;
+}
+
+void Coordinator::look_at_lost_ranks(const JobState& state, std::vector<NodeView>& nodes) {
+  const auto ended = [](const NodeView& node) { return node.report.stage == Stage::ended; };
+  if (all_alive(nodes) && std::none_of(nodes.begin(), nodes.end(), ended)) return;
+  const auto lost = parse_lost_ranks(store_.get(keys_.service_log(state.round)).value_or(""));
+  if (!lost) return;
+  const std::set<int> ranks(lost->begin(), lost->end());
+  int first = 0;
+  for (const Ticket member : members_) {
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const auto& view) { return view.ticket == member; });
+    if (node == nodes.end()) return;
+    node->ranks_known = node->ranks_lost = true;
+    for (int rank = first; rank < first + node->description.ranks; ++rank) {
+      node->ranks_lost = node->ranks_lost && ranks.contains(rank);
+    }
+    first += node->description.ranks;
+  }
+}
+
+// The ranks have met, and meet at the same place again.
+JobState Coordinator::replace(const JobState& state, const Decision& decision, std::span<const NodeView> nodes) {
+  JobState next = state;
+  next.formed_by = self_;
+  next.formed_at = wall_clock_milliseconds();
+  next.why = decision.why;
+  next.replaced.push_back(decision.lost);
+  std::replace(members_.begin(), members_.end(), decision.lost, decision.taker);
+  publish_members(next, nodes);
+  if (const auto place = store_.get(keys_.meeting(state))) store_.set(keys_.meeting(next), *place);
   return next;
 }
 

@@ -1,14 +1,61 @@
-// The coordinator of a job, one of its agents: reads the reports of all agents, decides, and publishes the job's state.
+// The coordinator of a job: one of its agents, which watches the heartbeats of all and carries out what is decided.
 #pragma once
 
-#include <lockstep/cluster/elastic/agent_liveness.h>
+#include <lockstep/cluster/elastic/decide.h>
 #include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/report.h>
 
+#include <map>
 #include <optional>
 
 namespace lockstep::cluster::elastic {
+
+/// One agent's view of the others. Only its own clock counts: an agent is alive as long as its heartbeat changes, so
+/// the clocks of the hosts may differ.
+class AgentLiveness {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// `silence`: an agent without a new heartbeat for so long is lost. `coordinator`: the agent that uses this object.
+  AgentLiveness(std::chrono::milliseconds silence, Ticket coordinator) : silence_(silence), coordinator_(coordinator) {}
+
+  /// Tickets up to this one have been given out.
+  void expect(Ticket last, Time now);
+
+  /// The agents whose description is not known yet, and those whose heartbeat is to be read.
+  std::vector<Ticket> undescribed() const;
+  std::vector<Ticket> followed() const;
+
+  /// The store did not answer from `begin` to `end`: agents that were alive at `begin` get the full `silence` again.
+  void excuse(Time begin, Time end);
+
+  void describe(Ticket ticket, NodeDescription description);
+  void hear(Ticket ticket, const std::string& heartbeat, Time now);
+
+  /// All that are described, in the order of their tickets.
+  std::vector<NodeView> views(Time now) const;
+
+  /// Agents that were lost or have left are not read any more, except `members`.
+  void forget_gone(std::span<const Ticket> members, Time now);
+
+ private:
+  struct Entry {
+    std::optional<NodeDescription> description;
+    std::string heartbeat;
+    NodeReport report;
+    Time heard;
+  };
+
+  std::chrono::milliseconds silence_;
+  Ticket coordinator_;
+  Ticket last_ = 0;
+  std::map<Ticket, Entry> entries_;
+};
+
+/// Takes one of the `most` replacements that a job has for ranks and nodes, of which `restarts` were used by restarts
+/// of all ranks; false when none is left. All nodes take from one number.
+bool take_replacement(KeyValueStore& store, const Keys& keys, int restarts, int most);
 
 /// Made when its agent has become the coordinator. A round of n nodes costs O(n) requests, and so does each reading of
 /// the n nodes' reports. It publishes by compare and set: after another agent has taken over, its writes do nothing.
@@ -27,8 +74,13 @@ class Coordinator {
  private:
   void look(Time now);
   void learn_members(const JobState& state);
-  Policy policy_now(const JobState& state);
+  Policy policy_now(const JobState& state, std::span<const NodeView> nodes);
   Waited waited(const JobState& state, bool enough, Time now);
+  /// Finds which members' ranks the job service knows, and which of them it has lost.
+  void look_at_lost_ranks(const JobState& state, std::vector<NodeView>& nodes);
+  /// Publishes the members of the round that `next` is, and the place of each; returns the number of their ranks.
+  int publish_members(const JobState& next, std::span<const NodeView> nodes);
+  JobState replace(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
 
@@ -48,6 +100,7 @@ class Coordinator {
   std::vector<Ticket> members_;
   std::optional<Time> gathering_since_;
   std::optional<Time> enough_since_;
+  std::optional<Time> lost_since_;
 };
 
 }  // namespace lockstep::cluster::elastic

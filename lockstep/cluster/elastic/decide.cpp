@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -48,6 +49,14 @@ class Decider {
     return found == nodes.end() ? nullptr : *found;
   }
 
+  bool has_ended(const NodeView& node) const { return of_this_round(node) && node.report.stage == Stage::ended; }
+  std::string loss_of(const NodeView& node) const {
+    return fmt::format("{} was lost: no sign of life for {:.1f} s", node.description.host, seconds(policy_.silence));
+  }
+
+  bool is_done() const;
+  std::optional<Decision> replace(const NodeView& lost) const;
+  const NodeView* taker_of(const NodeView& lost) const;
   Nodes candidates() const;
   Decision close_failed(std::string why) const { return {.kind = Kind::close, .why = std::move(why), .failed = true}; }
   Decision wait_or_give_up(const Nodes& candidates) const;
@@ -66,25 +75,56 @@ Decision Decider::while_running() const {
   if (const auto* node = first(members_, has_left)) {
     return end_round(fmt::format("{} left ({})", node->description.host, node->report.note));
   }
+  const auto* failed = first(members_, [this](const NodeView& view) { return has_failed(view); });
+  if (failed == nullptr && is_done()) return {.kind = Kind::close, .why = "all ranks ended well"};
   if (const auto* node = first(members_, is_lost)) {
-    return end_round(
-        fmt::format("{} was lost: no sign of life for {:.1f} s", node->description.host, seconds(policy_.silence)));
+    const auto replaced = failed == nullptr ? replace(*node) : std::nullopt;
+    return replaced ? *replaced : end_round(loss_of(*node));
   }
-  if (const auto* node = first(members_, [this](const NodeView& view) { return has_failed(view); })) {
-    return end_round(fmt::format("a rank on {} failed", node->description.host));
-  }
-  const auto ended = [this](const NodeView* node) {
-    return of_this_round(*node) && node->report.stage == Stage::ended;
-  };
-  if (std::all_of(members_.begin(), members_.end(), ended)) {
-    return {.kind = Kind::close, .why = "all ranks ended well"};
-  }
+  if (failed != nullptr) return end_round(fmt::format("a rank on {} failed", failed->description.host));
+  const auto ended = [this](const NodeView* node) { return has_ended(*node); };
   const bool room = static_cast<int>(members_.size()) < policy_.max_nodes;
   if (!room || std::any_of(members_.begin(), members_.end(), ended)) return {};
   if (const auto* node = first(others_, [this](const NodeView& view) { return is_candidate(view); })) {
     return end_round(fmt::format("{} joins", node->description.host));
   }
   return {};
+}
+
+// Ranks that were lost after the last operation that needs them all are missed by nobody.
+bool Decider::is_done() const {
+  const auto ended = [this](const NodeView* node) { return has_ended(*node); };
+  const auto ended_or_lost = [&](const NodeView* node) { return has_ended(*node) || node->ranks_lost; };
+  return std::any_of(members_.begin(), members_.end(), ended) &&
+         std::all_of(members_.begin(), members_.end(), ended_or_lost);
+}
+
+// The job service, with what it knows of the ranks, is on node 0 and lost with it. It may take longer to find that the
+// ranks are lost than others do for their launcher.
+std::optional<Decision> Decider::replace(const NodeView& lost) const {
+  if (policy_.max_replacements <= 0 || !lost.ranks_known || place_.at(lost.ticket) == 0) return std::nullopt;
+  if (first(members_, [this](const NodeView& node) { return has_ended(node); }) != nullptr) return std::nullopt;
+  const auto* taker = taker_of(lost);
+  if (taker != nullptr && lost.ranks_lost) {
+    return Decision{
+        .kind = Kind::replace,
+        .why = fmt::format("{}; {} takes its place, and the other ranks go on with what they have in memory",
+                           loss_of(lost), taker->description.host),
+        .lost = lost.ticket,
+        .taker = taker->ticket};
+  }
+  const auto alive = std::count_if(members_.begin(), members_.end(), [](const NodeView* node) { return node->alive; });
+  const bool others_suffice = taker == nullptr && alive >= policy_.min_nodes;
+  if (others_suffice || waited_.lost >= policy_.replace_timeout) return std::nullopt;
+  return Decision{.awaits_taker = true};
+}
+
+const NodeView* Decider::taker_of(const NodeView& lost) const {
+  return first(others_, [&](const NodeView& node) {
+    const bool same_number = !policy_.ranks_given || node.description.given_rank == lost.description.given_rank;
+    const bool same_ranks = node.description.ranks == lost.description.ranks;
+    return is_candidate(node) && !of_this_round(node) && same_ranks && same_number;
+  });
 }
 
 // Those of the last round keep their order, so that ranks stay where they are; then whoever holds the store.

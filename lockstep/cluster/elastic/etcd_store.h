@@ -1,4 +1,4 @@
-// The store of `--rdzv_backend etcd`: no launcher holds it, so the job outlives each of them.
+// The store of `--rdzv_backend etcd`, and its options: no launcher holds it, so the job outlives each of them.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>
@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
+#include <string>
 
 namespace lockstep::cluster::elastic {
 
@@ -19,6 +21,7 @@ struct EtcdStoreOptions {
   std::chrono::seconds lease{600};
 };
 
+/// The store of `--rdzv_backend etcd`.
 class EtcdStore final : public KeyValueStore {
  public:
   /// Waits until etcd answers. Error(timeout) or Error(io) as every call.
@@ -55,5 +58,11 @@ class EtcdStore final : public KeyValueStore {
   std::int64_t adds_ = 0;
   Deadline lease_used_{};
 };
+
+/// `endpoint` is HOST[:PORT], or several of them with commas; the port defaults to 2379. `job` is --rdzv_id. `conf`
+/// holds what --rdzv_conf says for this backend: protocol, ssl_cert, ssl_cert_key, ca_cert, lease.
+/// Error(invalid_argument) for values that are not valid.
+EtcdStoreOptions etcd_options(const std::string& endpoint, const std::string& job,
+                              const std::map<std::string, std::string>& conf);
 
 }  // namespace lockstep::cluster::elastic

@@ -1,8 +1,10 @@
-// The state of a job: one value that all agents follow and only the coordinator changes. Values and their JSON.
+// The values in the launchers' store, and their JSON: what nodes say of themselves, the state of the job, which only
+// the coordinator changes, and where the ranks of a round meet.
 #pragma once
 
-#include <lockstep/cluster/elastic/node.h>
+#include <lockstep/cluster/rank_environment.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,12 +12,49 @@
 
 namespace lockstep::cluster::elastic {
 
+/// The number of an agent in the order of arrival, from 1; no two agents of a job have the same.
+using Ticket = std::int64_t;
+
+/// The facts that do not change while the agent runs.
+struct NodeDescription {
+  std::string host;               ///< for people
+  int ranks = 1;                  ///< that it starts
+  bool holds_store = false;       ///< the store is in this agent's process
+  std::optional<int> given_rank;  ///< the number that the user gave the node
+};
+
+enum class Stage {
+  waiting,  ///< none of its ranks run; it waits for the next round
+  running,  ///< its ranks of `round` run
+  ended,    ///< its ranks have all ended well
+  left,     ///< it has left the job for good
+};
+
+/// The content of a heartbeat.
+struct NodeReport {
+  std::int64_t heartbeat = 0;  ///< counts up
+  Stage stage = Stage::waiting;
+  int round = 0;        ///< the last round it was in; 0: none
+  bool failed = false;  ///< one of its ranks failed in that round
+  bool fatal = false;   ///< a restart would not help
+  Ticket heard = 0;     ///< the coordinator that it follows
+  std::string note{};   ///< why it leaves
+};
+
+std::string to_text(const NodeDescription& node);
+std::string to_text(const NodeReport& report);
+
+/// Error(data) when the text is not the JSON of such a value.
+NodeDescription parse_description(std::string_view text);
+NodeReport parse_report(std::string_view text);
+
 enum class Phase {
   gathering,  ///< no ranks are to run; the next round is being formed
   running,    ///< round `round` runs
   closed,     ///< the job has ended, for good
 };
 
+/// The state of a job: one value that all agents follow and only the coordinator changes.
 struct JobState {
   Phase phase = Phase::gathering;
   int round = 0;                    ///< the last one that was formed; 0: none yet
@@ -28,7 +67,8 @@ struct JobState {
   Ticket coordinator = 0;           ///< the agent that decides
   Ticket formed_by = 0;             ///< the coordinator that formed the round
   std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; tells only how other clocks differ
-  std::string why;                  ///< what ended the round, or the job; for people
+  std::vector<Ticket> replaced;     ///< nodes of that round that were lost, and whose places others have taken
+  std::string why;                  ///< what ended the round or the job, or which node was replaced; for people
 };
 
 /// A node's place in a round.
@@ -36,6 +76,9 @@ struct NodePlace {
   int node = 0;        ///< its number
   int first_rank = 0;  ///< of its ranks
 };
+
+/// Whether another node has taken the place of this one in the present round.
+bool is_replaced(const JobState& state, Ticket ticket);
 
 std::string to_text(const JobState& state);
 std::string to_text(const NodePlace& node_place);
@@ -45,9 +88,11 @@ std::string to_text(const std::vector<Ticket>& members);
 JobState parse_state(std::string_view text);
 NodePlace parse_node_place(std::string_view text);
 std::vector<Ticket> parse_members(std::string_view text);
+/// The ranks that the job service had lost at the end of its log; nullopt: it knew no ranks.
+std::optional<std::vector<int>> parse_lost_ranks(std::string_view log);
 
-/// The keys of these values in the store. Keys of a round contain the ticket of the coordinator that formed it: a
-/// coordinator that was wrongly taken for lost may still write, but no agent reads its keys.
+/// The keys of these values in the store. Keys of a round contain the ticket of the coordinator that formed it, or that
+/// replaced a node in it: a coordinator that was wrongly taken for lost may still write, but no agent reads its keys.
 class Keys {
  public:
   explicit Keys(const std::string& job) : prefix_("lockstep/" + job + "/") {}
@@ -62,8 +107,10 @@ class Keys {
   }
   /// The rendezvous of the ranks, written by node 0.
   std::string meeting(const JobState& state) const { return of_round(state) + "meeting"; }
-  /// How many ranks were replaced in place, a number.
+  /// How many ranks and nodes were replaced, a number.
   std::string replaced() const { return prefix_ + "replaced"; }
+  /// What node 0's job service has said in a round, for the other agents: ServiceEvents::log.
+  std::string service_log(int round) const { return prefix_ + "service/" + std::to_string(round); }
   /// The ends of a node's ranks.
   std::string ends(int round, Ticket ticket) const {
     return prefix_ + "ends/" + std::to_string(round) + "/" + std::to_string(ticket);
@@ -73,10 +120,25 @@ class Keys {
 
  private:
   std::string of_round(const JobState& state) const {
-    return prefix_ + "round/" + std::to_string(state.round) + "." + std::to_string(state.formed_by) + "/";
+    auto key = prefix_ + "round/" + std::to_string(state.round) + "." + std::to_string(state.formed_by);
+    if (!state.replaced.empty()) key.append(".").append(std::to_string(state.replaced.size()));
+    return key.append("/");
   }
 
   std::string prefix_;
 };
+
+/// The rendezvous of a round's ranks: the address of the store that node 0's agent opens.
+struct Place {
+  std::string host;
+  std::uint16_t port = 0;
+  OwnStoreAddress own_store{};              ///< where ranks of Lockstep meet instead
+  std::optional<ServiceAddress> service{};  ///< with which ranks register, so that lost ones can be replaced
+};
+
+std::string to_text(const Place& place);
+
+/// Error(data) when the text is not the JSON of such a value.
+Place parse_place(std::string_view text);
 
 }  // namespace lockstep::cluster::elastic

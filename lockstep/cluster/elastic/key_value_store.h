@@ -1,8 +1,11 @@
-// The interface of the store through which the agents of a job agree: a few keys, and compare and set.
+// The interface of the store through which the agents of a job agree: a few keys, and compare and set. The simplest one
+// is in memory.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,5 +50,20 @@ class KeyValueStore {
 };
 
 using KeyValueStorePtr = std::shared_ptr<KeyValueStore>;
+
+/// The store of a job on one node: in the memory of its only agent.
+class MemoryStore final : public KeyValueStore {
+ public:
+  std::optional<std::string> get(const std::string& key) override;
+  void set(const std::string& key, const std::string& value) override;
+  std::int64_t add(const std::string& key, std::int64_t delta) override;
+  bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override;
+  std::string describe() const override { return "the store of this launcher"; }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::int64_t, std::less<>> counts_;
+};
 
 }  // namespace lockstep::cluster::elastic

@@ -136,6 +136,19 @@ bool any_ended_early(std::span<const RankEnd> ends) {
   return std::any_of(ends.begin(), ends.end(), [](const RankEnd& end) { return end.note && end.note->is_early_end(); });
 }
 
+bool all_ended_well(const NodeEnds& node) {
+  const auto ok = [](const RankEnd& end) { return end.status.ok(); };
+  return node.error.empty() && std::all_of(node.ends.begin(), node.ends.end(), ok);
+}
+
+NodeReport report_of(const NodeEnds& node, int round, bool stopped) {
+  NodeReport report{.round = round};
+  report.fatal = !node.error.empty() || std::any_of(node.ends.begin(), node.ends.end(), is_users_mistake);
+  report.failed = report.fatal || std::any_of(node.ends.begin(), node.ends.end(), failed_by_itself);
+  if (!report.fatal && all_ended_well(node) && !stopped) report.stage = Stage::ended;
+  return report;
+}
+
 std::string why_no_restart(std::span<const NodeEnds> nodes) {
   for (const NodeEnds& node : nodes) {
     const auto mistaken = std::find_if(node.ends.begin(), node.ends.end(), is_users_mistake);

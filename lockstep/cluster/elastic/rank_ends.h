@@ -1,6 +1,7 @@
 // The ends of a node's ranks as JSON for the store, and the outcome of a round over all nodes.
 #pragma once
 
+#include <lockstep/cluster/elastic/job_state.h>
 #include <lockstep/cluster/report.h>
 
 #include <optional>
@@ -17,6 +18,12 @@ struct NodeEnds {
   std::vector<RankEnd> ends;           ///< by rank
   std::chrono::milliseconds ahead{0};  ///< of the coordinator's clock, plus the delay of its message
 };
+
+/// Whether they were started, and none of them failed.
+bool all_ended_well(const NodeEnds& node);
+
+/// What their agent reports of them; `stopped`: it had ended them because the round was over.
+NodeReport report_of(const NodeEnds& node, int round, bool stopped);
 
 /// The wall clock's time since the epoch.
 std::int64_t wall_clock_milliseconds();

@@ -1,11 +1,16 @@
 #include <lockstep/cluster/elastic/store_users.h>
-#include <lockstep/cluster/poller.h>
-#include <lockstep/cluster/signal_inbox.h>
+#include <lockstep/cluster/processes/event_loop.h>
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <csignal>
 
 namespace lockstep::cluster::elastic {
 namespace {
+
+/// The hard limit can be a billion, and some programs close every number below the soft one before they start others.
+constexpr rlim_t kEnough = 1 << 20;
 
 constexpr const char* kUsers = "lockstep/users";
 constexpr const char* kSigns = "lockstep/signs_of_life";
@@ -46,6 +51,15 @@ void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, co
     if (inbox.fd() >= 0) poller.add(inbox.fd(), POLLIN, [] {});
     poller.wait(kLook);
   }
+}
+
+void raise_open_file_limit() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min(limit.rlim_max, kEnough);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -34,4 +34,8 @@ class StoreUsers {
 /// Returns when the store has no users any more, or the user sends a signal; calls `tell` once if that takes long.
 void stay_while_used(KeyValueStore& store, std::chrono::milliseconds silence, const std::function<void()>& tell);
 
+/// Raises the soft limit towards the hard one: the agent that hosts a store has a socket for each of its clients, and
+/// the usual 1024 are too few for many nodes. Ranks that are started later inherit the limit. Best effort.
+void raise_open_file_limit() noexcept;
+
 }  // namespace lockstep::cluster::elastic

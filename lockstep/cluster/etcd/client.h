@@ -1,4 +1,4 @@
-// Requests to a cluster of etcd servers (v3) through their HTTP gateway.
+// Requests to a cluster of etcd servers (v3) through their HTTP gateway, and one key read and written as a whole.
 #pragma once
 
 #include <lockstep/net/client_tls.h>
@@ -12,6 +12,7 @@
 
 namespace lockstep::cluster::etcd {
 
+/// Requests to a cluster of etcd servers (v3) through their HTTP gateway.
 using net::HttpServer;
 using net::TlsFiles;
 
@@ -57,6 +58,26 @@ class Client {
   std::vector<net::HttpClient> clients_;  ///< one for each server
   std::vector<std::string> reasons_;      ///< why each server did not answer last
   std::size_t current_ = 0;
+};
+
+/// One key of an etcd, read and written as a whole. Not thread-safe. The key has no lease: it stays until a client
+/// deletes it. Each call throws what Client::call does, and Error(io) with etcd's reason when etcd does not do it.
+class Entry {
+ public:
+  Entry(const Address& address, std::string key);
+
+  /// nullopt: there is no such key.
+  std::optional<std::string> read(std::chrono::milliseconds limit);
+  void write(const std::string& value, std::chrono::milliseconds limit);
+
+  /// "/job-1 in the etcd at a:2379, b:2379".
+  std::string describe() const;
+
+ private:
+  nlohmann::json ask(const std::string& path, const nlohmann::json& request, std::chrono::milliseconds limit);
+
+  std::string key_;
+  Client client_;
 };
 
 }  // namespace lockstep::cluster::etcd

@@ -2,13 +2,18 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/fork_server/channel.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
-#include <lockstep/cluster/fork_server/loading.h>
+#include <lockstep/cluster/fork_server/obstacle.h>
+#include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/rank_environment.h>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -39,6 +44,44 @@ ChildOptions server_options(const LaunchOptions& options, const Environment& env
   child.kept_descriptors = {socket};
   child.out = child.err = ChildStream::pipe;
   return child;
+}
+
+constexpr std::chrono::hours kLook(1);  // everything here is an event
+
+/// True while there is more.
+bool read_some(UniqueFd& stream, std::string& text) {
+  std::array<char, 4096> buffer;
+  const ssize_t count = ::read(stream.get(), buffer.data(), buffer.size());
+  if (count > 0) text.append(buffer.data(), static_cast<std::size_t>(count));
+  if (count == 0) stream.reset();
+  return count > 0;
+}
+
+void read_rest(UniqueFd& stream, std::string& text) {
+  if (!stream) return;
+  ::fcntl(stream.get(), F_SETFL, O_NONBLOCK);
+  while (read_some(stream, text)) {
+  }
+  stream.reset();
+}
+
+/// Reads both streams (closed ones are skipped) into the texts that follow them until `awaited` is readable, then what
+/// they still hold; closes them. False when `stop_fd` (-1: none) was readable before.
+bool read_until_readable(UniqueFd& out, std::string& out_text, UniqueFd& err, std::string& err_text, int awaited,
+                         int stop_fd) {
+  bool ready = false;
+  bool stopped = false;
+  while (!ready && !stopped) {
+    Poller poller;
+    if (stop_fd >= 0) poller.add(stop_fd, POLLIN, [&] { stopped = true; });
+    if (out) poller.add(out.get(), POLLIN, [&] { read_some(out, out_text); });
+    if (err) poller.add(err.get(), POLLIN, [&] { read_some(err, err_text); });
+    poller.add(awaited, POLLIN, [&] { ready = true; });
+    poller.wait(kLook);
+  }
+  read_rest(out, out_text);
+  read_rest(err, err_text);
+  return ready;
 }
 
 }  // namespace
@@ -132,6 +175,41 @@ ForkedRanks ForkServer::fork(const std::vector<ChildOptions>& ranks) {
     throw;
   }
   return forked;
+}
+
+ForkAttempt::ForkAttempt(const LaunchOptions& options) : obstacle_(obstacle_to_forking(options)) {
+  if (obstacle_) return;
+  try {
+    server_.emplace(options);
+  } catch (const Error& error) {
+    obstacle_ = error.message();  // starting the ranks will say the same, if it was not bad luck
+  }
+}
+
+bool ForkAttempt::ready(int stop_fd) {
+  if (!obstacle_) obstacle_ = server_->await_obstacle(stop_fd);
+  if (obstacle_) server_.reset();
+  return !obstacle_;
+}
+
+std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const Job& job, int stop_fd) {
+  return fork(options, prepare_ranks(options, job), stop_fd);
+}
+
+std::optional<ForkedRanks> ForkAttempt::fork(const LaunchOptions& options, const std::vector<ChildOptions>& ranks,
+                                             int stop_fd) {
+  bool unexpected = options.start_method == StartMethod::fork_server && !obstacle_;
+  if (ready(stop_fd)) {
+    try {
+      return server_->fork(ranks);
+    } catch (const Error& error) {
+      obstacle_ = error.message();
+      server_.reset();
+      unexpected = true;
+    }
+  }
+  if (unexpected) ::dprintf(options.err, "lockstep run: each rank loads its program itself: %s\n", obstacle_->c_str());
+  return std::nullopt;
 }
 
 }  // namespace lockstep::cluster

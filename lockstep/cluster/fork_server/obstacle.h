@@ -3,7 +3,9 @@
 
 #include <lockstep/cluster/launch.h>
 
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace lockstep::cluster {
@@ -11,5 +13,10 @@ namespace lockstep::cluster {
 /// Why the ranks have to be started one by one, as far as known before the program is loaded; nullopt when they may be
 /// forks. Error(environment) for an unknown LOCKSTEP_START_METHOD.
 std::optional<std::string> obstacle_to_forking(const LaunchOptions& options);
+
+/// The libraries that a program is linked against: the names in the program's own list (DT_NEEDED), not those that
+/// these libraries need in turn. Empty for any file that is not a dynamically linked program for this kind of machine:
+/// scripts, static programs, unreadable files.
+std::set<std::string> needed_libraries(const std::filesystem::path& program);
 
 }  // namespace lockstep::cluster

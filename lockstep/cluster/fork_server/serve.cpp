@@ -3,10 +3,9 @@
 // program itself has run. Nothing here is called; it is part of the library only.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/cluster/fork_server/become_rank.h>
 #include <lockstep/cluster/fork_server/channel.h>
-#include <lockstep/cluster/job_service.h>
-#include <lockstep/cluster/lone_thread.h>
+#include <lockstep/cluster/processes/lone_thread.h>
+#include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
 
 #include <fcntl.h>
@@ -26,6 +25,12 @@
 
 namespace lockstep::cluster {
 namespace {
+
+/// Settings of the process that the server changed, and that a rank gets back.
+struct OwnState {
+  std::array<char, 16> name{};
+  sigset_t signals{};
+};
 
 /// The socket that this process was told of; none when the variable is left over from somewhere.
 UniqueFd told_socket() {
@@ -70,7 +75,7 @@ std::string obstacle(const Message& hello) {
 
 void answer_hello(int socket, const Message& hello) {
   const std::string why = obstacle(hello);
-  send_message(socket, why.empty() ? kReady : kFailed, {why});
+  send_message(socket, why.empty() ? kReady : kFailure, {why});
 }
 
 /// The life of the process that hosts a store: as long as the server's.
@@ -91,7 +96,7 @@ void answer_hello(int socket, const Message& hello) {
     socket.reset();
     while (true) ::pause();
   } catch (const Error& error) {
-    send_message(socket.get(), kFailed, {error.message()});
+    send_message(socket.get(), kFailure, {error.message()});
   }
   ::_exit(1);
 }
@@ -100,7 +105,48 @@ void fork_store_host(UniqueFd& socket, Message request) {
   const pid_t server = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) host_store(std::move(socket), std::move(request), server);
-  if (pid < 0) send_message(socket.get(), kFailed, {std::strerror(errno)});
+  if (pid < 0) send_message(socket.get(), kFailure, {std::strerror(errno)});
+}
+
+/// "NAME=value", or "NAME" to unset it.
+void set_variable(const std::string& entry) {
+  const auto equals = entry.find('=');
+  if (equals == std::string::npos) {
+    ::unsetenv(entry.c_str());
+  } else {
+    ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+  }
+}
+
+/// One byte for each rank. A gate that closes instead tells that the launcher is gone, or starts the ranks anew.
+void pass(const UniqueFd& gate) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(gate.get(), &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  if (count != 1) ::_exit(1);
+}
+
+void die_with_launcher(pid_t launcher) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(1);  // it died before the line above
+}
+
+/// Makes a fork of the server a rank like one started by itself: takes the group, streams, environment and name of the
+/// rank that `request` describes, and waits for the launcher's release. Returns when the launcher is this process's
+/// parent and has released it; ends the process otherwise.
+void become_rank(Message request, const OwnState& own) {
+  ::setpgid(0, 0);
+  const auto launcher = parse_integer(request.words.at(0));
+  const UniqueFd gate = std::move(request.descriptors.at(0));
+  if (::dup2(request.descriptors.at(1).get(), STDOUT_FILENO) < 0) ::_exit(1);
+  if (::dup2(request.descriptors.at(2).get(), STDERR_FILENO) < 0) ::_exit(1);
+  for (std::size_t i = 1; i < request.words.size(); ++i) set_variable(request.words[i]);
+  ::prctl(PR_SET_NAME, own.name.data());
+  ::sigprocmask(SIG_SETMASK, &own.signals, nullptr);
+  pass(gate);
+  die_with_launcher(static_cast<pid_t>(launcher.value()));
 }
 
 /// The life of the process that forks the ranks. It ends right after that, and they become children of the launcher,
@@ -115,7 +161,7 @@ void fork_ranks(UniqueFd& socket, const OwnState& own) {
       return;
     }
     if (pid < 0) {
-      send_message(socket.get(), kFailed, {std::strerror(errno)});
+      send_message(socket.get(), kFailure, {std::strerror(errno)});
     } else {
       ::setpgid(pid, pid);  // both do it, so that it holds whoever comes first
       send_message(socket.get(), kPid, {std::to_string(pid)});
@@ -137,7 +183,7 @@ bool forked_a_rank(UniqueFd& socket, const OwnState& own) {
   while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   const bool well = pid > 0 && status == 0;
-  send_message(socket.get(), well ? kReady : kFailed, {well ? "" : "the process that forks them ended early"});
+  send_message(socket.get(), well ? kReady : kFailure, {well ? "" : "the process that forks them ended early"});
   return false;
 }
 
@@ -150,7 +196,7 @@ void serve(UniqueFd socket) {
     } else if (request->kind == kHostStore) {
       fork_store_host(socket, std::move(*request));
     } else if (request->kind != kBeginForks) {
-      send_message(socket.get(), kFailed, {"out of turn: " + request->kind});
+      send_message(socket.get(), kFailure, {"out of turn: " + request->kind});
     } else if (forked_a_rank(socket, own)) {
       return;
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
-#include <lockstep/doctor/consultation.h>
+#include <lockstep/doctor/checks.h>
 #include <lockstep/world/world.h>
 
 #include <chrono>
@@ -33,5 +33,21 @@ Consultation consult(const Request& request);
 /// themselves in the store are absent, others that do not answer are left out. An empty host: the store is not known
 /// yet. `found`: the start-up has reached its rendezvous there.
 Consultation consult_beside_start(const Request& request, const std::string& host, std::uint16_t port, bool found);
+
+// The facts that this rank can collect before the rendezvous (own_facts.cpp).
+
+/// Whether this process will still open the rendezvous port, where that is its task. `no`: it has opened the port
+/// already.
+enum class OpensPort { yes, no };
+
+/// Collects the facts of this machine. Does not throw for problems of the machine: they are in the facts.
+Facts own_facts(const Request& request, OpensPort opens_port);
+
+/// For a rendezvous through MPI, in which ranks learn only then where the store is: offers the address from which this
+/// host reaches it, unless a variable names another.
+void offer_route_to_store(Facts& facts, const World& world, const std::string& host, std::uint16_t port);
+
+/// The host of the rendezvous; empty where it has none.
+std::string master_of(const World& world);
 
 }  // namespace lockstep::doctor

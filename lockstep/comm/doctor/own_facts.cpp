@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
-#include <lockstep/comm/bind_address.h>
-#include <lockstep/comm/doctor/own_facts.h>
-#include <lockstep/comm/rank_info.h>
+#include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/meet/addresses.h>
+#include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/doctor/probe.h>
 #include <lockstep/world/host_addresses.h>
 

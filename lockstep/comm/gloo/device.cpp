@@ -1,8 +1,8 @@
 #include <lockstep/comm/gloo/device.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/bind_address.h>
 #include <lockstep/comm/gloo/batch_threads.h>
+#include <lockstep/comm/meet/addresses.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 

@@ -1,7 +1,7 @@
 // The network device Gloo binds to.
 #pragma once
 
-#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/backend.h>
 
 #include <gloo/transport/device.h>
 

@@ -1,14 +1,12 @@
 // The gloo backend, through c10d::ProcessGroupGloo: TCP between all pairs of ranks, two threads for collectives that
 // move bytes and two for those that reduce them.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/carrier.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
 #include <lockstep/comm/gloo/meeting.h>
 #include <lockstep/comm/gloo/messenger.h>
 #include <lockstep/comm/gloo/reducer.h>
 #include <lockstep/comm/gloo/states.h>
-#include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <utility>

@@ -5,7 +5,7 @@
 // whether a rank is lost. Then the waits for addresses end, and the connection that is waited for is closed.
 #pragma once
 
-#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/gloo/closable_gloo.h>
 
 namespace lockstep::detail::gloo {

@@ -1,6 +1,6 @@
 // Stands in for the gloo backend where libtorch was built without Gloo.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/backend.h>
 
 namespace lockstep::detail {
 

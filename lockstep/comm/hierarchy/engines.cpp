@@ -1,6 +1,7 @@
-#include <lockstep/comm/hierarchy/engines.h>
+#include <lockstep/comm/hierarchy/plans.h>
 
-#include <lockstep/comm/stores.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/comm/meet/stores.h>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,11 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
     part.world_ranks.push_back(whole.world_ranks[static_cast<std::size_t>(rank)]);
     part.hosts.push_back(whole.hosts[static_cast<std::size_t>(rank)]);
   }
+  if (whole.describe_rank) {
+    part.describe_rank = [ask = whole.describe_rank, ranks](int rank) {
+      return ask(ranks.at(static_cast<std::size_t>(rank)));
+    };
+  }
   part.while_meeting = [ask = whole.while_meeting, ranks](const std::vector<int>& waited_for) {
     std::vector<int> in_whole;
     for (const int rank : waited_for) in_whole.push_back(ranks.at(static_cast<std::size_t>(rank)));
@@ -34,10 +40,6 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
   return part;
 }
 
-std::unique_ptr<Backend> make_network(const BackendContext& context) {
-  return context.network == "mpi" ? make_mpi_backend(context) : make_gloo_backend(context);
-}
-
 }  // namespace
 
 Engines meet(const BackendContext& context) {
@@ -45,13 +47,16 @@ Engines meet(const BackendContext& context) {
   engines.hosts = hosts_of(context.hosts, context.rank);
   const Hosts& hosts = engines.hosts;
 
+  const auto make_self = backend_called("self").make;
+  const auto make_network = backend_called(context.network).make;
+
   auto inside = part_of(context, hosts.neighbours(), fmt::format("host_{}", hosts.self.host));
   inside.one_host = true;
   if (inside.size > 1) {
     std::tie(engines.up, engines.down) = make_shm_pair(inside);
   } else {
-    engines.up = make_self_backend(inside);
-    engines.down = make_self_backend(inside);
+    engines.up = make_self(inside);
+    engines.down = make_self(inside);
   }
 
   std::vector<int> everyone;

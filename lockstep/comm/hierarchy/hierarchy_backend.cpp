@@ -1,8 +1,7 @@
 // The hierarchy backend: shared memory between the ranks of a host, gloo or mpi between hosts, so that bytes cross the
 // network once for each host and not once for each rank. plans.h says what travels where, pipeline.h when.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/hierarchy/engines.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/hierarchy/pipeline.h>
 #include <lockstep/comm/hierarchy/plans.h>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/hierarchy/plan.h>
+#include <lockstep/comm/hierarchy/plans.h>
 
 #include <array>
 #include <chrono>

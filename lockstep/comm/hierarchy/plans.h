@@ -1,15 +1,80 @@
 // The plan of each collective: which engine moves which data. One source for each family:
 //   reductions.cpp   all_reduce, reduce, reduce_scatter
-//   copies.cpp       broadcast, all_gather, barrier
-//   exchanges.cpp    gather, scatter, all_to_all, send, receive
+//   copies.cpp       broadcast, all_gather, barrier; gather, scatter, all_to_all, send, receive
 //
 // The tensors are those of Backend's functions; the plans hold them. `Engines` must outlive the plan.
+//
+// A plan lists the steps of one operation on one rank, in order.
 #pragma once
 
-#include <lockstep/comm/hierarchy/engines.h>
-#include <lockstep/comm/hierarchy/plan.h>
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/hierarchy/hosts.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace lockstep::detail::hierarchy {
+
+/// `up` and `down` have the same ranks, and both use memory of `up` in place. There are two, because an operation
+/// starts on `down` when it has crossed the network, at a time that differs between ranks: on one backend it would
+/// come before a later operation's first half on one rank and after it on another.
+struct Engines {
+  Hosts hosts;
+  std::unique_ptr<Backend> up;      ///< the ranks of this host: towards the network; shm, or self for a single rank
+  std::unique_ptr<Backend> across;  ///< the ranks of this rank's column, numbered by host; none where it is in none
+  std::unique_ptr<Backend> down;    ///< the ranks of this host: for data from the network
+  std::unique_ptr<Backend> direct;  ///< all ranks: for data that differs for each rank
+};
+
+/// Makes the backends. Collective over the group.
+Engines meet(const BackendContext& context);
+
+/// The engine that a step is for (see Engines). `message`: point to point, on whichever engine.
+enum class Lane { up, across, down, direct, message };
+
+struct Step {
+  Lane lane;
+  std::function<Backend::Pending()> start;
+};
+
+/// Steps follow one another: each starts when the one before is complete. All ranks of an engine take the same
+/// operations' steps on it. The functions own the tensors they use.
+struct Plan {
+  std::vector<Step> steps;
+  std::function<void()> finish;  ///< after the last step; may be empty
+
+  void add(Lane lane, std::function<Backend::Pending()> start) { steps.push_back({lane, std::move(start)}); }
+};
+
+}  // namespace lockstep::detail::hierarchy
+
+namespace lockstep::detail {
+
+/// A part of a whole, in elements or bytes.
+struct Span {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  bool operator==(const Span&) const = default;
+};
+
+/// [0, total) in order, in parts of `most` and a last one of what is left; none for a total of 0.
+std::vector<Span> split(std::int64_t total, std::int64_t most);
+
+}  // namespace lockstep::detail
+
+namespace lockstep::detail::hierarchy {
+
+/// The parts of `flat` (one dimension) that the columns carry, part i by column i: one each, of whole cache lines, or
+/// a single one for the leaders, where there is but one column or too little to be worth more than one message.
+std::vector<at::Tensor> slices_of(const Hosts& hosts, const at::Tensor& flat);
+
+/// Broadcasts every slice, on this host, from the rank that carries it to the others.
+Backend::Pending hand_out(const Engines& engines, const std::vector<at::Tensor>& slices, const Call& call);
 
 Plan all_reduce(const Engines& engines, at::Tensor tensor, ReduceOp op, const Call& call);
 Plan reduce(const Engines& engines, at::Tensor tensor, int root, ReduceOp op, const Call& call);

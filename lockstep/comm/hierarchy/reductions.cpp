@@ -10,10 +10,8 @@
 //
 // What an engine would round in between (float16, bfloat16) is carried as float32 all the way; a mean is divided once,
 // at the end.
-#include <lockstep/comm/carrier.h>
-#include <lockstep/comm/counts.h>
 #include <lockstep/comm/hierarchy/plans.h>
-#include <lockstep/comm/hierarchy/slices.h>
+#include <lockstep/comm/tensor_reduction.h>
 #include <lockstep/comm/work_states.h>
 
 #include <ATen/ops/cat.h>

@@ -1,9 +1,19 @@
-#include <lockstep/comm/hierarchy/slices.h>
+#include <lockstep/comm/hierarchy/plans.h>
 
-#include <lockstep/comm/counts.h>
 #include <lockstep/comm/work_states.h>
 
+#include <algorithm>
 #include <utility>
+
+namespace lockstep::detail {
+
+std::vector<Span> split(std::int64_t total, std::int64_t most) {
+  std::vector<Span> spans;
+  for (std::int64_t begin = 0; begin < total; begin += most) spans.push_back({begin, std::min(most, total - begin)});
+  return spans;
+}
+
+}  // namespace lockstep::detail
 
 namespace lockstep::detail::hierarchy {
 namespace {

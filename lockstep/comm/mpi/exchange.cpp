@@ -2,9 +2,9 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/this_host.h>
+#include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/runtime.h>
-#include <lockstep/comm/rendezvous.h>
 
 #include <ATen/ops/zeros.h>
 

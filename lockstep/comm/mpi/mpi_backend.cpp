@@ -1,14 +1,11 @@
 // The mpi backend: non-blocking operations of MPI itself, polled while somebody waits, because MPI's own waits know no
 // deadline. Nothing makes progress while nobody waits or tests, unless the MPI library has a thread for that.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/carrier.h>
-#include <lockstep/comm/mpi/block.h>
-#include <lockstep/comm/mpi/communicator.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/progress.h>
 #include <lockstep/comm/mpi/reducer.h>
+#include <lockstep/comm/mpi/runtime.h>
 #include <lockstep/comm/mpi/states.h>
-#include <lockstep/comm/network_backend.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>

@@ -1,6 +1,6 @@
 // Stands in for the mpi backend where this build has no MPI.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/exchange.h>
 
 namespace lockstep::detail {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/mpi/communicator.h>
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <chrono>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/mpi/communicator.h>
+#include <lockstep/comm/mpi/runtime.h>
 #include <lockstep/comm/network_reduction.h>
 
 #include <functional>

@@ -1,9 +1,11 @@
-// The work states of MPI's operations.
+// The operations of MPI in progress: their work states, and the datatypes of what they move.
 #pragma once
 
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/progress.h>
+#include <lockstep/comm/mpi/runtime.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +13,23 @@
 #include <utility>
 
 namespace lockstep::detail::mpi {
+
+/// A run of bytes as "count times type", also above the 2^31 - 1 that MPI can count to: then it is one element of a
+/// type of its own.
+class Block {
+ public:
+  explicit Block(std::int64_t bytes);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  int count_;
+  MPI_Datatype type_ = MPI_BYTE;
+};
 
 /// The state of a collective or a send.
 Backend::Pending pending(std::shared_ptr<Requests> requests, std::function<void()> look_around);

@@ -1,6 +1,6 @@
 // A group of one rank: every collective is a copy at most.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
+#include <lockstep/comm/backend.h>
 #include <lockstep/comm/work_states.h>
 
 namespace lockstep::detail {

@@ -1,4 +1,4 @@
-#include <lockstep/comm/shm/all_reduce.h>
+#include <lockstep/comm/shm/collectives.h>
 
 #include <algorithm>
 #include <array>

@@ -1,15 +1,42 @@
-// Shared memory that grows while the job runs: blocks with a part for each rank, mapped by all of them.
+// Shared memory that grows while the job runs: blocks with a part for each rank, mapped by all of them, and the
+// registry of the blocks that this process has mapped.
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
+#include <lockstep/comm/shm/endpoint.h>
 #include <lockstep/comm/shm/memory.h>
-#include <lockstep/comm/shm/shared_blocks.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace lockstep::shm {
+
+/// Which addresses of this process are in memory that all ranks of the group have mapped. Blocks have one part for each
+/// rank, `stride` bytes apart. Thread-safe.
+class SharedBlocks {
+ public:
+  explicit SharedBlocks(int rank) : rank_(rank) {}
+
+  /// `id` is the same on all ranks and not 0.
+  void add(std::uint32_t id, std::byte* base, std::size_t stride);
+  void remove(std::uint32_t id);
+
+  /// The place of [data, data + bytes) when all of it is in this rank's part of a block; else block 0.
+  Place find(const std::byte* data, std::size_t bytes) const;
+
+ private:
+  struct Block {
+    std::uint32_t id;
+    std::byte* base;
+    std::size_t stride;
+  };
+  int rank_;
+  mutable std::mutex mutex_;
+  std::vector<Block> blocks_;
+};
 
 /// One rank's handle of a block. Its destructor gives this rank's part back to the system and unmaps the block; the
 /// other ranks give back their own parts. No collective of theirs reads a part that this rank no longer uses.

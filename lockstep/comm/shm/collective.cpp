@@ -1,4 +1,4 @@
-#include <lockstep/comm/shm/collective.h>
+#include <lockstep/comm/shm/collectives.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

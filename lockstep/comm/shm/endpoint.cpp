@@ -1,5 +1,5 @@
 #include <lockstep/comm/shm/endpoint.h>
-#include <lockstep/comm/shm/wake_up.h>
+#include <lockstep/comm/shm/waiting.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,14 @@
-// One rank's view of the segment: what it has published so far, and the last values it read of the others.
+// One rank's view of the segment (what it has published so far, and the last values it read of the others), and the
+// operations that use it.
 #pragma once
 
+#include <lockstep/base/error.h>
+#include <lockstep/comm/shm/endpoint.h>
 #include <lockstep/comm/shm/segment.h>
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -84,6 +89,44 @@ class Endpoint {
   // Last seen of each rank; this rank's own entries never hold anything up.
   std::vector<std::uint64_t> completed_seen_;
   std::vector<std::uint64_t> consumed_seen_;
+};
+
+/// The ranks that an operation waits for, and what they have not done: "has not entered it".
+struct Lack {
+  std::vector<int> ranks;
+  std::string_view what;
+};
+
+/// The base class of pending operations: a state machine that advances when it is called and never waits.
+class Operation {
+ public:
+  explicit Operation(std::string_view name) : name_(name) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  std::string_view name() const { return name_; }
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Once done: throws the error it failed with, if any.
+  void rethrow() const {
+    if (error_) throw *error_;
+  }
+
+  /// All that blocks it now; empty when it is done or only waits for operations before it. For the slow path.
+  virtual std::vector<Lack> lacks(const Endpoint& endpoint) const = 0;
+
+  /// Ends it. The first call counts.
+  void finish() { done_.store(true, std::memory_order_release); }
+  void finish_with(Error error) {
+    if (done()) return;
+    error_ = std::move(error);
+    finish();
+  }
+
+ private:
+  std::string_view name_;
+  std::optional<Error> error_;
+  std::atomic<bool> done_ = false;
 };
 
 }  // namespace lockstep::shm

@@ -1,5 +1,5 @@
 #include <lockstep/comm/shm/engine.h>
-#include <lockstep/comm/shm/wake_up.h>
+#include <lockstep/comm/shm/waiting.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

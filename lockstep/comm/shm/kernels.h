@@ -1,14 +1,52 @@
-// Kernels for the element-wise reduction of several buffers into one or more, used by all reducing collectives here.
+// Kernels for the element-wise reduction of several buffers into one or more, used by all reducing collectives here,
+// and the element types of the shared-memory core, which does not use libtorch.
 #pragma once
 
 #include <lockstep/base/instruction_sets.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/shm/dtype.h>
 #include <lockstep/comm/shm/kernel_table.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::shm {
+
+enum class DType : std::uint8_t {
+  float32,
+  float64,
+  bfloat16,
+  float16,
+  int8,
+  uint8,
+  int16,
+  int32,
+  int64,
+  boolean,
+  complex64,  ///< from here on: moved only, not reduced
+  complex128,
+  other,
+};
+
+constexpr std::string_view name(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return "float32";
+    case DType::float64: return "float64";
+    case DType::bfloat16: return "bfloat16";
+    case DType::float16: return "float16";
+    case DType::int8: return "int8";
+    case DType::uint8: return "uint8";
+    case DType::int16: return "int16";
+    case DType::int32: return "int32";
+    case DType::int64: return "int64";
+    case DType::boolean: return "bool";
+    case DType::complex64: return "complex64";
+    case DType::complex128: return "complex128";
+    case DType::other: return "other";
+  }
+  return "?";
+}
 
 /// The fastest kernel this machine runs; nullptr when the pair has no meaning: mean of integers or bool, anything of a
 /// dtype that can only be moved.

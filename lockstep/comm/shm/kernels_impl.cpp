@@ -113,17 +113,20 @@ struct Unsigned<std::int64_t> {
   using Type = std::uint64_t;
 };
 
-struct Sum {
+struct AsItIs {
+  template <typename A>
+  static A finish(A value, int) {
+    return value;
+  }
+};
+
+struct Sum : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
     using U = typename Unsigned<A>::Type;
     return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value | b.value)}; }
-  template <typename A>
-  static A finish(A value, int) {
-    return value;
-  }
 };
 
 struct Mean : Sum {
@@ -141,41 +144,29 @@ struct MeanOfPowerOfTwo : Sum {
   }
 };
 
-struct Product {
+struct Product : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
     using U = typename Unsigned<A>::Type;
     return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value & b.value)}; }
-  template <typename A>
-  static A finish(A value, int) {
-    return value;
-  }
 };
 
-struct Min {
+struct Min : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
     return (a < b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value & b.value)}; }
-  template <typename A>
-  static A finish(A value, int) {
-    return value;
-  }
 };
 
-struct Max {
+struct Max : AsItIs {
   template <typename A>
   static A combine(A a, A b) {
     return (a > b) | (a != a) ? a : b;  // NOLINT(misc-redundant-expression): NaN
   }
   static Bool combine(Bool a, Bool b) { return {static_cast<u8>(a.value | b.value)}; }
-  template <typename A>
-  static A finish(A value, int) {
-    return value;
-  }
 };
 
 // --- the loops -------------------------------------------------------------------------------------------------------
@@ -321,22 +312,11 @@ void reduce_mean(const std::byte* const* sources, int n_sources, std::byte* cons
   (power_of_two ? reduce<T, MeanOfPowerOfTwo> : reduce<T, Mean>)(sources, n_sources, targets, n_targets, count);
 }
 
-template <typename T>
-constexpr bool kHasMean = false;
-template <>
-constexpr bool kHasMean<float> = true;
-template <>
-constexpr bool kHasMean<double> = true;
-template <>
-constexpr bool kHasMean<BFloat16> = true;
-template <>
-constexpr bool kHasMean<Float16> = true;
-
-// Columns by ReduceOp.
-template <typename T>
+// Columns by ReduceOp. Floating-point numbers have a mean.
+template <typename T, bool kHasMean = false>
 constexpr void fill_row(ReduceKernel (&row)[KernelTable::kOps]) {
   row[0] = reduce<T, Sum>;
-  if constexpr (kHasMean<T>) row[1] = reduce_mean<T>;
+  if constexpr (kHasMean) row[1] = reduce_mean<T>;
   row[2] = reduce<T, Min>;
   row[3] = reduce<T, Max>;
   row[4] = reduce<T, Product>;
@@ -345,10 +325,10 @@ constexpr void fill_row(ReduceKernel (&row)[KernelTable::kOps]) {
 // Rows by DType.
 constexpr KernelTable make_table() {
   KernelTable table{};
-  fill_row<float>(table.at[0]);
-  fill_row<double>(table.at[1]);
-  fill_row<BFloat16>(table.at[2]);
-  fill_row<Float16>(table.at[3]);
+  fill_row<float, true>(table.at[0]);
+  fill_row<double, true>(table.at[1]);
+  fill_row<BFloat16, true>(table.at[2]);
+  fill_row<Float16, true>(table.at[3]);
   fill_row<std::int8_t>(table.at[4]);
   fill_row<std::uint8_t>(table.at[5]);
   fill_row<std::int16_t>(table.at[6]);

@@ -1,5 +1,5 @@
 #include <lockstep/comm/shm/point_to_point.h>
-#include <lockstep/comm/shm/wake_up.h>
+#include <lockstep/comm/shm/waiting.h>
 
 #include <algorithm>
 #include <cstring>

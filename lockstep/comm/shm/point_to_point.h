@@ -1,7 +1,7 @@
 // Point to point in shared memory: send and receive, matched by tag.
 #pragma once
 
-#include <lockstep/comm/shm/operation.h>
+#include <lockstep/comm/shm/endpoint.h>
 
 #include <cstddef>
 #include <deque>

@@ -1,8 +1,97 @@
 #include <lockstep/comm/shm/segment.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace lockstep::shm {
+
+std::string_view name(Kind kind) {
+  switch (kind) {
+    case Kind::barrier: return "barrier";
+    case Kind::exchange: return "exchange";
+    case Kind::allocate: return "allocate";
+    case Kind::all_reduce: return "all_reduce";
+    case Kind::reduce: return "reduce";
+    case Kind::broadcast: return "broadcast";
+    case Kind::all_gather: return "all_gather";
+    case Kind::reduce_scatter: return "reduce_scatter";
+    case Kind::all_to_all: return "all_to_all";
+    case Kind::gather: return "gather";
+    case Kind::scatter: return "scatter";
+    case Kind::refused: return "refused";
+  }
+  return "?";
+}
+
+namespace {
+
+// The library's own name(ReduceOp) lives with the tensors, which this core does without.
+std::string_view name_of(ReduceOp op) {
+  constexpr std::array<std::string_view, 5> kNames = {"sum", "mean", "min", "max", "product"};
+  const auto index = static_cast<std::size_t>(op);
+  return index < kNames.size() ? kNames[index] : "?";
+}
+
+}  // namespace
+
+void Signature::set_sizes(std::span<const std::int64_t> all) {
+  dims = static_cast<std::uint8_t>(std::min<std::size_t>(all.size(), kMaxDims));
+  for (std::size_t i = 0; i < dims; ++i) sizes[i] = all[i];
+  for (std::size_t i = kMaxDims; i < all.size(); ++i) sizes[kMaxDims - 1] *= all[i];
+}
+
+std::uint64_t hash(const Signature& signature) {
+  static_assert(std::has_unique_object_representations_v<Signature>, "holes would be compared too");
+  constexpr std::size_t kFixedWords = offsetof(Signature, sizes) / sizeof(std::uint64_t);
+  static_assert(offsetof(Signature, sizes) % sizeof(std::uint64_t) == 0);
+  std::array<std::uint64_t, sizeof(Signature) / sizeof(std::uint64_t)> words{};
+  std::memcpy(words.data(), &signature, sizeof(Signature));
+  // Multiplication by an odd constant and the shift are one-to-one, so a change in one word always shows. The first
+  // words tell how many dimensions follow; the others are 0.
+  std::uint64_t h = 0;
+  for (std::size_t i = 0; i < kFixedWords + signature.dims; ++i) {
+    h = (h ^ words[i]) * 0x9e3779b97f4a7c15U;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+namespace {
+
+std::string describe_call(const Signature& signature) {
+  const Kind kind = signature.kind;
+  const std::string_view reduction = name_of(static_cast<ReduceOp>(signature.op));
+  const std::span<const std::int64_t> sizes(signature.sizes.data(), signature.dims);
+  const std::string tensor = fmt::format("{}[{}]", name(signature.dtype), fmt::join(sizes, ", "));
+  switch (kind) {
+    case Kind::barrier:
+    case Kind::refused: return std::string(name(kind));
+    case Kind::exchange:
+    case Kind::allocate: return fmt::format("{} {}", name(kind), tensor);
+    case Kind::all_reduce:
+    case Kind::reduce_scatter: return fmt::format("{} {} of {}", name(kind), reduction, tensor);
+    case Kind::reduce: return fmt::format("reduce {} of {} to {}", reduction, tensor, signature.root);
+    case Kind::broadcast: return fmt::format("broadcast of {} from {}", tensor, signature.root);
+    case Kind::gather: return fmt::format("gather of {} to {}", tensor, signature.root);
+    case Kind::scatter: return fmt::format("scatter of slices {} from {}", tensor, signature.root);
+    case Kind::all_gather:
+    case Kind::all_to_all: break;
+  }
+  return fmt::format("{} of {}", name(kind), tensor);
+}
+
+}  // namespace
+
+std::string describe(const Signature& signature) {
+  const auto call = describe_call(signature);
+  return signature.trace == 0 ? call : fmt::format("{} in global operator {}", call, signature.step);
+}
+
 namespace {
 
 constexpr std::size_t kPage = 4096;

@@ -1,13 +1,13 @@
 // The shm backend: shared memory between the ranks of one host. This file turns tensors into bytes for the core.
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
-#include <lockstep/comm/backend_context.h>
-#include <lockstep/comm/shm/all_reduce.h>
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/backends.h>
+#include <lockstep/comm/meet/stores.h>
 #include <lockstep/comm/shm/arena.h>
+#include <lockstep/comm/shm/collectives.h>
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/meeting.h>
-#include <lockstep/comm/shm/transfer.h>
-#include <lockstep/comm/stores.h>
 #include <lockstep/comm/tensor_reduction.h>
 
 #include <ATen/ops/empty.h>

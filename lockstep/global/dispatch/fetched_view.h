@@ -8,6 +8,7 @@
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/tensor_state.h>
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
@@ -56,5 +57,10 @@ const at::Tensor& current_part(const at::Tensor& tensor);
 
 /// The same for all tensors among the arguments of a call.
 void bring_up_to_date(const torch::jit::Stack& arguments);
+
+/// Writes the values of `view`, a fetched view, to the tensor with memory from which one or more view operators made
+/// it. Every rank of the mesh calls it; ranks exchange parts of the view that are on other ranks in the base. Nothing
+/// is sent if the view is replicated, as most views that cut a sharded dimension are.
+void write_back(const at::Tensor& view);
 
 }  // namespace lockstep::global

@@ -1,23 +1,86 @@
+#include <lockstep/global/dispatch/kernel.h>
+
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
-#include <lockstep/global/dispatch/copies.h>
+#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/fetched_view.h>
-#include <lockstep/global/dispatch/inputs.h>
-#include <lockstep/global/dispatch/kernel.h>
-#include <lockstep/global/dispatch/key.h>
+#include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/operator_scope.h>
+#include <lockstep/global/dispatch/parts.h>
+#include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/recorder.h>
-#include <lockstep/global/dispatch/results.h>
-#include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/even_split.h>
 #include <lockstep/global/local/local_call.h>
+#include <lockstep/global/redistribute.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 namespace lockstep::global {
 namespace {
+
+at::Tensor whole_of(const at::Tensor& tensor) {
+  auto& state = state_of(tensor);
+  current_part(tensor);
+  const OperatorScope on_trace(tensor, state.mesh->replicated()->placements);
+  return on_trace.run(*state.mesh, [&] {
+    return redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), *state.mesh,
+                              state.sharding->placements, state.mesh->replicated()->placements);
+  });
+}
+
+bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  const at::Tensor self = arguments[0].toTensor();
+  const at::Tensor source = arguments[1].toTensor();
+  if (is_global(self) == is_global(source)) return false;
+  if (is_global(self)) {
+    current_part(self);
+    check_written(info, self);
+    auto& state = state_of(self);
+    const OperatorScope on_trace("copy into", *state.mesh, self, state.sharding->placements);
+    on_trace.run(*state.mesh, [&] {
+      const auto whole = source.expand(self.sizes()).to(self.scalar_type());
+      assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self),
+             state.sharding);
+      note_written(self);
+    });
+  } else {
+    self.copy_(whole_of(source));
+  }
+  results.push_back(arguments[0]);
+  return true;
+}
+
+/// _to_copy(self, dtype, layout, device, ...)
+bool leave(const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  if (!arguments[3].isDevice() || arguments[3].toDevice().type() == kDeviceType || !is_global(arguments[0].toTensor()))
+    return false;
+  const auto options =
+      at::TensorOptions(arguments[3].toDevice())
+          .dtype(arguments[1].isNone() ? arguments[0].toTensor().scalar_type() : arguments[1].toScalarType());
+  results.push_back(whole_of(arguments[0].toTensor()).to(options, /*non_blocking=*/false, /*copy=*/true));
+  return true;
+}
+
+/// Executes a copy_ between a global and an ordinary tensor (which has the full value), or a conversion of a global
+/// tensor to another device, and pushes its result: the only operators that may mix them. Returns false and does
+/// nothing for every other call.
+bool copy_between_worlds(const OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  if (info.name == "copy" && info.written_self) return copy_in_place(info, arguments, results);
+  if (info.name == "_to_copy") return leave(arguments, results);
+  return false;
+}
+
+/// The recorder of the mesh of the first global tensor or, if there is none, of the ambient mesh; nullptr if that has
+/// no recorder.
+Recorder* recorder_of(const std::vector<TensorArgument>& inputs) {
+  for (const auto& each : inputs) {
+    if (is_global(each.tensor)) return state_of(each.tensor).mesh->recorder();
+  }
+  const auto mesh = ambient_mesh();
+  return mesh ? mesh->recorder() : nullptr;
+}
 
 /// The local tensor that an in-place variant writes to: the part itself if its placements do not change, else a copy.
 at::Tensor written_part(const OpInfo& info, const Plan& plan, const at::Tensor& own, const at::Tensor& input,
@@ -110,6 +173,21 @@ void run_direct(const c10::OperatorHandle& op, const OpInfo& info, const Plan& p
   on_trace.run(*mesh, [&] { run_on_parts(op, info, plan, stack); });
 }
 
+/// Redistributes new results as the user's strategy requires. Their logical values stay the same, so backward does,
+/// too.
+void move_outputs(const Plan& plan, MeshState& mesh, const torch::jit::Stack& results) {
+  for (std::size_t i = 0; i < std::min(plan.afterwards.size(), results.size()); ++i) {
+    if (!results[i].isTensor() || !is_global(results[i].toTensor())) continue;
+    const auto& tensor = results[i].toTensor();
+    auto& state = state_of(tensor);
+    if (state.sharding == plan.afterwards[i]) continue;
+    auto local = redistribute_local(state.local, tensor.sizes(), tensor.suggest_memory_format(), mesh,
+                                    state.sharding->placements, plan.afterwards[i]->placements);
+    state.sharding = plan.afterwards[i];
+    set_part(tensor, std::move(local));
+  }
+}
+
 /// Redistributes the inputs as the plan requires, and runs the call. Appends the results to the stack.
 void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan,
                    const std::shared_ptr<MeshState>& mesh, const torch::jit::Stack& arguments,
@@ -131,11 +209,13 @@ void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan
   const at::Tensor before = info.reshapes_self ? without_graph(arguments[0].toTensor()) : at::Tensor();
   auto results = global_results(info, plan, mesh, std::move(work), arguments);
   if (info.is_view && !inputs.empty()) note_views(op, arguments, plan, brought, inputs[0].tensor, results);
+  move_outputs(plan, *mesh, results);
   if (info.reshapes_self) note_reshaped(op, arguments, plan, brought, before, arguments[0].toTensor());
   for (auto& result : results) stack.push_back(std::move(result));
 }
 
-void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, torch::jit::Stack& stack) {
+void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key, const OperatorStrategy* strategy,
+                 torch::jit::Stack& stack) {
   const torch::jit::Stack arguments = torch::jit::pop(stack, info.arguments);
   if (info.loses_writes) {
     fail(ErrorKind::unsupported, "global view",
@@ -149,22 +229,25 @@ void run_planned(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
   if (info.may_cross && copy_between_worlds(info, arguments, stack)) return;
   const auto mesh = mesh_of_call(op, info, inputs);
   const Plan* plan = mesh->plans().find(key);
-  if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh));
+  if (!plan) plan = mesh->plans().keep(key, make_plan(op, info, arguments, inputs, *mesh, strategy));
   const OperatorScope on_trace(*mesh, *plan);
   on_trace.run(*mesh, [&] { bring_and_run(op, info, *plan, mesh, arguments, inputs, stack); });
 }
 
-}  // namespace
+/// Calls differ, too, where they have different strategies.
+void add_strategy(const NamedOperators::Call& call, Key& key) {
+  if (call.number > 0) key.push_back(call.number);
+}
 
-void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const OpInfo& info = op_info(op);
+void run_call(const c10::OperatorHandle& op, const OpInfo& info, const NamedOperators::Call& named,
+              torch::jit::Stack* stack) {
   Key key;
   if (stack->size() == info.arguments) {
     if (write_key(info, *stack, key)) {
       bring_up_to_date(*stack);
       write_key(info, *stack, key);
     }
+    add_strategy(named, key);
     const auto* tensor = info.may_cross ? nullptr : first_global(*stack);
     if (tensor) {
       const Plan* plan = state_of(*tensor).mesh->plans().find({key.data(), key.size()});
@@ -174,8 +257,22 @@ void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const auto arguments = torch::jit::last(*stack, info.arguments).vec();
     bring_up_to_date(arguments);
     write_key(info, arguments, key);
+    add_strategy(named, key);
   }
-  run_planned(op, info, {key.data(), key.size()}, *stack);
+  run_planned(op, info, {key.data(), key.size()}, named.strategy.get(), *stack);
+}
+
+}  // namespace
+
+void run_global(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const OpInfo& info = op_info(op);
+  const auto arguments = torch::jit::last(*stack, info.arguments);
+  auto* names = names_of(arguments);
+  if (names == nullptr) return run_call(op, info, {}, stack);
+  const auto call = names->called(info, arguments.vec());
+  run_call(op, info, call, stack);
+  NamedOperators::made(call, torch::jit::last(*stack, op.schema().returns().size()));
 }
 
 }  // namespace lockstep::global

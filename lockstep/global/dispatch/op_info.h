@@ -1,7 +1,14 @@
-// The properties of an operator, derived from its schema once.
+// What is known of a call before it runs: the properties of its operator, derived from the schema once, and its
+// arguments as the rules read them.
 #pragma once
 
+#include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/rules/op_call.h>
+#include <lockstep/global/tensor_state.h>
+
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <algorithm>
 #include <optional>
@@ -41,5 +48,12 @@ struct OpInfo {
 
 /// Thread-safe; the reference stays valid.
 const OpInfo& op_info(const c10::OperatorHandle& op);
+
+TensorInfo tensor_info(const at::Tensor& tensor);
+TensorInfo tensor_info(const LogicalShape& shape);
+TensorInfo tensor_info(std::vector<std::int64_t> sizes, c10::ScalarType dtype);
+
+/// The call without outputs, which the caller determines.
+OpCall read_call(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments);
 
 }  // namespace lockstep::global

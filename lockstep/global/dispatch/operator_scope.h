@@ -2,9 +2,9 @@
 // operators, they get an error in the next collective, instead of waiting for each other or computing with wrong parts.
 #pragma once
 
+#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/plan.h>
-#include <lockstep/global/dispatch/tensor_arguments.h>
 
 #include <string_view>
 #include <vector>

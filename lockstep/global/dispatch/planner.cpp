@@ -2,10 +2,10 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/global/dispatch/op_call_reader.h>
+#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
-#include <lockstep/global/dispatch/shapes.h>
 #include <lockstep/global/local/local_call.h>
 
 #include <ATen/ATen.h>
@@ -112,6 +112,21 @@ void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit
   without_out(op, info, arguments, at::kCPU).callBoxed(arguments);
 }
 
+/// choose(), among the ways that the strategy leaves.
+Choice choose_as(const OperatorStrategy* strategy, const Rule* rule, const OpCall& call,
+                 const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
+                 const MeshState& mesh) {
+  const auto given = strategy != nullptr && rule != nullptr
+                         ? signatures_of(*strategy, call, rule, mesh.sizes(), mesh.names())
+                         : std::nullopt;
+  if (!given) return choose(rule, call, now, wanted, mesh.sizes());
+  std::vector<std::vector<Signature>> candidates;
+  for (const auto& each : *given) candidates.push_back({each});
+  std::vector<const std::vector<Signature>*> by_axis;
+  for (const auto& each : candidates) by_axis.push_back(&each);
+  return choose_among(by_axis, call, now, wanted, mesh.sizes());
+}
+
 struct Decision {
   std::optional<std::vector<LogicalShape>> shapes;
   Choice choice;
@@ -119,7 +134,8 @@ struct Decision {
 
 /// Also stores the outputs in `call`.
 Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
-                const std::vector<TensorArgument>& inputs, const MeshState& mesh, OpCall& call) {
+                const std::vector<TensorArgument>& inputs, const MeshState& mesh, const OperatorStrategy* strategy,
+                OpCall& call) {
   const Rule* rule = find_rule(info.name);
   const auto now = placements_of(inputs, mesh);
   try {
@@ -128,8 +144,8 @@ Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::
       for (const auto& shape : *shapes.known) call.outputs.push_back(tensor_info(shape));
     }
     if (!shapes.refused && (!rule || (!shapes.known && !rule->needs_all))) tell_of_missing_rule(info, inputs);
-    auto choice = choose(shapes.known ? rule : nullptr, call, now, wanted_outputs(info, arguments, call.outputs.size()),
-                         mesh.sizes());
+    const auto wanted = wanted_outputs(info, arguments, call.outputs.size());
+    auto choice = choose_as(strategy, shapes.known ? rule : nullptr, call, now, wanted, mesh);
     return {.shapes = std::move(shapes.known), .choice = std::move(choice)};
   } catch (const std::out_of_range&) {  // the rule does not support such arguments
     call.outputs.clear();
@@ -148,10 +164,10 @@ bool strict() {
 void set_strict(bool strict) { strictness = strict ? 1 : 0; }
 
 Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
-               const std::vector<TensorArgument>& inputs, MeshState& mesh) {
+               const std::vector<TensorArgument>& inputs, MeshState& mesh, const OperatorStrategy* strategy) {
   Plan plan;
   plan.call = read_call(op, info, arguments);
-  const auto [shapes, choice] = decide(op, info, arguments, inputs, mesh, plan.call);
+  const auto [shapes, choice] = decide(op, info, arguments, inputs, mesh, strategy, plan.call);
   bool plain = shapes.has_value();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     plan.inputs.push_back(is_global(inputs[i].tensor) ? mesh.intern(choice.inputs[i]) : nullptr);
@@ -160,6 +176,12 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   plan.overwrites = choice.unread_self;
   for (std::size_t i = 0; shapes && i < shapes->size(); ++i) {
     plan.outputs.push_back({.shape = (*shapes)[i], .sharding = mesh.intern(choice.outputs[i])});
+  }
+  if (shapes && strategy != nullptr && !strategy->outputs.empty() && !info.written_self && !info.has_out) {
+    for (const auto& each : outputs_of(*strategy, plan.call, choice.outputs, mesh.sizes())) {
+      plan.afterwards.push_back(mesh.intern(each));
+    }
+    plain = false;
   }
   // Local forms need the shapes. Without shapes the operator itself is called, so that libtorch reports the invalid
   // arguments.

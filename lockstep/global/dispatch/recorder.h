@@ -1,9 +1,9 @@
 // The interface of a recorder: operators on tensors without memory are recorded instead of executed.
 #pragma once
 
+#include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/op_info.h>
-#include <lockstep/global/dispatch/plan_cache.h>
-#include <lockstep/global/dispatch/tensor_arguments.h>
+#include <lockstep/global/dispatch/plan.h>
 
 #include <ATen/core/stack.h>
 
@@ -20,9 +20,5 @@ class Recorder {
   virtual void record(const c10::OperatorHandle& op, const OpInfo& info, KeyView key,
                       const torch::jit::Stack& arguments, torch::jit::Stack& results) = 0;
 };
-
-/// The recorder of the mesh of the first global tensor or, if there is none, of the ambient mesh; nullptr if that has
-/// no recorder.
-Recorder* recorder_of(const std::vector<TensorArgument>& inputs);
 
 }  // namespace lockstep::global

@@ -1,18 +1,124 @@
-#include <lockstep/global/dispatch/backward_order.h>
-#include <lockstep/global/dispatch/batched_products.h>
-#include <lockstep/global/dispatch/foreach.h>
-#include <lockstep/global/dispatch/kernel.h>
-#include <lockstep/global/dispatch/recurrent_cells.h>
+// The registration with libtorch: the device of global tensors, the order of a backward's operators, and the kernels.
 #include <lockstep/global/dispatch/registration.h>
+
+#include <lockstep/compat/libtorch.h>
+#include <lockstep/global/dispatch/autocast.h>
+#include <lockstep/global/dispatch/kernel.h>
+#include <lockstep/global/dispatch/special_operators.h>
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/global/tensor_state.h>
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace lockstep::global {
 namespace {
+
+/// The device guard for the device of global tensors, which libtorch requires. There is a single device, so it does
+/// nothing.
+class DeviceGuard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return kDeviceType; }
+  c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
+  c10::Device getDevice() const override { return c10::Device(kDeviceType, 0); }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }  // used by autograd of libtorch 2
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+
+ private:
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, c10::Device(kDeviceType, 0)); }
+};
+
+// Registered when the library is loaded, because autograd counts devices at the first backward of the process.
+const c10::impl::DeviceGuardImplRegistrar registered(kDeviceType, [] {
+  static const DeviceGuard guard;
+  return &guard;
+}());
+
+using torch::autograd::Engine;
+using torch::autograd::GraphRoot;
+using torch::autograd::GraphTask;
+using torch::autograd::InputBuffer;
+using torch::autograd::Node;
+using torch::autograd::ReadyQueue;
+
+/// Replaces `slot` by `queue` while it exists.
+class Borrowed {
+ public:
+  Borrowed(std::shared_ptr<ReadyQueue>& slot, std::shared_ptr<ReadyQueue> queue) : slot_(slot), own_(std::move(slot)) {
+    slot_ = std::move(queue);
+  }
+  ~Borrowed() { slot_ = std::move(own_); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+ private:
+  std::shared_ptr<ReadyQueue>& slot_;
+  std::shared_ptr<ReadyQueue> own_;
+};
+
+bool begins_with_global(const Node& root, InputBuffer& inputs) {
+  if (const auto* several = dynamic_cast<const GraphRoot*>(&root)) {
+    return std::any_of(several->outputs.begin(), several->outputs.end(), is_global);
+  }
+  for (std::uint32_t i = 0; i < root.num_inputs(); ++i) {
+    if (is_global(inputs[i])) return true;
+  }
+  return false;
+}
+
+/// Whether a backward contains global tensors: it may begin with an ordinary tensor (full(loss), to_local(y)).
+bool leads_to_global(const GraphTask& task) {
+  return std::any_of(task.nodes_in_graph_.begin(), task.nodes_in_graph_.end(), [](const Node* node) {
+    for (std::uint32_t i = 0; i < node->num_inputs(); ++i) {
+      if (node->input_metadata(i).device().type() == kDeviceType) return true;
+    }
+    return false;
+  });
+}
+
+class OrderedEngine : public Engine {
+ public:
+  ~OrderedEngine() override { stop(); }
+
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(const std::shared_ptr<GraphTask>& task,
+                                                                 std::shared_ptr<Node> root,
+                                                                 InputBuffer&& inputs) override {
+    if (!begins_with_global(*root, inputs) && !leads_to_global(*task)) {
+      return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
+    }
+    initialize_device_threads_pool();
+    // Tasks for the device's thread go to the queue of the calling thread.
+    const Borrowed queue(device_ready_queues_.at(0), task->cpu_ready_queue_);
+    return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
+  }
+};
+
+Engine& ordered_engine() {
+  static OrderedEngine engine;
+  return engine;
+}
+
+/// From now on a backward with global tensors runs on the thread that calls it. libtorch has one thread for each device
+/// other than the CPU, and moves work between threads: with several results, or with undefined gradients, ranks would
+/// execute their collectives in different orders. Moving work between threads would also cost more than an operator.
+/// One thread at a time may run such a backward. No effect if the program has an autograd engine of its own.
+void order_backward() {
+  if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
+    torch::autograd::set_default_engine_stub(ordered_engine);
+  }
+}
 
 void boxed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   run_global(op, stack);
@@ -44,6 +150,8 @@ struct Registrations {
   torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
   torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};
   torch::Library derivatives{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
+  torch::Library autocast_fallback{torch::Library::IMPL, "_", compat::kGlobalAutocastKey, __FILE__, __LINE__};
+  torch::Library autocast{torch::Library::IMPL, "aten", compat::kGlobalAutocastKey, __FILE__, __LINE__};
 
   Registrations() {
     fallback.fallback(torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
@@ -65,6 +173,7 @@ struct Registrations {
     register_derivatives_of_products(derivatives);
     register_recurrent_cells(aten);
     register_recurrent_cells(derivatives);
+    register_autocast(autocast_fallback, autocast);
     order_backward();
   }
 };

@@ -3,10 +3,13 @@
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/global/even_split.h>
+#include <lockstep/global/local/across_ranks.h>
 #include <lockstep/global/local/local_call.h>
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -33,5 +36,13 @@ void reduce_over(const LocalCall& call, const Axes& axes, at::Tensor& value, Red
 
 /// The values of the ranks along an axis, stacked along a new dimension 0.
 at::Tensor gather_along(const LocalCall& call, std::size_t axis, const at::Tensor& value);
+
+// Of reductions:
+
+/// The dimensions that the call reduces, counted from 0; all where none are given.
+std::vector<std::int64_t> dims_or_all(const LocalCall& call);
+
+/// The axes of more than one rank that shard a reduced dimension: partial results must be combined along them.
+Axes axes_to_join(const LocalCall& call);
 
 }  // namespace lockstep::global

@@ -1,7 +1,7 @@
 // Sharding rules and their signatures: the ways to divide one operator's work along one mesh axis. Pure.
 #pragma once
 
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/global/rules/op_call.h>
 
 #include <optional>

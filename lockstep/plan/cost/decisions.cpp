@@ -1,8 +1,9 @@
+// The cache of decisions for operators and their input placements.
 #include <lockstep/base/error.h>
 #include <lockstep/global/rules/choose.h>
 #include <lockstep/global/transitions.h>
+#include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/decisions.h>
-#include <lockstep/plan/cost/work.h>
 
 #include <algorithm>
 #include <optional>
@@ -103,12 +104,25 @@ const Decision& Decisions::decide(std::uint32_t op, std::span<const PlacedAs> in
   return decisions_.emplace(std::move(key), make(op, inputs, wanted)).first->second;
 }
 
+/// Whether the user's strategy decides on the inputs: then the candidates are its signatures alone.
+bool Decisions::follow_strategy(std::uint32_t op) {
+  const auto& given = program_.operators[op];
+  if (!given.strategy) return false;
+  const auto signatures = global::signatures_of(*given.strategy, given.call, given.rule, mesh_sizes_, {});
+  if (!signatures) return false;
+  for (const auto& each : *signatures) {
+    candidates_[op].push_back(&signatures_.emplace_back(std::vector<global::Signature>{each}));
+  }
+  return true;
+}
+
 /// The candidates of an operator by axis; axes of equal size share them.
 std::span<const std::vector<global::Signature>* const> Decisions::candidates(std::uint32_t op) {
   if (candidates_.empty()) candidates_.resize(program_.operators.size());
   auto& by_axis = candidates_[op];
-  if (!by_axis.empty()) return by_axis;
-  const auto& [call, rule, view, unwritten] = program_.operators[op];
+  if (!by_axis.empty() || follow_strategy(op)) return by_axis;
+  const auto& call = program_.operators[op].call;
+  const auto* rule = program_.operators[op].rule;
   int all_ranks = 1;
   for (const int ranks : mesh_sizes_) all_ranks *= ranks;
   for (std::size_t axis = 0; axis < mesh_sizes_.size(); ++axis) {
@@ -146,6 +160,9 @@ Decision Decisions::make(std::uint32_t op, std::span<const PlacedAs> inputs, std
     }
     decision.inputs.push_back(after);
   }
+  const auto& strategy = program_.operators[op].strategy;
+  const auto moved =
+      strategy && !call.in_place ? global::outputs_of(*strategy, call, choice.outputs, mesh_sizes_) : choice.outputs;
   std::vector<global::Sizes> output_parts;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     const auto& info = call.outputs[i];
@@ -154,6 +171,10 @@ Decision Decisions::make(std::uint32_t op, std::span<const PlacedAs> inputs, std
     if (i < asked.size() && asked[i] && !has_partial(*asked[i]) && lies != *asked[i]) {
       decision.redistribution += redistribution(info, lies, *asked[i], decision.traffic);
       lies = *asked[i];
+    }
+    if (lies == choice.outputs[i] && moved[i] != lies) {
+      decision.redistribution += redistribution(info, lies, moved[i], decision.traffic);
+      lies = moved[i];
     }
     decision.outputs.push_back(number(lies));
     decision.output_bytes.push_back(info.defined ? bytes_of_part(info, lies, mesh_sizes_) : Bytes{});

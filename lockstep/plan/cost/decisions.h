@@ -61,6 +61,7 @@ class Decisions {
 
  private:
   std::span<const std::vector<global::Signature>* const> candidates(std::uint32_t op);
+  bool follow_strategy(std::uint32_t op);
   Decision make(std::uint32_t op, std::span<const PlacedAs> inputs, std::span<const PlacedAs> wanted);
 
   const Program& program_;

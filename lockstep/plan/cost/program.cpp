@@ -1,5 +1,6 @@
+// The compilation of a graph.
+#include <lockstep/plan/cost/cost_model.h>
 #include <lockstep/plan/cost/program.h>
-#include <lockstep/plan/cost/work.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -107,6 +108,12 @@ void find_ends(Program& program) {
   }
 }
 
+/// Equal calls with different strategies are different operators.
+std::string strategy_text(const Node& node) {
+  if (!node.strategy) return {};
+  return global::to_string(node.strategy->inputs) + global::to_string(node.strategy->outputs);
+}
+
 }  // namespace
 
 std::string fingerprint(const OpCall& call) {
@@ -118,11 +125,6 @@ std::string fingerprint(const OpCall& call) {
   return text;
 }
 
-std::string module_of_parameter(const std::string& name) {
-  const auto dot = name.rfind('.');
-  return dot == std::string::npos ? std::string() : name.substr(0, dot);
-}
-
 Program compile(const Graph& graph, const std::vector<double>& times) {
   Program program;
   Names modules(program.modules);
@@ -130,7 +132,7 @@ Program compile(const Graph& graph, const std::vector<double>& times) {
     const auto& value = graph.values[i];
     program.values.push_back({.info = value.info, .kind = value.kind, .name = value.name});
     if (value.kind == ValueKind::parameter) {
-      program.values.back().module = modules.index(module_of_parameter(value.name));
+      program.values.back().module = modules.index(std::string(owner_of(value.name)));
       program.parameters.push_back(i);
     }
     if (value.kind == ValueKind::buffer) program.buffers.push_back(i);
@@ -140,14 +142,15 @@ Program compile(const Graph& graph, const std::vector<double>& times) {
   std::unordered_map<std::string, std::uint32_t> operators;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
-    const auto [found, is_new] =
-        operators.emplace(fingerprint(node.call), static_cast<std::uint32_t>(program.operators.size()));
+    const auto [found, is_new] = operators.emplace(fingerprint(node.call) + strategy_text(node),
+                                                   static_cast<std::uint32_t>(program.operators.size()));
     if (is_new) {
       program.operators.push_back(
           {.call = node.call,
            .rule = global::find_rule(node.call.name),
            .view = is_view(node.call),
-           .makes_unwritten = node.call.name.starts_with("empty") || node.call.name.starts_with("new_empty")});
+           .makes_unwritten = node.call.name.starts_with("empty") || node.call.name.starts_with("new_empty"),
+           .strategy = node.strategy});
     }
     program.steps.push_back({.op = found->second,
                              .inputs = node.inputs,

@@ -1,11 +1,12 @@
-// A graph compiled for repeated evaluation: equal calls are one operator, and the lifetime of each value is known.
-// Pure.
+// A graph compiled for repeated evaluation: equal calls are one operator, the lifetime of each value is known, and
+// repeated layers can be folded. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
 #include <lockstep/plan/graph.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct Program {
     const global::Rule* rule = nullptr;
     bool view = false;
     bool makes_unwritten = false;  ///< empty_like and similar: the first write decides the placements of the result
+    std::shared_ptr<const OperatorStrategy> strategy = nullptr;  ///< given by the user
   };
   struct Step {
     std::uint32_t op = 0;
@@ -56,7 +58,14 @@ Program compile(const Graph& graph, const std::vector<double>& times = {});
 /// The identity of an operator call: name, arguments, shapes.
 std::string fingerprint(const OpCall& call);
 
-/// "blocks.3.fc1" of "blocks.3.fc1.weight"; empty where there is no dot.
-std::string module_of_parameter(const std::string& name);
+struct Folded {
+  Program program;
+  /// For each parameter of the whole program, in its order: the value of the folded program that decides for it.
+  std::vector<std::size_t> decided_by;
+  std::size_t layers_left_out = 0;
+};
+
+/// `whole` is compile(graph).
+Folded fold_repeats(const Graph& graph, const Program& whole);
 
 }  // namespace lockstep::plan

@@ -1,6 +1,7 @@
-#include <lockstep/plan/cost/reduction_stream.h>
+// The simulation of one step.
+#include <lockstep/plan/cost/cost_model.h>
+#include <lockstep/plan/cost/reductions.h>
 #include <lockstep/plan/cost/simulate.h>
-#include <lockstep/plan/cost/work.h>
 
 #include <algorithm>
 

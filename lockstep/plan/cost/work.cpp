@@ -1,5 +1,6 @@
+// The work of each kind of operator on a rank's parts.
 #include <lockstep/global/even_split.h>
-#include <lockstep/plan/cost/work.h>
+#include <lockstep/plan/cost/cost_model.h>
 
 #include <algorithm>
 #include <array>

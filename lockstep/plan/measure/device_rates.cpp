@@ -1,8 +1,11 @@
+// The measurement of one device: arithmetic, memory, and the overhead of operators.
 #include <lockstep/comm/collectives.h>
-#include <lockstep/plan/cost/product_rates.h>
-#include <lockstep/plan/measure/device_rates.h>
-#include <lockstep/plan/measure/operator_overhead.h>
-#include <lockstep/plan/measure/stopwatch.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/plan/cost/cost_model.h>
+#include <lockstep/plan/measure/measure.h>
+#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/trace/trace_step.h>
 
 #include <torch/torch.h>
 
@@ -13,6 +16,54 @@
 
 namespace lockstep::plan {
 namespace {
+
+constexpr std::int64_t kRows = 4;
+constexpr std::int64_t kNarrow = 8;
+constexpr int kDepth = 12;
+constexpr int kSteps = 10;  ///< that are timed at once
+
+torch::nn::Sequential deep_and_narrow() {
+  torch::nn::Sequential layers;
+  for (int i = 0; i < kDepth; ++i) {
+    layers->push_back(torch::nn::Linear(kNarrow, kNarrow));
+    layers->push_back(torch::nn::ReLU());
+  }
+  return layers;
+}
+
+std::unique_ptr<torch::optim::Optimizer> momentum(const std::vector<at::Tensor>& parameters) {
+  return std::make_unique<torch::optim::SGD>(parameters, torch::optim::SGDOptions(1e-3).momentum(0.9));
+}
+
+/// The seconds per operator of a training step with almost no computation: forward, backward and optimizer of a deep
+/// and narrow perceptron of global tensors, divided by its number of traced operators. So it includes everything around
+/// the operators of a planned step: autograd, dispatch to ranks, allocation, the optimizer's loop over parameters. A
+/// collective.
+double operator_overhead(const Group& group, const MeasureOptions& options) {
+  auto layers = deep_and_narrow();
+  const auto loss = [&](const std::vector<at::Tensor>& in) {
+    return torch::cross_entropy_loss(layers->forward(in[0]), in[1]);
+  };
+  const std::vector<at::Tensor> batch{torch::ones({kRows, kNarrow}), torch::zeros({kRows}, torch::kLong)};
+  const auto operators =
+      trace_step({.module = layers.get(), .inputs = examples_of(batch), .loss = loss, .optimizer = momentum})
+          .nodes.size();
+
+  // Everything is replicated, so that nothing is sent.
+  const Mesh mesh(group);
+  distribute_module(layers, mesh);
+  const auto optimizer = momentum(layers->parameters());
+  std::vector<at::Tensor> inputs;
+  for (const auto& each : batch) inputs.push_back(distribute(each, mesh, {Replicate()}));
+  const double seconds = seconds_together(group, options.rounds, [&] {
+    for (int step = 0; step < kSteps; ++step) {
+      layers->zero_grad(/*set_to_none=*/true);
+      loss(inputs).backward();
+      optimizer->step();
+    }
+  });
+  return seconds / kSteps / static_cast<double>(operators);
+}
 
 /// The matrix products in a step of a few layers: outputs, and the gradients of inputs and weights. The weights are
 /// together larger than a core's own caches.

@@ -17,4 +17,9 @@ struct MeasureOptions {
 /// Sets libtorch's number of threads.
 Cluster measure_cluster(const Group& group, const MeasureOptions& options = {});
 
+/// Measures matrix products and convolutions with typical sizes of training (forward and both derivatives), elementwise
+/// operators on tensors larger than caches, the overhead of an operator of a training step, and the free memory of this
+/// host per rank. A collective.
+Device measure_device(const Group& group, const MeasureOptions& options);
+
 }  // namespace lockstep::plan

@@ -1,8 +1,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/plan/auto_parallel.h>
-#include <lockstep/plan/explain.h>
-#include <lockstep/plan/measure/beside_data_parallel.h>
+#include <lockstep/plan/measure/timing.h>
+#include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/agreed_plan.h>
 #include <lockstep/plan/trace/trace_step.h>

@@ -1,5 +1,5 @@
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/plan/measure/stopwatch.h>
+#include <lockstep/plan/measure/timing.h>
 #include <lockstep/plan/run/measured_layouts.h>
 #include <lockstep/plan/trace/as_it_is.h>
 

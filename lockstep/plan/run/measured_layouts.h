@@ -1,8 +1,8 @@
 // Measured comparison of several layouts of one module.
 #pragma once
 
-#include <lockstep/global/mesh.h>
-#include <lockstep/global/module_plan.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <ATen/core/Tensor.h>
 

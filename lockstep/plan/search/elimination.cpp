@@ -1,4 +1,5 @@
-#include <lockstep/plan/search/elimination.h>
+// The least sum of tables, by variable elimination.
+#include <lockstep/plan/search/tables.h>
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,6 @@
+// The branch and bound search for the best layout on one mesh.
 #include <lockstep/plan/search/exact.h>
-#include <lockstep/plan/search/step_tables.h>
+#include <lockstep/plan/search/tables.h>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,6 @@
-#include <lockstep/plan/cost/work.h>
-#include <lockstep/plan/search/patterns.h>
+// The well-known layouts: data parallel, zero, wide, and Megatron.
+#include <lockstep/plan/cost/cost_model.h>
+#include <lockstep/plan/search/space.h>
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,8 @@
+// The search for the best plan: meshes, candidates on them, local search and the exact search, in this order.
 #include <lockstep/base/error.h>
-#include <lockstep/plan/search/alternatives.h>
-#include <lockstep/plan/search/divide_batch.h>
+#include <lockstep/plan/report/explain.h>
+#include <lockstep/plan/search/candidates.h>
 #include <lockstep/plan/search/exact.h>
-#include <lockstep/plan/search/refusal.h>
-#include <lockstep/plan/search/written_plan.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,30 +18,6 @@ constexpr std::size_t kMeshesToImprove = 3;
 constexpr std::size_t kStartsOnEach = 2;
 constexpr std::size_t kDecidedOnTheWhole = 3;
 
-/// The mesh shapes to try.
-std::vector<std::vector<int>> shapes_of(const Cluster& cluster, const SearchOptions& options) {
-  const int devices = cluster.devices();
-  if (options.mesh) {
-    int ranks = 1;
-    for (const int size : *options.mesh) ranks *= size;
-    if (ranks != devices) {
-      fail(ErrorKind::invalid_argument, "plan", "the mesh {} has {} ranks, but the cluster \"{}\" {} devices",
-           fmt::join(*options.mesh, "x"), ranks, cluster.name, devices);
-    }
-    return {*options.mesh};
-  }
-  auto shapes = mesh_shapes(devices, options.most_axes);
-  std::size_t axes = 0;
-  for (const auto& [pattern, placements] : options.constraints.parameters) axes = placements.size();
-  if (options.constraints.inputs) axes = options.constraints.inputs->size();
-  if (axes > 0) std::erase_if(shapes, [&](const auto& each) { return each.size() != axes; });
-  if (shapes.empty()) {
-    fail(ErrorKind::invalid_argument, "plan", "{} devices make no mesh with {} axes, which the placements given need",
-         devices, axes);
-  }
-  return shapes;
-}
-
 /// The uses of the axes, encoded as the digits of a number.
 std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
   std::vector<AxisUse> uses;
@@ -50,6 +25,23 @@ std::vector<AxisUse> uses_of(std::size_t number, std::size_t axes) {
     uses.push_back(static_cast<AxisUse>(number % kAxisUses));
   }
   return uses;
+}
+
+/// Throws Error(unsupported), as no layout fits into memory. `smallest` is the candidate that comes nearest to fitting;
+/// `enough` is a sufficient number of devices, if one was found.
+[[noreturn]] void refuse(const Task& task, const Candidate& smallest, std::optional<int> enough) {
+  const auto& memory = smallest.prediction.memory;
+  fail(ErrorKind::unsupported, "plan",
+       "{} for {} of \"{}\" fits: {} needs {} on each device, which has {}; {} are missing (parameters {}, gradients "
+       "{}, optimizer {}, activations {}, communication {}). {}",
+       task.options.choose == kBest ? std::string("no plan") : fmt::format("no layout \"{}\"", task.options.choose),
+       shown_devices(task.cluster.devices()), task.cluster.name,
+       task.options.choose == kBest ? "the smallest found" : "it", shown(memory.total()),
+       shown(task.cluster.device.memory), shown(smallest.score.missing), shown(memory.parameters),
+       shown(memory.gradients), shown(memory.optimizer_state), shown(memory.activations), shown(memory.communication),
+       enough ? fmt::format("{} devices of this kind would do; or make the batch smaller", *enough)
+              : fmt::format("Not even {} devices of this kind would do; make the batch or the model smaller",
+                            kMostDevices));
 }
 
 void best_first(std::vector<Candidate>& candidates) {
@@ -64,7 +56,7 @@ class Planner {
   Plan run() {
     const auto begun = std::chrono::steady_clock::now();
     for (auto& sizes : shapes_of(task_.cluster, task_.options)) {
-      look_at(meshes_.emplace_back(program_, task_.cluster, sizes, task_.options.constraints));
+      look_at(meshes_.emplace_back(program_, task_.cluster, sizes, constraints_of(task_.options, sizes)));
     }
     improve_best();
     prove();
@@ -77,7 +69,7 @@ class Planner {
   bool finds_one_that_fits() {
     if (task_.options.choose == kBest) {
       for (auto& sizes : shapes_of(task_.cluster, task_.options)) {
-        look_at(meshes_.emplace_back(program_, task_.cluster, sizes, task_.options.constraints));
+        look_at(meshes_.emplace_back(program_, task_.cluster, sizes, constraints_of(task_.options, sizes)));
       }
       improve_best();
     } else {
@@ -212,6 +204,41 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<std::vector<int>> shapes_of(const Cluster& cluster, const SearchOptions& options) {
+  const int devices = cluster.devices();
+  if (options.mesh) {
+    int ranks = 1;
+    for (const int size : *options.mesh) ranks *= size;
+    if (ranks != devices) {
+      fail(ErrorKind::invalid_argument, "plan", "the mesh {} has {} ranks, but the cluster \"{}\" {} devices",
+           fmt::join(*options.mesh, "x"), ranks, cluster.name, devices);
+    }
+    if (options.constraints_on && !options.constraints_on(*options.mesh)) {
+      fail(ErrorKind::invalid_argument, "plan", "the mesh {} has no axes for the strategies given; change one of them",
+           fmt::join(*options.mesh, "x"));
+    }
+    return {*options.mesh};
+  }
+  auto shapes = mesh_shapes(devices, options.most_axes);
+  std::size_t axes = 0;
+  for (const auto& [pattern, placements] : options.constraints.parameters) axes = placements.size();
+  if (options.constraints.inputs) axes = options.constraints.inputs->size();
+  if (axes > 0) std::erase_if(shapes, [&](const auto& each) { return each.size() != axes; });
+  if (options.constraints_on) {
+    std::erase_if(shapes, [&](const auto& each) { return !options.constraints_on(each); });
+    if (shapes.empty()) {
+      fail(ErrorKind::invalid_argument, "plan",
+           "no mesh of {} devices with up to {} axes can keep the strategies given; change them, or the devices",
+           devices, options.most_axes);
+    }
+  }
+  if (shapes.empty()) {
+    fail(ErrorKind::invalid_argument, "plan", "{} devices make no mesh with {} axes, which the placements given need",
+         devices, axes);
+  }
+  return shapes;
+}
 
 Plan search(const Graph& graph, const Cluster& cluster, const SearchOptions& options) {
   const auto whole = compile(graph);

@@ -1,3 +1,4 @@
+// The possible placements of parameters and inputs, and the possible meshes.
 #include <lockstep/plan/search/space.h>
 
 #include <algorithm>
@@ -39,6 +40,14 @@ bool all_dims(const TensorInfo& info, const Placements& placements, std::span<co
 
 }  // namespace
 
+Placements divided_along(std::size_t mask, std::size_t axes) {
+  Placements inputs(axes);
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    if (((mask >> axis) & 1) != 0) inputs[axis] = Shard(0);
+  }
+  return inputs;
+}
+
 bool may_lie(const TensorInfo& info, const Placements& placements, std::span<const int> mesh_sizes) {
   return all_dims(info, placements, mesh_sizes,
                   [](std::int64_t rows, std::int64_t parts) { return parts == 1 || rows >= parts; });
@@ -51,7 +60,11 @@ bool divides_well(const TensorInfo& info, const Placements& placements, std::spa
 }
 
 Space make_space(const Program& program, std::vector<int> mesh_sizes, const Constraints& constraints) {
-  Space space{.mesh_sizes = std::move(mesh_sizes), .by_axis = {}, .fixed = {}, .fixed_inputs = constraints.inputs};
+  Space space{.mesh_sizes = std::move(mesh_sizes),
+              .by_axis = {},
+              .fixed = {},
+              .fixed_inputs = constraints.inputs,
+              .fixed_by_name = constraints.inputs_by_name};
   for (const auto value : program.parameters) {
     const auto& item = program.values[value];
     auto& options = space.by_axis.emplace_back();
@@ -73,7 +86,8 @@ void place_inputs(const Program& program, const Space& space, const Placements& 
                   Assignment& assignment) {
   for (const auto input : program.inputs) {
     const auto& info = program.values[input].info;
-    Placements lies = space.fixed_inputs.value_or(placements);
+    const auto named = space.fixed_by_name.find(program.values[input].name);
+    Placements lies = named != space.fixed_by_name.end() ? named->second : space.fixed_inputs.value_or(placements);
     for (auto& each : lies) {
       if (each.is_shard() && (info.dim() <= each.dim || info.sizes[static_cast<std::size_t>(each.dim)] < 2))
         each = Replicate();

@@ -1,7 +1,6 @@
-#include <lockstep/plan/cost/reduction_costs.h>
-#include <lockstep/plan/search/starting_tables.h>
-#include <lockstep/plan/search/step_tables.h>
-#include <lockstep/plan/search/versions.h>
+// The cost tables of a program's steps.
+#include <lockstep/plan/cost/reductions.h>
+#include <lockstep/plan/search/tables.h>
 
 #include <algorithm>
 #include <map>

@@ -21,14 +21,23 @@ std::vector<KnownParameter> parameters_of(const Graph& graph) {
   return parameters;
 }
 
-Plan plan_of_file(const std::string& file, const Graph& graph, int devices, std::vector<std::string>& remarks) {
+Plan plan_of_file(const std::string& file, const Graph& graph, const Cluster& cluster,
+                  std::vector<std::string>& remarks) {
+  const int devices = cluster.devices();
   auto plan = load_plan(file);
   if (plan.devices != devices) {
-    fail(ErrorKind::config, "plan", "{} is a plan for {} devices, but these are {}; remove the file to plan anew", file,
-         plan.devices, devices);
+    fail(ErrorKind::config, "plan", "{} is a plan for {} devices, but these are {}; remove the file to plan again",
+         file, plan.devices, devices);
   }
   for (const auto& change : adapt(plan, parameters_of(graph))) {
-    remarks.push_back(fmt::format("{}: {} (remove the file to plan anew)", file, change));
+    remarks.push_back(fmt::format("{}: {} (remove the file to plan again)", file, change));
+  }
+  if (!is_predicted(plan)) {
+    plan.cluster = cluster.name;
+    plan.device_memory = cluster.device.memory;
+    plan.prediction = predict(graph, cluster, plan.mesh_sizes, plan.inputs, plan.parameters);
+    plan.prediction.modules.clear();
+    plan.lower_bound = plan.prediction.cost;
   }
   return plan;
 }
@@ -37,7 +46,7 @@ Plan plan_of_file(const std::string& file, const Graph& graph, int devices, std:
 
 Plan find_plan(const Graph& graph, double traced, const PlanRequest& request, std::vector<std::string>& remarks) {
   if (request.file && std::filesystem::exists(*request.file)) {
-    return plan_of_file(*request.file, graph, request.cluster.devices(), remarks);
+    return plan_of_file(*request.file, graph, request.cluster, remarks);
   }
   auto options = request.search;
   if (!request.is_measured) options.worthwhile = kWorthwhile;

@@ -3,7 +3,7 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/plan.h>
-#include <lockstep/plan/search.h>
+#include <lockstep/plan/search/search.h>
 
 #include <optional>
 #include <string>

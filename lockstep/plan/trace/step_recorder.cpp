@@ -1,19 +1,59 @@
+// The recorder of operators on planning tensors, and the errors for operators that need values of tensors.
 #include <lockstep/base/error.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
-#include <lockstep/global/dispatch/inputs.h>
-#include <lockstep/global/dispatch/op_call_reader.h>
-#include <lockstep/global/dispatch/shapes.h>
-#include <lockstep/plan/trace/module_names.h>
-#include <lockstep/plan/trace/refusals.h>
+#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/dispatch/parts.h>
+#include <lockstep/global/dispatch/registration.h>
+#include <lockstep/global/tensor_state.h>
+#include <lockstep/plan/trace/attribution.h>
 #include <lockstep/plan/trace/step_recorder.h>
 
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 
 #include <algorithm>
 
 namespace lockstep::plan {
 namespace {
+
+/// Error(unsupported) for an operator that reads a value of a tensor (`item()`); names it and an alternative.
+[[noreturn]] void refuse_to_tell_numbers(const global::OpInfo& info) {
+  fail(
+      ErrorKind::unsupported, "plan",
+      "{} takes a number out of a tensor (item(), a condition, printing), but a step is planned with tensors that have "
+      "shapes and no numbers; let the step compute without it (torch::where instead of `if`), or do it outside the "
+      "step, or use parallel.mode semi_auto, which plans nothing",
+      info.shown);
+}
+
+/// Error(unsupported) for an operator whose result shape is unknown or depends on values.
+[[noreturn]] void refuse_unknown_shape(const global::OpInfo& info) {
+  fail(ErrorKind::unsupported, "plan",
+       "{} gives a tensor whose shape cannot be told from the shapes of its inputs, and a step is planned with nothing "
+       "else; use an operator that keeps shapes (torch::where instead of a selection by mask), or parallel.mode "
+       "semi_auto, which plans nothing",
+       info.shown);
+}
+
+/// Handles a copy of an ordinary tensor to a tensor without memory: nothing is copied; pushes the destination and
+/// returns true. Error(unsupported) for a copy in the other direction. Returns false for other copies, which are
+/// ordinary operators.
+bool copy_of_ordinary(const global::OpInfo& info, const torch::jit::Stack& arguments, torch::jit::Stack& results) {
+  const auto& first = arguments[0].toTensor();
+  if (info.name == "_to_copy") {  // self, dtype, layout, device, ...
+    const bool leaves = arguments[3].isDevice() && arguments[3].toDevice().type() != global::kDeviceType;
+    if (leaves && global::is_global(first)) refuse_to_tell_numbers(info);
+    return false;
+  }
+  const bool into = global::is_global(first);
+  if (into == global::is_global(arguments[1].toTensor())) return false;
+  if (!into) refuse_to_tell_numbers(info);
+  results.push_back(arguments[0]);
+  return true;
+}
 
 using global::is_global;
 using global::state_of;
@@ -177,6 +217,18 @@ void StepRecorder::record(const c10::OperatorHandle& op, const global::OpInfo& i
     }
   }
   if (node) append(std::move(*node));
+}
+
+PlanningMesh make_planning_mesh() {
+  global::register_kernels();
+  PlanningMesh mesh{.recorder = std::make_shared<StepRecorder>(), .state = nullptr};
+  mesh.state = std::make_shared<global::MeshState>(connect(World{}, {.backend = "self"}), std::vector<int>{1},
+                                                   std::vector<std::string>{"plan"}, mesh.recorder);
+  return mesh;
+}
+
+at::Tensor planning_tensor(const PlanningMesh& mesh, const global::LogicalShape& shape) {
+  return global::make_without_memory({.mesh = mesh.state, .sharding = mesh.state->replicated(), .local = {}}, shape);
 }
 
 }  // namespace lockstep::plan

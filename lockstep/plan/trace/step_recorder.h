@@ -1,13 +1,15 @@
-// The recorder of operators on tensors without memory, which builds the graph of a step.
+// The recorder of operators on planning tensors, which have shapes but no memory; it builds the graph of a step.
 #pragma once
 
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/recorder.h>
+#include <lockstep/global/mesh_state.h>
 #include <lockstep/plan/graph.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -67,5 +69,16 @@ class StepRecorder final : public global::Recorder {
   std::unordered_map<std::uint64_t, std::string> by_sequence_;
   std::size_t next_output_ = 0;  ///< index of the next output of the call in progress
 };
+
+/// The mesh of such tensors, with one rank. The tensors keep it alive.
+struct PlanningMesh {
+  std::shared_ptr<StepRecorder> recorder;
+  std::shared_ptr<global::MeshState> state;
+};
+
+/// Creates the mesh. Does not communicate.
+PlanningMesh make_planning_mesh();
+
+at::Tensor planning_tensor(const PlanningMesh& mesh, const global::LogicalShape& shape);
 
 }  // namespace lockstep::plan

@@ -1,17 +1,122 @@
+// The tracing of a step: the module's tensors lose their memory for that time, and backward operators get their
+// modules.
 #include <lockstep/base/error.h>
+#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/plan/trace/backward_modules.h>
-#include <lockstep/plan/trace/borrowed_module.h>
-#include <lockstep/plan/trace/module_names.h>
-#include <lockstep/plan/trace/optimizer_parameters.h>
+#include <lockstep/global/tensor_state.h>
+#include <lockstep/plan/trace/as_it_is.h>
+#include <lockstep/plan/trace/attribution.h>
+#include <lockstep/plan/trace/step_recorder.h>
 #include <lockstep/plan/trace/trace_step.h>
 
+#include <ATen/core/Tensor.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/nn/module.h>
 #include <torch/torch.h>
 
-#include <fmt/ranges.h>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
 
 namespace lockstep::plan {
 namespace {
+
+class Enter final : public torch::autograd::FunctionPreHook {
+ public:
+  Enter(std::shared_ptr<StepRecorder> recorder, std::string module)
+      : recorder_(std::move(recorder)), module_(std::move(module)) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    recorder_->enter(module_);
+    return gradients;
+  }
+
+ private:
+  std::shared_ptr<StepRecorder> recorder_;
+  std::string module_;
+};
+
+std::string module_of(const torch::autograd::Node& node, const StepRecorder& recorder) {
+  if (const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(&node)) {
+    const auto value = global::state_of(leaf->variable).traced;
+    return value == global::kNotTraced ? std::string() : recorder.module_of_value(value);
+  }
+  return recorder.module_of_sequence(node.sequence_nr());
+}
+
+/// Installs hooks on the autograd graph of `loss`: before backward calls a node, the recorder enters the module whose
+/// operator created the node.
+void follow_backward(const at::Tensor& loss, const std::shared_ptr<StepRecorder>& recorder) {
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
+  while (!open.empty()) {
+    auto* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    node->add_pre_hook(std::make_unique<Enter>(recorder, module_of(*node, *recorder)));
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+}
+
+/// A module whose parameters and buffers have no memory for a time: while this exists, the tensors of the module are
+/// values of the recorder's graph, for all handles to them; its destructor restores them with their values and
+/// gradients. The module must outlive it. Error(invalid_argument) for a module whose parameters are global already.
+class BorrowedModule {
+ public:
+  BorrowedModule(torch::nn::Module& module, const PlanningMesh& mesh);
+  ~BorrowedModule();
+  BorrowedModule(const BorrowedModule&) = delete;
+  BorrowedModule& operator=(const BorrowedModule&) = delete;
+
+  /// The trainable parameters, each once.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+
+ private:
+  struct Kept {
+    at::Tensor tensor;
+    at::Tensor before;
+    at::Tensor gradient;
+  };
+  void borrow(const std::string& name, const at::Tensor& tensor, ValueKind kind, const PlanningMesh& mesh);
+
+  std::vector<Kept> kept_;
+  std::vector<at::Tensor> parameters_;
+};
+
+BorrowedModule::BorrowedModule(torch::nn::Module& module, const PlanningMesh& mesh) {
+  mesh.recorder->set_containers(global::containers_of(module));
+  for (const auto& each : module.named_parameters()) borrow(each.key(), each.value(), ValueKind::parameter, mesh);
+  for (const auto& each : module.named_buffers()) borrow(each.key(), each.value(), ValueKind::buffer, mesh);
+}
+
+void BorrowedModule::borrow(const std::string& name, const at::Tensor& tensor, ValueKind kind,
+                            const PlanningMesh& mesh) {
+  const auto same = [&](const Kept& each) { return each.tensor.is_same(tensor); };
+  if (!tensor.defined() || std::any_of(kept_.begin(), kept_.end(), same)) return;
+  if (global::is_global(tensor) && global::state_of(tensor).mesh->recorder() == nullptr) {
+    fail(ErrorKind::invalid_argument, "plan", "{} is a global tensor already; plan a model before it is distributed",
+         name);
+  }
+  kept_.push_back({.tensor = tensor, .before = as_it_is(tensor), .gradient = tensor.grad()});
+  if (tensor.grad().defined()) tensor.mutable_grad() = at::Tensor();
+  const auto planned = planning_tensor(mesh, global::shape_of(tensor));
+  mesh.recorder->name(planned, kind, name, std::string(owner_of(name)));
+  become(tensor, planned);
+  if (kind == ValueKind::parameter && tensor.requires_grad()) parameters_.push_back(tensor);
+}
+
+BorrowedModule::~BorrowedModule() {
+  for (const auto& each : kept_) {
+    if (each.tensor.grad().defined()) each.tensor.mutable_grad() = at::Tensor();
+    become(each.tensor, each.before);
+    if (each.gradient.defined()) each.tensor.mutable_grad() = each.gradient;
+  }
+}
 
 std::vector<at::Tensor> planning_inputs(const std::vector<ExampleInput>& inputs, const PlanningMesh& mesh) {
   std::vector<at::Tensor> tensors;

@@ -1,4 +1,5 @@
-// The tracing of one training step of unchanged libtorch code to a graph, without memory for its tensors.
+// The tracing of one training step of unchanged libtorch code to a graph, and the construction of modules for it, both
+// without memory for tensors.
 #pragma once
 
 #include <lockstep/plan/graph.h>
@@ -47,11 +48,27 @@ struct StepProgram {
 /// Runs forward, backward, `prepare_gradients` and the optimizer (its second step, when its state exists) on tensors
 /// that have shapes and no memory, and returns the executed operators. Afterwards the module is unchanged; its mode
 /// (train, eval) is used. An operator belongs to the module whose parameters it uses; without parameters, to the module
-/// of its inputs (module_names.h).
+/// of its inputs (attribution.h).
 ///
 /// Errors: unsupported, naming the operator, where the step reads values of tensors (`item()`, a condition) or makes a
 /// tensor whose shape depends on values; invalid_argument where it mixes in ordinary tensors that are not registered
 /// with the module, or the loss has several elements. Not thread-safe beside other uses of the module.
 Graph trace_step(const StepProgram& program);
+
+/// While it exists, factories of this thread (torch::empty and similar, and so the constructors of modules) create
+/// large tensors, from 64 KiB on, without memory. Such a module can only be traced:
+///
+///     const auto model = [] { WithoutMemory scope; return models::gpt({.layers = 96, .width = 12288}); }();
+class WithoutMemory {
+ public:
+  WithoutMemory();
+  ~WithoutMemory();
+  WithoutMemory(const WithoutMemory&) = delete;
+  WithoutMemory& operator=(const WithoutMemory&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace lockstep::plan

@@ -1,6 +1,6 @@
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/plan/trace/planning_mesh.h>
-#include <lockstep/plan/trace/without_memory.h>
+#include <lockstep/plan/trace/step_recorder.h>
+#include <lockstep/plan/trace/trace_step.h>
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>

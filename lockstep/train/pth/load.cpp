@@ -1,7 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/pth/archive.h>
 #include <lockstep/train/pth/load.h>
-#include <lockstep/train/safetensors_stream.h>
+#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <torch/torch.h>
 

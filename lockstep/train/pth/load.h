@@ -1,7 +1,7 @@
 // Tensors of a file of torch.save.
 #pragma once
 
-#include <lockstep/train/safetensors.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <filesystem>
 #include <string>

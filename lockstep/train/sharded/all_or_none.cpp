@@ -17,19 +17,23 @@ std::optional<Error> problem_of(const std::function<void()>& work) {
   }
 }
 
+// The kind as one character before the text.
+std::string problem_text(const std::optional<Error>& problem) {
+  if (!problem) return {};
+  return static_cast<char>('a' + static_cast<int>(problem->kind())) + std::string(problem->what());
+}
+
+void throw_problems(const std::optional<Error>& own, const std::vector<std::string>& texts) {
+  if (own) throw *own;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].empty()) continue;
+    throw Error(static_cast<ErrorKind>(texts[rank].front() - 'a'), "sharded checkpoint",
+                fmt::format("rank {}: {}", rank, texts[rank].substr(1)));
+  }
+}
+
 void all_or_none(const Group* group, const std::optional<Error>& problem) {
-  std::vector<std::string> problems;
-  if (group) {
-    // The kind as one character before the text.
-    const char kind = problem ? static_cast<char>('a' + static_cast<int>(problem->kind())) : ' ';
-    problems = gather_texts(problem ? kind + std::string(problem->what()) : std::string(), *group);
-  }
-  if (problem) throw *problem;
-  for (std::size_t rank = 0; rank < problems.size(); ++rank) {
-    if (problems[rank].empty()) continue;
-    throw Error(static_cast<ErrorKind>(problems[rank].front() - 'a'), "sharded checkpoint",
-                fmt::format("rank {}: {}", rank, problems[rank].substr(1)));
-  }
+  throw_problems(problem, group ? gather_texts(problem_text(problem), *group) : std::vector<std::string>());
 }
 
 }  // namespace lockstep::train

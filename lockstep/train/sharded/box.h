@@ -1,7 +1,7 @@
 // Boxes of a logical tensor: the part that one shard holds, and the ranks that hold it. Pure.
 #pragma once
 
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <cstdint>
 #include <map>
@@ -34,6 +34,17 @@ Box box_of(const BoxSizes& sizes, const Placements& placements, std::span<const 
 /// The intersection of two boxes with the same number of dimensions; may be empty.
 Box intersection(const Box& a, const Box& b);
 
+/// The dimensions of a dense tensor in the order in which its memory holds them, the slowest first.
+std::vector<std::int64_t> memory_order(const BoxSizes& sizes, const BoxSizes& strides);
+
+/// The boxes that make up a run of a dense tensor's memory, from element `begin` on: in the order of the memory, each
+/// of them one run. At most two for each dimension.
+std::vector<Box> boxes_of_run(const BoxSizes& sizes, const BoxSizes& strides, std::int64_t begin,
+                              std::int64_t elements);
+
+/// The box in pieces of at most `elements` elements or one row, cut along its first dimension with more than one row.
+std::vector<Box> cut_box(const Box& box, std::int64_t elements);
+
 /// Sizes and names of the axes of a mesh that need not exist.
 struct MeshShape {
   std::vector<int> sizes;
@@ -46,7 +57,10 @@ struct MeshShape {
 /// "2x4 (data, model)".
 std::string to_string(const MeshShape& mesh);
 
-/// The different boxes of a tensor that are not empty, each with the ranks that hold it, in order.
-std::map<Box, std::vector<int>> boxes_of(const BoxSizes& sizes, const Placements& placements, const MeshShape& mesh);
+/// The parts of a tensor, each with the ranks that hold it, in order.
+using Holders = std::map<Box, std::vector<int>>;
+
+/// The different boxes of a tensor that are not empty.
+Holders boxes_of(const BoxSizes& sizes, const Placements& placements, const MeshShape& mesh);
 
 }  // namespace lockstep::train

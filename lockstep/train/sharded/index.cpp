@@ -2,11 +2,14 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
-#include <lockstep/train/safetensors_header.h>
+#include <lockstep/train/weights/safetensors_header.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <system_error>
 
@@ -28,28 +31,67 @@ std::string shard_file(std::int64_t save, int rank) {
   return fmt::format("save_{:08}.rank_{:05}.safetensors", save, rank);
 }
 
-std::vector<std::string> names_in_file_order(const ShardedIndex& index) {
+std::vector<std::string> names_in_files(const std::string& tensor, const std::vector<SavedShard>& shards) {
+  std::map<std::string, int> in_file;
+  for (const auto& shard : shards) ++in_file[shard.file];
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : index.tensors) names.push_back(name);
-  std::ranges::stable_sort(names, std::ranges::greater(), [&](const std::string& name) {
-    return safetensors_element_bytes(index.tensors.at(name).dtype);
-  });
+  for (const auto& shard : shards) {
+    names.push_back(in_file[shard.file] == 1 ? tensor
+                                             : fmt::format("{}[{}]", tensor, fmt::join(shard.box.offset, ",")));
+  }
   return names;
 }
 
-void plan_shards(ShardedIndex& index) {
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(index.mesh.ranks()));
-  for (const auto& name : names_in_file_order(index)) {
+std::vector<PlannedShard> plan_shards(ShardedIndex& index, const std::map<std::string, Holders>& held,
+                                      const std::vector<int>& writers) {
+  constexpr std::int64_t kSmallest = 1 << 20;  // cutting less would only make more files' entries
+  const auto element_bytes = [&](const std::string& name) {
+    return static_cast<std::int64_t>(safetensors_element_bytes(index.tensors.at(name).dtype));
+  };
+  std::int64_t total = 0;
+  for (const auto& [name, tensor] : index.tensors) total += tensor.bytes();
+  const auto even = std::clamp(total / (4 * std::int64_t{index.mesh.ranks()}), kSmallest, kMaxShardBytes);
+
+  std::vector<int> all(static_cast<std::size_t>(index.mesh.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto& candidates = writers.empty() ? all : writers;
+  std::vector<std::int64_t> bytes(all.size());
+  const auto load = [&](int rank) { return bytes[static_cast<std::size_t>(rank)]; };
+
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : index.tensors) names.push_back(name);
+  std::ranges::stable_sort(names, std::ranges::greater(), element_bytes);
+  std::vector<PlannedShard> plan;
+  for (const auto& name : names) {
     auto& tensor = index.tensors.at(name);
     tensor.shards.clear();
-    const auto element = static_cast<std::int64_t>(safetensors_element_bytes(tensor.dtype));
-    for (const auto& [box, holders] : boxes_of(tensor.shape, tensor.placements, index.mesh)) {
-      const int writer =
-          *std::ranges::min_element(holders, {}, [&](int rank) { return bytes[static_cast<std::size_t>(rank)]; });
-      bytes[static_cast<std::size_t>(writer)] += box.elements() * element;
-      tensor.shards.push_back({.file = shard_file(index.save, writer), .box = box, .sha256 = {}});
+    const auto first = plan.size();
+    const auto known = held.find(name);
+    for (const auto& [part, holders] :
+         known == held.end() ? boxes_of(tensor.shape, tensor.placements, index.mesh) : known->second) {
+      std::vector<int> able;
+      std::ranges::set_intersection(holders, candidates, std::back_inserter(able));
+      const auto most = able.size() == 1 ? kMaxShardBytes : even;
+      for (auto& box : cut_box(part, most / element_bytes(name))) {
+        const int writer = *std::ranges::min_element(able.empty() ? candidates : able, {}, load);
+        bytes[static_cast<std::size_t>(writer)] += box.elements() * element_bytes(name);
+        plan.push_back({.tensor = name,
+                        .shard = tensor.shards.size(),
+                        .name = {},
+                        .writer = writer,
+                        .source = able.empty() ? holders.front() : writer});
+        tensor.shards.push_back({.file = shard_file(index.save, writer), .box = std::move(box), .sha256 = {}});
+      }
     }
+    auto in_files = names_in_files(name, tensor.shards);
+    for (std::size_t i = 0; i < in_files.size(); ++i) plan[first + i].name = std::move(in_files[i]);
   }
+  // As safetensors files hold them: wider elements first, then by name.
+  std::ranges::stable_sort(plan, [&](const PlannedShard& a, const PlannedShard& b) {
+    const auto wide_a = element_bytes(a.tensor), wide_b = element_bytes(b.tensor);
+    return wide_a != wide_b ? wide_a > wide_b : a.name < b.name;
+  });
+  return plan;
 }
 
 std::string read_index_text(const std::filesystem::path& folder) {

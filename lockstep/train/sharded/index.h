@@ -3,16 +3,17 @@
 // A sharded checkpoint is a folder:
 //
 //   index.json                          described below; written last, so that it names whole files only
-//   save_00000007.rank_00003.safetensors  the shards that one rank wrote, under the names of their tensors
+//   save_00000007.rank_00003.safetensors  the shards that one rank wrote: under the name of the tensor, followed by
+//                                       "[64,0]", the shard's offset, where the file has several of that tensor
 //
 // index.json:
-//   {"lockstep_sharded": 1, "save": 7, "mesh": {"sizes": [2, 2], "names": ["data", "model"]}, "metadata": {...},
+//   {"lockstep_sharded": 2, "save": 7, "mesh": {"sizes": [2, 2], "names": ["data", "model"]}, "metadata": {...},
 //    "tensors": {"fc.weight": {"dtype": "F32", "shape": [5, 6], "placements": "[Shard(0), Replicate()]",
 //       "shards": [{"file": "...", "offset": [0, 0], "shape": [3, 6], "sha256": "..."}, ...]}},
 //    "sha256": "..."}
-// where a shard's sha256 is of its bytes in the file and the last one of the JSON without it, as dump(-1) writes that.
-// Every save has a number of its own, and so have its files: the files of the save before are untouched until the new
-// index is in place.
+// (version 1 is the same with at most one shard of a tensor in each file), where a shard's sha256 is of its bytes in
+// the file and the last one of the JSON without it, as dump(-1) writes that. Every save has a number of its own, and so
+// have its files: the files of the save before are untouched until the new index is in place.
 #pragma once
 
 #include <lockstep/train/sharded/box.h>
@@ -55,12 +56,29 @@ inline constexpr std::string_view kIndexName = "index.json";
 
 std::string shard_file(std::int64_t save, int rank);
 
-/// Plans the shards of a new save: each box is written once, by the one of its holders that has the least to write so
-/// far. `tensors` need no shards yet. Shards get no checksums, and have the order of safetensors in each file.
-void plan_shards(ShardedIndex& index);
+/// No shard has more bytes, unless one of its rows has: readers and writers need memory for one shard at a time.
+inline constexpr std::int64_t kMaxShardBytes = 64 << 20;
 
-/// The names of the tensors, in the order in which safetensors files hold them: wider elements first, then by name.
-std::vector<std::string> names_in_file_order(const ShardedIndex& index);
+/// A shard of an index, as a file holds it.
+struct PlannedShard {
+  std::string tensor;
+  std::size_t shard = 0;  ///< index in the tensor's shards
+  std::string name;       ///< in the file
+  int writer = 0;
+  int source = 0;  ///< a rank that holds it: the writer, if that does
+
+  bool operator==(const PlannedShard&) const = default;
+};
+
+/// Plans the shards of a new save: each part is written once, by the one of its holders that has the least to write so
+/// far. What several ranks hold is cut, so that each of them writes about as much. Tensors whose parts do not follow
+/// from their placements have them in `held`. Only `writers` write; empty: all ranks. Where none of them holds a part,
+/// the one that has the least to write gets it from the first holder. Shards get no checksums.
+std::vector<PlannedShard> plan_shards(ShardedIndex& index, const std::map<std::string, Holders>& held = {},
+                                      const std::vector<int>& writers = {});
+
+/// The names that the shards of a tensor have in their files.
+std::vector<std::string> names_in_files(const std::string& tensor, const std::vector<SavedShard>& shards);
 
 std::string format_index(const ShardedIndex& index);
 /// Error(data), naming the file, unless every rule holds: checksum, known dtypes, shards inside their tensors with

@@ -2,8 +2,8 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/json_words.h>
 #include <lockstep/base/sha256.h>
-#include <lockstep/train/safetensors_header.h>
 #include <lockstep/train/sharded/index.h>
+#include <lockstep/train/weights/safetensors_header.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kLayoutVersion = 1;
+constexpr int kLayoutVersion = 2, kOldestLayoutVersion = 1;
 constexpr const char* kVersionName = "lockstep_sharded";
 constexpr const char* kChecksumName = "sha256";
 
@@ -114,9 +114,10 @@ std::string format_index(const ShardedIndex& index) {
 ShardedIndex parse_index(std::string_view text, const std::filesystem::path& file) {
   try {
     auto value = json::parse(text);
-    if (const auto version = value.at(kVersionName); version != kLayoutVersion) {
+    if (const auto version = value.at(kVersionName); version != kLayoutVersion && version != kOldestLayoutVersion) {
       throw Error(ErrorKind::unsupported, "sharded checkpoint",
-                  fmt::format("its layout is version {}, this program reads {}", version.dump(), kLayoutVersion),
+                  fmt::format("its layout is version {}, this program reads {} and {}", version.dump(),
+                              kOldestLayoutVersion, kLayoutVersion),
                   {file.string(), 0});
     }
     const auto written = value.at(kChecksumName).get<std::string>();

@@ -5,11 +5,12 @@
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/global/tensor_state.h>
 #include <lockstep/train/optimizer.h>
-#include <lockstep/train/safetensors_stream.h>
 #include <lockstep/train/sharded/all_or_none.h>
 #include <lockstep/train/sharded/checkpoint.h>
+#include <lockstep/train/sharded/fill.h>
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 #include <lockstep/train/sharded/shard_reader.h>
+#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -59,34 +60,15 @@ bool adds_nothing(const Placements& placements, const std::vector<int>& coordina
   return false;
 }
 
-void fill(ShardReader& reader, const std::string& name, const at::Tensor& tensor) {
-  const auto sizes = tensor.sizes().vec();
-  if (!is_global(tensor)) {
-    auto values = tensor.detach();
-    return reader.read(name, whole_box(sizes), values);
-  }
-  auto& state = global::state_of(tensor);
-  if (state.fetched) {
-    fail(ErrorKind::invalid_argument, "sharded checkpoint",
-         "\"{}\" is a view whose numbers were fetched from other ranks; load into the tensor that it is a view of",
-         name);
-  }
-  const auto& placements = state.sharding->placements;
-  const auto& coordinate = state.mesh->coordinate();
-  auto part = state.local.detach();
-  reader.read(name, box_of(sizes, placements, state.mesh->sizes(), coordinate), part);
-  if (adds_nothing(placements, coordinate)) part.zero_();
-  state.unwritten = false;
-  global::note_written(tensor);
-  tensor.unsafeGetTensorImpl()->bump_version();
-}
-
 void fill_all(const std::filesystem::path& folder, ShardedIndex index, const NamedTensors& tensors,
               const Group* group) {
   require_all_fit(folder, index, tensors);
   ShardReader reader(folder, std::move(index));
+  const auto read = [&reader](const std::string& name, const Box& box, at::Tensor& into) {
+    reader.read(name, box, into);
+  };
   all_or_none(group, problem_of([&] {
-                for (const auto& [name, tensor] : tensors) fill(reader, name, tensor);
+                for (const auto& [name, tensor] : tensors) fill(name, tensor, read);
               }));
 }
 
@@ -105,6 +87,28 @@ NamedTensors optimizer_tensors_in(const ShardedIndex& index, const std::string& 
 }
 
 }  // namespace
+
+void fill(const std::string& name, const at::Tensor& tensor, const ReadBox& read) {
+  const auto sizes = tensor.sizes().vec();
+  if (!is_global(tensor)) {
+    auto values = tensor.detach();
+    return read(name, whole_box(sizes), values);
+  }
+  auto& state = global::state_of(tensor);
+  if (state.fetched) {
+    fail(ErrorKind::invalid_argument, "sharded checkpoint",
+         "\"{}\" is a view whose numbers were fetched from other ranks; load into the tensor that it is a view of",
+         name);
+  }
+  const auto& placements = state.sharding->placements;
+  const auto& coordinate = state.mesh->coordinate();
+  auto part = state.local.detach();
+  read(name, box_of(sizes, placements, state.mesh->sizes(), coordinate), part);
+  if (adds_nothing(placements, coordinate)) part.zero_();
+  state.unwritten = false;
+  global::note_written(tensor);
+  tensor.unsafeGetTensorImpl()->bump_version();
+}
 
 void load_sharded(const std::filesystem::path& folder, const NamedTensors& tensors) {
   const torch::NoGradGuard no_grad;

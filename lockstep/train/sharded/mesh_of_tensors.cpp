@@ -1,8 +1,8 @@
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/global/differentiable.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/redistribute.h>
 
 namespace lockstep::train {
 

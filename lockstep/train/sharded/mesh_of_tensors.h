@@ -1,7 +1,7 @@
 // The mesh of the tensors that are saved or loaded.
 #pragma once
 
-#include <lockstep/global/mesh.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/sharded/box.h>
 

@@ -1,9 +1,9 @@
 #include <lockstep/train/sharded/rewrite.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/train/safetensors_stream.h>
 #include <lockstep/train/sharded/shard_folder.h>
 #include <lockstep/train/sharded/shard_reader.h>
+#include <lockstep/train/weights/safetensors_stream.h>
 
 #include <fmt/ranges.h>
 #include <fnmatch.h>
@@ -48,22 +48,22 @@ Placements new_placements(const std::string& name, const Placements& old, const 
   return old.size() == mesh.sizes.size() ? old : Placements(mesh.sizes.size());
 }
 
-/// Writes one file of the new checkpoint, shard by shard.
-void write_file_of_shards(const std::filesystem::path& path, ShardedIndex& index, ShardReader& reader) {
+/// Writes one file of the new checkpoint, shard by shard. `plan` is of all files.
+void write_file_of_shards(const std::filesystem::path& path, ShardedIndex& index, const std::vector<PlannedShard>& plan,
+                          ShardReader& reader) {
   const auto file = path.filename().string();
+  std::vector<PlannedShard> own;
   SafetensorsHeader header;
-  for (const auto& [name, tensor] : index.tensors) {
-    for (const auto& shard : tensor.shards) {
-      if (shard.file == file) {
-        header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = shard.box.sizes});
-      }
-    }
+  for (const auto& each : plan) {
+    const auto& tensor = index.tensors.at(each.tensor);
+    if (tensor.shards[each.shard].file != file) continue;
+    header.entries.push_back({.name = each.name, .dtype = tensor.dtype, .shape = tensor.shards[each.shard].box.sizes});
+    own.push_back(each);
   }
   SafetensorsWriter writer(path, std::move(header));
-  for (const auto& entry : writer.entries()) {
-    auto& shards = index.tensors.at(entry.name).shards;
-    auto& shard = *std::ranges::find(shards, file, &SavedShard::file);
-    const auto values = reader.read(entry.name, shard.box);
+  for (const auto& each : own) {
+    auto& shard = index.tensors.at(each.tensor).shards[each.shard];
+    const auto values = reader.read(each.tensor, shard.box);
     shard.sha256 = sha256_of_values(values);
     writer.write(values);
   }
@@ -85,9 +85,9 @@ std::vector<std::string> problems_of_shards(const std::filesystem::path& folder,
   }
   ShardReader reader(folder, index);
   for (const auto& [name, tensor] : index.tensors) {
-    for (const auto& shard : tensor.shards) {
+    for (std::size_t at = 0; at < tensor.shards.size(); ++at) {
       try {
-        reader.read_shard(name, shard);
+        reader.read_shard(name, at);
       } catch (const Error& error) {
         problems.emplace_back(error.what());
       }
@@ -96,9 +96,9 @@ std::vector<std::string> problems_of_shards(const std::filesystem::path& folder,
   return problems;
 }
 
-void merge_sharded(const std::filesystem::path& folder, const std::filesystem::path& file) {
-  ShardReader reader(folder, read_index(folder));
-  SafetensorsHeader header{.entries = {}, .metadata = reader.index().metadata};
+void merge_sharded(ShardReader& reader, const std::filesystem::path& file,
+                   const std::map<std::string, std::string, std::less<>>& metadata) {
+  SafetensorsHeader header{.entries = {}, .metadata = metadata};
   for (const auto& [name, tensor] : reader.index().tensors) {
     header.entries.push_back({.name = name, .dtype = tensor.dtype, .shape = tensor.shape});
   }
@@ -117,9 +117,9 @@ ShardedIndex reshard(const std::filesystem::path& folder, const std::filesystem:
     tensor.placements = new_placements(name, tensor.placements, mesh, rules);
   }
   index.save = next_save_number(out);
-  plan_shards(index);
+  const auto plan = plan_shards(index);
   try {
-    for (const auto& file : index.files()) write_file_of_shards(out / file, index, reader);
+    for (const auto& file : index.files()) write_file_of_shards(out / file, index, plan, reader);
     finish_save(out, index);
   } catch (...) {
     for (const auto& file : index.files()) take_back(out, index.save, file);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <lockstep/train/sharded/index.h>
+#include <lockstep/train/sharded/shard_reader.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +17,10 @@ namespace lockstep::train {
 std::vector<std::string> problems_of_shards(const std::filesystem::path& folder, const ShardedIndex& index,
                                             bool only_there);
 
-/// All tensors, whole, in one safetensors file, with the metadata of the checkpoint. Memory is needed for one tensor
-/// and one shard. Errors of ShardReader and save_safetensors.
-void merge_sharded(const std::filesystem::path& folder, const std::filesystem::path& file);
+/// All tensors of a checkpoint, whole, in one safetensors file with this metadata. Memory is needed for one tensor and
+/// one shard. Errors of ShardReader and save_safetensors.
+void merge_sharded(ShardReader& reader, const std::filesystem::path& file,
+                   const std::map<std::string, std::string, std::less<>>& metadata);
 
 struct PlacementRule {
   std::string pattern;  ///< of names, as a shell has them: "fc.*"

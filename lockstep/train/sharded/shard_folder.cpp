@@ -5,8 +5,13 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <fstream>
 #include <optional>
+#include <random>
 #include <system_error>
 
 namespace lockstep::train {
@@ -41,6 +46,17 @@ std::int64_t next_save_number(const std::filesystem::path& folder) {
   std::int64_t last = 0;
   for_each_shard_file(folder, [&](const auto&, std::int64_t number) { last = std::max(last, number); });
   return last + 1;
+}
+
+std::filesystem::path put_mark(const std::filesystem::path& folder, std::int64_t save) {
+  std::random_device random;
+  // The name of a shard file, so that it goes away with those of its save.
+  auto mark = folder / fmt::format("save_{:08}.rank_{:08x}{:08x}.safetensors", save, random(), random());
+  if (!std::ofstream(mark)) {
+    fail(ErrorKind::io, "sharded checkpoint", "cannot write to {}: {}", folder.string(),
+         std::generic_category().message(errno));
+  }
+  return mark;
 }
 
 void finish_save(const std::filesystem::path& folder, const ShardedIndex& index) {

@@ -11,6 +11,10 @@ namespace lockstep::train {
 /// Makes the folder where there is none and returns a number that no file in it has. Error(io).
 std::int64_t next_save_number(const std::filesystem::path& folder);
 
+/// Writes an empty file of a random name, by which other processes can see that they have the same folder. The next
+/// finished save removes it where its writer did not. Error(io).
+std::filesystem::path put_mark(const std::filesystem::path& folder, std::int64_t save);
+
 /// Writes the index, which makes the save the folder's checkpoint, and then removes the files of all other saves,
 /// including those of killed ones. Error(io) leaves the former checkpoint unchanged.
 void finish_save(const std::filesystem::path& folder, const ShardedIndex& index);

@@ -30,8 +30,8 @@ std::string sha256_of_values(const at::Tensor& tensor) {
   return hash.hex();
 }
 
-ShardReader::ShardReader(std::filesystem::path folder, ShardedIndex index)
-    : folder_(std::move(folder)), index_(std::move(index)) {}
+ShardReader::ShardReader(std::filesystem::path folder, ShardedIndex index, Checksums checksums)
+    : folder_(std::move(folder)), index_(std::move(index)), checksums_(checksums) {}
 
 SafetensorsReader& ShardReader::open(const std::string& name, const std::string& file) {
   if (const auto found = files_.find(file); found != files_.end()) return found->second;
@@ -46,34 +46,57 @@ SafetensorsReader& ShardReader::open(const std::string& name, const std::string&
   return files_.try_emplace(file, folder_ / file).first->second;
 }
 
-at::Tensor ShardReader::read_shard(const std::string& name, const SavedShard& shard) {
-  auto& reader = open(name, shard.file);
-  const auto place = (folder_ / shard.file).string();
+const SafetensorsEntry& ShardReader::entry_of(const std::string& name, std::size_t at) {
   const auto& tensor = index_.tensors.at(name);
-  const auto* entry = reader.find(name);
+  const auto& shard = tensor.shards.at(at);
+  const auto* entry = open(name, shard.file).find(names_in_files(name, tensor.shards).at(at));
   if (!entry || entry->dtype != tensor.dtype || entry->shape != shard.box.sizes) {
     throw Error(ErrorKind::data, "sharded checkpoint",
                 fmt::format("the index says that the file holds a shard {} [{}] of tensor \"{}\", but {}", tensor.dtype,
                             fmt::join(shard.box.sizes, ", "), name,
                             entry ? fmt::format("it holds {} [{}]", entry->dtype, fmt::join(entry->shape, ", "))
                                   : "there is none of that name"),
-                {place, 0});
+                {(folder_ / shard.file).string(), 0});
   }
-  auto values = reader.read(*entry);
+  return *entry;
+}
+
+at::Tensor ShardReader::read_shard(const std::string& name, std::size_t at) {
+  const auto& entry = entry_of(name, at);
+  const auto& shard = index_.tensors.at(name).shards.at(at);
+  auto values = open(name, shard.file).read(entry);
   if (const auto hash = sha256_of_values(values); hash != shard.sha256) {
     throw Error(ErrorKind::data, "sharded checkpoint",
                 fmt::format("the shard of tensor \"{}\" is damaged: its SHA-256 is {}, it was written with {}", name,
                             hash, shard.sha256),
-                {place, 0});
+                {(folder_ / shard.file).string(), 0});
   }
   return values;
 }
 
+void ShardReader::compare_all() {
+  for (const auto& [name, tensor] : index_.tensors) {
+    for (std::size_t at = 0; at < tensor.shards.size(); ++at) read_shard(name, at);
+  }
+}
+
 void ShardReader::read(const std::string& name, const Box& box, at::Tensor& into) {
-  for (const auto& shard : index_.tensors.at(name).shards) {
-    const auto both = intersection(shard.box, box);
+  const auto& shards = index_.tensors.at(name).shards;
+  for (std::size_t at = 0; at < shards.size(); ++at) {
+    auto held = shards[at].box;
+    const auto both = intersection(held, box);
     if (both.empty() || box.empty()) continue;
-    narrowed(into, box, both).copy_(narrowed(read_shard(name, shard), shard.box, both));
+    at::Tensor values;
+    if (checksums_ == Checksums::compare || held.sizes.empty()) {
+      values = checksums_ == Checksums::compare ? read_shard(name, at)
+                                                : open(name, shards[at].file).read(entry_of(name, at));
+    } else {
+      const auto& entry = entry_of(name, at);
+      values = open(name, shards[at].file).read_rows(entry, both.offset[0] - held.offset[0], both.sizes[0]);
+      held.offset[0] = both.offset[0];
+      held.sizes[0] = both.sizes[0];
+    }
+    narrowed(into, box, both).copy_(narrowed(values, held, both));
   }
 }
 

@@ -1,20 +1,25 @@
 // Reader of boxes of the tensors of a sharded checkpoint.
 #pragma once
 
-#include <lockstep/train/safetensors_stream.h>
 #include <lockstep/train/sharded/index.h>
+#include <lockstep/train/weights/safetensors_stream.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
 
 namespace lockstep::train {
 
-/// Opens only the files that are asked for. A shard is read as a whole, and its checksum compared, also where only a
-/// part of it is wanted: memory is needed for one shard at a time. Not thread-safe.
+enum class Checksums {
+  compare,           ///< a shard is read as a whole, also where only a part of it is wanted
+  compared_already,  ///< only the wanted rows of a shard are read
+};
+
+/// Opens only the files that are asked for. Memory is needed for one shard at a time. Not thread-safe.
 class ShardReader {
  public:
-  ShardReader(std::filesystem::path folder, ShardedIndex index);
+  ShardReader(std::filesystem::path folder, ShardedIndex index, Checksums checksums = Checksums::compare);
 
   const ShardedIndex& index() const { return index_; }
 
@@ -25,14 +30,18 @@ class ShardReader {
   /// The same into a new tensor.
   at::Tensor read(const std::string& name, const Box& box);
 
-  /// Reads and compares a whole shard. Errors as above.
-  at::Tensor read_shard(const std::string& name, const SavedShard& shard);
+  /// Reads and compares a whole shard of a tensor. Errors as above.
+  at::Tensor read_shard(const std::string& name, std::size_t shard);
+  /// All shards, one after the other.
+  void compare_all();
 
  private:
   SafetensorsReader& open(const std::string& name, const std::string& file);
+  const SafetensorsEntry& entry_of(const std::string& name, std::size_t shard);
 
   std::filesystem::path folder_;
   ShardedIndex index_;
+  Checksums checksums_;
   std::map<std::string, SafetensorsReader> files_;
 };
 

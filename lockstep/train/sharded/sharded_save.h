@@ -1,4 +1,4 @@
-// A save of global tensors in three steps, so that the long one, writing, can be another thread's.
+// A save of state that ranks hold together, in three steps, so that the long one, writing, can be another thread's.
 #pragma once
 
 #include <lockstep/base/error.h>
@@ -6,11 +6,39 @@
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/sharded/index.h>
 
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::train {
+
+/// A part of a tensor that this rank holds.
+struct HeldPart {
+  Box box;
+  at::Tensor values;  ///< of the box's sizes, any strides and device
+};
+
+/// A tensor in parts that follow from no placements, such as the state of an optimizer in shards.
+struct TensorInParts {
+  std::string dtype;  ///< as in safetensors
+  BoxSizes shape;
+  Holders holders;            ///< each part is inside one of these; the same on all ranks
+  std::vector<HeldPart> own;  ///< cover this rank's boxes
+};
+
+/// What the ranks of a group save together. All ranks have the same names.
+struct SavedState {
+  Group group;
+  MeshShape mesh;  ///< of all ranks of the group
+  /// Global tensors of that mesh, or ordinary ones that are equal on all ranks.
+  NamedTensors tensors;
+  std::map<std::string, TensorInParts> in_parts;
+};
 
 /// What a save takes from the tensors before it returns from its constructor.
 enum class SavedValues {
@@ -18,13 +46,15 @@ enum class SavedValues {
   copied,    ///< a copy of all that this rank writes: they may change at once
 };
 
+/// Each rank that sees the folder of rank 0 writes a part. What no such rank holds is sent to one that does: on hosts
+/// that share no file system, the hosts without rank 0 write nothing. Memory beyond the state itself: one shard
+/// (kMaxShardBytes) at a time; with SavedValues::copied all that this rank writes.
 /// Errors are those of save_sharded. A save that is destroyed before it is committed leaves nothing behind but files
 /// that the next one removes.
 class ShardedSave {
  public:
-  /// Agrees with the other ranks on what each of them writes. A collective of the tensors' mesh.
-  ShardedSave(std::filesystem::path folder, const NamedTensors& tensors, const SavedMetadata& metadata,
-              SavedValues values);
+  /// Agrees with the other ranks on what each of them writes. Rank 0's `folder` and `metadata` count. A collective.
+  ShardedSave(std::filesystem::path folder, SavedState state, const SavedMetadata& metadata, SavedValues values);
   ShardedSave(const ShardedSave&) = delete;
   ShardedSave& operator=(const ShardedSave&) = delete;
   ~ShardedSave();
@@ -33,19 +63,25 @@ class ShardedSave {
   /// other ranks; else a collective.
   void write() noexcept;
 
-  /// After write(): makes the save the folder's checkpoint. A collective; all ranks throw when one had an error.
-  void commit();
+  /// After write(): makes the save the folder's checkpoint; then rank 0 calls `publish`. A collective; all ranks throw
+  /// when one had an error.
+  void commit(const std::function<void()>& publish = {});
 
  private:
+  void agree(const std::filesystem::path& folder);
   void write_shards();
-  at::Tensor values_of(const std::string& name) const;
+  at::Tensor values_of(const PlannedShard& planned);
+  at::Tensor own_values(const std::string& name, const Box& box) const;
+  at::Tensor carry(const PlannedShard& planned, at::Tensor values) const;
 
-  std::filesystem::path folder_;
-  NamedTensors tensors_;  ///< or, copied, the parts that this rank writes
+  SavedState state_;
   SavedValues values_;
-  std::optional<Group> group_;
+  std::filesystem::path folder_;
   ShardedIndex index_;
-  std::string file_;  ///< of this rank
+  std::vector<PlannedShard> plan_;
+  std::map<std::string, at::Tensor> copies_;              ///< by name in this rank's file, with SavedValues::copied
+  std::optional<std::pair<std::string, HeldPart>> part_;  ///< the placed tensor that was asked for last
+  std::string file_;                                      ///< of this rank
   std::optional<Error> problem_;
   bool committed_ = false;
 };

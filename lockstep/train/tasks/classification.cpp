@@ -1,10 +1,14 @@
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
+#include <lockstep/samples/table.h>
+#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/tasks/classification.h>
+#include <lockstep/train/tasks/out_of_range.h>
 
 #include <torch/torch.h>
 
 #include <limits>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -36,31 +40,60 @@ at::Tensor fused(const at::Tensor& logits, const at::Tensor& labels, double smoo
 
 class Classification final : public Task {
  public:
-  Classification(LossKind kind, double smoothing) : kind_(kind), smoothing_(smoothing) {}
+  explicit Classification(ClassificationLoss loss) : loss_(std::move(loss)) {}
 
   Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
     const auto& labels = batch[samples::kLabels];
-    const auto logits = models::classify(model, batch[samples::kPictures]);
-    Outcome outcome{.loss = classification_loss(kind_, logits, labels, smoothing_)};
+    const auto logits = logits_of(model, batch);
+    Outcome outcome{.loss = loss_of(logits, labels, batch)};
+    outcome.output = logits;
+    outcome.target = labels;
     if (measures) outcome.sums.emplace("accuracy", sum_of(logits.argmax(1) == labels));
     return outcome;
   }
 
-  samples::Tensors predict(torch::nn::Module& model, const samples::Batch& batch) override {
-    const auto logits = models::classify(model, batch[samples::kPictures]);
-    return {{"logits", logits}, {"classes", logits.argmax(1)}};
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    const auto logits = logits_of(model, batch).to(torch::kFloat);
+    return {.tensors = {{"class", logits.argmax(1)}, {"probability", logits.softmax(1).amax({1})}, {"logits", logits}}};
   }
 
   at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
-    return models::classify(model, batch[samples::kPictures]).sum();
+    return models::classify(model, input_of(batch)).sum();
   }
 
  private:
-  LossKind kind_;
-  double smoothing_;
+  static at::Tensor logits_of(torch::nn::Module& model, const samples::Batch& batch) {
+    try {
+      return models::classify(model, input_of(batch));
+    } catch (const c10::Error&) {
+      require_floating_pictures(batch);
+      throw;
+    }
+  }
+
+  at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, const samples::Batch& batch) const {
+    try {
+      return loss_(logits, labels);
+    } catch (const c10::Error&) {
+      require_in_range(batch, samples::kLabels, logits.size(1), "model.num_classes");
+      throw;
+    }
+  }
+
+  ClassificationLoss loss_;
 };
 
+ClassificationLoss with_smoothing(LossKind kind, double smoothing) {
+  return [kind, smoothing](const at::Tensor& logits, const at::Tensor& labels) {
+    return classification_loss(kind, logits, labels, smoothing);
+  };
+}
+
 }  // namespace
+
+const at::Tensor& input_of(const samples::Batch& batch) {
+  return batch[batch.tensors.contains(samples::kFeatures) ? samples::kFeatures : samples::kPictures];
+}
 
 at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing) {
   const auto wide = logits.scalar_type() == torch::kDouble ? logits : logits.to(torch::kFloat);
@@ -68,9 +101,21 @@ at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at
   return fused(wide, labels, smoothing);
 }
 
+std::vector<LossPart> classification_losses() {
+  return {
+      {.name = "cross_entropy",
+       .doc = "cross entropy of logits, by libtorch's fused kernels",
+       .make = [](const LossConfig& c) { return with_smoothing(LossKind::cross_entropy, c.label_smoothing); }},
+      {.name = "cross_entropy_expand",
+       .doc = "the same value, built of primitive operations",
+       .make = [](const LossConfig& c) { return with_smoothing(LossKind::cross_entropy_expand, c.label_smoothing); }}};
+}
+
 std::shared_ptr<Task> classification(const LossConfig& config) {
-  const auto kind = config.name == "cross_entropy_expand" ? LossKind::cross_entropy_expand : LossKind::cross_entropy;
-  return std::make_shared<Classification>(kind, config.label_smoothing);
+  const auto& part = part_named(parts_or_shipped(config.parts).losses, config.name, "loss.name");
+  LossConfig own = config;
+  own.options = options_of(config, part);
+  return std::make_shared<Classification>(part.make(own));
 }
 
 }  // namespace lockstep::train

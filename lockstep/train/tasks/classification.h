@@ -2,10 +2,12 @@
 #pragma once
 
 #include <lockstep/train/config.h>
+#include <lockstep/train/parts.h>
 #include <lockstep/train/task.h>
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -22,8 +24,15 @@ enum class LossKind {
 /// A p that underflows is taken as the smallest normal float32, where log p alone would turn 0 * -inf into NaN.
 at::Tensor classification_loss(LossKind kind, const at::Tensor& logits, const at::Tensor& labels, double smoothing);
 
-/// Loss and `accuracy` of batches with the fields of samples/pictures.h, for the models of models/registry.h. Predicts
-/// `logits` [N, num_classes] and `classes` int64 [N].
+/// The field of a batch that models of models/registry.h take: `features` where there is one, else `pictures`.
+const at::Tensor& input_of(const samples::Batch& batch);
+
+/// The losses that Lockstep brings.
+std::vector<LossPart> classification_losses();
+
+/// Loss and `accuracy` of batches with the fields of samples/pictures.h, or `features` for the pictures, for the models
+/// of models/registry.h. Predicts `class` int64 [N], its `probability` float32 [N], and `logits` [N, num_classes].
+/// Error(config) for a loss.name that is no part.
 std::shared_ptr<Task> classification(const LossConfig& config);
 
 }  // namespace lockstep::train

@@ -1,7 +1,9 @@
 #include <lockstep/base/error.h>
+#include <lockstep/global/global_tensor.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/samples/text.h>
 #include <lockstep/train/tasks/language_modelling.h>
+#include <lockstep/train/tasks/out_of_range.h>
 
 #include <torch/torch.h>
 
@@ -27,15 +29,31 @@ std::string printable(const std::string& text) {
   return out;
 }
 
+std::string text_of(const std::vector<std::int64_t>& tokens) {
+  std::string text;
+  for (const auto token : tokens) text += token < 256 ? static_cast<char>(token) : '?';
+  return text;
+}
+
 class LanguageModelling final : public Task {
  public:
   explicit LanguageModelling(LanguageOptions options) : options_(std::move(options)) {}
 
   Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
     const auto& next = batch[samples::kNext];
-    const auto logits = gpt_of(model).forward(batch[samples::kTokens]);
-    Outcome outcome{.loss = torch::cross_entropy_loss(logits.flatten(0, 1), next.flatten())};
-    if (measures) outcome.sums.emplace("accuracy", sum_of(logits.argmax(-1) == next));
+    auto& gpt = gpt_of(model);
+    Outcome outcome;
+    try {
+      outcome.output = gpt.forward(batch[samples::kTokens]);
+      outcome.loss = torch::cross_entropy_loss(outcome.output.flatten(0, 1), next.flatten());
+    } catch (const c10::Error&) {
+      for (const auto* field : {samples::kTokens, samples::kNext}) {
+        require_in_range(batch, field, gpt.shape().vocabulary, "model.vocabulary");
+      }
+      throw;
+    }
+    outcome.target = next;
+    if (measures) outcome.sums.emplace("accuracy", sum_of(outcome.output.argmax(-1) == next));
     return outcome;
   }
 
@@ -46,8 +64,25 @@ class LanguageModelling final : public Task {
     return values;
   }
 
-  samples::Tensors predict(torch::nn::Module& model, const samples::Batch& batch) override {
-    return {{"logits", gpt_of(model).forward(batch[samples::kTokens])}};
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    auto& gpt = gpt_of(model);
+    auto window = batch[samples::kTokens];
+    const auto length = window.size(1);
+    std::vector<at::Tensor> added;
+    for (std::int64_t i = 0; i < std::max<std::int64_t>(options_.sample_bytes, 1); ++i) {
+      const auto next = gpt.forward(window).select(1, length - 1).argmax(-1, /*keepdim=*/true);
+      window = torch::cat({window.slice(1, 1), next}, 1);
+      added.push_back(next);
+    }
+    Prediction prediction;
+    const auto tokens = torch::cat(added, 1);
+    const auto all = (is_global(tokens) ? full(tokens) : tokens).cpu().contiguous();
+    for (std::int64_t i = 0; i < all.size(0); ++i) {
+      const auto* row = all.data_ptr<std::int64_t>() + i * all.size(1);
+      prediction.texts["text"].push_back(text_of({row, row + all.size(1)}));
+    }
+    prediction.tensors.emplace("tokens", tokens);
+    return prediction;
   }
 
   std::string show(torch::nn::Module& model, const Place& place) override {
@@ -64,9 +99,7 @@ class LanguageModelling final : public Task {
       const auto logits = gpt.forward(place(window)).select(1, seen - 1);
       tokens.push_back(logits.argmax(-1).select(0, 0).item<std::int64_t>());
     }
-    std::string text;
-    for (const auto token : tokens) text += token < 256 ? static_cast<char>(token) : '?';
-    return "a sample: " + printable(text);
+    return "a sample: " + printable(text_of(tokens));
   }
 
  private:

@@ -1,7 +1,7 @@
 // The task of language models: the next token of each token.
 #pragma once
 
-#include <lockstep/base/config_fields.h>
+#include <lockstep/base/config.h>
 #include <lockstep/train/task.h>
 
 #include <cstdint>
@@ -18,7 +18,8 @@ void describe(ConfigFields& fields, LanguageOptions& options);
 
 /// For the fields of samples/text.h and the model gpt. Loss: mean cross entropy per token. Metrics: `perplexity`,
 /// exp(loss), and `accuracy`, the share of tokens that the largest logit names. After an evaluation it shows what the
-/// model makes of `prompt`, always taking the most probable token, a token being a byte. Predicts `logits` [N, T, V].
+/// model makes of `prompt`, always taking the most probable token, a token being a byte. Predicts `text`, what
+/// the model adds to each sample in the same way, and `tokens`, int64 [N, sample_bytes], of which it is made.
 std::shared_ptr<Task> make_language_modelling(const LanguageOptions& options);
 
 }  // namespace lockstep::train

@@ -44,8 +44,8 @@ class EventFile {
   GrowingFile file_;
 };
 
-/// Removes the event files in `folder`, for a run that begins anew there. Error(io) with the file and the reason; none
-/// for a missing folder.
+/// Removes the event files in `folder`, for a run that starts from the beginning there. Error(io) with the file and the
+/// reason; none for a missing folder.
 void remove_event_files(const std::filesystem::path& folder);
 
 }  // namespace lockstep::train

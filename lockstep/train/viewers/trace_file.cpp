@@ -18,6 +18,17 @@ std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// {"bytes":16,"group":"world"}
+std::string object_of(const std::vector<TraceArgument>& arguments) {
+  std::string text;
+  for (const auto& [name, value] : arguments) {
+    const auto* number = std::get_if<std::int64_t>(&value);
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", quoted(name),
+                        number ? std::to_string(*number) : quoted(std::get<std::string_view>(value)));
+  }
+  return "{" + text + "}";
+}
+
 // "-0.001", "1234.567": by whole numbers, because a double has no room for nanoseconds since 1970.
 std::string microseconds(std::chrono::nanoseconds time) {
   const auto count = time.count();
@@ -50,6 +61,14 @@ TraceFile::~TraceFile() {
   }
 }
 
+void TraceFile::label(std::string_view remark) {
+  const auto event =
+      fmt::format(",\n{{\"name\":\"process_labels\",\"ph\":\"M\",\"pid\":{},\"tid\":0,\"args\":{{\"labels\":{}}}}}",
+                  rank_, quoted(remark));
+  const std::lock_guard lock(mutex_);
+  file_.add(event);
+}
+
 void TraceFile::name_thread(std::int64_t thread, std::string_view title) {
   const auto event =
       fmt::format(",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", rank_,
@@ -59,9 +78,10 @@ void TraceFile::name_thread(std::int64_t thread, std::string_view title) {
 }
 
 void TraceFile::add(const TraceSpan& span) {
-  const auto event = fmt::format(
-      ",\n{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}", quoted(span.name),
-      quoted(span.category), rank_, span.thread, microseconds(span.begin), microseconds(span.duration));
+  const auto event =
+      fmt::format(",\n{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}{}}}",
+                  quoted(span.name), quoted(span.category), rank_, span.thread, microseconds(span.begin),
+                  microseconds(span.duration), span.arguments.empty() ? "" : ",\"args\":" + object_of(span.arguments));
   const std::lock_guard lock(mutex_);
   file_.add(event);
 }

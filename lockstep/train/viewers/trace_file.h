@@ -11,8 +11,16 @@
 #include <filesystem>
 #include <mutex>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 namespace lockstep::train {
+
+/// What a viewer shows of a bar that is selected.
+struct TraceArgument {
+  std::string_view name;
+  std::variant<std::int64_t, std::string_view> value;
+};
 
 /// One bar. Texts that are not UTF-8 are shown with replacement characters.
 struct TraceSpan {
@@ -21,6 +29,7 @@ struct TraceSpan {
   std::int64_t thread = 0;           ///< any number; bars of one thread nest or follow one another
   std::chrono::nanoseconds begin{};  ///< on one clock for the whole file, e.g. time_since_epoch() of a steady clock
   std::chrono::nanoseconds duration{};
+  std::vector<TraceArgument> arguments{};
 };
 
 /// Writes one file. Thread-safe.
@@ -33,6 +42,9 @@ class TraceFile {
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
+
+  /// A remark beside the title of the process.
+  void label(std::string_view remark);
 
   /// Gives a thread a title.
   void name_thread(std::int64_t thread, std::string_view title);

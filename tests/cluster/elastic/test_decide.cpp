@@ -212,6 +212,105 @@ TEST(Decide, WhoWasSuspendedComesBack) {
   EXPECT_EQ(running({1}, nodes, policy(1, 2)).why, "host2 joins");
 }
 
+/// Node 2 of round 3 is lost with its ranks, for which the others wait.
+struct LostNode {
+  Policy rules = [] {
+    Policy made = policy(2, 2);
+    made.max_replacements = 3;
+    made.replace_timeout = 60s;
+    return made;
+  }();
+  NodeView first = node(1, Stage::running, 3);
+  NodeView second = [] {
+    NodeView view = lost(node(2, Stage::running, 3));
+    view.ranks_known = view.ranks_lost = true;
+    return view;
+  }();
+  Nodes others;
+  Tickets members = {1, 2};
+
+  Decision decide(Waited waited = {}) const {
+    Nodes nodes = {first, second};
+    nodes.insert(nodes.end(), others.begin(), others.end());
+    return elastic::decide(state(Phase::running, 3), members, nodes, rules, waited);
+  }
+};
+
+TEST(Decide, AnotherNodeTakesThePlaceOfALostOne) {
+  LostNode job;
+  job.others = {node(3)};
+  const auto decision = job.decide();
+  EXPECT_EQ(decision.kind, Kind::replace);
+  EXPECT_EQ(decision.lost, 2);
+  EXPECT_EQ(decision.taker, 3);
+  EXPECT_THAT(decision.why, HasSubstr("host2 was lost: no sign of life for 5.0 s; host3 takes its place"));
+}
+
+TEST(Decide, ALostNodeIsAwaitedWhereTooFewAreLeft) {
+  LostNode job;
+  EXPECT_EQ(job.decide({.lost = 59s}).kind, Kind::wait);
+  EXPECT_TRUE(job.decide({.lost = 59s}).awaits_taker);
+  EXPECT_EQ(job.decide({.lost = 60s}).kind, Kind::end_round);
+  job.rules.min_nodes = 1;
+  EXPECT_EQ(job.decide().kind, Kind::end_round);
+}
+
+TEST(Decide, ANodeIsNotReplacedWhileItsRanksMayCompute) {
+  LostNode job;
+  job.second.ranks_lost = false;
+  job.others = {node(3)};
+  EXPECT_TRUE(job.decide({.lost = 59s}).awaits_taker);
+  EXPECT_EQ(job.decide({.lost = 60s}).kind, Kind::end_round);
+  job.rules.min_nodes = 1;
+  EXPECT_TRUE(job.decide().awaits_taker) << "another node is there for them";
+  job.others.clear();
+  EXPECT_EQ(job.decide().kind, Kind::end_round) << "those that are left suffice";
+}
+
+TEST(Decide, NobodyMissesANodeThatIsLostAtTheEnd) {
+  LostNode job;
+  job.first.report.stage = Stage::ended;
+  job.others = {node(3)};
+  EXPECT_EQ(job.decide().kind, Kind::close);
+  EXPECT_FALSE(job.decide().failed);
+  job.second.alive = true;  // ranks that came too late for the end
+  EXPECT_EQ(job.decide().kind, Kind::close);
+  job.second.ranks_lost = false;
+  EXPECT_EQ(job.decide().kind, Kind::wait);
+  job.second.alive = false;
+  EXPECT_EQ(job.decide().kind, Kind::end_round);
+}
+
+TEST(Decide, ALostNodeIsNotReplacedWhereMemoryDoesNotHelp) {
+  LostNode job;
+  job.others = {node(3)};
+  const auto end_of = [&](auto change) {
+    LostNode other = job;
+    change(other);
+    return other.decide().kind;
+  };
+  EXPECT_EQ(end_of([](LostNode& j) { j.second.ranks_known = j.second.ranks_lost = false; }), Kind::end_round);
+  EXPECT_EQ(end_of([](LostNode& j) { j.members = {2, 1}; }), Kind::end_round) << "with it the job service";
+  EXPECT_EQ(end_of([](LostNode& j) { j.rules.max_replacements = 0; }), Kind::end_round);
+  EXPECT_EQ(end_of([](LostNode& j) { j.first = failed(1, 3); }), Kind::end_round);
+}
+
+TEST(Decide, OnlyANodeThatFitsTakesThePlaceOfALostOne) {
+  LostNode job;
+  job.others = {node(3)};
+  job.others[0].description.ranks = 2;
+  EXPECT_TRUE(job.decide().awaits_taker) << "it starts more ranks";
+  job.others = {node(3, Stage::waiting, 3)};
+  EXPECT_TRUE(job.decide().awaits_taker) << "it was in this round";
+  job.others = {node(3)};
+  job.rules.ranks_given = true;
+  job.second.description.given_rank = 1;
+  job.others[0].description.given_rank = 2;
+  EXPECT_TRUE(job.decide().awaits_taker) << "it has another number";
+  job.others[0].description.given_rank = 1;
+  EXPECT_EQ(job.decide().kind, Kind::replace);
+}
+
 TEST(Decide, TheJobEndsWithItsStore) {
   NodeView holder = lost(node(1, Stage::left, 3));
   holder.description.holds_store = true;

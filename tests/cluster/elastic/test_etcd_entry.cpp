@@ -1,7 +1,7 @@
 // One key of a real etcd, and how people write which.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/etcd/address.h>
-#include <lockstep/cluster/etcd/entry.h>
+#include <lockstep/cluster/etcd/client.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

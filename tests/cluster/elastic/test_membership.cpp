@@ -1,7 +1,7 @@
 // Several agents on one store, ticked by hand: who coordinates, and what they come to agree on.
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/agent_membership.h>
-#include <lockstep/cluster/elastic/memory_store.h>
+#include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 
 #include <gmock/gmock.h>
@@ -201,7 +201,7 @@ TEST(AgentMembership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
     EXPECT_THAT(report, HasSubstr("rank 7 (pid 107 on its host) failed first"));
     EXPECT_THAT(report, HasSubstr("words"));
     EXPECT_THAT(report, HasSubstr("rank 8 (pid 108 on the other): signal 15 (SIGTERM), sent by the launcher"));
-    EXPECT_THAT(report, HasSubstr(round == 1 ? "started anew: restart 1 of 1" : "1 of 1 restarts were used"));
+    EXPECT_THAT(report, HasSubstr(round == 1 ? "restarted: restart 1 of 1" : "1 of 1 restarts were used"));
   }
   for (const auto* agent : {&first, &second}) {
     EXPECT_EQ(agent->state().phase, Phase::closed);
@@ -210,6 +210,54 @@ TEST(AgentMembership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
     EXPECT_EQ(agent->state().first_failed, 7);
   }
   EXPECT_THROW(job.arrive(), Error);
+}
+
+TEST(AgentMembership, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
+  auto policy = policy_of(2, 2);
+  policy.max_replacements = 1;
+  Job job(policy);
+  auto& first = job.arrive(2);
+  auto& second = job.arrive(2);
+  job.pass(400ms);
+  ASSERT_EQ(first.state().round, 1);
+  for (auto* agent : {&first, &second}) agent->say({.stage = Stage::running, .round = 1});
+  job.store().set(first.keys().meeting(first.state()), "where they meet");
+  auto& third = job.arrive(2);
+  job.pass(1s);
+  job.store().set(first.keys().service_log(1), "lost_ranks []\nlost_ranks [2,3]\n");
+  job.pass(7s, &second);
+  EXPECT_EQ(third.state().phase, Phase::running);
+  EXPECT_EQ(third.state().round, 1);
+  EXPECT_TRUE(is_replaced(third.state(), second.ticket()));
+  EXPECT_EQ(job.node_place(third).node, 1);
+  EXPECT_EQ(job.node_place(third).first_rank, 2);
+  EXPECT_EQ(job.store().get(third.keys().meeting(third.state())), "where they meet");
+  EXPECT_EQ(job.store().add(third.keys().replaced(), 0), 1);
+  third.say({.stage = Stage::running, .round = 1});
+  job.store().set(first.keys().service_log(1), "lost_ranks []\nlost_ranks [2,3]\nlost_ranks []\n");
+  job.pass(7s, &second);
+  for (auto* agent : {&first, &third}) agent->say({.stage = Stage::ended, .round = 1});
+  job.pass(1s, &second);
+  EXPECT_EQ(first.state().phase, Phase::closed);
+  EXPECT_FALSE(first.state().failed);
+}
+
+TEST(AgentMembership, ANodeIsNotReplacedWhenNoReplacementIsLeft) {
+  auto policy = policy_of(2, 2);
+  policy.max_replacements = 1;
+  Job job(policy);
+  auto& first = job.arrive(2);
+  auto& second = job.arrive(2);
+  job.pass(400ms);
+  for (auto* agent : {&first, &second}) agent->say({.stage = Stage::running, .round = 1});
+  EXPECT_TRUE(take_replacement(job.store(), first.keys(), 0, 1)) << "by a rank";
+  EXPECT_FALSE(take_replacement(job.store(), first.keys(), 0, 1));
+  auto& third = job.arrive(2);
+  job.store().set(first.keys().service_log(1), "lost_ranks []\nlost_ranks [2,3]\n");
+  job.pass(8s, &second);
+  EXPECT_EQ(third.state().phase, Phase::gathering);
+  EXPECT_THAT(third.state().why, HasSubstr("host2 was lost"));
+  EXPECT_EQ(job.store().add(first.keys().replaced(), 0), 1);
 }
 
 TEST(AgentMembership, ManyAgentsMeetAtACostThatGrowsWithTheirNumber) {

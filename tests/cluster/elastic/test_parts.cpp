@@ -1,7 +1,6 @@
 // The small parts under the agents of a job.
 #include <lockstep/base/deadline_thread.h>
-#include <lockstep/cluster/elastic/memory_store.h>
-#include <lockstep/cluster/elastic/open_files.h>
+#include <lockstep/cluster/elastic/key_value_store.h>
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 

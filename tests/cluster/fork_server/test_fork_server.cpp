@@ -1,10 +1,10 @@
 // Ranks that are forks of one process, with real programs: they are as if each had been started by itself, or they are.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/cluster/fork_server/fork_attempt.h>
+#include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
-#include <lockstep/cluster/rank_options.h>
-#include <lockstep/cluster/stray_processes.h>
+#include <lockstep/cluster/processes/stray_processes.h>
+#include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/supervise.h>
 
 #include "cluster/probe.h"

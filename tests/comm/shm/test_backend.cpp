@@ -1,7 +1,6 @@
 // The shm backend through tensors: what is its own, beyond the suite that all backends pass.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/comm/work.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

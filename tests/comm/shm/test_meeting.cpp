@@ -1,6 +1,6 @@
 // How ranks come to share memory, and what is left of it afterwards.
 #include <lockstep/base/error.h>
-#include <lockstep/comm/shm/transfer.h>
+#include <lockstep/comm/shm/collectives.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "comm/shm/thread_ranks.h"
 
-#include <lockstep/comm/shm/all_reduce.h>
-#include <lockstep/comm/shm/transfer.h>
+#include <lockstep/comm/shm/collectives.h>
 
 #include <gtest/gtest.h>
 

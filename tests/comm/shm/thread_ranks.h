@@ -1,9 +1,9 @@
 // Threads as ranks of the shared-memory core: the same protocol without processes, so that ThreadSanitizer sees all.
 #pragma once
 
+#include <lockstep/comm/shm/arena.h>
 #include <lockstep/comm/shm/engine.h>
 #include <lockstep/comm/shm/segment.h>
-#include <lockstep/comm/shm/shared_blocks.h>
 
 #include <cstddef>
 #include <functional>

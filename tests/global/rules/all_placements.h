@@ -1,7 +1,7 @@
 // Every way to lie, for tests that try all of them.
 #pragma once
 
-#include <lockstep/global/placement.h>
+#include <lockstep/global/global_tensor.h>
 
 #include <vector>
 

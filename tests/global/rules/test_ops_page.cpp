@@ -9,7 +9,7 @@ namespace {
 
 TEST(OpsPage, TheFileIsWhatTheRulesSay) {
   EXPECT_TRUE(test::read_file(LOCKSTEP_OPS_PAGE) == global::ops_page())
-      << LOCKSTEP_OPS_PAGE << " is not what the rules say any more; write it anew: " << LOCKSTEP_OPS_PAGE_PROGRAM
+      << LOCKSTEP_OPS_PAGE << " is not what the rules say any more; write it again: " << LOCKSTEP_OPS_PAGE_PROGRAM
       << " > " << LOCKSTEP_OPS_PAGE;
 }
 

@@ -1,4 +1,4 @@
-#include <lockstep/plan/trace/module_names.h>
+#include <lockstep/plan/trace/attribution.h>
 
 #include <gtest/gtest.h>
 

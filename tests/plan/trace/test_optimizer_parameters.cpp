@@ -1,4 +1,4 @@
-#include <lockstep/plan/trace/optimizer_parameters.h>
+#include <lockstep/plan/trace/attribution.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // What is planned takes no memory for numbers.
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/trace/trace_step.h>
-#include <lockstep/plan/trace/without_memory.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,8 +1,8 @@
 // One process merges and reshards.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/safetensors.h>
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,8 @@ TEST_F(Rewrite, IntoTheSameFolderTakesThePlaceOfTheOld) {
 TEST_F(Rewrite, WhatRanksLoadAndWhatOneProcessMergesIsTheSame) {
   reshard(from(), to(), {.sizes = {3}, .names = {"0"}}, {{"*", {Replicate()}}});
   const auto file = to() / "merged.safetensors";
-  merge_sharded(to(), file);
+  ShardReader reader(to(), read_index(to()));
+  merge_sharded(reader, file, {});
   test::expect_same(load_safetensors(file), test::whole_tensors());
 }
 

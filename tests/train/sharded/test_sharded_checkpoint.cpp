@@ -1,8 +1,8 @@
 // Global tensors saved on one mesh come back, bit for bit, on others.
 #include <lockstep/base/temporary_folder.h>
-#include <lockstep/train/safetensors.h>
 #include <lockstep/train/sharded/checkpoint.h>
 #include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/train/weights/safetensors.h>
 
 #include <gtest/gtest.h>
 
@@ -73,7 +73,8 @@ TEST_F(ShardedCheckpoint, ComesBackOnTheSameMeshAndOnItsTranspose) {
 
 TEST_F(ShardedCheckpoint, MergedItIsTheWholeTensors) {
   save_on_four(1, {{"step", "40"}});
-  merge_sharded(folder(), file());
+  ShardReader reader(folder(), read_index(folder()));
+  merge_sharded(reader, file(), reader.index().metadata);
   expect_same(load_safetensors(file()), whole_tensors());
   EXPECT_EQ(load_safetensors_metadata(file()).at("step"), "40");
   EXPECT_EQ(load_sharded_metadata(folder()).at("step"), "40");

@@ -60,6 +60,27 @@ TEST(TraceFile, IsAnArrayOfEvents) {
             json::parse(R"({"name":"forward","cat":"step","ph":"X","pid":3,"tid":7,"ts":1234.567,"dur":1.5})"));
 }
 
+TEST(TraceFile, HasArgumentsAndARemark) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "trace.json";
+  {
+    TraceFile file(path, 1);
+    file.label("clock \"exact\"");
+    file.add({"all_reduce",
+              "collective",
+              2,
+              nanoseconds(1000),
+              nanoseconds(2000),
+              {{"bytes", std::int64_t{1} << 40}, {"group", "the \"world\""}}});
+  }
+  const auto events = json::parse(read_file(path));
+  EXPECT_EQ(events[2], json::parse(R"({"name":"process_labels","ph":"M","pid":1,"tid":0,
+                                       "args":{"labels":"clock \"exact\""}})"));
+  EXPECT_EQ(events[3]["args"], json::parse(R"({"bytes":1099511627776,"group":"the \"world\""})"));
+  merge_traces(std::vector<RankTrace>{{path}}, folder.path() / "merged.json");
+  EXPECT_EQ(json::parse(read_file(folder.path() / "merged.json"))[3]["args"], events[3]["args"]);
+}
+
 TEST(TraceFile, EscapesTexts) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "trace.json";

@@ -1,0 +1,19 @@
+// Files of a configuration: a file, and those that it names under `base`, merged.
+#pragma once
+
+#include <lockstep/base/config.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+/// The text of `file` as a section, which may be empty. Error(config) for text that is not YAML or is no section.
+ConfigNode parse_section(std::string_view text, const std::string& file);
+
+/// Reads `path` over its bases. Each value has the position of the file that it comes from. Error(config) as
+/// load_config's.
+ConfigSource read_config_files(const std::filesystem::path& path);
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// Paths of a configuration: the fields with the rule a_path(). Those that begin with ~/ are replaced here, because
+// shells do so at the beginning of a word only, which `system.work_dir=~/out` is not.
+#pragma once
+
+#include <lockstep/base/config.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+/// `path` with the folder of the variable HOME in place of ~ before a slash. Error(config) where HOME is not set.
+std::string with_home(std::string path);
+
+/// The same for all fields that are paths.
+void expand_home(const Describe& describe);
+
+/// The keys of all fields that are paths, "system.work_dir".
+std::vector<std::string> path_keys(const Describe& describe);
+
+/// Reads the options of an item of a list, such as a callback: `path` is the prefix of the keys in messages.
+void read_options(const ConfigNode& node, std::string_view path, PartOptions& options);
+
+}  // namespace lockstep

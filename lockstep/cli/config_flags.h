@@ -1,0 +1,32 @@
+// The flags of commands that read a configuration: KEY=VALUE, and the options of those that read only its section
+// `cluster`.
+#pragma once
+
+#include <lockstep/world/cluster_settings.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+/// Takes `key.path=value` arguments, which stay where they are: `overrides` must outlive `command`.
+inline void add_override_keys(CLI::App& command, std::vector<std::string>& overrides, const std::string& help) {
+  // CLI11 2.4 refuses a name with '='.
+  command.add_option("KEYS", overrides, help)->type_name("KEY=VALUE");
+}
+
+/// The options of commands that read only the section `cluster` of a configuration.
+struct ClusterConfig {
+  std::string file;  ///< empty: none
+  std::vector<std::string> overrides;
+};
+
+/// Adds --config FILE and KEY=VALUE.
+std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command);
+
+/// Error(config) as read_run_config's; without a file, for overrides of other sections too.
+ClusterOptions read_cluster_options(const ClusterConfig& config);
+
+}  // namespace lockstep::cli

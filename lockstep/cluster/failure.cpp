@@ -1,0 +1,107 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
+#include <lockstep/cluster/failure.h>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::cluster {
+namespace {
+
+using nlohmann::json;
+using std::chrono::nanoseconds;
+using std::chrono::system_clock;
+
+json describe_failure(std::string_view message, std::string_view kind) {
+  const auto now = system_clock::now().time_since_epoch();
+  // torchrun's reader wants whole seconds as text; the order of failures needs more.
+  const json extra = {
+      {"timestamp", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count())},
+      {"timestamp_ns", std::chrono::duration_cast<nanoseconds>(now).count()},
+      {"kind", kind},
+  };
+  return {{"message", {{"message", message}, {"extraInfo", extra}}}};
+}
+
+std::optional<FailureNote> parse_note(const json& file) {
+  if (!file.is_object() || !file.contains("message")) return std::nullopt;
+  const json& message = file["message"];
+  if (message.is_string()) return FailureNote{message.get<std::string>(), "", std::nullopt};
+  if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) return std::nullopt;
+
+  FailureNote note{message["message"].get<std::string>(), "", std::nullopt};
+  const json extra = message.value("extraInfo", json::object());
+  if (!extra.is_object()) return note;
+  if (extra.contains("kind") && extra["kind"].is_string()) note.kind = extra["kind"].get<std::string>();
+  if (extra.contains("timestamp_ns") && extra["timestamp_ns"].is_number_integer()) {
+    const nanoseconds since_epoch(integer_of<std::int64_t>(extra["timestamp_ns"]));
+    note.when = system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(since_epoch));
+  }
+  return note;
+}
+
+}  // namespace
+
+int exit_code_for(const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  if (ours == nullptr) return kFailed;
+  switch (ours->kind()) {
+    case ErrorKind::invalid_argument:
+    case ErrorKind::config:
+    case ErrorKind::environment: return kUsage;
+    default: return kFailed;
+  }
+}
+
+int end_with(const std::exception& error, const std::string& message, const std::string& program) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  // First the file that a launcher reads, in case it is impatient.
+  report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
+  std::fflush(stdout);
+  fmt::print(stderr, "{}: error: {}\n", program, message);
+  return exit_code_for(error);
+}
+
+void report_failure(const std::exception& error, const Environment& environment) noexcept {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  report_failure(error.what(), ours != nullptr ? name(ours->kind()) : "exception", environment);
+}
+
+void report_failure(std::string_view message, std::string_view kind, const Environment& environment) noexcept {
+  try {
+    const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    // A message may hold bytes that are not UTF-8, a file's name for one.
+    write_file_atomically(*path, describe_failure(message, kind).dump(2, ' ', false, json::error_handler_t::replace));
+  } catch (const std::exception&) {
+    // The failure itself is still printed and ends the process with its exit code.
+  }
+}
+
+void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& status, std::string_view report,
+                     const Environment& environment) noexcept {
+  try {
+    const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
+    if (!path || path->empty()) return;
+    std::ifstream in(root_cause);
+    json cause = in ? json::parse(in, nullptr, false) : json();
+    if (!parse_note(cause)) cause = describe_failure(report, "exception");
+    // One of the short form has no place for the code.
+    if (cause["message"].is_object()) cause["message"]["errorCode"] = status.signal != 0 ? -status.signal : status.code;
+    write_file_atomically(*path, cause.dump(2, ' ', false, json::error_handler_t::replace));
+  } catch (const std::exception&) {
+    // The report has been printed, and the exit code tells of the failure.
+  }
+}
+
+std::optional<FailureNote> read_error_file(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  return parse_note(json::parse(in, nullptr, false));
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,58 @@
+// The failure of a program of Lockstep's, as its launcher learns of it: the exit code, and the error file, whose format
+// is torchrun's (TORCHELASTIC_ERROR_FILE).
+#pragma once
+
+#include <lockstep/base/environment.h>
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/spawn.h>
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster {
+
+// Exit codes of Lockstep's programs.
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;  ///< the run, the check or a rank failed
+inline constexpr int kUsage = 2;   ///< the command line, the configuration or the environment is wrong
+/// SIGTERM or SIGUSR1 ended a run early, with a checkpoint: start it again. sysexits.h calls it EX_TEMPFAIL.
+inline constexpr int kEndedEarly = 75;
+
+/// 2 for errors in what the user wrote (arguments, configuration, environment), 1 for all others.
+int exit_code_for(const std::exception& error);
+
+/// Leaves `message` for a launcher around this process and prints it as that of `program`; returns the exit code.
+int end_with(const std::exception& error, const std::string& message, const std::string& program = "lockstep");
+
+/// The error file of a rank, as its launcher reads it. The format is torchrun's (TORCHELASTIC_ERROR_FILE).
+struct FailureNote {
+  std::string message;
+  std::string kind;  ///< name of the ErrorKind; empty when a program other than Lockstep's wrote the file
+  std::optional<std::chrono::system_clock::time_point>
+      when;  ///< only from Lockstep's programs: others round to seconds
+
+  /// A signal ended the rank's run early, and in good order.
+  bool is_early_end() const { return kind == "ended_early"; }
+
+  /// A program of Lockstep's says that its command line, configuration or environment is wrong.
+  bool is_users_mistake() const { return kind == "config" || kind == "invalid_argument" || kind == "environment"; }
+
+  /// The rank failed because another one did.
+  bool is_consequence() const { return kind == "peer_lost"; }
+};
+
+/// Leaves the root cause of a job that failed, as its rank wrote it to `root_cause`, in the file that `environment`
+/// names in TORCHELASTIC_ERROR_FILE, if any, with message.errorCode: how the rank ended, as torchrun counts it (an exit
+/// code, or -N for signal N). `report` is written instead where the rank's file cannot be read. Best effort.
+void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& status, std::string_view report,
+                     const Environment& environment) noexcept;
+
+/// Reads the error file of a rank; nullopt when there is no file or it is not in the format. Accepts also
+/// {"message": "text"}.
+std::optional<FailureNote> read_error_file(const std::filesystem::path& path);
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,85 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/flag_values.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <limits>
+#include <string>
+
+namespace lockstep::cluster {
+namespace {
+
+/// Those whose meaning is left to programs. The others cannot be caught, or mean something else to the launcher.
+constexpr std::array kEndingSignals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU};
+
+std::vector<std::string> names_of_ending_signals() {
+  std::vector<std::string> names;
+  for (const int signal : kEndingSignals) names.push_back(signal_name(signal));
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split_at_commas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const auto comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::set<int> parse_local_ranks(std::string_view flag, std::string_view text) {
+  std::set<int> ranks;
+  if (text.empty()) return ranks;
+  for (const std::string_view part : split_at_commas(text)) {
+    const auto rank = parse_integer(part);
+    if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max()) {
+      fail(ErrorKind::invalid_argument, "run",
+           "{} '{}' must be local ranks with commas between them, as in 0,2; '{}' is "
+           "none",
+           flag, text, part);
+    }
+    ranks.insert(static_cast<int>(*rank));
+  }
+  return ranks;
+}
+
+std::vector<int> parse_signals(std::string_view flag, std::string_view text) {
+  std::vector<int> signals;
+  for (const std::string_view part : split_at_commas(text)) {
+    const auto found = std::find_if(kEndingSignals.begin(), kEndingSignals.end(),
+                                    [&](int signal) { return signal_name(signal) == part; });
+    if (found == kEndingSignals.end()) {
+      fail(ErrorKind::invalid_argument, "run", "{} '{}': '{}' is none of {}", flag, text, part,
+           fmt::join(names_of_ending_signals(), ", "));
+    }
+    signals.push_back(*found);
+  }
+  return signals;
+}
+
+int parse_process_count(std::string_view text, const Processors& available) {
+  if (text == "cpu") return available.cpus;
+  if (text == "auto") return available.gpus > 0 ? available.gpus : available.cpus;
+  if (text == "gpu") {
+    if (available.gpus > 0) return available.gpus;
+    fail(ErrorKind::invalid_argument, "nproc_per_node",
+         "'gpu' asks for one rank per GPU, and libtorch finds none (CUDA_VISIBLE_DEVICES may hide some); use 'cpu', "
+         "'auto' or a number");
+  }
+  const auto count = parse_integer(text);
+  if (!count || *count < 1 || *count > std::numeric_limits<int>::max()) {
+    fail(ErrorKind::invalid_argument, "nproc_per_node", "must be a number of at least 1, or cpu, gpu or auto; got '{}'",
+         text);
+  }
+  return static_cast<int>(*count);
+}
+
+}  // namespace lockstep::cluster

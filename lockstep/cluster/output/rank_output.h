@@ -1,0 +1,70 @@
+// The destinations of a rank's output: the launcher's console, with a prefix to each line, a file, both, or nowhere.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster {
+
+/// Some of the standard streams of a rank.
+struct Streams {
+  bool out = false;
+  bool err = false;
+
+  bool operator==(const Streams&) const = default;
+};
+
+/// A choice of standard streams for each rank: the values of `--redirects` and `--tee`.
+struct StreamChoice {
+  Streams rest{};                    ///< of all ranks that `by_rank` does not name
+  std::map<int, Streams> by_rank{};  ///< by local rank
+
+  Streams of(int local_rank) const;
+  /// Whether any stream of any rank is chosen.
+  bool any() const;
+};
+
+/// torchrun's grammar: 0 (none), 1 (stdout), 2 (stderr) or 3 (both) for all ranks, or such a value for each of some
+/// local ranks, "0:3,1:1", and none for the others. Error(invalid_argument) naming `flag` for anything else, also for a
+/// rank that comes twice.
+StreamChoice parse_stream_choice(std::string_view flag, std::string_view text);
+
+/// The user's choice of destinations.
+struct OutputOptions {
+  StreamChoice redirects{};  ///< into files instead of the console
+  StreamChoice tee{};        ///< into files and to the console
+  std::set<int> shown{};     ///< local ranks that the console shows; empty: all. Files get those of all ranks
+  /// The folder for logs and error files, see LogFolder. Empty: one is made where files are to be kept.
+  std::filesystem::path log_dir{};
+};
+
+/// The destinations of one stream.
+struct Outlet {
+  bool console = true;
+  std::filesystem::path file{};  ///< empty: none
+};
+
+/// Of both streams of a rank.
+struct RankOutlets {
+  Outlet out{};
+  Outlet err{};
+};
+
+/// `folder` is the rank's own; empty when no files are written.
+RankOutlets outlets_of(const OutputOptions& options, int local_rank, const std::filesystem::path& folder);
+
+/// The prefix of each line that a rank writes to the console.
+struct LinePrefix {
+  bool shown = true;
+  std::string role = "default";
+  /// torchrun's TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, with ${role_name}, ${rank}, ${local_rank} and, beyond torchrun,
+  /// ${host}. Empty: "[rank 1] ", or "[trainer rank 1] " in a role with a name.
+  std::string format{};
+
+  std::string of(int rank, int local_rank) const;
+};
+
+}  // namespace lockstep::cluster

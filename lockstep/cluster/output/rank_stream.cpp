@@ -1,0 +1,117 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/output/rank_stream.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// The length of the first line in `text`, end included; 0 when its end has not come yet. A '\r' at the very end may be
+/// the first half of "\r\n".
+std::size_t first_line(std::string_view text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  if (end == std::string_view::npos) return 0;
+  if (text[end] == '\n') return end + 1;
+  if (end + 1 == text.size()) return 0;
+  return text[end + 1] == '\n' ? end + 2 : end + 1;
+}
+
+}  // namespace
+
+void LineSplitter::feed(std::string_view bytes, const Take& take) {
+  pending_ += bytes;
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const std::size_t line = first_line(rest);
+    if (line == 0 && rest.size() < longest_) break;
+    const std::size_t length = line != 0 && line <= longest_ ? line : longest_;
+    take(rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  pending_.erase(0, pending_.size() - rest.size());
+}
+
+void LineSplitter::finish(const Take& take) {
+  if (!pending_.empty()) take(pending_);
+  pending_.clear();
+}
+
+void StderrTail::add(std::string_view line) {
+  const bool redrawn = line.ends_with('\r');
+  const std::size_t last = line.find_last_not_of("\r\n \t");
+  if (redrawn || last == std::string_view::npos) return;
+  line = line.substr(0, last + 1);
+  kept_.push_back(line.size() <= width_ ? std::string(line) : std::string(line.substr(0, width_)) + "...");
+  if (kept_.size() > lines_) kept_.pop_front();
+}
+
+LogFile::LogFile(std::filesystem::path path) : path_(std::move(path)) {
+  constexpr mode_t kReadableByAll = 0644;
+  // Appending, so that whoever rotates logs may cut the file short.
+  fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kReadableByAll));
+  if (!fd_) fail(ErrorKind::io, "launch", "cannot write the log {}: {}", path_.string(), std::strerror(errno));
+  fd_ = above_standard_streams(std::move(fd_));
+}
+
+bool LogFile::append(std::string_view bytes) {
+  while (fd_ && !bytes.empty()) {
+    const ssize_t count = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      failure_ = fmt::format("{}: {}", path_.string(), std::strerror(errno));
+      fd_.reset();
+    }
+  }
+  return bytes.empty();
+}
+
+std::optional<std::string> LogFile::take_failure() { return std::exchange(failure_, std::nullopt); }
+
+RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail, const Outlet& outlet)
+    : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail), console_(outlet.console) {
+  if (!outlet.file.empty()) log_.emplace(outlet.file);
+}
+
+void RankStream::read_some() {
+  std::array<char, 64 << 10> buffer;
+  const ssize_t count = ::read(pipe_.get(), buffer.data(), buffer.size());
+  if (count > 0) {
+    take({buffer.data(), static_cast<std::size_t>(count)});
+  } else if (count == 0 || (errno != EINTR && errno != EAGAIN)) {
+    close();
+  }
+}
+
+void RankStream::take(std::string_view bytes) {
+  if (log_ && !log_->append(bytes)) console_ = true;
+  splitter_.feed(bytes, [this](std::string_view line) { pass_on(line); });
+}
+
+void RankStream::close() {
+  splitter_.finish([this](std::string_view line) { pass_on(line); });
+  pipe_.reset();
+}
+
+std::optional<std::string> RankStream::take_log_failure() { return log_ ? log_->take_failure() : std::nullopt; }
+
+void RankStream::pass_on(std::string_view line) {
+  if (tail_ != nullptr) tail_->add(line);
+  if (!console_) return;
+  constexpr std::string_view kClearToEndOfLine = "\033[K";
+  const bool overwrites = sink_->overwrites();
+  sink_->append(prefix_);
+  if (overwrites) sink_->append(kClearToEndOfLine);
+  sink_->append(line);
+  // A piece without an end must not run into another rank's line.
+  const bool ended = line.ends_with('\n') || line.ends_with('\r');
+  if (!ended && !prefix_.empty()) sink_->append("\n");
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,115 @@
+// One output stream of one rank: from its pipe to the launcher's console, line by line with a prefix, and unchanged to
+// a file. The last lines of stderr are kept for the report.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/cluster/output/console_sink.h>
+#include <lockstep/cluster/output/rank_output.h>
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// Cuts a stream of bytes into lines, whatever the sizes in which it arrives.
+class LineSplitter {
+ public:
+  /// Receives one line with its end: "\n", "\r\n", or "\r" alone (a progress bar that redraws itself). A line longer
+  /// than `longest` comes in pieces, and of those, as of a stream's unfinished last line, only the last may have an
+  /// end.
+  using Take = std::function<void(std::string_view)>;
+
+  explicit LineSplitter(std::size_t longest = 64 << 10) : longest_(longest) {}
+
+  void feed(std::string_view bytes, const Take& take);
+
+  /// The stream has ended: hands out what is left.
+  void finish(const Take& take);
+
+ private:
+  std::size_t longest_;
+  std::string pending_;
+};
+
+/// The last lines that a rank wrote to stderr: often the only information on why it failed.
+class StderrTail {
+ public:
+  explicit StderrTail(std::size_t lines = 12, std::size_t width = 400) : lines_(lines), width_(width) {}
+
+  /// Takes a line with or without its end; blank ones, and those that a progress bar overwrites, are not kept.
+  void add(std::string_view line);
+
+  /// Oldest first.
+  std::vector<std::string> lines() const { return {kept_.begin(), kept_.end()}; }
+
+ private:
+  std::size_t lines_;
+  std::size_t width_;
+  std::deque<std::string> kept_;
+};
+
+/// Bytes are written at once and unchanged. The first write that fails (a full disk) is the last one, so that the
+/// file has no holes.
+class LogFile {
+ public:
+  /// Error(io) when it cannot be made. An old file is emptied.
+  explicit LogFile(std::filesystem::path path);
+
+  /// False when the file has not got all of it.
+  bool append(std::string_view bytes);
+
+  /// Which file failed, and why: returned once, after a write failed.
+  std::optional<std::string> take_failure();
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;  ///< closed after a failure
+  std::optional<std::string> failure_;
+};
+
+/// One output stream of one rank: from its pipe to the launcher's console, line by line with a prefix, and unchanged to
+/// a file.
+class RankStream {
+ public:
+  /// `prefix` goes before each line; when it is empty, bytes are passed on exactly as they are. `sink` and `tail` (may
+  /// be null) outlive the stream. Error(io) when the outlet's file cannot be made.
+  RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail = nullptr,
+             const Outlet& outlet = {});
+
+  int fd() const noexcept { return pipe_.get(); }
+  bool open() const noexcept { return static_cast<bool>(pipe_); }
+
+  /// Whether the console's queue is full, so that this stream should not be read now.
+  bool must_wait() const noexcept { return console_ && sink_->full(); }
+
+  /// Reads once; call when poll reported the pipe. At the end of the stream passes on the rest and closes.
+  void read_some();
+
+  /// Passes on `bytes` as output of the rank, before all that is read from the pipe.
+  void take(std::string_view bytes);
+
+  /// Closes a pipe that another process still holds open.
+  void close();
+
+  /// Which file could not be written, and why: returned once. The console then shows what is missing in the file.
+  std::optional<std::string> take_log_failure();
+
+ private:
+  void pass_on(std::string_view line);
+
+  UniqueFd pipe_;
+  std::string prefix_;
+  ConsoleSink* sink_;
+  StderrTail* tail_;
+  bool console_;
+  std::optional<LogFile> log_;
+  LineSplitter splitter_;
+};
+
+}  // namespace lockstep::cluster

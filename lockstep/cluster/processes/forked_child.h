@@ -1,0 +1,52 @@
+// One child of spawn(): a fork of this process that runs a function. Internal to spawn.h.
+#pragma once
+
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/processes/group_keeper.h>
+#include <lockstep/cluster/report.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace lockstep::cluster {
+
+/// The function that a child runs, and the variables it gets on top of this process's environment (nullopt: unset).
+struct ChildTask {
+  std::function<void()> body;
+  std::map<std::string, std::optional<std::string>> variables;
+  std::filesystem::path error_file;  ///< where the child writes why it failed
+};
+
+/// A child held by pidfd, leader of its own process group, which is killed when this handle or this process ends.
+class ForkedChild {
+ public:
+  /// `lifeline` is this process's; the child closes its copy. Error(io) when no process can be made.
+  ForkedChild(int index, const ChildTask& task, std::unique_ptr<Lifeline>& lifeline);
+  ForkedChild(ForkedChild&& other) noexcept;
+  ForkedChild& operator=(ForkedChild&&) = delete;
+  ~ForkedChild();
+
+  pid_t pid() const noexcept { return end_.pid; }
+  bool running() const noexcept { return running_; }
+  int end_fd() const noexcept { return pidfd_.get(); }
+
+  /// Sends a signal to its whole group; does nothing once it has ended.
+  void signal(int number);
+
+  /// Call it when end_fd() is readable: records how the child ended, and kills the rest of its group.
+  void look_for_end();
+
+  /// How the child ended, with the reason from its error file.
+  const RankEnd& end() const { return end_; }
+
+ private:
+  bool running_ = false;
+  UniqueFd pidfd_;
+  std::optional<GroupKeeper> keeper_;
+  std::filesystem::path error_file_;
+  RankEnd end_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,50 @@
+#include <lockstep/base/error.h>
+#include <lockstep/cluster/processes/group_keeper.h>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// The keeper's whole life. Forked from a process with threads, so only async-signal-safe calls.
+[[noreturn]] void keep(pid_t group, int lifeline) {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);  // what is meant for the group's ranks is not meant for the keeper
+  ::prctl(PR_SET_NAME, "lockstep-keeper");
+  if (::setpgid(0, group) != 0) ::_exit(1);
+  // Holds nothing of the launcher's: neither its consoles nor the ends of its pipes.
+  if (::dup2(lifeline, 0) != 0) ::_exit(1);
+  ::close_range(1, ~0U, 0);
+  char byte = 0;
+  while (::read(0, &byte, 1) < 0 && errno == EINTR) {
+  }
+  ::kill(0, SIGKILL);
+  ::_exit(0);
+}
+
+}  // namespace
+
+GroupKeeper::GroupKeeper(pid_t group, const Lifeline& lifeline) : pid_(::fork()) {
+  if (pid_ == 0) keep(group, lifeline.watched_end());
+  if (pid_ < 0)
+    fail(ErrorKind::io, "launch", "cannot start a keeper for process group {}: {}", group, std::strerror(errno));
+  ::setpgid(pid_, group);  // here too: it is in the group before the launcher goes on
+}
+
+GroupKeeper::GroupKeeper(GroupKeeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+
+GroupKeeper::~GroupKeeper() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);  // our own child and not reaped: the number is still its
+  ::waitpid(pid_, nullptr, 0);
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,75 @@
+// The launcher's handle of one rank on this machine: its process, its group keeper and its output streams.
+#pragma once
+
+#include <lockstep/base/process.h>
+#include <lockstep/base/stack_signal.h>
+#include <lockstep/cluster/output/console_sink.h>
+#include <lockstep/cluster/output/rank_output.h>
+#include <lockstep/cluster/output/rank_stream.h>
+#include <lockstep/cluster/processes/group_keeper.h>
+#include <lockstep/cluster/report.h>
+
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace lockstep::cluster {
+
+struct Consoles {
+  ConsoleSink out;
+  ConsoleSink err;
+};
+
+/// The destructor kills the rank's process group. Cannot be moved: the streams hold a pointer to the tail of
+/// stderr.
+class LocalRank {
+ public:
+  LocalRank(int rank, Child child, const std::string& prefix, const RankOutlets& outlets, const Lifeline& lifeline,
+            Consoles& consoles);
+  LocalRank(const LocalRank&) = delete;
+  LocalRank& operator=(const LocalRank&) = delete;
+
+  int rank() const { return rank_; }
+  bool running() const { return !status_; }
+  const Child& child() const { return child_; }
+  const GroupKeeper& keeper() const { return keeper_; }
+  RankStream& out() { return out_; }
+  RankStream& err() { return err_; }
+
+  /// Another process has taken the place of this one.
+  bool replaced() const { return replaced_; }
+  /// Ends what the process has left running in its group.
+  void mark_replaced();
+
+  /// Records the end of the rank if it has ended. True when it is seen for the first time.
+  bool look_for_end();
+  const ExitStatus& status() const { return *status_; }
+
+  /// Sends a signal to the process and its group, also when the process has ended.
+  void signal(int signal);
+
+  /// Ends it as a mishap does: it does not count as asked to end.
+  void kill() { child_.signal_group(SIGKILL); }
+
+  /// Asks the process and its group for their stacks (base/stack_signal.h).
+  void ask_where() { child_.signal_group(kWhereAreYou); }
+
+  /// The end of the rank (`start`: of the job).
+  RankEnd end(std::chrono::steady_clock::time_point start) const;
+
+ private:
+  int rank_;
+  StderrTail tail_;
+  Child child_;
+  GroupKeeper keeper_;
+  RankStream out_;
+  RankStream err_;
+  int asked_ = 0;
+  bool replaced_ = false;
+  std::optional<ExitStatus> status_;
+  std::chrono::steady_clock::time_point ended_;
+  std::chrono::system_clock::time_point ended_wall_;
+};
+
+}  // namespace lockstep::cluster

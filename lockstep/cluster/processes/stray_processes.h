@@ -1,0 +1,57 @@
+// Stray processes: those that ranks started and left running. This process becomes their reaper.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <set>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cluster {
+
+/// While it exists, orphaned descendants of this process become its children instead of init's. Instances may nest.
+class Subreaper {
+ public:
+  Subreaper();
+  Subreaper(const Subreaper&) = delete;
+  Subreaper& operator=(const Subreaper&) = delete;
+  ~Subreaper();
+
+ private:
+  int before_ = 0;
+};
+
+/// The direct children of this process, including ended ones that are not reaped yet.
+std::set<pid_t> children_of_this_process();
+
+/// The parent's pid in a line of /proc/PID/stat, where the name may hold anything; 0 when the line is not one.
+pid_t parent_in_stat(std::string_view stat);
+
+/// While it exists, orphaned descendants become children of this process instead of init's, so that they can be
+/// found, ended and reaped. Only direct children that are not reaped get signals: their process numbers cannot have
+/// been reused.
+class StrayProcesses {
+ public:
+  /// Ignores the children that exist now.
+  StrayProcesses();
+
+  /// Ignores a child that other code waits for.
+  void except(pid_t pid) { known_.insert(pid); }
+
+  /// Reaps strays that have ended, sends `signal` once to each of the others, and returns the others. Call it until
+  /// there are none: a process becomes visible here only when its parent has ended.
+  std::vector<pid_t> sweep(int signal);
+
+  /// Only reaps.
+  void reap();
+
+ private:
+  std::vector<pid_t> running();
+
+  Subreaper subreaper_;
+  std::set<pid_t> known_;
+  std::map<pid_t, int> told_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,127 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/base/secret.h>
+#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/net/peer_tls.h>
+#include <lockstep/scheduler/service/server.h>
+#include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace lockstep::cluster {
+namespace {
+
+/// For a replacement to come, which its launcher starts at once. When none comes, memory does not help, and all ranks
+/// end with an error.
+constexpr auto kReplacement = std::chrono::minutes(2);
+
+std::chrono::milliseconds seconds_of(const char* variable, std::chrono::milliseconds otherwise) {
+  const auto text = find(current_environment(), variable);
+  const auto value = text ? parse_number(*text) : std::nullopt;
+  if (!text) return otherwise;
+  if (!value || *value < 0.1 || *value > 86400) {
+    fail(ErrorKind::environment, "launch", "{}=\"{}\" must be a number of seconds, from 0.1 to 86400", variable, *text);
+  }
+  return std::chrono::milliseconds(std::llround(*value * 1000));
+}
+
+}  // namespace
+
+class JobService::State {
+ public:
+  State(const std::string& host, int ranks, UniqueFd events) : events_(std::move(events)) {
+    address_ = {host, 0, random_token(), false};
+    options_.host = host;
+    options_.workers = ranks;
+    options_.recovery = true;
+    options_.programs_follow = true;
+    options_.limits.absence = kReplacement;
+    options_.limits.silence = seconds_of("LOCKSTEP_NODE_TIMEOUT_S", options_.limits.silence);
+    options_.limits.hang = seconds_of("LOCKSTEP_HANG_TIMEOUT_S", options_.limits.hang);
+    options_.secret = address_.secret;
+    encrypt_where_asked(host);
+    options_.on_lost = [this](int rank, std::int64_t process) { tell(fmt::format("{}{} {}", kLost, rank, process)); };
+    options_.on_back = [this](int rank, std::int64_t process) { tell(fmt::format("{}{} {}", kBack, rank, process)); };
+    options_.on_lost_ranks = [this](const std::vector<int>& lost) {
+      tell(fmt::format("{}[{}]", kLostRanks, fmt::join(lost, ",")));
+    };
+    options_.on_ended = [this](const scheduler::Ending& ending) {
+      if (ending.ok) tell(std::string(kCompleted));
+    };
+    server_.emplace(options_);
+    address_.port = server_->port();
+    thread_ = std::thread([this] { serve(); });
+  }
+
+  ~State() {
+    server_->stop();
+    thread_.join();
+  }
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const ServiceAddress& address() const { return address_; }
+
+ private:
+  // As the stores do: what stays on this host is not encrypted.
+  void encrypt_where_asked(const std::string& host) {
+    const auto addresses = resolve(host);
+    if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
+    const auto tls = net::find_peer_tls(current_environment());
+    if (tls) options_.tls = tls->server;
+    address_.encrypted = tls != nullptr;
+  }
+
+  // The launcher may have closed its end of the pipe: a round is over before its service is.
+  static void ignore_closed_pipes() {
+    sigset_t pipes;
+    ::sigemptyset(&pipes);
+    ::sigaddset(&pipes, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
+  }
+
+  void serve() noexcept {
+    ignore_closed_pipes();
+    try {
+      server_->run();
+    } catch (const std::exception& error) {
+      log_error("the launcher's job service ended; lost ranks are not replaced any more: {}", error.what());
+    }
+  }
+
+  // Lines are shorter than what a pipe takes in one piece. A launcher that is gone needs none.
+  void tell(const std::string& line) noexcept {
+    const std::string text = line + "\n";
+    while (::write(events_.get(), text.data(), text.size()) < 0 && errno == EINTR) {
+    }
+  }
+
+  const UniqueFd events_;
+  ServiceAddress address_;
+  scheduler::ServerOptions options_;
+  std::optional<scheduler::Server> server_;
+  std::thread thread_;
+};
+
+JobService::JobService(const std::string& host, int ranks, UniqueFd events)
+    : state_(std::make_unique<State>(host, ranks, std::move(events))) {}
+
+JobService::~JobService() = default;
+
+const ServiceAddress& JobService::address() const { return state_->address(); }
+
+}  // namespace lockstep::cluster

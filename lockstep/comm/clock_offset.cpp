@@ -1,0 +1,62 @@
+#include <lockstep/comm/clock_offset.h>
+
+#include <lockstep/comm/collectives.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <cstdint>
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::nanoseconds;
+
+constexpr int kQuestions = 16;
+
+nanoseconds now() { return Clock::now().time_since_epoch(); }
+
+at::Tensor message() { return at::empty({1}, at::kLong); }
+
+ClockOffset ask_rank_0(const Group& group) {
+  ClockOffset best{nanoseconds(0), nanoseconds::max()};
+  for (int i = 0; i < kQuestions; ++i) {
+    auto time = message();
+    const auto asked = now();
+    send(time, group, 0);
+    receive(time, group, 0);
+    const auto offset = offset_from(asked, nanoseconds(*time.data_ptr<std::int64_t>()), now());
+    if (offset.accuracy < best.accuracy) best = offset;
+  }
+  return best;
+}
+
+void answer(const Group& group, int rank) {
+  for (int i = 0; i < kQuestions; ++i) {
+    auto time = message();
+    receive(time, group, rank);
+    *time.data_ptr<std::int64_t>() = now().count();
+    send(time, group, rank);
+  }
+}
+
+}  // namespace
+
+ClockOffset offset_from(nanoseconds asked, nanoseconds told, nanoseconds answered) {
+  const auto half = (answered - asked) / 2;
+  ClockOffset offset{told - (asked + half), half + nanoseconds(1)};  // of an odd time half is rounded down
+  if (std::chrono::abs(offset.to_rank_0) <= offset.accuracy) offset.to_rank_0 = nanoseconds(0);
+  return offset;
+}
+
+ClockOffset clock_offset(const Group& group) {
+  ClockOffset offset;
+  for (int rank = 1; rank < group.size(); ++rank) {
+    if (group.rank() == rank) offset = ask_rank_0(group);
+    if (group.rank() == 0) answer(group, rank);
+  }
+  return offset;
+}
+
+}  // namespace lockstep

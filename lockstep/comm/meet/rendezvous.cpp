@@ -1,0 +1,254 @@
+#include <lockstep/comm/meet/rendezvous.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace lockstep::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr auto kReadersKey = "outcome_readers";
+constexpr std::string_view kMissing = "missing ";
+constexpr std::string_view kClosed = "closed";
+
+// Ranks that follow each other and are collected by the first of them.
+constexpr int kGroup = 64;
+
+std::string presence_key(int rank) { return fmt::format("presence/{}", rank); }
+std::string group_key(int first) { return fmt::format("presence_from/{}", first); }
+
+// The value of `key`, if there is one. It asks for an exchange that never takes place, as no key here holds "?": that
+// is one request, where check() and get() are three, and each costs the store more the more ranks are connected.
+std::optional<std::string> value_of(c10d::Store& store, const std::string& key) {
+  const auto none = to_bytes("?");
+  const auto value = store.compareSet(key, none, none);
+  return value == none ? std::nullopt : std::optional(to_text(value));
+}
+
+// Asked again and again by who waits: whether to stop.
+using IsOver = std::function<bool()>;
+
+// Polls, because whoever collects has to notice meanwhile that somebody will not come.
+std::optional<std::string> await_value(c10d::Store& store, const std::string& key, const IsOver& over) {
+  constexpr milliseconds kLongestPause(100);
+  for (milliseconds pause(2);; pause = std::min(pause * 2, kLongestPause)) {
+    if (auto value = value_of(store, key)) return value;
+    if (over()) return std::nullopt;
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+[[noreturn]] void fail_missing(const std::vector<int>& missing, int size, milliseconds timeout) {
+  fail(ErrorKind::timeout, "connect",
+       "{} of {} ranks did not come, or ended meanwhile, within {:.1f} s: rank {}. Look into their logs, check that "
+       "all were started with "
+       "the same master address and world size, or raise LOCKSTEP_START_TIMEOUT_S",
+       missing.size(), size, static_cast<double>(timeout.count()) / 1000, fmt::join(missing, ", "));
+}
+
+// In place of the list of ranks. Told apart by its first letter: thousands of ranks need not parse that list twice.
+std::string encode_missing(const std::vector<int>& missing) {
+  return fmt::format("{}{}", kMissing, fmt::join(missing, ","));
+}
+
+std::optional<std::vector<int>> decode_missing(std::string_view text) {
+  if (!text.starts_with(kMissing)) return std::nullopt;
+  std::vector<int> ranks;
+  std::istringstream list{std::string(text.substr(kMissing.size()))};
+  for (std::string rank; std::getline(list, rank, ',');) {
+    ranks.push_back(static_cast<int>(parse_integer(rank).value_or(-1)));
+  }
+  return ranks;
+}
+
+// Who did not come, and the first of a group that came whole and was not handed in: that rank was to collect it.
+std::vector<int> lost_ranks(c10d::Store& store, int size) {
+  auto lost = absent_ranks(store, size);
+  const auto absent = lost;
+  for (int first = kGroup; first < size; first += kGroup) {
+    const bool whole =
+        std::none_of(absent.begin(), absent.end(), [&](int rank) { return rank / kGroup == first / kGroup; });
+    if (whole && !value_of(store, group_key(first))) lost.push_back(first);
+  }
+  std::sort(lost.begin(), lost.end());
+  return lost;
+}
+
+// Rank 0 stays a moment for the others to read the outcome, as the store may be in this process.
+void await_readers(c10d::Store& store, std::int64_t readers) {
+  const auto patience = Clock::now() + std::chrono::seconds(2);
+  while (store.add(kReadersKey, 0) < readers && Clock::now() < patience) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+[[noreturn]] void publish_missing(c10d::Store& store, const std::vector<int>& missing, int size, milliseconds timeout) {
+  store.set(kOutcomeKey, to_bytes(encode_missing(missing)));
+  await_readers(store, size - static_cast<std::int64_t>(missing.size()) - 1);
+  fail_missing(missing, size, timeout);
+}
+
+// Nobody asks for more than 64 keys, and one of each group, one after the other: groups are collected at the same time,
+// and rank 0 collects the groups. False: somebody was not there in time.
+bool collect(c10d::Store& store, const std::string& key, std::vector<RankInfo>& ranks, const IsOver& over) {
+  const auto found = await_value(store, key, over);
+  if (!found) return false;
+  for (auto& info : decode_ranks(*found)) ranks.push_back(std::move(info));
+  return true;
+}
+
+// `first` and those that follow it; nullopt: some were not there in time.
+std::optional<std::vector<RankInfo>> collect_group(c10d::Store& store, int first, int size, milliseconds timeout,
+                                                   const IsOver& over) {
+  // Answered at once. With libtorch 1.13 it also limits how long the requests below wait for an answer.
+  store.wait({presence_key(first)}, timeout);
+  std::vector<RankInfo> ranks;
+  for (int rank = first; rank < std::min(first + kGroup, size); ++rank) {
+    if (!collect(store, presence_key(rank), ranks, over)) return std::nullopt;
+  }
+  return ranks;
+}
+
+std::optional<std::vector<RankInfo>> collect_all(c10d::Store& store, int size, milliseconds timeout,
+                                                 const IsOver& over) {
+  auto all = collect_group(store, 0, size, timeout, over);
+  for (int first = kGroup; all && first < size; first += kGroup) {
+    if (!collect(store, group_key(first), *all, over)) all.reset();
+  }
+  return all;
+}
+
+// False: another rank 0 has ended it before, with other words.
+bool end_meeting(c10d::Store& store, const std::string& outcome) {
+  const bool first = to_text(store.compareSet(kOutcomeKey, {}, to_bytes(outcome))) == outcome;
+  if (first) store.set(kOutcomeKey, to_bytes(outcome));  // which, unlike compareSet, tells those who wait for the key
+  return first;
+}
+
+// Rank 0 collects all and publishes them, so that the number of requests grows linearly with that of ranks; or it
+// publishes who is missing.
+std::vector<RankInfo> lead(c10d::Store& store, int size, milliseconds timeout, const IsOver& over) {
+  auto all = collect_all(store, size, timeout, over);
+  if (!all) {
+    if (const auto lost = lost_ranks(store, size); !lost.empty()) publish_missing(store, lost, size, timeout);
+    all = collect_all(store, size, timeout, [] { return true; });  // the last came at the last moment
+    if (!all) fail(ErrorKind::io, "connect", "ranks that had come to the store are gone from it");
+  }
+  if (end_meeting(store, encode(*all))) return std::move(*all);
+  fail(ErrorKind::io, "connect",
+       "another rank 0 began to meet its ranks in the same store while this one waited there; give each job a port of "
+       "its own (MASTER_PORT)");
+}
+
+// The first of a group. Who is missing is found out by rank 0, perhaps before this rank's own time is over.
+void lead_group(c10d::Store& store, int first, int size, milliseconds timeout, const IsOver& over) {
+  const auto over_for_all = [&] { return over() || store.check({kOutcomeKey}); };
+  const auto group = collect_group(store, first, size, timeout, over_for_all);
+  if (group) store.set(group_key(first), to_bytes(encode(*group)));
+}
+
+// The others wait for rank 0's word, in a single request. Whoever gives up takes the store along where it is rank 0,
+// and is not waited for by it where it is not.
+std::optional<std::vector<RankInfo>> follow(c10d::Store& store, const RankInfo& self, int size, milliseconds timeout,
+                                            Clock::time_point deadline) {
+  // A moment more than rank 0 has, which finds out at its own deadline who is missing.
+  const auto patience = deadline + std::chrono::seconds(1);
+  try {
+    store.wait({kOutcomeKey}, std::max(std::chrono::ceil<milliseconds>(patience - Clock::now()), milliseconds(1000)));
+  } catch (const std::exception&) {
+    if (Clock::now() < patience) throw;
+    // libtorch 1.13 cannot take back a wait that timed out. Should it be answered now, that would be read as the answer
+    // to the next request: at worst the list below is wrong by a rank.
+    auto lost = lost_ranks(store, size);
+    if (lost.empty()) lost.push_back(0);  // all came, and yet its word did not
+    fail_missing(lost, size, timeout);
+  }
+  const auto text = value_of(store, kOutcomeKey).value_or("");
+  if (const auto missing = decode_missing(text)) {
+    store.add(kReadersKey, 1);
+    fail_missing(*missing, size, timeout);
+  }
+  if (text == kClosed) return std::nullopt;
+  auto ranks = decode_ranks(text);
+  if (static_cast<int>(ranks.size()) != size) {
+    fail(ErrorKind::mismatch, "connect",
+         "rank 0 met {} ranks, but this is rank {} of {}; start all with the same world size", ranks.size(), self.rank,
+         size);
+  }
+  // An earlier process of this rank, perhaps.
+  if (ranks[static_cast<std::size_t>(self.rank)].hello != self.hello) return std::nullopt;
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<int> absent_ranks(c10d::Store& store, int size) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size; ++rank) {
+    if (!store.check({presence_key(rank)})) missing.push_back(rank);
+  }
+  return missing;
+}
+
+bool is_over(c10d::Store& store, int rank) {
+  const auto outcome = value_of(store, kOutcomeKey);
+  if (!outcome) return false;
+  const auto missing = decode_missing(*outcome).value_or(std::vector<int>());
+  if (std::count(missing.begin(), missing.end(), rank) != 0) {
+    log_warning(
+        "rank {} comes too late: the others waited for it until their time was over; it waits for them to begin again",
+        rank);
+  }
+  return true;
+}
+
+void leave_together(c10d::Store& store, int rank, int size) {
+  try {
+    if (rank == 0) return await_readers(store, size - 1);
+    store.add(kReadersKey, 1);
+  } catch (const std::exception&) {  // the others have left: the caller's own error is the one to report
+  }
+}
+
+void close_meeting(c10d::Store& store) { end_meeting(store, std::string(kClosed)); }
+
+std::optional<std::vector<RankInfo>> meet(c10d::Store& store, const RankInfo& self, int size,
+                                          std::chrono::milliseconds timeout, const GiveUp& give_up) {
+  const auto deadline = Clock::now() + timeout;
+  try {
+    store.set(presence_key(self.rank), to_bytes(encode({self})));
+    const auto over = [&] {
+      give_up();
+      return Clock::now() >= deadline;
+    };
+    if (self.rank == 0) return lead(store, size, timeout, over);
+    if (self.rank % kGroup != 0) return follow(store, self, size, timeout, deadline);
+    lead_group(store, self.rank, size, timeout, over);
+    auto ranks = follow(store, self, size, timeout, deadline);
+    store.wait({kOutcomeKey},
+               timeout);  // answered at once: what is left of the deadline is no limit for later requests
+    return ranks;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    give_up();  // whoever held the store may have gone because of somebody else
+    const std::string text = error.what();
+    fail(ErrorKind::peer_lost, "connect", "the store broke off while {} ranks met there; rank 0 may have ended: {}",
+         size, text.substr(0, text.find('\n')));
+  }
+}
+
+}  // namespace lockstep::detail

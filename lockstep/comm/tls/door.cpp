@@ -1,0 +1,101 @@
+#include <lockstep/comm/tls/door.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace lockstep::detail::tls {
+namespace {
+
+/// The numeric address and port of a door, for the kernel. Error(data) for any other text.
+class Address {
+ public:
+  explicit Address(const Door& door) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    addrinfo* raw = nullptr;
+    if (::getaddrinfo(door.host.c_str(), std::to_string(door.port).c_str(), &hints, &raw) != 0) {
+      fail(ErrorKind::data, "tls", "'{}' is no address", door.host);
+    }
+    list_.reset(raw);
+  }
+
+  UniqueFd socket() const {
+    return UniqueFd(::socket(list_->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  }
+  const sockaddr* get() const { return list_->ai_addr; }
+  socklen_t length() const { return list_->ai_addrlen; }
+
+ private:
+  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list_{nullptr, &::freeaddrinfo};
+};
+
+std::uint16_t port_in(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(address).sin_port
+                                            : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+}
+
+std::uint16_t own_port(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) == 0 ? port_in(address) : 0;
+}
+
+}  // namespace
+
+std::string print(const Door& door) { return fmt::format("{} {} {}", door.port, door.token, door.host); }
+
+Door parse_door(const std::string& text) {
+  const auto first = text.find(' ');
+  const auto second = text.find(' ', first + 1);
+  const auto port = parse_integer(text.substr(0, first));
+  if (second == std::string::npos || !port || *port < 1 || *port > 65535) {
+    fail(ErrorKind::data, "tls", "the store holds no address of a rank where one must be");
+  }
+  return {text.substr(second + 1), static_cast<std::uint16_t>(*port), text.substr(first + 1, second - first - 1)};
+}
+
+std::string address_of(const Door& door) {
+  const bool brackets = door.host.find(':') != std::string::npos;
+  return brackets ? fmt::format("[{}]:{}", door.host, door.port) : fmt::format("{}:{}", door.host, door.port);
+}
+
+std::string address_of_peer(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "?";
+  return address_of({address_text(reinterpret_cast<const sockaddr&>(address)), port_in(address), {}});
+}
+
+UniqueFd listen_at(Door& door) {
+  const Address address(door);
+  UniqueFd socket = address.socket();
+  if (!socket || ::bind(socket.get(), address.get(), address.length()) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    fail(ErrorKind::environment, "tls",
+         "cannot listen at the address {} of this host: {}. Name another interface with LOCKSTEP_SOCKET_IFNAME",
+         door.host, std::strerror(errno));
+  }
+  door.port = own_port(socket.get());
+  return socket;
+}
+
+UniqueFd begin_to_connect(const Door& door) {
+  const Address address(door);
+  UniqueFd socket = address.socket();
+  if (!socket || (::connect(socket.get(), address.get(), address.length()) != 0 && errno != EINPROGRESS)) {
+    fail(ErrorKind::io, "tls", "{}", std::strerror(errno));
+  }
+  return socket;
+}
+
+}  // namespace lockstep::detail::tls

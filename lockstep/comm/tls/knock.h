@@ -1,0 +1,48 @@
+// A connection between two ranks of which one side does not know the other yet: TLS, and then who speaks.
+//
+//   LOCKSTEP TLS 1, the token of the other's door, the rank of who speaks        and back:  LOCKSTEP TLS 1
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/net/tls_stream.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace lockstep::detail::tls {
+
+struct Knock {
+  enum class Phase { connects, shakes_hands, speaks, hears, stays_refused };
+
+  UniqueFd socket{};
+  std::string address{};
+  int rank = -1;  ///< of the peer; -1: it has yet to say
+  net::TlsStream::Side side = net::TlsStream::Side::server;
+  Phase phase = Phase::shakes_hands;
+  std::chrono::steady_clock::time_point deadline{};
+  std::unique_ptr<net::TlsStream> stream{};
+  std::string in{};
+  std::string out{};
+  net::TlsStream::Wait wait = net::TlsStream::Wait::nothing;  ///< for what, before advance() is called again
+};
+
+/// What the side that connected says first.
+struct Hello {
+  std::string token;
+  int rank = -1;
+};
+
+std::string print(const Hello& hello);
+
+/// Goes on as far as the connection allows. True once both sides know each other. `check` throws where the peer may not
+/// take part. Errors: those of `check` and of TlsStream; Error(environment) or Error(data) for another program.
+bool advance(Knock& knock, const std::function<void(const Hello&)>& check);
+
+/// After an error: the peer is told, and has to close the connection; else the reason may not reach it.
+void refuse(Knock& knock);
+/// Whether a refused peer is still there, and in time.
+bool stays(const Knock& knock);
+
+}  // namespace lockstep::detail::tls

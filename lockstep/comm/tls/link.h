@@ -1,0 +1,149 @@
+// The connection to one peer: messages in both directions over one TLS stream, matched by their tags.
+//
+//   whole    tag, bytes, then that many bytes      a message of up to kWhole bytes, sent at once
+//   offer    tag, bytes                            a longer one, which waits for
+//   ready    tag                                   its receiver, and is then sent as
+//   content  tag, bytes, then that many bytes
+//
+// Each begins with a header of 24 bytes: what it is, the tag, the bytes; numbers are little-endian. What arrives before
+// it is asked for is kept, so one message never holds up another that was sent later. Not thread-safe.
+#pragma once
+
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/comm/tls/operation.h>
+#include <lockstep/net/tls_stream.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail::tls {
+
+/// A connected peer: both sides have verified each other.
+struct Connection {
+  UniqueFd socket;
+  std::unique_ptr<net::TlsStream> stream;
+  std::string rank;  ///< "rank 1", for errors
+  std::string name;  ///< "rank 1 (pid 4711 on node-b) at 10.0.0.2:4711"
+};
+
+/// A part of an operation: memory to send, or to receive into.
+struct Message {
+  std::shared_ptr<Operation> operation{};
+  int exchange = 0;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// What became of messages; whoever calls a Link takes it from here.
+struct Results {
+  std::vector<Message> completed;
+  std::vector<std::pair<Message, Error>> failed;
+};
+
+class Link {
+ public:
+  /// Records of up to 16 KiB that this side encrypts with one key: a fifth of what AES-GCM is good for.
+  static constexpr std::uint64_t kRecordsOfKey = std::uint64_t{1} << 22;
+
+  Link(Connection connection, Results& results, std::uint64_t records_of_key = kRecordsOfKey);
+
+  void send(Message message);
+  void receive(Message message);
+
+  /// Sends what waits, as far as the kernel takes it. False: more waits for the socket.
+  bool write();
+  /// Reads a limited amount. False: there may be more to read now.
+  bool read();
+
+  /// Bytes to send that are not sent.
+  std::size_t waiting_bytes() const { return waiting_bytes_; }
+  bool waits_to_write() const { return !broken_ && waits_to_write_; }
+  /// Whether it may read; not while too much has come that nobody has asked for.
+  bool wants_to_read() const { return !broken_ && arrived_bytes_ < kMostArrived; }
+  bool broken() const { return broken_.has_value(); }
+  int socket() const { return connection_.socket.get(); }
+
+  /// Ends the connection: all messages fail with `reason`, and so do later ones.
+  void close(const Error& reason);
+  /// Says goodbye to the peer, which has everything it needs.
+  void end() noexcept;
+
+ private:
+  static constexpr std::size_t kHeader = 24;
+  static constexpr std::size_t kWhole = std::size_t{256} << 10;
+  static constexpr std::size_t kMostArrived = std::size_t{64} << 20;
+  enum class Kind : std::uint64_t { whole = 1, offer, ready, content };
+  struct Header {
+    Kind kind;
+    std::uint64_t tag;
+    std::uint64_t bytes;
+  };
+
+  struct Frame {
+    std::vector<std::byte> front;  ///< the header, and a short message behind it
+    Message message{};             ///< without an operation: nobody waits for it
+    std::size_t taken = 0;         ///< bytes of front and payload that the stream has taken
+    bool copied = false;           ///< the payload is in `front`
+    std::size_t payload() const { return copied ? 0 : message.bytes; }
+  };
+
+  /// A message that came before it was asked for.
+  struct Arrived {
+    std::size_t bytes = 0;
+    bool offer = false;
+    std::unique_ptr<std::byte[]> data{};
+    bool complete = false;
+    std::optional<Message> taker{};
+  };
+  /// What comes in now.
+  struct Incoming {
+    std::byte* into = nullptr;
+    std::size_t left = 0;
+    std::optional<Message> message{};
+    std::shared_ptr<Arrived> arrived{};
+    std::unique_ptr<std::byte[]> discarded{};
+  };
+
+  void queue(Kind kind, std::uint64_t tag, Message message);
+  void write_frames();
+  void take(const Header& header);
+  void take_whole(const Header& header);
+  void take_offer(const Header& header);
+  void take_content(const Header& header);
+  void finish_incoming();
+  bool fits(const Message& message, std::uint64_t bytes);
+  void await_content(Message message);
+  void deliver(Arrived& arrived, Message message);
+  [[noreturn]] void refuse_nonsense() const;
+  void fail_all(const Error& reason);
+
+  Connection connection_;
+  Results& results_;
+  const std::uint64_t records_of_key_;
+  std::uint64_t records_with_key_ = 0;
+  std::optional<Error> broken_;
+
+  std::deque<Frame> frames_;
+  std::vector<Message> unflushed_;  ///< taken by the stream, and perhaps still in its buffer
+  std::size_t waiting_bytes_ = 0;
+  bool waits_to_write_ = false;
+  std::map<std::uint64_t, std::deque<Message>> offered_;  ///< to be sent, by tag
+
+  std::map<std::uint64_t, std::deque<Message>> posted_;   ///< to be received, nothing has come
+  std::map<std::uint64_t, std::deque<Message>> awaited_;  ///< to be received, the peer was told
+  std::map<std::uint64_t, std::deque<std::shared_ptr<Arrived>>> arrived_;
+  std::size_t arrived_bytes_ = 0;
+  std::array<std::byte, kHeader> header_{};
+  std::size_t header_bytes_ = 0;
+  std::optional<Incoming> incoming_;
+};
+
+}  // namespace lockstep::detail::tls

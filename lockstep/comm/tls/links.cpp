@@ -1,0 +1,239 @@
+#include <lockstep/comm/tls/links.h>
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+namespace lockstep::detail::tls {
+namespace {
+
+constexpr std::uint64_t kWakeUp = ~std::uint64_t{0};
+
+/// Up to here the calling thread sends what it has itself: quicker than to wake the other for it.
+constexpr std::size_t kSentAtOnce = std::size_t{64} << 10;
+
+UniqueFd opened(int descriptor) {
+  if (descriptor < 0) fail(ErrorKind::io, "tls", "cannot wait for connections: {}", std::strerror(errno));
+  return UniqueFd(descriptor);
+}
+
+// Signals are for the program's own threads.
+std::thread without_signals(const std::function<void()>& body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(body);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+Links::Links(std::vector<Connection> connections)
+    : epoll_(opened(::epoll_create1(EPOLL_CLOEXEC))), wake_(opened(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeUp;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  watched_.resize(connections.size());
+  for (std::size_t peer = 0; peer < connections.size(); ++peer) {
+    auto& connection = connections[peer];
+    links_.push_back(connection.socket ? std::make_unique<Link>(std::move(connection), results_) : nullptr);
+    if (links_.back()) watch(peer);
+  }
+  thread_ = without_signals([this] { run(); });
+}
+
+Links::~Links() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake();
+  thread_.join();
+  for (const auto& link : links_) {
+    if (link) link->end();
+  }
+}
+
+void Links::start(const std::shared_ptr<Operation>& operation) {
+  ++under_way_;
+  {
+    const std::lock_guard lock(started_mutex_);
+    started_.push_back(operation);
+  }
+  // The thread may hold the lock for as long as it takes to move a lot of data; it then begins this, too.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return wake();
+  take_started();
+  settle();
+}
+
+bool Links::busy() { return under_way_ > 0; }
+
+void Links::abort() noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(aborted_, true)) return;
+    close_all(Error(ErrorKind::peer_lost, "tls", "the group was closed"));
+  } catch (const std::exception&) {  // out of memory: the connections end with the process
+  }
+}
+
+void Links::close_all(const Error& reason) {
+  for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+    if (!links_[peer]) continue;
+    links_[peer]->close(reason);
+    touched_.push_back(peer);
+  }
+  settle();
+}
+
+void Links::run() noexcept {
+  for (;;) {
+    try {
+      bool reads_on = false;
+      {
+        const std::lock_guard lock(mutex_);
+        if (ended_) return;
+        reads_on = !unread_.empty();
+      }
+      serve_events(reads_on ? 0 : -1);
+    } catch (const std::exception& error) {  // out of memory
+      const std::lock_guard lock(mutex_);
+      close_all(Error(ErrorKind::peer_lost, "tls", error.what()));
+    }
+  }
+}
+
+void Links::serve_events(int timeout) {
+  std::array<epoll_event, 64> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
+  const std::lock_guard lock(mutex_);
+  auto unread = std::exchange(unread_, {});
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    if (event.data.u64 == kWakeUp) {
+      std::uint64_t times = 0;
+      [[maybe_unused]] const auto read = ::read(wake_.get(), &times, sizeof times);
+      continue;
+    }
+    const auto peer = static_cast<std::size_t>(event.data.u64);
+    if ((event.events & EPOLLOUT) != 0) links_[peer]->write();
+    if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) unread.push_back(peer);
+    touched_.push_back(peer);
+  }
+  std::sort(unread.begin(), unread.end());
+  unread.erase(std::unique(unread.begin(), unread.end()), unread.end());
+  for (const auto peer : unread) read_from(peer);
+  take_started();
+  settle();
+}
+
+void Links::read_from(std::size_t peer) {
+  if (!links_[peer]->read()) unread_.push_back(peer);
+  touched_.push_back(peer);
+}
+
+void Links::take_started() {
+  for (;;) {
+    std::shared_ptr<Operation> operation;
+    {
+      const std::lock_guard lock(started_mutex_);
+      if (started_.empty()) return;
+      operation = std::move(started_.front());
+      started_.pop_front();
+    }
+    advance(operation);
+    if (operation->over()) --under_way_;
+  }
+}
+
+void Links::advance(const std::shared_ptr<Operation>& operation) {
+  while (!operation->over() && !operation->finish_complete()) {
+    const auto next = operation->begin_next();
+    if (!next) return;
+    post(operation, next->first, next->second);
+  }
+}
+
+void Links::post(const std::shared_ptr<Operation>& operation, int number, const Exchange& exchange) {
+  operation->expect(number, exchange.receives.size() + exchange.sends.size());
+  const auto link_of = [this](int peer) -> Link& {
+    touched_.push_back(static_cast<std::size_t>(peer));
+    return *links_[static_cast<std::size_t>(peer)];
+  };
+  for (const auto& [data, bytes, peer] : exchange.receives) link_of(peer).receive({operation, number, data, bytes});
+  for (const auto& [data, bytes, peer] : exchange.sends) link_of(peer).send({operation, number, data, bytes});
+}
+
+// Carries on with the operations of messages that are complete, and sends what is short, until nothing follows from it.
+void Links::settle() {
+  std::vector<std::size_t> seen;
+  do {
+    settle_results();
+    auto touched = std::exchange(touched_, {});
+    for (const auto peer : touched) {
+      Link& link = *links_[peer];
+      const auto waiting = link.waiting_bytes();
+      if (waiting > 0 && waiting <= kSentAtOnce && !link.waits_to_write()) link.write();
+    }
+    seen.insert(seen.end(), touched.begin(), touched.end());
+  } while (!results_.completed.empty() || !results_.failed.empty() || !touched_.empty());
+  std::sort(seen.begin(), seen.end());
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  for (const auto peer : seen) watch(peer);
+}
+
+void Links::settle_results() {
+  while (!results_.completed.empty() || !results_.failed.empty()) {
+    const auto results = std::exchange(results_, {});
+    for (const auto& [message, error] : results.failed) {
+      if (message.operation->over()) continue;
+      message.operation->fail(error);
+      --under_way_;
+    }
+    for (const auto& message : results.completed) message.operation->completed(message.exchange);
+    for (const auto& message : results.completed) {
+      if (message.operation->over()) continue;
+      advance(message.operation);
+      if (message.operation->over()) --under_way_;
+    }
+  }
+}
+
+void Links::watch(std::size_t peer) {
+  const Link& link = *links_[peer];
+  std::uint32_t events = 0;
+  if (link.wants_to_read()) events |= EPOLLIN;
+  if (link.waiting_bytes() > 0 || link.waits_to_write()) events |= EPOLLOUT;
+  auto& watched = watched_[peer];
+  if (events == watched) return;
+  const int change = watched == 0 ? EPOLL_CTL_ADD : events == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+  const bool reads_again = (events & EPOLLIN) != 0 && (watched & EPOLLIN) == 0;
+  watched = events;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = peer;
+  ::epoll_ctl(epoll_.get(), change, link.socket(), &event);
+  if (!reads_again) return;
+  unread_.push_back(peer);  // the stream may hold something that the kernel does not tell of
+  wake();
+}
+
+void Links::wake() const noexcept {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace lockstep::detail::tls

@@ -1,0 +1,27 @@
+#include <lockstep/base/log.h>
+#include <lockstep/data/files/bad_items.h>
+
+namespace lockstep::data {
+
+void describe_on_error(ConfigFields& fields, std::string& on_error) {
+  fields.field("on_error", on_error, one_of({"fail", "skip"}),
+               "what cannot be used: fail ends the run, skip leaves it out, logs it and counts it");
+}
+
+bool BadItems::try_to(const std::function<void()>& read) {
+  constexpr std::int64_t kShown = 10;
+  try {
+    read();
+    return true;
+  } catch (const Error& error) {
+    if (!skips_ || error.kind() != ErrorKind::data) throw;
+    if (++count_ <= kShown) log_warning("left out: {}", error.what());
+    return false;
+  }
+}
+
+void BadItems::report(std::int64_t all) const {
+  if (count_ > 0) log_warning("{} of {} {} were left out, because data.on_error is skip", count_, all, what_);
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,36 @@
+// What happens to an item of a file that cannot be used: the run ends, or the item is left out and counted.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace lockstep::data {
+
+/// The key `on_error` of a data set: "fail" or "skip".
+void describe_on_error(ConfigFields& fields, std::string& on_error);
+
+/// Counts the items that a reader left out. Not thread-safe.
+class BadItems {
+ public:
+  /// `what` is for the report, e.g. "lines of train.csv".
+  BadItems(bool skips, std::string what) : skips_(skips), what_(std::move(what)) {}
+
+  /// Runs `read`; an Error(data) of it is thrown on, or logged (the first ten) and counted. Whether it went well.
+  bool try_to(const std::function<void()>& read);
+
+  /// One line in the log when something was left out, of `all`.
+  void report(std::int64_t all) const;
+
+  std::int64_t count() const { return count_; }
+
+ private:
+  bool skips_;
+  std::string what_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace lockstep::data

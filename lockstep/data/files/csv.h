@@ -1,0 +1,47 @@
+// CSV files (RFC 4180): rows of cells, with the line on which each row begins.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::data {
+
+struct CsvRow {
+  int line = 0;
+  std::vector<std::string> cells;
+};
+
+/// Reads rows one after the other from text in memory, which must outlive it. Lines end with LF or CR LF, a UTF-8 byte
+/// order mark at the start is passed over, and so are empty lines. A cell in double quotes may hold separators, line
+/// ends and, doubled, quotes. Not thread-safe.
+class CsvReader {
+ public:
+  /// `file` is for messages.
+  CsvReader(std::string_view text, std::string file, char separator = ',');
+
+  /// nullopt at the end. Error(data) with file and line for a quote that is not closed, or is followed by something
+  /// else than a separator or the line's end; the next call goes on behind that line, or at the end.
+  std::optional<CsvRow> next();
+
+ private:
+  std::string quoted_cell(int line);
+  std::string plain_cell();
+  bool at_line_end() const;
+  void pass_line_end();
+  [[noreturn]] void refuse_row(int line, std::string_view why);
+
+  std::string_view rest_;
+  std::string file_;
+  char separator_;
+  int line_ = 1;
+};
+
+/// The lines of a text, without their ends (LF or CR LF) and without a byte order mark at the start; empty ones are
+/// left out. Calls `line` with each and its number, from 1.
+void for_each_line(std::string_view text, const std::function<void(std::string_view line, int number)>& line);
+
+}  // namespace lockstep::data

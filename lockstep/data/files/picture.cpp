@@ -1,0 +1,90 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
+#include <lockstep/base/shown_text.h>
+#include <lockstep/data/files/exif.h>
+#include <lockstep/data/files/picture.h>
+#include <lockstep/data/files/picture_formats.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::data {
+namespace {
+
+bool begins_with(std::span<const std::uint8_t> bytes, std::span<const std::uint8_t> begin) {
+  return bytes.size() >= begin.size() && std::equal(begin.begin(), begin.end(), bytes.begin());
+}
+
+constexpr std::array<std::uint8_t, 3> kJpeg{0xff, 0xd8, 0xff};
+constexpr std::array<std::uint8_t, 8> kPng{0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+
+std::string found_instead(std::span<const std::uint8_t> bytes) {
+  if (bytes.empty()) return "it is empty";
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 16));
+  if (begin.starts_with("GIF8")) return "it is a GIF";
+  if (begin.starts_with("BM")) return "it is a BMP";
+  if (begin.starts_with("RIFF") && begin.size() >= 12 && begin.substr(8, 4) == "WEBP") return "it is a WebP";
+  if (begin.starts_with("II*") || begin.starts_with("MM")) return "it is a TIFF";
+  const auto kind = kind_of_file(begin);
+  return kind.empty() ? "its first bytes are of neither" : fmt::format("it is {}", kind);
+}
+
+// As PIL and OpenCV round: weights of 2^-16.
+void to_grey(Picture& picture) {
+  auto out = picture.pixels.begin();
+  for (std::size_t i = 0; i + 2 < picture.pixels.size(); i += 3) {
+    const std::uint32_t sum =
+        19595u * picture.pixels[i] + 38470u * picture.pixels[i + 1] + 7471u * picture.pixels[i + 2];
+    *out++ = static_cast<std::uint8_t>((sum + 0x8000u) >> 16);
+  }
+  picture.pixels.erase(out, picture.pixels.end());
+  picture.channels = 1;
+}
+
+}  // namespace
+
+void require_picture_size(std::int64_t width, std::int64_t height, std::string_view name) {
+  if (width > 0 && height > 0 && width <= kMostPixels / height) return;
+  fail(ErrorKind::data, "picture", "{} says that it has {} x {} pixels; from 1 to {} in all are read", name, width,
+       height, kMostPixels);
+}
+
+Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name) {
+  int orientation = 1;
+  Picture picture;
+  if (begins_with(encoded, kJpeg)) {
+    picture = decode_jpeg(encoded, name);
+    if (options.orientation) orientation = jpeg_orientation(encoded);
+  } else if (begins_with(encoded, kPng)) {
+    picture = decode_png(encoded, name, orientation);
+    if (!options.orientation) orientation = 1;
+  } else {
+    fail(ErrorKind::data, "picture", "{} is no JPEG and no PNG: {}", name, found_instead(encoded));
+  }
+  if (options.channels == 1) to_grey(picture);
+  return turned(std::move(picture), orientation);
+}
+
+Picture read_picture(const std::string& file, const DecodeOptions& options) {
+  errno = 0;
+  const auto bytes = read_file(file);
+  if (!bytes) {
+    fail(ErrorKind::data, "picture", "cannot read {}: {}", file,
+         errno == 0 ? "it is no file" : std::generic_category().message(errno));
+  }
+  return decode_picture({reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()}, options, file);
+}
+
+bool has_picture_name(std::string_view file) {
+  const auto dot = file.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  std::string ending(file.substr(dot + 1));
+  for (char& letter : ending) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return ending == "jpg" || ending == "jpeg" || ending == "png";
+}
+
+}  // namespace lockstep::data

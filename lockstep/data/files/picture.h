@@ -1,0 +1,41 @@
+// Pictures as bytes, from JPEG and PNG files.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::data {
+
+/// Height x width x channels bytes (HWC), row major; 3 channels are red, green, blue, 1 is grey.
+struct Picture {
+  int height = 0;
+  int width = 0;
+  int channels = 3;
+  std::vector<std::uint8_t> pixels;
+};
+
+struct DecodeOptions {
+  int channels = 3;         ///< 3: grey pictures get three equal channels; 1: colours become grey (0.299, 0.587, 0.114)
+  bool orientation = true;  ///< turn the picture as its EXIF orientation says
+};
+
+/// Larger pictures are refused from their header, before memory is taken for them.
+inline constexpr std::int64_t kMostPixels = 178'956'970;
+
+/// Decodes a JPEG (baseline or progressive; grey, YCbCr, RGB, CMYK, YCCK) or a PNG (1 to 16 bits; grey, palette,
+/// colours). 16 bits are rounded to 8, alpha is left out, Adobe's inverted CMYK becomes RGB. Thread-safe.
+///
+/// Error(data), beginning with `name`, for other formats, damage, a file that is cut off, and more than kMostPixels;
+/// Error(unsupported), naming the Debian package, where this build lacks the library.
+Picture decode_picture(std::span<const std::uint8_t> encoded, const DecodeOptions& options, std::string_view name);
+
+/// Reads and decodes a file. Error(data) naming it, also when there is no such file or it cannot be read.
+Picture read_picture(const std::string& file, const DecodeOptions& options);
+
+/// Whether a file's name ends as a picture's does: .jpg, .jpeg, .png in any case.
+bool has_picture_name(std::string_view file);
+
+}  // namespace lockstep::data

@@ -1,0 +1,26 @@
+// Operators on global tensors that need more than the kernel: lists of tensors, products with leading dimensions,
+// recurrent cells.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+namespace lockstep::global {
+
+/// _foreach_ operators of libtorch's optimizers, executed as one operator call for each tensor. Executes a call of an
+/// operator whose name begins with _foreach_. Called by libtorch.
+void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Matrix products of tensors with leading dimensions. libtorch decomposes them into products of matrices by merging
+/// dimensions: [N, T, k] becomes [N * T, k]. A tensor that is sharded in several of these dimensions, or unevenly,
+/// would have to be gathered for that. So for global tensors these operators are not decomposed, and have derivatives
+/// of their own. Registers them in `aten` for the autograd key of global tensors.
+void register_derivatives_of_products(torch::Library& aten);
+
+/// Fused LSTM and GRU cells. Newer libtorch versions call fused operators on accelerators, and treat the device of
+/// global tensors as an accelerator. The parts may be on CPUs, which lack such kernels, so these operators are
+/// decomposed. Registers them in `aten` for the dispatch key of global tensors and for its autograd key.
+void register_recurrent_cells(torch::Library& aten);
+
+}  // namespace lockstep::global

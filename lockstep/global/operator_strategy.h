@@ -1,0 +1,83 @@
+// Strategies of operators without weights: into how many parts each dimension of their inputs and outputs is divided,
+// and the placements on a mesh that follow. Pure.
+#pragma once
+
+#include <lockstep/global/rules/signature.h>
+#include <lockstep/global/strategy.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::global {
+
+/// For each operator called `op` in `module` and in the modules inside it.
+struct OperatorStrategy {
+  std::string module;     ///< a name or a pattern (`fits()`); empty: the whole model
+  std::string op;         ///< operator_name(); kOfWeights: the product or convolution with the weight of `module`,
+                          ///< which has no other name
+  Strategy inputs = {};   ///< a tuple for each tensor that the operator reads; empty: free
+  Strategy outputs = {};  ///< a tuple for each result; empty: free
+  friend bool operator==(const OperatorStrategy&, const OperatorStrategy&) = default;
+};
+using OperatorStrategies = std::vector<std::shared_ptr<const OperatorStrategy>>;
+
+inline constexpr std::string_view kOfWeights = "weight";
+
+/// The name of an operator in strategies: "softmax" for libtorch's "_softmax", "max_pool2d" for
+/// "max_pool2d_with_indices", "matmul" for all products of matrices.
+std::string operator_name(std::string_view op);
+
+/// Whether an operator has such a name.
+bool is_operator_name(std::string_view name);
+
+/// "blocks.0.softmax"; of kOfWeights, the module's name.
+std::string name_of(const OperatorStrategy& strategy);
+
+/// "((2, 1), (4, 1))".
+std::string to_string(const Strategy& strategy);
+
+/// "((2, 1), (4, 1))", or "((2, 1)) -> ((2, 1))" with outputs, as read_operator_strategy() reads it.
+std::string strategy_text(const OperatorStrategy& strategy);
+
+/// The first strategy for the operator `op` (libtorch's name) that belongs to `module`; nullptr: none. `of_weights`:
+/// the operator reads a parameter.
+std::shared_ptr<const OperatorStrategy> find_strategy(const OperatorStrategies& strategies, std::string_view module,
+                                                      std::string_view op, bool of_weights);
+
+/// Placements that divide the dimensions of a tensor into so many parts. Among several, those that differ from `like`
+/// on the fewest axes. nullopt where the mesh has no axes for them.
+std::optional<Placements> placements_with_parts(std::span<const std::int64_t> parts, std::span<const int> mesh_sizes,
+                                                const Placements& like);
+
+/// Whether an axis of this name divides the batch: data, data2, data3 (as plans name further ones).
+bool is_data_axis(std::string_view name);
+
+/// The batch's axes: Shard(0) along those; without names, along the first axis.
+Placements along_data(std::span<const int> mesh_sizes, std::span<const std::string> mesh_names);
+
+/// One signature for each axis, which together divide the inputs of the call as the strategy says; nullopt: the rule
+/// has none, or the strategy leaves the inputs free. The call has its outputs.
+std::optional<std::vector<Signature>> signatures_of(const OperatorStrategy& strategy, const OpCall& call,
+                                                    const Rule* rule, std::span<const int> mesh_sizes,
+                                                    std::span<const std::string> mesh_names);
+
+/// Placements of the outputs as the strategy says, for an operator that leaves them in `now`; an output that the
+/// strategy leaves free stays as it is.
+std::vector<Placements> outputs_of(const OperatorStrategy& strategy, const OpCall& call, std::vector<Placements> now,
+                                   std::span<const int> mesh_sizes);
+
+/// Why a tuple cannot divide a tensor of these sizes among `devices`, as the rest of a sentence; empty: it can.
+std::string mistake_in(std::span<const std::int64_t> parts, std::span<const std::int64_t> sizes, int devices);
+
+/// Why the strategy cannot be that of this call, on any mesh of so many devices; empty: it can.
+std::string mistake_in(const OperatorStrategy& strategy, const OpCall& call, int devices);
+
+/// The same on one mesh, for a strategy without such a mistake.
+std::string mistake_on_mesh(const OperatorStrategy& strategy, const OpCall& call, const Rule* rule,
+                            std::span<const int> mesh_sizes, std::span<const std::string> mesh_names);
+
+}  // namespace lockstep::global

@@ -1,0 +1,31 @@
+// A model that Python exported with torch.jit.script or torch.jit.trace, as a classifier whose weights can be trained.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/models/network.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace lockstep::models {
+
+struct TorchScriptOptions {
+  std::string file;
+};
+
+void describe(ConfigFields& fields, TorchScriptOptions& options);
+
+/// Loads the file onto the CPU. Parameters and buffers have Python's names and the file's values; `train()` sets the
+/// mode of the script, too. Its forward takes the pictures and gives logits; the graph is run as it is written, so that
+/// all runs round alike. Error(config) for a file that is missing, no TorchScript, or without parameters (frozen).
+/// TorchScript is code: load only files that you trust.
+std::shared_ptr<Network> torchscript(const std::filesystem::path& file);
+
+/// Writes the script of `file` with these weights, which have its names, to `target`, for Python's torch.jit.load().
+/// Tensors of other names are an Error(data), missing ones keep the file's values.
+void save_torchscript(const std::filesystem::path& file, const std::map<std::string, at::Tensor, std::less<>>& weights,
+                      const std::filesystem::path& target);
+
+}  // namespace lockstep::models

@@ -1,0 +1,71 @@
+#include <lockstep/runner/foreign_arguments.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+namespace lockstep::runner {
+namespace {
+
+constexpr const char* kGroup = "Flags of MMEngine and MindOCR (docs/coming_from.md)";
+
+void warn(const std::string& words) {
+  fmt::print(stderr, "warning: not understood and ignored (--ignore-unknown): {}\n", words);
+}
+
+bool is_key_value(const std::string& word) { return word.find('=') != std::string::npos; }
+
+}  // namespace
+
+void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
+  app.add_option("--cfg-options,--opt,-o", arguments.options, "KEY=VALUE, as above")
+      ->type_name("KEY=VALUE")
+      ->group(kGroup);
+  app.add_option("--work-dir,--work_dir", arguments.work_dir, "The same as system.work_dir=DIR")
+      ->type_name("DIR")
+      ->group(kGroup);
+  app.add_option("--resume", arguments.resume, "Goes on: from the newest checkpoint, or checkpoint.resume=FILE")
+      ->type_name("FILE")
+      ->expected(0, 1)
+      ->group(kGroup);
+  app.add_flag("--auto-scale-lr,--auto_scale_lr", arguments.scales_lr, "The same as auto_scale_lr.enable=true")
+      ->group(kGroup);
+  app.add_option("--local-rank,--local_rank", arguments.local_rank, "Ignored: a launcher's variables say it")
+      ->type_name("N")
+      ->group(kGroup);
+  app.add_flag("--ignore-unknown,--ignore_unknown", arguments.ignores_unknown,
+               "Ignores arguments that a platform adds (--data_url=...), with a warning")
+      ->group(kGroup);
+  app.allow_extras();
+  app.parse_complete_callback([&app, &arguments] {
+    arguments.resumes = app.count("--resume") > 0;
+    const auto unknown = app.remaining();
+    if (unknown.empty()) return;
+    if (!arguments.ignores_unknown) throw CLI::ExtrasError(app.get_name(), unknown);
+    warn(fmt::format("{}", fmt::join(unknown, " ")));
+  });
+}
+
+std::vector<std::string> with_foreign(const std::vector<std::string>& overrides, const ForeignArguments& arguments) {
+  std::vector<std::string> all;
+  for (const auto& word : overrides) {
+    if (!arguments.ignores_unknown || is_key_value(word)) {
+      all.push_back(word);
+    } else {
+      warn(word);
+    }
+  }
+  all.insert(all.end(), arguments.options.begin(), arguments.options.end());
+  if (!arguments.work_dir.empty()) all.push_back("system.work_dir=" + arguments.work_dir);
+  if (arguments.scales_lr) all.push_back("auto_scale_lr.enable=true");
+  if (arguments.resumes) {
+    const auto file = arguments.resume.empty() ? std::string() : arguments.resume.front();
+    if (is_key_value(file)) all.push_back(file);
+    all.push_back("checkpoint.resume=" + (file.empty() || is_key_value(file) ? "auto" : file));
+  }
+  return all;
+}
+
+}  // namespace lockstep::runner

@@ -1,0 +1,210 @@
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/process.h>
+#include <lockstep/cluster/failure.h>
+#include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/spawn.h>
+#include <lockstep/runner/run_program.h>
+#include <lockstep/runner/scheduler_role.h>
+#include <lockstep/runner/trainer.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/predict_run.h>
+#include <lockstep/train/run_group.h>
+#include <lockstep/train/stop_signals.h>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+StartOptions start_options(const train::RunConfig& config, const runner::ProgramStart& start) {
+  StartOptions options;
+  options.launcher = start.launcher;
+  options.nodes = train::node_list_of(config.parallel);
+  options.arguments = start.init;
+  options.devices_per_node = options.nodes.devices_per_node;
+  options.cluster = config.cluster;
+  return options;
+}
+
+/// The command that started this process, for programs that have no better one.
+std::vector<std::string> own_command() {
+  std::vector<std::string> words;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (words.empty()) words.emplace_back();
+  words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+/// Each rank is the same command again, and finds in its environment which one it is.
+int start_this_node(const Start& start, const std::vector<std::string>& command) {
+  fmt::print("{}\n", runner::conclusion(start));
+  std::fflush(stdout);
+  cluster::LaunchOptions options;
+  options.program.command = command.empty() ? own_command() : command;
+  options.processes = start.ranks;
+  options.first_rank = start.world;
+  const cluster::LaunchResult result = cluster::launch(options);
+  std::fputs(result.report.c_str(), stderr);
+  return result.exit_code;
+}
+
+/// A batch system asks by SIGTERM (or SIGUSR1, before it does) and may start the run again; a person asks by Ctrl-C.
+int exit_code_of(const train::RunResult& result) {
+  if (!result.ended_by) return cluster::kOk;
+  // Slurm's KillOnBadExit, for one, tells the ranks once more as soon as the first of them has ended.
+  result.signals->ignore_for_good();
+  const std::string signal = signal_name(*result.ended_by);
+  cluster::report_failure(fmt::format("{} ended the run early, after step {}", signal, result.steps), "ended_early");
+  return *result.ended_by == SIGTERM || *result.ended_by == SIGUSR1 ? cluster::kEndedEarly : 128 + *result.ended_by;
+}
+
+}  // namespace
+
+Start runner::find_start(const train::RunConfig& config, const ProgramStart& start) {
+  return detect_start(start_options(config, start));
+}
+
+std::string runner::conclusion(const Start& start) { return start.ranks > 1 ? describe(start) : describe(start.world); }
+
+struct Trainer::State {
+  std::function<train::Program()> make;
+  train::RunConfig config;
+  runner::ProgramStart start;
+  std::optional<World> world;  ///< of a rank, once that is known
+  bool is_known = false;
+  bool from_checkpoint = false;
+  int exit_code = cluster::kOk;
+  std::optional<Group> group;  ///< outlives the tensors, which may be in its memory
+  std::optional<train::Program> program;
+  std::optional<train::NamedTensors> weights;
+
+  /// Whether this process is a rank; one that is something else is that first.
+  bool find_out() {
+    if (std::exchange(is_known, true)) return world.has_value();
+    if (world) return true;
+    if (runner::is_scheduler(start.launcher, config.cluster)) {
+      exit_code = runner::run_scheduler(config.cluster);
+      return false;
+    }
+    const Start found = runner::find_start(config, start);
+    if (found.ranks > 1) {
+      exit_code = start_this_node(found, start.rank_command);
+      return false;
+    }
+    world = found.world;
+    return true;
+  }
+
+  /// `act`, with the group of all ranks, if this process is one of them.
+  template <typename Act>
+  auto as_rank(const Act& act) -> decltype(act(std::declval<std::optional<Group>&>())) {
+    try {
+      if (!find_out()) return {};
+      if (!program) program = make();
+      if (!group) {
+        train::check_run_config(train::config_of(*program, as_measured(config)));
+        group = train::connect_run(config, *world);
+      }
+      return act(group);
+    } catch (const c10::Error& error) {
+      failed(error, error.what_without_backtrace());
+      throw;
+    } catch (const std::exception& error) {
+      failed(error, error.what());
+      throw;
+    }
+  }
+
+  /// The other ranks and the launcher are told the reason.
+  void failed(const std::exception& error, const char* message) {
+    exit_code = cluster::exit_code_for(error);
+    if (group) group->abort(message);
+    group.reset();
+    cluster::report_failure(error);
+  }
+
+  /// Only train() needs to know how long it trains.
+  static train::RunConfig as_measured(train::RunConfig config) {
+    if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
+    return config;
+  }
+
+  /// Those that evaluate() and predict() use, if they are not where the configuration says.
+  const train::NamedTensors* measured_weights() {
+    if (!weights && from_checkpoint) weights = train::checkpoint_weights(config, *group);
+    return weights ? &*weights : nullptr;
+  }
+};
+
+Trainer::Trainer(std::function<train::Program()> make, train::RunConfig config, const runner::ProgramStart& start)
+    : state_(std::make_unique<State>()) {
+  state_->make = std::move(make);
+  state_->config = std::move(config);
+  state_->start = start;
+}
+
+Trainer::Trainer(train::Program program, train::RunConfig config, std::optional<World> world)
+    : Trainer([program = std::move(program)] { return program; }, std::move(config), runner::ProgramStart{}) {
+  state_->world = std::move(world);
+}
+
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+train::RunResult Trainer::train() {
+  auto& state = *state_;
+  auto result = state.as_rank([&](std::optional<Group>& group) {
+    auto trained = train::run_training(state.config, *state.program, group);
+    if (trained.ended_by) {
+      state.exit_code = exit_code_of(trained);
+    } else {
+      state.weights = trained.weights;
+    }
+    return trained;
+  });
+  return result;
+}
+
+train::Evaluation Trainer::evaluate() {
+  auto& state = *state_;
+  return state.as_rank([&](std::optional<Group>& group) {
+    return train::evaluate_run(state.config, *state.program, *group, state.measured_weights());
+  });
+}
+
+train::Prediction Trainer::predict(std::shared_ptr<const samples::Dataset> dataset) {
+  auto& state = *state_;
+  return state.as_rank([&](std::optional<Group>& group) {
+    return train::predict_run(state.config, *state.program, *group, state.measured_weights(), dataset);
+  });
+}
+
+Trainer& Trainer::resume(const std::optional<std::filesystem::path>& checkpoint) {
+  state_->config.checkpoint.resume = checkpoint ? checkpoint->string() : "auto";
+  state_->from_checkpoint = true;
+  state_->weights.reset();
+  return *this;
+}
+
+bool Trainer::is_rank() { return state_->find_out(); }
+
+const World& Trainer::world() {
+  if (!is_rank())
+    fail(ErrorKind::invalid_argument, "trainer",
+         "this process is no rank: it has started those of its node, or was the scheduler");
+  return *state_->world;
+}
+
+int Trainer::exit_code() const { return state_->exit_code; }
+
+}  // namespace lockstep

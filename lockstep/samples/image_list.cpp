@@ -1,0 +1,126 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
+#include <lockstep/base/shown_text.h>
+#include <lockstep/data/files/bad_items.h>
+#include <lockstep/data/files/csv.h>
+#include <lockstep/data/files/mapped_file.h>
+#include <lockstep/samples/image_list.h>
+#include <lockstep/samples/pictures.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace lockstep::samples {
+namespace {
+
+struct ListedPicture {
+  std::string name;
+  Sample label;  // without the picture
+};
+
+class ImageList final : public Dataset {
+ public:
+  ImageList(std::vector<ListedPicture> pictures, ClassList classes, const ImageListOptions& options)
+      : pictures_(std::move(pictures)), classes_(std::move(classes)), options_(options) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(pictures_.size()); }
+
+  Sample get(std::int64_t index, const Chance&) const override {
+    const auto& [name, label] = pictures_[static_cast<std::size_t>(index)];
+    const auto path = in_folder(options_.root, name).string();
+    Sample sample = label;
+    sample.tensors.emplace(kPictures, to_tensor(data::read_picture(path, decoding_of(options_.pictures))));
+    sample.texts.emplace(kNames, path);
+    return sample;
+  }
+
+  Batch collate(std::vector<Sample> samples) const override {
+    return collate_pictures(std::move(samples), options_.pictures);
+  }
+  std::vector<std::string> classes() const override { return classes_.names(); }
+  bool leaves_out_errors() const override { return options_.pictures.on_error == "skip"; }
+
+ private:
+  std::vector<ListedPicture> pictures_;
+  ClassList classes_;
+  ImageListOptions options_;
+};
+
+struct ListLine {
+  std::string_view name;
+  std::string_view label;
+};
+
+/// Error(data) without a position.
+ListLine split_line(std::string_view line, const std::string& separator) {
+  const bool at_last = separator == "space";
+  const char letter = separator == "tab" ? '\t' : separator == "comma" ? ',' : ' ';
+  const auto at = at_last ? line.rfind(letter) : line.find(letter);
+  if (at == std::string_view::npos || at == 0 || at + 1 == line.size()) {
+    fail(ErrorKind::data, "data",
+         "a line is a picture's name, a {} and its label, not '{}'; data.separator can be tab, comma or space",
+         separator, cut_text(line));
+  }
+  return {line.substr(0, at), line.substr(at + 1)};
+}
+
+std::string_view text_of(const data::MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+/// The names of the classes that the training list has, sorted; broken lines are another function's matter.
+std::vector<std::string> classes_in(const ImageListOptions& options) {
+  const data::MappedFile file(options.train, "data.train");
+  std::set<std::string, std::less<>> names;
+  data::for_each_line(text_of(file), [&](std::string_view line, int) {
+    const auto at = options.separator == "space" ? line.rfind(' ') : line.find(options.separator == "tab" ? '\t' : ',');
+    if (at != std::string_view::npos && at + 1 < line.size()) names.emplace(line.substr(at + 1));
+  });
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+void describe(ConfigFields& fields, ImageListOptions& options) {
+  fields.field("root", options.root, a_path(), "folder that the names in the lists are relative to");
+  fields.field("train", options.train, required(a_path()),
+               "list of the training pictures: a line each, name and label");
+  fields.field("eval", options.eval, a_path(), "the same for evaluation; empty: no evaluation");
+  fields.field("separator", options.separator, one_of({"tab", "comma", "space"}),
+               "between name and label: the first tab or comma of a line, or its last space");
+  describe_labels(fields, options.labels);
+  describe_pictures(fields, options.pictures);
+}
+
+std::shared_ptr<const Dataset> load_image_list(const ImageListOptions& options, data::Split split) {
+  const bool trains = split == data::Split::train;
+  if (!trains && options.eval.empty()) return nullptr;
+  const auto& list = trains ? options.train : options.eval;
+  const data::MappedFile file(list, trains ? "data.train" : "data.eval");
+  const bool finds_classes = options.labels.label == "class" && options.labels.classes.empty();
+  const ClassList classes(finds_classes ? classes_in(options) : options.labels.classes, "data.classes");
+  std::vector<ListedPicture> pictures;
+  std::int64_t lines = 0;
+  data::BadItems bad(options.pictures.on_error == "skip", "lines of " + list);
+  data::for_each_line(text_of(file), [&](std::string_view line, int number) {
+    ++lines;
+    bad.try_to([&] {
+      try {
+        const auto [name, label] = split_line(line, options.separator);
+        ListedPicture picture{std::string(name), {}};
+        add_label(picture.label, label, options.labels, classes);
+        pictures.push_back(std::move(picture));
+      } catch (const Error& error) {
+        throw Error(error.kind(), error.where(), error.message(), {list, number});
+      }
+    });
+  });
+  bad.report(lines);
+  if (lines == 0) fail(ErrorKind::config, trains ? "data.train" : "data.eval", "the list {} has no lines", list);
+  return std::make_shared<ImageList>(std::move(pictures), classes, options);
+}
+
+}  // namespace lockstep::samples

@@ -1,0 +1,66 @@
+// Pictures from files as samples: what the data sets of pictures on disk have in common.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/data/files/picture.h>
+#include <lockstep/samples/dataset.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::samples {
+
+/// Text field: the name of each sample's file, or its key.
+inline constexpr const char* kNames = "names";
+
+/// The keys that these data sets share.
+struct PictureOptions {
+  std::string color = "rgb";      ///< rgb: three channels; grey: one
+  bool orientation = true;        ///< obey EXIF
+  std::string collate = "stack";  ///< stack, pad or list
+  std::string on_error = "fail";  ///< fail or skip
+};
+void describe_pictures(ConfigFields& fields, PictureOptions& options);
+
+data::DecodeOptions decoding_of(const PictureOptions& options);
+
+/// A batch whose pictures are put together as options.collate says.
+Batch collate_pictures(std::vector<Sample> samples, const PictureOptions& options);
+
+/// uint8 [H, W, C] that owns the picture's memory.
+at::Tensor to_tensor(data::Picture picture);
+
+/// The names of the classes of a classification, in the order of their numbers. A plain value.
+class ClassList {
+ public:
+  ClassList() = default;
+  /// Error(config) for a name twice, naming `key`.
+  ClassList(std::vector<std::string> names, std::string_view key);
+
+  const std::vector<std::string>& names() const { return names_; }
+  /// Error(data), with the nearest name, for one that is not in the list.
+  std::int64_t number_of(std::string_view name) const;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// What a label is written as: its number, the name of its class, or a text to be read by a task.
+struct LabelOptions {
+  std::string label = "number";      ///< number, class or text
+  std::vector<std::string> classes;  ///< class: the names; empty: those of training, sorted
+  std::int64_t num_classes = 0;      ///< number: labels are below it; 0: any
+};
+void describe_labels(ConfigFields& fields, LabelOptions& options);
+
+/// Adds the label to a sample: `labels`, int64 scalar, or the text `labels`. Error(data) for a text that is no number,
+/// a number outside, an unknown class.
+void add_label(Sample& sample, std::string_view label, const LabelOptions& options, const ClassList& classes);
+
+/// A file in `folder`, unless `name` is an absolute path.
+std::filesystem::path in_folder(const std::filesystem::path& folder, std::string_view name);
+
+}  // namespace lockstep::samples

@@ -1,0 +1,133 @@
+#include <lockstep/samples/picture_steps.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::samples {
+namespace {
+
+double bound_of(const at::Tensor& picture) { return picture.is_floating_point() ? 1.0 : 255.0; }
+
+/// ratio * a + (1 - ratio) * b, within the range of the dtype.
+at::Tensor mixed(const at::Tensor& a, const at::Tensor& b, double ratio) {
+  return (ratio * a + (1.0 - ratio) * b).clamp(0, bound_of(a)).to(a.scalar_type());
+}
+
+/// [H, W, 1], of the picture's dtype.
+at::Tensor grey_of(const at::Tensor& picture) {
+  if (picture.size(2) == 1) return picture;
+  const auto channel = [&](std::int64_t c) { return picture.select(2, c); };
+  return (0.2989 * channel(0) + 0.587 * channel(1) + 0.114 * channel(2)).to(picture.scalar_type()).unsqueeze(2);
+}
+
+// Smith 1978: hue, saturation and value, each from 0 to 1, of float channels.
+struct Hsv {
+  at::Tensor hue, saturation, value;
+};
+
+Hsv to_hsv(const at::Tensor& r, const at::Tensor& g, const at::Tensor& b) {
+  const auto most = at::maximum(at::maximum(r, g), b);
+  const auto least = at::minimum(at::minimum(r, g), b);
+  const auto grey = most == least;
+  const auto range = most - least;
+  const auto ones = at::ones_like(most);
+  const auto divisor = at::where(grey, ones, range);
+  const auto saturation = range / at::where(grey, ones, most);
+  const auto rc = (most - r) / divisor, gc = (most - g) / divisor, bc = (most - b) / divisor;
+  const auto from_red = (most == r) * (bc - gc);
+  const auto from_green = at::logical_and(most == g, most != r) * (2.0 + rc - bc);
+  const auto from_blue = at::logical_and(most != g, most != r) * (4.0 + gc - rc);
+  const auto hue = at::fmod((from_red + from_green + from_blue) / 6.0 + 1.0, 1.0);
+  return {hue, saturation, most};
+}
+
+at::Tensor to_rgb(const Hsv& hsv) {
+  const auto sixth = at::floor(hsv.hue * 6.0);
+  const auto f = hsv.hue * 6.0 - sixth;
+  const auto sector = sixth.to(at::kInt).remainder(6);
+  const auto& v = hsv.value;
+  const auto& s = hsv.saturation;
+  const auto p = (v * (1.0 - s)).clamp(0, 1);
+  const auto q = (v * (1.0 - s * f)).clamp(0, 1);
+  const auto t = (v * (1.0 - s * (1.0 - f))).clamp(0, 1);
+  // Which of v, q, p, t each channel is, in each of the six sectors.
+  const auto choose = [&](const std::array<at::Tensor, 6>& of_sector) {
+    auto out = at::zeros_like(v);
+    for (int i = 0; i < 6; ++i) out = at::where(sector == i, of_sector[static_cast<std::size_t>(i)], out);
+    return out;
+  };
+  return at::stack({choose({v, q, p, p, t, v}), choose({t, v, v, q, p, p}), choose({p, p, t, v, v, q})}, 2);
+}
+
+}  // namespace
+
+at::Tensor resized(const at::Tensor& picture, std::int64_t height, std::int64_t width, bool antialias) {
+  if (picture.size(0) == height && picture.size(1) == width) return picture;
+  const auto planes = picture.permute({2, 0, 1}).unsqueeze(0).to(at::kFloat).contiguous();
+  auto out = antialias ? at::_upsample_bilinear2d_aa(planes, {height, width}, /*align_corners=*/false)
+                       : at::upsample_bilinear2d(planes, {height, width}, /*align_corners=*/false);
+  if (!picture.is_floating_point()) out = out.round().clamp(0, 255).to(picture.scalar_type());
+  return out.squeeze(0).permute({1, 2, 0}).contiguous();
+}
+
+Box box_with_shorter_side(std::int64_t height, std::int64_t width, std::int64_t side) {
+  const auto shorter = std::min(height, width);
+  const auto scaled = [&](std::int64_t length) {
+    return length == shorter ? side : std::max<std::int64_t>(1, side * length / shorter);
+  };
+  return {.height = scaled(height), .width = scaled(width)};
+}
+
+at::Tensor cropped(const at::Tensor& picture, const Box& box) {
+  return picture.narrow(0, box.top, box.height).narrow(1, box.left, box.width);
+}
+
+at::Tensor with_margins(const at::Tensor& picture, const Margins& margins, double value) {
+  return at::constant_pad_nd(picture, {0, 0, margins.left, margins.right, margins.top, margins.bottom}, value);
+}
+
+at::Tensor center_cropped(const at::Tensor& picture, std::int64_t height, std::int64_t width) {
+  const auto missing = [](std::int64_t wanted, std::int64_t there) {
+    return std::max<std::int64_t>(0, wanted - there);
+  };
+  const auto rows = missing(height, picture.size(0)), columns = missing(width, picture.size(1));
+  auto large = picture;
+  if (rows > 0 || columns > 0) {
+    large = with_margins(picture, {columns / 2, rows / 2, (columns + 1) / 2, (rows + 1) / 2}, 0);
+  }
+  // To the even number where both are as near, as Python rounds.
+  const auto half = [](std::int64_t rest) { return std::lrint(static_cast<double>(rest) / 2); };
+  return cropped(large, {half(large.size(0) - height), half(large.size(1) - width), height, width});
+}
+
+at::Tensor mirrored(const at::Tensor& picture) { return picture.flip({1}); }
+
+at::Tensor with_brightness(const at::Tensor& picture, double factor) {
+  return mixed(picture, at::zeros_like(picture), factor);
+}
+
+at::Tensor with_contrast(const at::Tensor& picture, double factor) {
+  const auto grey = grey_of(picture);
+  const auto mean = grey.to(picture.is_floating_point() ? picture.scalar_type() : at::kFloat).mean();
+  return mixed(picture, mean, factor);
+}
+
+at::Tensor with_saturation(const at::Tensor& picture, double factor) {
+  if (picture.size(2) == 1) return picture;
+  return mixed(picture, grey_of(picture), factor);
+}
+
+at::Tensor with_hue(const at::Tensor& picture, double shift) {
+  if (picture.size(2) == 1) return picture;
+  const bool whole = !picture.is_floating_point();
+  const auto colours = whole ? picture.to(at::kFloat) / 255.0 : picture;
+  auto hsv = to_hsv(colours.select(2, 0), colours.select(2, 1), colours.select(2, 2));
+  hsv.hue = (hsv.hue + shift).remainder(1.0);
+  const auto out = to_rgb(hsv);
+  // 256 wide steps, the last one open: 1.0 is 255.
+  return whole ? (out * (256.0 - 1e-3)).to(picture.scalar_type()) : out;
+}
+
+}  // namespace lockstep::samples

@@ -1,0 +1,363 @@
+// The transforms of pictures that Lockstep brings, with their options.
+#include <lockstep/base/error.h>
+#include <lockstep/data/random.h>
+#include <lockstep/samples/picture_sample.h>
+#include <lockstep/samples/picture_steps.h>
+#include <lockstep/samples/pictures.h>
+#include <lockstep/samples/transform.h>
+
+#include <ATen/ATen.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+namespace lockstep::samples {
+namespace {
+
+constexpr double kMostSide = 16384;
+constexpr double kAnyNumber = 1e30;
+
+data::RandomStream stream_for(const Chance& chance, const TransformStep& step) {
+  return {chance.seed(step.name), data::RandomPurpose::named_step, {}};
+}
+
+/// Replaces the picture of a sample. Error(data) where there is none, or it does not have three dimensions.
+template <typename Function>
+Transform on_pictures(Function function) {
+  return [function = std::move(function)](Sample sample, const Chance& chance) {
+    const auto found = sample.tensors.find(kPictures);
+    if (found == sample.tensors.end() || found->second.dim() != 3) {
+      fail(ErrorKind::invalid_argument, "transforms",
+           "a transform of pictures needs the field `pictures` of shape [height, width, channels]; {}",
+           found == sample.tensors.end()
+               ? std::string("the samples of this data set have none")
+               : fmt::format("it is [{}] here (add decode for encoded ones)", fmt::join(found->second.sizes(), ", ")));
+    }
+    found->second = function(found->second, chance);
+    return sample;
+  };
+}
+
+std::pair<std::int64_t, std::int64_t> height_and_width(const std::vector<std::int64_t>& size) {
+  if (size.empty() || size.size() > 2) {
+    fail(ErrorKind::config, "transforms", "size is one number, or [height, width], not {} numbers", size.size());
+  }
+  return {size.front(), size.back()};
+}
+
+Margins margins_of(const std::vector<std::int64_t>& padding) {
+  switch (padding.size()) {
+    case 0: return {};
+    case 1: return {padding[0], padding[0], padding[0], padding[0]};
+    case 2: return {padding[0], padding[1], padding[0], padding[1]};
+    case 4: return {padding[0], padding[1], padding[2], padding[3]};
+    default:
+      fail(ErrorKind::config, "transforms",
+           "padding is one number, [left/right, top/bottom] or [left, top, right, bottom], not {} numbers",
+           padding.size());
+  }
+}
+
+struct DecodeOptionsOf {
+  PictureOptions picture;
+};
+void describe(ConfigFields& fields, DecodeOptionsOf& options) {
+  fields.field("color", options.picture.color, one_of({"rgb", "grey"}), "channels: three, or one");
+  fields.field("orientation", options.picture.orientation, anything(), "obey the EXIF orientation");
+}
+
+Transform make_decode(const PartOptions& options, const TransformStep&) {
+  const auto decoding = decoding_of(options.as<DecodeOptionsOf>().picture);
+  return [decoding](Sample sample, const Chance& chance) {
+    auto& field = sample.tensors[kPictures];
+    if (!field.defined() || field.dim() == 3) return sample;  // decoded by its data set
+    const auto name = sample.texts.find(kNames);
+    const auto bytes = field.to(at::kByte).contiguous();
+    field = to_tensor(
+        data::decode_picture({bytes.data_ptr<std::uint8_t>(), static_cast<std::size_t>(bytes.numel())}, decoding,
+                             name == sample.texts.end() ? fmt::format("sample {}", chance.index()) : name->second));
+    return sample;
+  };
+}
+
+struct ResizeOptions {
+  std::vector<std::int64_t> size;
+  bool antialias = false;
+};
+void describe(ConfigFields& fields, ResizeOptions& options) {
+  fields.field("size", options.size, required(between(1, kMostSide)), "the shorter side, or [height, width]");
+  fields.field("antialias", options.antialias, anything(), "average over what a pixel covers where it gets smaller");
+}
+
+Transform make_resize(const PartOptions& part, const TransformStep&) {
+  const auto options = part.as<ResizeOptions>();
+  height_and_width(options.size);
+  return on_pictures([options](const at::Tensor& picture, const Chance&) {
+    const auto [height, width] = height_and_width(options.size);
+    const bool exact = options.size.size() == 2;
+    const auto box =
+        exact ? Box{.height = height, .width = width} : box_with_shorter_side(picture.size(0), picture.size(1), height);
+    if (box.height * box.width > data::kMostPixels) {
+      fail(ErrorKind::data, "transforms", "resize would make a picture of {} x {} pixels; at most {} are made",
+           box.width, box.height, data::kMostPixels);
+    }
+    return resized(picture, box.height, box.width, options.antialias);
+  });
+}
+
+struct SizeOptions {
+  std::vector<std::int64_t> size;
+};
+void describe(ConfigFields& fields, SizeOptions& options) {
+  fields.field("size", options.size, required(between(1, kMostSide)), "a side, or [height, width]");
+}
+
+Transform make_center_crop(const PartOptions& part, const TransformStep&) {
+  const auto [height, width] = height_and_width(part.as<SizeOptions>().size);
+  return on_pictures([height = height, width = width](const at::Tensor& picture, const Chance&) {
+    return center_cropped(picture, height, width);
+  });
+}
+
+struct RandomCropOptions {
+  std::vector<std::int64_t> size;
+  std::vector<std::int64_t> padding;
+  bool pad_if_needed = false;
+  double fill = 0;
+};
+void describe(ConfigFields& fields, RandomCropOptions& options) {
+  fields.field("size", options.size, required(between(1, kMostSide)), "a side, or [height, width]");
+  fields.field("padding", options.padding, between(0, kMostSide),
+               "before: on all sides, [left/right, top/bottom] or [left, top, right, bottom]");
+  fields.field("pad_if_needed", options.pad_if_needed, anything(), "pad a smaller picture on both sides");
+  fields.field("fill", options.fill, between(0, 255), "value of what is padded");
+}
+
+Transform make_random_crop(const PartOptions& part, const TransformStep& step) {
+  const auto options = part.as<RandomCropOptions>();
+  const auto margins = margins_of(options.padding);
+  height_and_width(options.size);
+  return on_pictures([options, margins, step](const at::Tensor& picture, const Chance& chance) {
+    const auto [height, width] = height_and_width(options.size);
+    auto large = with_margins(picture, margins, options.fill);
+    if (options.pad_if_needed) {
+      const auto rows = std::max<std::int64_t>(0, height - large.size(0));
+      const auto columns = std::max<std::int64_t>(0, width - large.size(1));
+      large = with_margins(large, {columns, rows, columns, rows}, options.fill);
+    }
+    if (large.size(0) < height || large.size(1) < width) {
+      fail(ErrorKind::data, "transforms",
+           "random_crop cannot cut {} x {} out of a picture of {} x {} (width x height, with padding); resize before, "
+           "or set pad_if_needed",
+           width, height, large.size(1), large.size(0));
+    }
+    auto stream = stream_for(chance, step);
+    const auto top = stream.below(static_cast<std::uint64_t>(large.size(0) - height + 1));
+    const auto left = stream.below(static_cast<std::uint64_t>(large.size(1) - width + 1));
+    return cropped(large, {static_cast<std::int64_t>(top), static_cast<std::int64_t>(left), height, width});
+  });
+}
+
+struct ResizedCropOptions {
+  std::vector<std::int64_t> size;
+  std::vector<double> scale = {0.08, 1};
+  std::vector<double> ratio = {3.0 / 4, 4.0 / 3};
+  bool antialias = false;
+};
+void describe(ConfigFields& fields, ResizedCropOptions& options) {
+  fields.field("size", options.size, required(between(1, kMostSide)), "a side of the result, or [height, width]");
+  fields.field("scale", options.scale, {.low = 0, .high = 1, .low_excluded = true},
+               "least and largest share of the picture's area");
+  fields.field("ratio", options.ratio, {.low = 0, .high = 1000, .low_excluded = true},
+               "least and largest width divided by height");
+  fields.field("antialias", options.antialias, anything(), "as resize's");
+}
+
+/// The box of Inception's crops: ten tries, then the largest box in the middle whose ratio is within the limits.
+Box random_box(std::int64_t height, std::int64_t width, const ResizedCropOptions& options, data::RandomStream stream) {
+  const auto area = static_cast<double>(height * width);
+  const double low = std::log(options.ratio[0]), high = std::log(options.ratio[1]);
+  for (int i = 0; i < 10; ++i) {
+    const double target = area * stream.uniform(options.scale[0], options.scale[1]);
+    const double ratio = std::exp(stream.uniform(low, high));
+    const auto w = std::lrint(std::sqrt(target * ratio)), h = std::lrint(std::sqrt(target / ratio));
+    if (w < 1 || h < 1 || w > width || h > height) continue;
+    const auto top = stream.below(static_cast<std::uint64_t>(height - h + 1));
+    const auto left = stream.below(static_cast<std::uint64_t>(width - w + 1));
+    return {static_cast<std::int64_t>(top), static_cast<std::int64_t>(left), h, w};
+  }
+  const double ratio = static_cast<double>(width) / static_cast<double>(height);
+  Box box{.height = height, .width = width};
+  if (ratio < options.ratio[0]) {
+    box.height = std::clamp<std::int64_t>(std::lrint(static_cast<double>(width) / options.ratio[0]), 1, height);
+  } else if (ratio > options.ratio[1]) {
+    box.width = std::clamp<std::int64_t>(std::lrint(static_cast<double>(height) * options.ratio[1]), 1, width);
+  }
+  box.top = (height - box.height) / 2;
+  box.left = (width - box.width) / 2;
+  return box;
+}
+
+Transform make_random_resized_crop(const PartOptions& part, const TransformStep& step) {
+  const auto options = part.as<ResizedCropOptions>();
+  const auto [height, width] = height_and_width(options.size);
+  for (const auto& [name, range] : {std::pair{"scale", options.scale}, std::pair{"ratio", options.ratio}}) {
+    if (range.size() == 2 && range[0] <= range[1]) continue;
+    fail(ErrorKind::config, "transforms", "{} is [least, largest], not [{}]", name, fmt::join(range, ", "));
+  }
+  return on_pictures([options, step, height = height, width = width](const at::Tensor& picture, const Chance& chance) {
+    const auto box = random_box(picture.size(0), picture.size(1), options, stream_for(chance, step));
+    return resized(cropped(picture, box), height, width, options.antialias);
+  });
+}
+
+struct FlipOptions {
+  double prob = 0.5;
+};
+void describe(ConfigFields& fields, FlipOptions& options) {
+  fields.field("prob", options.prob, between(0, 1), "share of the pictures that are mirrored");
+}
+
+Transform make_random_horizontal_flip(const PartOptions& part, const TransformStep& step) {
+  return on_pictures([prob = part.as<FlipOptions>().prob, step](const at::Tensor& picture, const Chance& chance) {
+    return chance.uniform(step.name) < prob ? mirrored(picture) : picture;
+  });
+}
+
+struct PadOptions {
+  std::vector<std::int64_t> padding;
+  double fill = 0;
+};
+void describe(ConfigFields& fields, PadOptions& options) {
+  fields.field("padding", options.padding, required(between(0, kMostSide)),
+               "on all sides, [left/right, top/bottom] or [left, top, right, bottom]");
+  fields.field("fill", options.fill, between(0, 255), "value of what is padded");
+}
+
+Transform make_pad(const PartOptions& part, const TransformStep&) {
+  return on_pictures([margins = margins_of(part.as<PadOptions>().padding), fill = part.as<PadOptions>().fill](
+                         const at::Tensor& picture, const Chance&) { return with_margins(picture, margins, fill); });
+}
+
+struct ColorJitterOptions {
+  double brightness = 0;
+  double contrast = 0;
+  double saturation = 0;
+  double hue = 0;
+};
+void describe(ConfigFields& fields, ColorJitterOptions& options) {
+  constexpr const char* kFactor = "factor from 1 - this (at least 0) to 1 + this; 0: none";
+  fields.field("brightness", options.brightness, between(0, 100), kFactor);
+  fields.field("contrast", options.contrast, between(0, 100), kFactor);
+  fields.field("saturation", options.saturation, between(0, 100), kFactor);
+  fields.field("hue", options.hue, between(0, 0.5), "turn of the colours, up to this share of the circle either way");
+}
+
+Transform make_color_jitter(const PartOptions& part, const TransformStep& step) {
+  return on_pictures([options = part.as<ColorJitterOptions>(), step](at::Tensor picture, const Chance& chance) {
+    auto stream = stream_for(chance, step);
+    const auto factor = [&](double most) { return stream.uniform(std::max(0.0, 1 - most), 1 + most); };
+    const double brightness = factor(options.brightness), contrast = factor(options.contrast),
+                 saturation = factor(options.saturation), hue = stream.uniform(-options.hue, options.hue);
+    std::array<int, 4> order{0, 1, 2, 3};  // in an order that is random, too
+    for (std::size_t i = 3; i > 0; --i) std::swap(order[i], order[static_cast<std::size_t>(stream.below(i + 1))]);
+    for (const int which : order) {
+      if (which == 0 && options.brightness > 0) picture = with_brightness(picture, brightness);
+      if (which == 1 && options.contrast > 0) picture = with_contrast(picture, contrast);
+      if (which == 2 && options.saturation > 0) picture = with_saturation(picture, saturation);
+      if (which == 3 && options.hue > 0) picture = with_hue(picture, hue);
+    }
+    return picture;
+  });
+}
+
+struct NormalizeOptions {
+  std::vector<double> mean;
+  std::vector<double> std;
+};
+void describe(ConfigFields& fields, NormalizeOptions& options) {
+  fields.field("mean", options.mean, required(between(-kAnyNumber, kAnyNumber)), "for all channels, or one for each");
+  fields.field("std", options.std, required(between(1e-30, kAnyNumber)), "for all channels, or one for each");
+}
+
+Transform make_normalize(const PartOptions& part, const TransformStep& step) {
+  const auto& options = part.as<NormalizeOptions>();
+  return on_pictures([options, first = step.channels_first](const at::Tensor& picture, const Chance&) {
+    const auto channels = picture.size(first ? 0 : 2);
+    const auto of_channels = [&](const std::vector<double>& values, const char* name) {
+      const auto count = static_cast<std::int64_t>(values.size());
+      if (count != 1 && count != channels) {
+        fail(ErrorKind::config, "transforms", "normalize has {} {} for pictures of {} channels; give one, or {}", count,
+             name, channels, channels);
+      }
+      const auto tensor = at::tensor(values, at::kFloat);
+      return first ? tensor.view({count, 1, 1}) : tensor;
+    };
+    return (picture.to(at::kFloat) - of_channels(options.mean, "mean")).div_(of_channels(options.std, "std"));
+  });
+}
+
+struct RescaleOptions {
+  double scale = 1;
+  double shift = 0;
+};
+void describe(ConfigFields& fields, RescaleOptions& options) {
+  fields.field("scale", options.scale, required(between(-kAnyNumber, kAnyNumber)), "factor");
+  fields.field("shift", options.shift, between(-kAnyNumber, kAnyNumber), "added behind it");
+}
+
+Transform make_rescale(const PartOptions& part, const TransformStep&) {
+  return on_pictures([options = part.as<RescaleOptions>()](const at::Tensor& picture, const Chance&) {
+    return picture.to(at::kFloat).mul_(options.scale).add_(options.shift);
+  });
+}
+
+Transform make_hwc2chw(const PartOptions&, const TransformStep&) {
+  return on_pictures([](const at::Tensor& picture, const Chance&) { return picture.permute({2, 0, 1}).contiguous(); });
+}
+
+Transform make_to_tensor(const PartOptions&, const TransformStep&) {
+  return on_pictures([](const at::Tensor& picture, const Chance&) {
+    const auto planes = picture.permute({2, 0, 1}).contiguous();
+    return picture.is_floating_point() ? planes : planes.to(at::kFloat).div_(255);
+  });
+}
+
+}  // namespace
+
+std::vector<TransformPart> shipped_transforms() {
+  using enum PictureOrder;
+  return {
+      {"decode", "a picture from the bytes of a JPEG or PNG, where the data set has not done it",
+       PartOptions::of(DecodeOptionsOf{}), make_decode, false, channels_last},
+      {"resize", "bilinear", PartOptions::of(ResizeOptions{}), make_resize, false, channels_last},
+      {"center_crop", "the middle; smaller pictures get zeros around", PartOptions::of(SizeOptions{}), make_center_crop,
+       false, channels_last},
+      {"random_crop", "a box of a fixed size at a random place", PartOptions::of(RandomCropOptions{}), make_random_crop,
+       true, channels_last},
+      {"random_resized_crop", "a box of random area and ratio, resized", PartOptions::of(ResizedCropOptions{}),
+       make_random_resized_crop, true, channels_last},
+      {"random_horizontal_flip", "mirrored left to right by chance", PartOptions::of(FlipOptions{}),
+       make_random_horizontal_flip, true, channels_last},
+      {"pad", "filled up on each side", PartOptions::of(PadOptions{}), make_pad, false, channels_last},
+      {"color_jitter", "random brightness, contrast, saturation and hue, in random order",
+       PartOptions::of(ColorJitterOptions{}), make_color_jitter, true, channels_last},
+      {"to_tensor",
+       "bytes 0 to 255 of HWC become floats 0 to 1 of CHW",
+       {},
+       make_to_tensor,
+       false,
+       makes_channels_first},
+      {"hwc2chw", "HWC becomes CHW", {}, make_hwc2chw, false, makes_channels_first},
+      {"rescale", "value * scale + shift, as floats", PartOptions::of(RescaleOptions{}), make_rescale},
+      {"normalize", "(value - mean) / std of each channel, as floats", PartOptions::of(NormalizeOptions{}),
+       make_normalize},
+  };
+}
+
+}  // namespace lockstep::samples

@@ -1,0 +1,44 @@
+// CSV files with a header as a data set: columns of numbers and of categories, and what is to be predicted.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/data/dataset.h>
+#include <lockstep/samples/dataset.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::samples {
+
+/// Fields: `features`, float32 [F]: the numbers in the order of the options, then for each category column one value
+/// for each word of its vocabulary, of which one is 1. `targets`, float32 [T], as they are in the file; or `labels`,
+/// int64, where the target is a category.
+inline constexpr const char* kFeatures = "features";
+inline constexpr const char* kTargets = "targets";
+
+struct TableOptions {
+  std::string train;
+  std::string eval;  ///< empty: no evaluation
+  std::string separator = ",";
+  std::vector<std::string> numbers;
+  std::vector<std::string> categories;
+  std::vector<std::string> targets;
+  std::string target = "numbers";  ///< numbers, or category: one column, whose words are classes
+  bool standardize = true;         ///< numbers: minus the mean of training, over its standard deviation
+  std::string fill;                ///< for a missing number: empty: an error; mean: that of training; or a number
+  std::string fill_category;       ///< for a missing category; empty: an error
+  std::string unknown = "fail";    ///< a category that training does not have: fail, or zeros
+  std::string on_error = "fail";   ///< fail or skip
+};
+void describe(ConfigFields& fields, TableOptions& options);
+
+/// A split, in memory. Vocabularies (sorted by bytes), means and standard deviations are those of the training file.
+/// The header names the columns; those that no option names are not read. nullptr for the test split without a file.
+///
+/// Error(config) for a missing file, a column that the header lacks (with the nearest), and options that contradict
+/// each other; Error(data) with file and line for a row with another number of cells, a cell that is no finite number,
+/// is missing, or has a category that training lacks.
+std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split);
+
+}  // namespace lockstep::samples

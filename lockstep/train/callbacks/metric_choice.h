@@ -1,0 +1,30 @@
+// The metric that callbacks compare evaluations by.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/train/reports.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// "loss" or the name of one of the task's metrics; `mode`: max, min, or auto, which is min for loss, perplexity, mae,
+/// mse, rmse and names that contain "error" or "loss", else max.
+struct MetricChoice {
+  std::string metric = "loss";
+  std::string mode = "auto";
+
+  bool wants_max() const;
+  /// Error(config) before the first evaluation, for a metric that none will have. Silent where only an evaluation can
+  /// tell: with a task or metrics that Lockstep does not bring.
+  void require_possible(const RunConfig& config) const;
+  /// Error(config) naming the metrics that there are when the task has no such metric.
+  double of(const Evaluation& evaluation) const;
+  /// Whether `value` is better than `than` by more than `min_delta`. NaN is never better, and everything is better than
+  /// NaN.
+  bool is_better(double value, double than, double min_delta = 0) const;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,10 @@
+#include <lockstep/train/callbacks/shipped.h>
+
+namespace lockstep::train {
+
+std::vector<CallbackPart> shipped_callbacks() {
+  return {early_stopping_part(), best_checkpoints_part(), weight_average_part(), learning_rate_log_part(),
+          gradient_norms_part(), tensorboard_part(),      profiler_part()};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,130 @@
+// TensorBoard as a callback of callbacks.use: curves, histograms of weights and gradients, and training pictures.
+#include <lockstep/comm/group.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/output/tensorboard.h>
+#include <lockstep/train/work_dir.h>
+
+#include <torch/torch.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+struct TensorBoardOptions {
+  std::int64_t histograms_every = 0;
+  std::int64_t pictures = 0;
+};
+
+void describe(ConfigFields& fields, TensorBoardOptions& options) {
+  fields.field("histograms_every", options.histograms_every, between(0, 1e15),
+               "steps between histograms of weights and gradients; 0: none");
+  fields.field("pictures", options.pictures, between(0, 64),
+               "training pictures that are shown, as the model gets them");
+}
+
+Histogram histogram_of_tensor(const at::Tensor& tensor) {
+  const auto flat = tensor.detach().to(torch::kCPU, torch::kFloat).contiguous();
+  return histogram_of(std::span<const float>(flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())));
+}
+
+/// The first field of samples that looks like a picture: [C, H, W], floating, with 1, 3 or 4 channels.
+at::Tensor picture_in(const samples::Batch& batch) {
+  for (const auto& [name, tensor] : batch.tensors) {
+    if (tensor.dim() != 4 || !tensor.is_floating_point()) continue;
+    if (const auto channels = tensor.size(1); channels == 1 || channels == 3 || channels == 4) return tensor[0];
+  }
+  return {};
+}
+
+/// Event files as callbacks.tensorboard writes them, and more. Numbers are read at the steps that are due only.
+class TensorBoardPart final : public Callback {
+ public:
+  explicit TensorBoardPart(const TensorBoardOptions& options) : options_(options) {}
+
+  std::string name() const override { return "tensorboard"; }
+  int priority() const override { return kLate; }
+
+  void before_run(RunView& run) override {
+    parameters_ = trainable_parameters(run.model());
+    if (run.group().rank() != 0) return;
+    log_.emplace(WorkDir(run.config().system.work_dir).tensorboard(), run.config().callbacks.metrics_every);
+    log_->before_run(run);
+    if (run.step() == 0) show_pictures(run);
+  }
+
+  void after_backward(RunView& run) override {
+    if (!histograms_due(run)) return;
+    for (const auto& [name, parameter] : parameters_) {
+      if (parameter.grad().defined()) write_histogram("gradients/" + name, run.step() + 1, parameter.grad());
+    }
+  }
+
+  void after_update(RunView& run) override {
+    if (!histograms_due(run)) return;
+    for (const auto& [name, parameter] : parameters_) write_histogram("weights/" + name, run.step() + 1, parameter);
+    if (log_) log_->file().flush();
+  }
+
+  void after_step(RunView& run, const StepReport& report) override {
+    if (log_) log_->after_step(run, report);
+  }
+
+  void after_evaluation(RunView& run, const Evaluation& evaluation) override {
+    if (log_) log_->after_evaluation(run, evaluation);
+  }
+
+ private:
+  bool histograms_due(const RunView& run) const {
+    return options_.histograms_every > 0 && (run.step() + 1) % options_.histograms_every == 0;
+  }
+
+  /// A collective where the tensor is divided.
+  void write_histogram(const std::string& tag, std::int64_t step, const at::Tensor& tensor) {
+    const torch::NoGradGuard no_grad;
+    const auto whole = is_global(tensor) ? full(tensor.detach()) : tensor;
+    if (log_) log_->file().histogram(tag, step, histogram_of_tensor(whole));
+  }
+
+  void show_pictures(RunView& run) {
+    const auto& data = run.training_data();
+    const auto seed = shuffle_seed_of(run.config());
+    for (std::int64_t i = 0; i < std::min(options_.pictures, data.size()); ++i) {
+      const auto picture = picture_in(data.collate({data.get(i, samples::Chance(seed, 0, i))}));
+      if (!picture.defined()) return;
+      const auto low = picture.min(), high = picture.max();
+      const auto bytes = ((picture - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch::kByte);
+      const auto rows = bytes.permute({1, 2, 0}).contiguous();
+      log_->file().picture(fmt::format("training/{}", i), 0,
+                           {rows.size(1),
+                            rows.size(0),
+                            rows.size(2),
+                            {rows.data_ptr<std::uint8_t>(), static_cast<std::size_t>(rows.numel())}});
+    }
+    log_->file().flush();
+  }
+
+  TensorBoardOptions options_;
+  NamedParameters parameters_;
+  std::optional<TensorBoardLog> log_;  ///< of rank 0
+};
+
+}  // namespace
+
+CallbackPart tensorboard_part() {
+  return {.name = "tensorboard",
+          .doc = "event files for TensorBoard: curves, histograms of weights and gradients, training pictures",
+          .options = PartOptions::of(TensorBoardOptions{}),
+          .make = [](const PartOptions& options) {
+            return std::make_unique<TensorBoardPart>(options.as<TensorBoardOptions>());
+          }};
+}
+
+}  // namespace lockstep::train

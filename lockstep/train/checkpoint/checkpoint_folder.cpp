@@ -1,0 +1,155 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/train/checkpoint/checkpoint_folder.h>
+
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors", kPartsSuffix = ".sharded";
+// Folders of parts that are not complete yet, or not any more.
+constexpr std::string_view kSaving = ".sharded.saving", kRemoved = ".sharded.removed";
+
+std::optional<std::int64_t> step_of(const fs::path& file) {
+  std::string name = file.filename().string();
+  const auto suffix = name.ends_with(kPartsSuffix) ? kPartsSuffix : kSuffix;
+  if (!name.starts_with(kPrefix) || !name.ends_with(suffix)) return std::nullopt;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - suffix.size());
+  const auto step = parse_integer(name);
+  return step && *step >= 0 ? step : std::nullopt;
+}
+
+bool is_in_parts(const fs::path& path) {
+  std::error_code failed;
+  return path.extension() == kPartsSuffix && fs::is_directory(fs::symlink_status(path, failed));
+}
+
+// What stands where a checkpoint should be; empty: a file, or a folder of parts.
+std::string why_none(const fs::path& path) {
+  if (is_in_parts(path)) return "";
+  std::error_code failed;
+  const bool is_link = fs::is_symlink(fs::symlink_status(path, failed));
+  const auto status = fs::status(path, failed);
+  if (path.extension() == kPartsSuffix && fs::exists(status)) return "it is no folder";
+  if (fs::is_regular_file(status)) return "";
+  if (fs::is_directory(status)) return "it is a folder, not a file";
+  if (fs::exists(status)) return "it is no regular file";
+  return is_link ? "it is a link to nothing" : "it is gone";
+}
+
+struct Damaged {
+  fs::path file;
+  std::string why;
+};
+
+// One that is there already, of the same step, is kept too.
+fs::path free_name(const fs::path& file) {
+  std::error_code unknown;
+  auto aside = file;
+  aside += ".damaged";
+  for (int number = 2; fs::symlink_status(aside, unknown).type() != fs::file_type::not_found; ++number) {
+    aside = file;
+    aside += fmt::format(".damaged.{}", number);
+  }
+  return aside;
+}
+
+std::string set_aside(const Damaged& damaged) {
+  const auto aside = free_name(damaged.file);
+  std::error_code failed;
+  fs::rename(damaged.file, aside, failed);
+  if (failed) {
+    fail(ErrorKind::io, "checkpoint", "cannot rename the damaged {} to {}: {}", damaged.file.string(), aside.string(),
+         failed.message());
+  }
+  return fmt::format("skipped the damaged checkpoint {} (now {}): {}", damaged.file.string(), aside.filename().string(),
+                     damaged.why);
+}
+
+// A folder gets another name first: a removal that is killed must not leave what looks like a damaged checkpoint.
+void remove_checkpoint(fs::path path) {
+  std::error_code failed;
+  if (is_in_parts(path)) {
+    auto aside = path.parent_path() / (path.stem().string() + std::string(kRemoved));
+    fs::remove_all(aside, failed);  // of a removal that was killed
+    fs::rename(path, aside, failed);
+    if (!failed) path = std::move(aside);
+  } else if (fs::is_directory(fs::symlink_status(path, failed))) {
+    return;  // not of a run
+  }
+  if (!failed) fs::remove_all(path, failed);
+  if (failed) fail(ErrorKind::io, "checkpoint", "cannot remove the old {}: {}", path.string(), failed.message());
+}
+
+}  // namespace
+
+std::vector<CheckpointFile> list_checkpoints(const fs::path& folder) {
+  std::vector<CheckpointFile> files;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (const auto step = step_of(entry->path())) files.push_back({*step, entry->path()});
+  }
+  if (failed && failed != std::errc::no_such_file_or_directory) {
+    fail(ErrorKind::io, "checkpoint", "cannot list {}: {}", folder.string(), failed.message());
+  }
+  std::ranges::sort(files, std::ranges::greater(), &CheckpointFile::step);
+  return files;
+}
+
+fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("{}{:08}{}", kPrefix, step, kPartsSuffix);
+}
+
+fs::path unfinished_path(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("{}{:08}{}", kPrefix, step, kSaving);
+}
+
+void remove_remains(const fs::path& folder) noexcept {
+  std::error_code failed;
+  std::vector<fs::path> remains;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const auto name = entry->path().filename().string();
+    if (name.starts_with(kPrefix) && (name.ends_with(kSaving) || name.ends_with(kRemoved))) {
+      remains.push_back(entry->path());
+    }
+  }
+  for (const auto& path : remains) fs::remove_all(path, failed);
+}
+
+void remove_all_but(const fs::path& folder, std::int64_t keep) {
+  const auto files = list_checkpoints(folder);
+  for (std::size_t i = static_cast<std::size_t>(keep); i < files.size(); ++i) remove_checkpoint(files[i].path);
+}
+
+std::optional<FoundCheckpoint> find_newest_intact(const fs::path& folder) {
+  const auto files = list_checkpoints(folder);
+  std::vector<Damaged> damaged;
+  for (const auto& file : files) {
+    if (auto why = why_none(file.path); !why.empty()) {
+      damaged.push_back({file.path, std::move(why)});
+      continue;
+    }
+    try {
+      FoundCheckpoint found{open_saved_run(file.path), {}};
+      require_intact(found.saved);
+      for (const auto& newer : damaged) found.skipped.push_back(set_aside(newer));
+      return found;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+      damaged.push_back({file.path, error.what()});
+    }
+  }
+  if (files.empty()) return std::nullopt;
+  fail(ErrorKind::data, "checkpoint",
+       "none of the {} checkpoints in {} is intact; move them away to start from the beginning. The newest: {}",
+       files.size(), folder.string(), damaged.front().why);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,44 @@
+// The checkpoints of one run in a folder: folders of parts step_00000123.sharded, and files step_00000123.safetensors
+// of older programs.
+#pragma once
+
+#include <lockstep/train/checkpoint/saved_run.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+struct CheckpointFile {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+
+/// Newest first; empty for a missing folder. Other files are not touched, here and below.
+std::vector<CheckpointFile> list_checkpoints(const std::filesystem::path& folder);
+
+/// Where the checkpoint of a step is, and where its parts are until all of them are on disk.
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
+std::filesystem::path unfinished_path(const std::filesystem::path& folder, std::int64_t step);
+
+/// Removes all but the newest `keep`. Error(io).
+void remove_all_but(const std::filesystem::path& folder, std::int64_t keep);
+
+/// Removes what a killed save, or a killed removal, has left. Never throws.
+void remove_remains(const std::filesystem::path& folder) noexcept;
+
+struct FoundCheckpoint {
+  SavedRun saved;
+  std::vector<std::string> skipped;  ///< one sentence for each damaged one that was newer
+};
+
+/// The newest intact checkpoint, which was read as a whole to know that; nullopt when the folder has none at all.
+/// Damaged ones that are newer are renamed to
+/// *.damaged, so that they are not found again and nothing is lost. Error(data) when all are damaged: starting from the
+/// beginning is a decision of the user. Error(io) when one cannot be read.
+std::optional<FoundCheckpoint> find_newest_intact(const std::filesystem::path& folder);
+
+}  // namespace lockstep::train

@@ -1,0 +1,57 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/checkpoint/checkpoint_weights.h>
+#include <lockstep/train/checkpoint/saved_run.h>
+#include <lockstep/train/checkpoint/state_source.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::size_t kMostListed = 10;
+
+/// The one in the folder, or the path itself.
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown)) return folder;
+  auto found = list_checkpoints(folder);
+  if (found.size() == 1) return found.front().path;
+  if (found.empty()) return folder;  // one itself, or none
+  std::vector<std::string> names;
+  for (const auto& each : found) names.push_back(each.path.filename().string());
+  const auto more = names.size() > kMostListed ? ", ..." : "";
+  names.resize(std::min(names.size(), kMostListed));
+  throw Error(ErrorKind::data, "load_weights",
+              fmt::format("there are {} checkpoints in this folder; give one of them: {}{}", found.size(),
+                          fmt::join(names, ", "), more),
+              {folder.string(), 0});
+}
+
+}  // namespace
+
+NamedTensors load_checkpoint_weights(const std::filesystem::path& path, std::vector<std::string>& remarks) {
+  const auto saved = open_saved_run(checkpoint_in(path));
+  if (saved.is_file) require_intact(saved);
+  remarks.push_back(
+      fmt::format("the weights are those of the checkpoint {} after step {}", saved.path.string(), saved.state.step));
+  StateSource source(saved.reader(Checksums::compare));
+  return model_weights(source);
+}
+
+NamedTensors model_weights(StateSource& source) {
+  constexpr std::string_view kModel = "model";
+  NamedTensors weights;
+  for (const auto& [name, outline] : source.outline(kModel)) {
+    weights.emplace(name, source.read(fmt::format("{}.{}", kModel, name)));
+  }
+  return weights;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,122 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/json_integer.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/configuration/config_keys.h>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+/// What rank 0 has found.
+struct Found {
+  SavedRun saved;
+  std::vector<std::string> remarks;
+};
+
+void require_none_after(const std::filesystem::path& folder, std::int64_t step, std::string_view resume) {
+  const auto files = list_checkpoints(folder);
+  if (files.empty() || files.front().step <= step) return;
+  fail(
+      ErrorKind::config, "checkpoint.resume",
+      "with {} this run would write among the checkpoints of another course of training: {} is already there; use "
+      "checkpoint.resume=auto to go on from it, or another system.work_dir (or checkpoint.folder), or move that folder "
+      "away",
+      resume, files.front().path.string());
+}
+
+Found named(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    fail(ErrorKind::config, "checkpoint.resume", "there is no file {}; give a checkpoint, or auto or none",
+         path.string());
+  }
+  if (std::filesystem::is_directory(path, ignored) && !std::filesystem::exists(path / kIndexName, ignored)) {
+    fail(ErrorKind::config, "checkpoint.resume",
+         "{} is a folder, and no checkpoint in parts; give one of step_*.sharded in it, or set checkpoint.folder to it "
+         "and checkpoint.resume to auto",
+         path.string());
+  }
+  Found found{open_saved_run(path), {}};
+  require_intact(found.saved);
+  require_none_after(folder, found.saved.state.step, fmt::format("checkpoint.resume={}", path.string()));
+  return found;
+}
+
+std::optional<Found> look(const RunConfig& config) {
+  const auto folder = checkpoint_folder_of(config);
+  const auto& resume = config.checkpoint.resume;
+  if (resume == "none") {
+    require_none_after(folder, -1, "checkpoint.resume=none");
+    return std::nullopt;
+  }
+  std::optional<Found> found;
+  if (resume != "auto") {
+    found = named(resume, folder);
+  } else if (auto newest = find_newest_intact(folder)) {
+    found = Found{std::move(newest->saved), std::move(newest->skipped)};
+  }
+  if (found) found->remarks.push_back(fmt::format("going on from {}", found->saved.path.string()));
+  return found;
+}
+
+/// An error of rank 0 becomes everybody's, so that none of them seems to have failed for another's sake.
+void throw_on_all(const std::optional<Error>& error, const Group& group) {
+  nlohmann::json json;
+  if (error)
+    json = {static_cast<int>(error->kind()), error->where(), error->message(), error->position().file,
+            error->position().line};
+  const auto shared =
+      nlohmann::json::parse(share_text(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), group, 0));
+  if (error) throw *error;
+  if (shared.is_null()) return;
+  throw Error(static_cast<ErrorKind>(integer_of<int>(shared[0])), shared[1].get<std::string>(),
+              shared[2].get<std::string>(), {shared[3].get<std::string>(), integer_of<int>(shared[4])});
+}
+
+std::string origin_of(const RunConfig& config, std::int64_t step) {
+  const auto& resume = config.checkpoint.resume;
+  return resume == "auto" ? fmt::format("the checkpoint of step {} in {}", step, checkpoint_folder_of(config).string())
+                          : fmt::format("{} (step {})", resume, step);
+}
+
+}  // namespace
+
+std::optional<ResumePoint> find_resume_point(const RunConfig& config, const Group& group) {
+  std::optional<Found> own;
+  std::optional<Error> error;
+  if (group.rank() == 0) {
+    try {
+      own = look(config);
+    } catch (const Error& found) {
+      if (found.kind() == ErrorKind::io) throw;  // of this host perhaps: the others may find another rank 0
+      error = found;
+    }
+  }
+  throw_on_all(error, group);
+  const std::filesystem::path path = share_text(own ? own->saved.path.string() : "", group);
+  if (path.empty()) return std::nullopt;
+  auto remarks = own ? std::move(own->remarks) : std::vector<std::string>();
+  const auto seen = gather_texts(fingerprint(path), group);
+  if (std::ranges::all_of(seen, [&](const std::string& text) { return !text.empty() && text == seen.front(); })) {
+    const auto saved = open_saved_run(path);
+    return ResumePoint{.state = saved.state,
+                       .tensors = StateSource(saved.reader(Checksums::compared_already)),
+                       .remarks = std::move(remarks),
+                       .origin = origin_of(config, saved.state.step)};
+  }
+  auto whole = share_checkpoint(own ? std::optional(read_whole(own->saved)) : std::nullopt, group);
+  auto origin = origin_of(config, whole.value().state.step);
+  return ResumePoint{.state = std::move(whole->state),
+                     .tensors = StateSource(std::move(whole->tensors)),
+                     .remarks = std::move(remarks),
+                     .origin = std::move(origin)};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,122 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/sha256.h>
+#include <lockstep/train/checkpoint/saved_run.h>
+#include <lockstep/train/sharded/rewrite.h>
+#include <lockstep/train/weights/safetensors_stream.h>
+#include <lockstep/train/weights/tensor_hash.h>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <system_error>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path place_of_index(const fs::path& path) {
+  std::error_code failed;
+  return fs::is_directory(path, failed) ? path / kIndexName : path;
+}
+
+[[noreturn]] void damaged(const fs::path& path, std::string text) {
+  throw Error(ErrorKind::data, "checkpoint", std::move(text), {place_of_index(path).string(), 0});
+}
+
+/// A file as if it were the only one of a folder of parts.
+ShardedIndex index_of_file(const fs::path& file) {
+  const SafetensorsReader reader(file);
+  ShardedIndex index{
+      .save = 1, .mesh = {.sizes = {1}, .names = {"0"}}, .metadata = reader.header().metadata, .tensors = {}};
+  for (const auto& entry : reader.header().entries) {
+    SavedTensor tensor{.dtype = entry.dtype, .shape = entry.shape, .placements = Placements(1), .shards = {}};
+    tensor.shards.push_back({.file = file.filename().string(), .box = whole_box(entry.shape), .sha256 = {}});
+    index.tensors.emplace(entry.name, std::move(tensor));
+  }
+  return index;
+}
+
+const std::string& find_key(const SavedRun& saved, const char* key) {
+  const auto found = saved.index.metadata.find(key);
+  if (found == saved.index.metadata.end()) {
+    damaged(saved.path, fmt::format("this is no checkpoint of a run: its metadata has no {}", key));
+  }
+  return found->second;
+}
+
+/// The content of "lockstep.sha256".
+std::string hash_of_content(std::string_view state, ShardReader& reader) {
+  Sha256 of_tensors;
+  for (const auto& [name, tensor] : reader.index().tensors) {
+    add_to_hash(of_tensors, name, reader.read(name, whole_box(tensor.shape)));
+  }
+  Sha256 hash;
+  hash.update(state);
+  hash.update(of_tensors.hex());
+  return hash.hex();
+}
+
+}  // namespace
+
+ShardReader SavedRun::reader(Checksums checksums) const {
+  return {is_file ? path.parent_path() : path, index, is_file ? Checksums::compared_already : checksums};
+}
+
+SavedRun open_saved_run(const fs::path& path) {
+  SavedRun saved{.path = path, .state = {}, .index = {}};
+  std::error_code failed;
+  saved.is_file = !fs::is_directory(path, failed);
+  saved.index = saved.is_file ? index_of_file(path) : read_index(path);
+  if (const auto& version = find_key(saved, kRunVersionKey); version != kRunVersion) {
+    throw Error(ErrorKind::unsupported, "checkpoint",
+                fmt::format("its layout is version {}, this program reads {}", version, kRunVersion),
+                {place_of_index(path).string(), 0});
+  }
+  saved.state = parse_run_state(find_key(saved, kRunStateKey));
+  if (saved.is_file) find_key(saved, kRunHashKey);
+  return saved;
+}
+
+void require_intact(const SavedRun& saved) {
+  auto reader = saved.reader(Checksums::compare);
+  if (!saved.is_file) return reader.compare_all();
+  const auto hash = hash_of_content(find_key(saved, kRunStateKey), reader);
+  if (const auto& written = find_key(saved, kRunHashKey); hash != written) {
+    damaged(saved.path, fmt::format("the file is damaged: its SHA-256 is {}, it was written with {}", hash, written));
+  }
+}
+
+Checkpoint read_whole(const SavedRun& saved) {
+  auto reader = saved.reader(Checksums::compared_already);
+  Checkpoint checkpoint{saved.state, {}};
+  for (const auto& [name, tensor] : saved.index.tensors) {
+    checkpoint.tensors.emplace(name, reader.read(name, whole_box(tensor.shape)));
+  }
+  return checkpoint;
+}
+
+std::string fingerprint(const fs::path& path) noexcept {
+  try {
+    const auto saved = open_saved_run(path);
+    auto text = format_index(saved.index);
+    const auto folder = saved.is_file ? path.parent_path() : path;
+    for (const auto& file : saved.index.files()) text += fmt::format("{}\n", fs::file_size(folder / file));
+    Sha256 hash;
+    hash.update(text);
+    return hash.hex();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+void merge_saved_run(const fs::path& folder, const fs::path& file) {
+  const auto saved = open_saved_run(folder);
+  auto reader = saved.reader(Checksums::compare);
+  auto metadata = saved.index.metadata;
+  metadata[kRunHashKey] = hash_of_content(find_key(saved, kRunStateKey), reader);
+  merge_sharded(reader, file, metadata);
+}
+
+}  // namespace lockstep::train

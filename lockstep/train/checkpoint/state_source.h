@@ -1,0 +1,37 @@
+// The source of a state that a run continues from: tensors in memory, or in files from which a rank reads what it
+// needs.
+#pragma once
+
+#include <lockstep/train/named_tensors.h>
+#include <lockstep/train/sharded/shard_reader.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::train {
+
+/// Names as in checkpoint.h. Not thread-safe. Errors of ShardReader.
+class StateSource {
+ public:
+  explicit StateSource(NamedTensors in_memory);
+  /// Of files whose checksums were compared.
+  explicit StateSource(ShardReader files);
+
+  /// Names, shapes and dtypes of all tensors, or of one part ("model", "optimizer") without its prefix: tensors of the
+  /// meta device, which have no values.
+  const NamedTensors& outline() const { return outline_; }
+  NamedTensors outline(std::string_view part) const;
+
+  /// Copies the box of a tensor of the outline into `into`, of the box's sizes.
+  void read(const std::string& name, const Box& box, at::Tensor& into);
+  /// A whole tensor: on the CPU, or sharing the memory of the source.
+  at::Tensor read(const std::string& name);
+
+ private:
+  NamedTensors in_memory_;
+  std::optional<ShardReader> files_;
+  NamedTensors outline_;
+};
+
+}  // namespace lockstep::train

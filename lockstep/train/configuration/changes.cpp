@@ -1,0 +1,247 @@
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/home_paths.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/base/yaml_text.h>
+#include <lockstep/train/configuration/changes.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/modes/auto_mode.h>
+#include <lockstep/train/modes/mesh_config.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole run";
+
+bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
+
+bool is_about_going_on(std::string_view key) { return key == "checkpoint.resume" || key == "checkpoint.allow_changes"; }
+
+/// The keys that run_settings() covers, perhaps together with others.
+bool is_in_settings(std::string_view key) {
+  constexpr std::array<std::string_view, 8> kKeys{"system.seed",      "model.name",     "data.name",
+                                                  "data.shuffle",     "data.remainder", "data.shuffle_seed",
+                                                  "train.accumulate", "optimizer.name"};
+  return is_one_of(key, kKeys);
+}
+
+std::string_view value_of(const Settings& settings, std::string_view key) {
+  const auto found = settings.find(key);
+  return found == settings.end() ? std::string_view() : found->second;
+}
+
+/// Whether a run with these settings looks at the key. (Of optimizers and schedules, only the keys of the one that is
+/// named are recorded.)
+bool is_used(std::string_view key, const Settings& run) {
+  const auto model = value_of(run, "model.name");
+  return key != "model.hidden" || model == "mlp" || model == "vgg11";
+}
+
+/// The keys that every run has; all others are of parts, or of a program.
+std::vector<std::string> common_keys() {
+  std::vector<std::string> keys{std::string(kRanks)};
+  for (const auto& each : list_keys<RunConfig>()) keys.push_back(each.path);
+  return keys;
+}
+
+/// The keys of a comparison.
+struct KnownKeys {
+  std::vector<std::string> common;
+  std::vector<std::string> paths;  ///< a_path()
+};
+
+/// Whether a part or a program has the key, and it is more than the place of a file or what an evaluation shows.
+bool shapes_part(std::string_view key, const KnownKeys& known) {
+  constexpr std::array<std::string_view, 2> kDisplay{"task.prompt", "task.sample_bytes"};
+  return !is_one_of(key, known.common) && !is_one_of(key, known.paths) && !is_one_of(key, kDisplay);
+}
+
+Weight weight_of(std::string_view key, const Settings& before, const Settings& now, const KnownKeys& known) {
+  constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
+  constexpr std::array<std::string_view, 15> kShaping{
+      "model.weights_prefix",    "model.weights_except",    "model.weights",        "model.weights_rename",
+      "model.weights_strict",    "model.autocast",          "model.freeze",         "train.clip_norm",
+      "parallel.gradients_mean", "data.train_transforms",   "data.eval_transforms", "parallel.sync_batch_norm",
+      "parallel.buffers",        "train.dataset_sink_mode", "train.sink_size"};
+  if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
+  if (is_one_of(key, kFixed)) return Weight::fixed;
+  if (is_one_of(key, kShaping)) return Weight::shapes_result;
+  if (key == "train.epochs" || key == "train.steps") {
+    const bool matters =
+        looks_ahead(value_of(before, "scheduler.name")) || looks_ahead(value_of(now, "scheduler.name"));
+    const bool same_end = value_of(before, kTotalSteps) == value_of(now, kTotalSteps);
+    return matters && !same_end ? Weight::shapes_result : Weight::shown;
+  }
+  const auto shaping_section = [key](std::string_view section) { return key.starts_with(section); };
+  const bool shapes = shaping_section("loss.") || shaping_section("loss_scaler.") || shaping_section("optimizer.") ||
+                      shaping_section("scheduler.") || shapes_part(key, known);
+  return shapes ? Weight::shapes_result : Weight::shown;
+}
+
+/// checkpoint.allow_changes as it is meant.
+struct Allowed {
+  bool all = false;
+  std::vector<std::string> keys;
+
+  bool covers(std::string_view key) const {
+    const auto is_it = [key](const std::string& each) { return key == each || key.starts_with(each + "."); };
+    return all || std::any_of(keys.begin(), keys.end(), is_it);
+  }
+};
+
+Allowed allowed_changes(const RunConfig& config) {
+  const auto& node = config.checkpoint.allow_changes;
+  const auto wrong = [&node](const std::string& found) {
+    throw Error(ErrorKind::config, "config",
+                fmt::format("checkpoint.allow_changes: expected true, or the keys that may change, e.g. "
+                            "[optimizer.lr, scheduler], found {}",
+                            found),
+                node.position);
+  };
+  Allowed allowed;
+  const auto take = [&](const ConfigNode& item) {
+    if (item.kind != ConfigNode::Kind::scalar) wrong(describe_found(item));
+    auto keys = all_keys(config);
+    for (const auto& [key, value] : all_settings(config)) keys.push_back(key);  // those of a program, too
+    if (!is_one_of(item.scalar, keys)) {
+      wrong(fmt::format("'{}', which is no key{}", item.scalar, did_you_mean(item.scalar, keys)));
+    }
+    allowed.keys.push_back(item.scalar);
+  };
+  switch (node.kind) {
+    case ConfigNode::Kind::null: break;
+    case ConfigNode::Kind::list:
+      for (const auto& item : node.items) take(item);
+      break;
+    case ConfigNode::Kind::scalar:
+      allowed.all = node.scalar == "true";
+      if (!allowed.all && node.scalar != "false") take(node);
+      break;
+    case ConfigNode::Kind::map: wrong(describe_found(node));
+  }
+  return allowed;
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+std::string lines_of(const std::vector<Change>& changes, const auto& condition) {
+  std::string text;
+  for (const auto& change : changes) {
+    if (condition(change)) text += fmt::format("\n  {}", describe(change));
+  }
+  return text;
+}
+
+/// How the batch stays the same on another number of ranks; empty where that is not what has changed.
+std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfig& config) {
+  const auto batch = std::ranges::find_if(changes, [](const Change& change) { return change.key == kGlobalBatch; });
+  if (batch == changes.end() || config.data.global_batch_size) return "";
+  return fmt::format(
+      " data.batch_size counts the pictures of each rank, so all ranks together have more or fewer of them when their "
+      "number changes. With data.global_batch_size={} in place of data.batch_size (null on the command line) the run "
+      "goes on with any number of ranks (docs/elastic.md).",
+      batch->before);
+}
+
+}  // namespace
+
+Settings all_settings(const RunConfig& config) {
+  Settings settings;
+  for (const auto& section : parse_config(print_config(config), "configuration").root.entries) {
+    for (const auto& [name, value] : section.value.entries) {
+      settings.emplace(fmt::format("{}.{}", section.key, name), print_yaml_flow(value));
+    }
+  }
+  return settings;
+}
+
+bool is_about_meeting(std::string_view key) {
+  constexpr std::array<std::string_view, 3> kNodes{"parallel.nodes", "parallel.ctrl_port", "parallel.devices_per_node"};
+  return key.starts_with("cluster.") || is_one_of(key, kNodes);
+}
+
+Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) {
+  RunConfig counted = config;
+  const auto& mode = config.parallel.mode;
+  if (is_global_mode(config.parallel) || is_auto_mode(config.parallel)) counted.parallel.sync_batch_norm = true;
+  Settings recorded = all_settings(counted);
+  std::erase_if(recorded,
+                [](const auto& each) { return is_about_meeting(each.first) || is_about_going_on(each.first); });
+  if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
+  if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
+  if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");
+  recorded.emplace(kRanks, std::to_string(facts.ranks));
+  recorded.emplace(kTotalSteps, std::to_string(facts.total_steps));
+  return recorded;
+}
+
+std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration,
+                                 const RunConfig& config) {
+  const KnownKeys known{.common = common_keys(),
+                        .paths = path_keys([copy = config](ConfigFields& fields) mutable { describe(fields, copy); })};
+  std::vector<Change> changes;
+  for (const auto& [key, now] : settings) {
+    const auto before = saved.settings.find(key);
+    if (before != saved.settings.end() && before->second == now) continue;
+    changes.push_back({key, before == saved.settings.end() ? "(not recorded)" : before->second, now, Weight::fixed});
+  }
+  for (const auto& [key, now] : configuration) {
+    const auto before = saved.configuration.find(key);
+    if (before == saved.configuration.end() || before->second == now) continue;
+    if (is_in_settings(key) || key == kTotalSteps) continue;
+    changes.push_back({key, before->second, now, weight_of(key, saved.configuration, configuration, known)});
+  }
+  std::ranges::stable_sort(changes, std::ranges::greater(), &Change::weight);
+  return changes;
+}
+
+std::string describe(const Change& change) {
+  return fmt::format("{}: {} -> {}", change.key, shortened(change.before), shortened(change.now));
+}
+
+bool shapes_result(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes, [](const Change& change) { return change.weight != Weight::shown; });
+}
+
+void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin) {
+  const auto allowed = allowed_changes(config);
+  const auto is_fixed = [](const Change& change) { return change.weight == Weight::fixed; };
+  const auto is_refused = [&](const Change& change) {
+    return change.weight == Weight::shapes_result && !allowed.covers(change.key);
+  };
+  const auto others = [&](const auto& told) {
+    const auto text = lines_of(changes, [&](const Change& change) { return !told(change); });
+    return text.empty() ? "" : "\nDifferent besides:" + text;
+  };
+  constexpr std::string_view kWasIs = "(before -> now)";
+  if (std::ranges::any_of(changes, is_fixed)) {
+    fail(ErrorKind::config, "checkpoint.resume",
+         "this run cannot go on from {}, because they differ in what must stay the same {}:{}{}\nGo on with the old "
+         "values, or start from the beginning in {}.{}",
+         origin, kWasIs, lines_of(changes, is_fixed), others(is_fixed), another_folder(config),
+         how_to_be_elastic(changes, config));
+  }
+  if (!std::ranges::any_of(changes, is_refused)) return;
+  std::vector<std::string> keys = allowed.keys;
+  for (const auto& change : changes) {
+    if (is_refused(change)) keys.push_back(change.key);
+  }
+  fail(ErrorKind::config, "checkpoint.resume",
+       "this run would go on from {}, and differs from it in what shapes the result {}:{}{}\nGive the old values back, "
+       "or go on with the new ones by checkpoint.allow_changes=[{}], or start from the beginning in another "
+       "system.work_dir.",
+       origin, kWasIs, lines_of(changes, is_refused), others(is_refused), fmt::join(keys, ","));
+}
+
+void check_allowed_changes(const RunConfig& config) { allowed_changes(config); }
+
+}  // namespace lockstep::train

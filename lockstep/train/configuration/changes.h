@@ -1,0 +1,63 @@
+// The differences between a run and the run that it continues, and which of them are allowed.
+#pragma once
+
+#include <lockstep/train/checkpoint/run_state.h>
+#include <lockstep/train/config.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// The severity of a difference.
+enum class Weight {
+  shown,          ///< the result stays the same, but for rounding
+  shapes_result,  ///< needs the user's consent (checkpoint.allow_changes)
+  fixed,          ///< a position in the data, or a tensor, would lose its meaning
+};
+
+struct Change {
+  std::string key;
+  std::string before;
+  std::string now;
+  Weight weight = Weight::shown;
+};
+
+/// The facts of a run that are not in its configuration.
+struct RunFacts {
+  int ranks = 1;
+  std::int64_t total_steps = 0;
+  bool has_batch_norm = false;
+};
+
+/// Every key of a configuration, "section.name", with its value as YAML.
+Settings all_settings(const RunConfig& config);
+
+/// Whether a key is about how the processes of a job meet: addresses and files that may differ from process to process.
+bool is_about_meeting(std::string_view key);
+
+/// The keys of a configuration that a checkpoint keeps, with their effective values: defaults that follow from other
+/// keys are resolved; keys without effect (BatchNorm's without BatchNorm) and those of the rendezvous are left out.
+Settings recorded_configuration(const RunConfig& config, const RunFacts& facts);
+
+/// By weight, the heaviest first. `settings` and `configuration` are those of this run; a checkpoint of a program that
+/// did not record its configuration is compared by its settings alone. Keys that parts and programs have, besides those
+/// of every run, shape the result, but for paths (a_path()) of `config`, this run's: a file may move.
+std::vector<Change> find_changes(const RunState& saved, const Settings& settings, const Settings& configuration,
+                                 const RunConfig& config);
+
+/// Error(config) naming all differences with both values when one is fixed, or shapes the result and is not listed in
+/// checkpoint.allow_changes. `origin` names the checkpoint that the run continues.
+void require_allowed(const std::vector<Change>& changes, const RunConfig& config, std::string_view origin);
+
+/// checkpoint.allow_changes: Error(config) unless it is true, false, null, a key or section, or a list of those.
+void check_allowed_changes(const RunConfig& config);
+
+/// "optimizer.lr: 0.1 -> 0.2"
+std::string describe(const Change& change);
+
+bool shapes_result(const std::vector<Change>& changes);
+
+}  // namespace lockstep::train

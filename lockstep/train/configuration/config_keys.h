@@ -1,0 +1,84 @@
+// The keys of a run's configuration: their description, reading them, and values that follow from several.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/weights/weight_names.h>
+#include <lockstep/world/cluster_settings.h>
+#include <lockstep/world/world.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+void describe(ConfigFields& fields, SystemConfig& c);
+void describe(ConfigFields& fields, WrapperConfig& c);
+void describe(ConfigFields& fields, ParallelConfig& c);
+void describe(ConfigFields& fields, ModelConfig& c);
+void describe(ConfigFields& fields, LossConfig& c);
+void describe(ConfigFields& fields, TaskConfig& c);
+void describe(ConfigFields& fields, DataConfig& c);
+void describe(ConfigFields& fields, OptimizerConfig& c);
+void describe(ConfigFields& fields, SchedulerConfig& c);
+void describe(ConfigFields& fields, LossScalerConfig& c);
+void describe(ConfigFields& fields, TrainConfig& c);
+void describe(ConfigFields& fields, CheckpointConfig& c);
+void describe(ConfigFields& fields, CallbacksConfig& c);
+void describe(ConfigFields& fields, RunConfig& c);
+
+/// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
+/// `defaults` are changed by it.
+RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
+
+/// Whether a model has a task of parts.h, and not the classification of pictures.
+bool uses_task(const ModelConfig& config);
+
+/// Whether the run has a task of parts.h, that of its model or another, and not the classification of pictures.
+bool has_task(const RunConfig& config);
+
+/// Whether data.name, if it names a part, is a data set of labelled pictures in memory.
+bool reads_pictures(const DataConfig& config);
+
+/// Those parts with the plugins of a configuration, of which nothing else is read. Error(config) as load_run_config's.
+std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
+                                        std::shared_ptr<const Parts> parts);
+
+/// Gives each section its parts.
+void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts);
+
+/// A configuration whose parts those are, and all values the defaults.
+RunConfig config_with(std::shared_ptr<const Parts> parts);
+
+/// parallel.nodes, ctrl_port and devices_per_node: no addresses when neither nodes nor several devices per node are
+/// given. Error(config) for an entry that names no address.
+NodeList node_list_of(const ParallelConfig& config);
+
+/// model.weights_rename, in its order. Error(config) for what is no map of texts to texts, or a rule that cannot be.
+std::vector<Rename> renames_of(const ModelConfig& config);
+
+/// The values of keys whose defaults follow from other keys.
+std::int64_t global_batch_size_of(const DataConfig& config, int shares);  ///< pictures of one batch over so many ranks
+std::uint64_t shuffle_seed_of(const RunConfig& config);
+std::filesystem::path checkpoint_folder_of(const RunConfig& config);
+
+/// For messages, the key of the folder that makes a run begin anew: "another system.work_dir", or
+/// "another checkpoint.folder" where that is given.
+std::string_view another_folder(const RunConfig& config);
+
+/// Error(config) for an optimizer that cannot update pieces of parameters, because it needs the norms of whole ones.
+void require_elementwise(const OptimizerConfig& config);
+
+/// Whether the learning rate of a schedule, by scheduler.name, depends on the number of steps of the whole run; true
+/// for schedules that Lockstep does not bring.
+bool looks_ahead(std::string_view schedule);
+
+/// All keys that a configuration with those parts can have, "optimizer.betas", whatever it names.
+std::vector<std::string> all_keys(const RunConfig& config);
+
+/// Whether anything is saved at all.
+bool saves_checkpoints(const CheckpointConfig& config);
+
+}  // namespace lockstep::train

@@ -1,0 +1,243 @@
+// The rules between keys.
+#include <lockstep/base/error.h>
+#include <lockstep/base/home_paths.h>
+#include <lockstep/train/callbacks/used.h>
+#include <lockstep/train/configuration/changes.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/foreign_names.h>
+#include <lockstep/train/configuration/key_places.h>
+#include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/wrapper.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/parts.h>
+#include <lockstep/train/plugins/load.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kBatchSize = 32;
+
+template <typename... Args>
+[[noreturn]] void contradiction(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorKind::config, "config", format, std::forward<Args>(args)...);
+}
+
+void check_length(const TrainConfig& train) {
+  if (train.sink_size == 0)
+    contradiction("train.sink_size is 0; give the steps of a sink, or -1 for those of an epoch");
+  if (train.sink_size > 0 && !train.dataset_sink_mode) {
+    contradiction("train.sink_size is {} and train.dataset_sink_mode is false; set it to true", train.sink_size);
+  }
+  if (!train.epochs && !train.steps) {
+    contradiction(
+        "neither train.epochs nor train.steps says how long to train; give one of them, e.g. train.epochs=10");
+  }
+}
+
+/// The rules of the part that a section names.
+template <typename Section, typename Part>
+void check_part(const Section& section, std::vector<Part> Parts::*list) {
+  const auto* part = find_part(parts_or_shipped(section.parts).*list, section.name);
+  if (part == nullptr || !part->check) return;
+  Section own = section;
+  own.options = options_of(section, *part);
+  part->check(own);
+}
+
+void check_scheduler(const SchedulerConfig& scheduler, const OptimizerConfig& optimizer) {
+  if (scheduler.warmup_epochs > 0 && scheduler.warmup_steps > 0) {
+    contradiction("scheduler.warmup_epochs is {} and scheduler.warmup_steps is {}; give one of them",
+                  scheduler.warmup_epochs, scheduler.warmup_steps);
+  }
+  if (scheduler.min_lr > optimizer.lr) {
+    contradiction("scheduler.min_lr {} is above optimizer.lr {}", scheduler.min_lr, optimizer.lr);
+  }
+  check_part(scheduler, &Parts::schedules);
+}
+
+void check_model(const RunConfig& config) {
+  if (config.model.weights && config.model.weights->empty()) {
+    contradiction("model.weights is empty; give a safetensors or .pth file, or null for random weights");
+  }
+  const auto renames = renames_of(config.model);
+  if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty() ||
+                                !renames.empty() || !config.model.weights_strict)) {
+    contradiction(
+        "model.weights_prefix, weights_rename, weights_except and weights_strict are about the file model.weights, "
+        "which is not given");
+  }
+  const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
+  const auto& mode = config.parallel.mode;
+  if (!config.model.is_own && part != nullptr && !part->divisible && (mode == "semi_auto" || mode == "auto")) {
+    contradiction(
+        "parallel.mode {} divides parameters among ranks, and those of model.name {} cannot be divided; set "
+        "parallel.mode=data_parallel",
+        mode, config.model.name);
+  }
+  if (!config.model.is_own && config.model.name == "mlp" && config.model.channels_last) {
+    contradiction("model.channels_last has no meaning for model.name mlp; set it to false");
+  }
+}
+
+void check_batch(const RunConfig& config) {
+  const auto& data = config.data;
+  if (!data.global_batch_size) return;
+  if (data.batch_size) {
+    contradiction(
+        "data.batch_size is {} for each rank and data.global_batch_size is {} for all together; give one of them, and "
+        "null for the other",
+        *data.batch_size, *data.global_batch_size);
+  }
+  if (!config.parallel.gradients_mean) {
+    contradiction(
+        "parallel.gradients_mean false makes gradients grow with the number of ranks, which data.global_batch_size "
+        "leaves open; set gradients_mean to true, or give data.batch_size instead");
+  }
+}
+
+void check_folders(const RunConfig& config) {
+  if (config.system.work_dir.empty()) contradiction("system.work_dir is empty; give a folder, e.g. out/run1");
+  if (config.data.root.empty() && !config.data.is_own && reads_pictures(config.data))
+    contradiction("data.root is empty; give the folder that holds the data set");
+  check_allowed_changes(config);
+  if (config.checkpoint.resume.empty()) contradiction("checkpoint.resume is empty; give auto, none or a file");
+}
+
+/// What --dry-run says of keys without effect.
+std::string describe_unused(const RunConfig& config) {
+  std::string text;
+  const auto add = [&](const std::string& why, const auto& section) {
+    for (const auto& key : section.unused) text += fmt::format("# no effect {}: {}\n", why, key);
+  };
+  add("with optimizer.name " + config.optimizer.name, config.optimizer);
+  add("with scheduler.name " + config.scheduler.name, config.scheduler);
+  const auto& wrapper = config.parallel.wrapper;
+  add(wrapper.type.empty() ? "without parallel.wrapper.type" : "with parallel.wrapper.type " + wrapper.type, wrapper);
+  return text;
+}
+
+}  // namespace
+
+void check_run_config(const RunConfig& config) {
+  check_folders(config);
+  check_length(config.train);
+  check_part(config.optimizer, &Parts::optimizers);
+  group_rules(config.optimizer);
+  if (config.parallel.shard_optimizer && !is_global_mode(config.parallel)) require_elementwise(config.optimizer);
+  check_scheduler(config.scheduler, config.optimizer);
+  check_model(config);
+  check_batch(config);
+  node_list_of(config.parallel);
+  check_parallel(config);
+  make_used_callbacks(config.callbacks);
+}
+
+RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  return load_run_config(path, overrides, std::make_shared<const Parts>(shipped_parts()));
+}
+
+RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                          std::shared_ptr<const Parts> parts) {
+  const auto source = load_config(path, overrides);
+  return read_run_config(source, config_with(with_plugins(std::move(parts), source)));
+}
+
+bool uses_task(const ModelConfig& config) {
+  const auto* part = find_part(parts_or_shipped(config.parts).models, config.name);
+  return !config.is_own && part != nullptr && !part->classifier;
+}
+
+bool has_task(const RunConfig& config) {
+  return !config.model.is_own && (uses_task(config.model) || !config.task.name.empty());
+}
+
+bool reads_pictures(const DataConfig& config) {
+  const auto* part = find_part(parts_or_shipped(config.parts).data, config.name);
+  return part == nullptr || part->pictures;
+}
+
+std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
+                                        std::shared_ptr<const Parts> parts) {
+  return with_plugins(std::move(parts), load_config(path, overrides));
+}
+
+void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts) {
+  config.model.parts = config.data.parts = config.task.parts = config.loss.parts = config.optimizer.parts =
+      config.scheduler.parts = config.callbacks.parts = config.parallel.wrapper.parts = parts;
+}
+
+RunConfig config_with(std::shared_ptr<const Parts> parts) {
+  RunConfig config;
+  set_parts(config, parts);
+  return config;
+}
+
+RunConfig load_program_config(RunConfig defaults, const std::optional<std::filesystem::path>& path,
+                              std::span<const std::string> overrides) {
+  defaults.model.is_own = defaults.data.is_own = true;
+  if (defaults.model.name.empty()) defaults.model.name = "own";
+  if (defaults.data.name.empty()) defaults.data.name = "own";
+  const auto source = path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides);
+  set_parts(defaults, with_plugins(defaults.model.parts, source));
+  return read_run_config(source, std::move(defaults));
+}
+
+RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
+  const auto given = with_own_names(source.root);
+  read_config({source.file, given}, config);
+  try {
+    apply_wrapper(config.parallel);
+    config.origins = describe_origins(source) + describe_unused(config);
+    auto& data = config.data;
+    if (!data.batch_size && !data.global_batch_size) data.batch_size = kBatchSize;  // so that it is shown
+    lockstep::expand_home([&](ConfigFields& fields) { describe(fields, config); });
+    check_run_config(config);
+  } catch (const Error& error) {
+    throw with_place(error, given);
+  }
+  return config;
+}
+
+void require_elementwise(const OptimizerConfig& config) {
+  if (part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").elementwise) return;
+  contradiction(
+      "optimizer.name {} needs whole parameters (such as their norms), and parallel.shard_optimizer divides them into "
+      "pieces; set parallel.shard_optimizer to false (parallel.mode semi_auto divides "
+      "optimizer "
+      "state for {}, too), or take another optimizer",
+      config.name, config.name);
+}
+
+bool looks_ahead(std::string_view schedule) {
+  const auto* part = find_part(parts_or_shipped(nullptr).schedules, schedule);
+  return part == nullptr || part->looks_ahead;
+}
+
+std::int64_t global_batch_size_of(const DataConfig& config, int shares) {
+  return config.global_batch_size.value_or(config.batch_size.value_or(kBatchSize) * shares);
+}
+
+std::uint64_t shuffle_seed_of(const RunConfig& config) {
+  return static_cast<std::uint64_t>(config.data.shuffle_seed.value_or(config.system.seed));
+}
+
+std::filesystem::path checkpoint_folder_of(const RunConfig& config) {
+  if (config.checkpoint.folder) return *config.checkpoint.folder;
+  return std::filesystem::path(config.system.work_dir) / "checkpoints";
+}
+
+std::string_view another_folder(const RunConfig& config) {
+  return config.checkpoint.folder ? "another checkpoint.folder" : "another system.work_dir";
+}
+
+bool saves_checkpoints(const CheckpointConfig& config) {
+  return config.every_epochs > 0 || config.every_steps > 0 || config.every_seconds > 0;
+}
+
+}  // namespace lockstep::train

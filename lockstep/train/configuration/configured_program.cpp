@@ -1,0 +1,248 @@
+#include <lockstep/base/error.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/samples/pictures.h>
+#include <lockstep/samples/table.h>
+#include <lockstep/samples/transform.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/parts.h>
+#include <lockstep/train/picture_pipeline.h>
+#include <lockstep/train/plugins/load.h>
+#include <lockstep/train/program.h>
+#include <lockstep/train/tasks/classification.h>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <future>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+std::string text(const data::PictureShape& shape) {
+  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
+}
+
+const ModelPart& model_part(const RunConfig& config) {
+  return part_named(parts_or_shipped(config.model.parts).models, config.model.name, "model.name");
+}
+
+const DataPart& data_part(const RunConfig& config) {
+  return part_named(parts_or_shipped(config.data.parts).data, config.data.name, "data.name");
+}
+
+/// Of the pictures of the data set after data.train_transforms.
+data::PictureShape transformed_shape(const RunConfig& config) {
+  const auto input = make_pipeline(config.data, data::Split::train).output();
+  const auto eval_input = make_pipeline(config.data, data::Split::test).output();
+  if (!(input == eval_input)) {
+    fail(ErrorKind::config, "data",
+         "data.train_transforms makes pictures of {}, data.eval_transforms of {}; they must be the same", text(input),
+         text(eval_input));
+  }
+  return input;
+}
+
+/// Inputs as in a batch of the data, outputs as configured.
+models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batch) {
+  const bool has_input = batch.tensors.contains(samples::kPictures) || batch.tensors.contains(samples::kFeatures);
+  if (!has_input || input_of(batch).dim() < 2) {
+    fail(ErrorKind::config, "model.name",
+         "{} takes pictures or features, and the samples of data.name {} have no field '{}' with the shape [C, H, W] "
+         "and no field '{}'",
+         config.model.name, config.data.name, samples::kPictures, samples::kFeatures);
+  }
+  const auto& input = input_of(batch);
+  return {config.model.name, config.model.num_classes, input.size(1), input.numel() / input.size(0),
+          config.model.hidden};
+}
+
+void require_enough_outputs(const RunConfig& config, int classes) {
+  if (config.model.num_classes >= classes) return;
+  fail(ErrorKind::config, "model.num_classes", "is {}, but {} has {} classes; give at least as many",
+       config.model.num_classes, config.data.name, classes);
+}
+
+std::shared_ptr<const samples::Dataset> load(const RunConfig& config, data::Split split) {
+  std::shared_ptr<const data::Dataset> pictures;
+  try {
+    const auto& part = data_part(config);
+    pictures = part.pictures(options_of(config.data, part), config.data.root, split);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_argument) throw;
+    throw Error(ErrorKind::config, "data.root", error.message());
+  }
+  if (!config.model.is_own) require_enough_outputs(config, pictures->num_classes());
+  return samples::picture_dataset(std::move(pictures), make_pipeline(config.data, split));
+}
+
+std::string describe_pictures(const DataConfig& config) {
+  return fmt::format("# training pictures:   {}\n# evaluation pictures: {}\n",
+                     make_pipeline(config, data::Split::train).describe(),
+                     make_pipeline(config, data::Split::test).describe());
+}
+
+std::shared_ptr<Task> make_task_of(const RunConfig& config, const ModelPart& model) {
+  const auto& name = config.task.name.empty() ? model.task : config.task.name;
+  const auto* part = find_part(parts_or_shipped(config.task.parts).tasks, name);
+  if (part == nullptr) {
+    fail(ErrorKind::config, "task.name", "is not given, and {}",
+         name.empty() ? fmt::format("model.name {} has no task of its own; give one", model.name)
+                      : fmt::format("the task {} of model.name {} does not exist", name, model.name));
+  }
+  return part->make(options_of(config.task, *part));
+}
+
+/// Sizes may differ.
+void require_same_kind(const samples::Batch& training, const samples::Batch& evaluation) {
+  const auto words = [](const at::Tensor& tensor) {
+    return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+  };
+  for (const auto& [name, tensor] : evaluation.tensors) {
+    const auto found = training.tensors.find(name);
+    if (found == training.tensors.end()) continue;
+    const auto& other = found->second;
+    if (tensor.dtype() == other.dtype() && tensor.dim() == other.dim()) continue;
+    fail(ErrorKind::config, "data.eval_transforms",
+         "makes `{}` {}, and data.train_transforms makes it {}; the model takes only one of the two: end both lists "
+         "with the same steps, such as to_tensor",
+         name, words(tensor), words(other));
+  }
+}
+
+/// A data set of samples, with its transforms.
+class SampleData {
+ public:
+  SampleData(const RunConfig& config, const DataPart& part) : config_(config), part_(part) {
+    for (const auto split : {data::Split::train, data::Split::test}) transform_of(split);  // mistakes are said at once
+  }
+
+  std::shared_ptr<const samples::Dataset> load(data::Split split) {
+    if (split == data::Split::train) {
+      if (auto loaded = train_.lock()) return loaded;
+    }
+    auto dataset = part_.load(options_of(config_.data, part_), split);
+    if (!dataset) return nullptr;
+    if (!config_.model.is_own && !has_task(config_))
+      require_enough_outputs(config_, static_cast<int>(dataset->classes().size()));
+    if (auto transform = transform_of(split)) dataset = samples::mapped(std::move(dataset), std::move(transform));
+    const auto training = train_.lock();
+    if (split == data::Split::train) {
+      train_ = dataset;
+    } else if (training && config_.data.eval_transforms.kind != ConfigNode::Kind::null) {
+      require_same_kind(training->example(), dataset->example());
+    }
+    return dataset;
+  }
+
+  samples::Batch example() {
+    if (part_.example && !transform_of(data::Split::train)) return part_.example(options_of(config_.data, part_));
+    return load(data::Split::train)->example();
+  }
+
+ private:
+  samples::Transform transform_of(data::Split split) const {
+    const auto& data = config_.data;
+    const auto& parts = parts_or_shipped(data.parts).transforms;
+    if (split == data::Split::test && data.eval_transforms.kind != ConfigNode::Kind::null) {
+      return samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts);
+    }
+    return samples::transforms_of(data.train_transforms, "data.train_transforms", parts, split == data::Split::train);
+  }
+
+  RunConfig config_;
+  DataPart part_;
+  std::weak_ptr<const samples::Dataset> train_;  // so that it is read once
+};
+
+void set_data(Program& program, const RunConfig& config) {
+  const auto& part = data_part(config);
+  if (part.pictures) {
+    program.data = [config](data::Split split) { return load(config, split); };
+    program.example = [config] { return samples::picture_example(transformed_shape(config)); };
+    program.describe_data = [config] { return describe_pictures(config.data); };
+    return;
+  }
+  const auto data = std::make_shared<SampleData>(config, part);
+  program.data = [data](data::Split split) { return data->load(split); };
+  program.example = [data] { return data->example(); };
+}
+
+/// In a thread of its own: where a plan makes a model without memory, tensors of this thread have none.
+samples::Batch read_example(const std::function<samples::Batch()>& example) {
+  return std::async(std::launch::async, example).get();
+}
+
+void set_model(Program& program, const RunConfig& config) {
+  const auto& part = model_part(config);
+  if (part.classifier) {
+    program.model = [config, part, example = program.example] {
+      return part.classifier(options_of(config.model, part), model_spec(config, read_example(example)));
+    };
+  } else {
+    program.model = [config, part] { return part.make(options_of(config.model, part)); };
+  }
+  program.task = has_task(config) ? make_task_of(config, part) : classification(config.loss);
+}
+
+}  // namespace
+
+DataSource::DataSource(std::shared_ptr<const samples::Dataset> train, std::shared_ptr<const samples::Dataset> test)
+    : load_([train = std::move(train), test = std::move(test)](data::Split split) {
+        return split == data::Split::train ? train : test;
+      }) {}
+
+Program configured_program(const RunConfig& config) {
+  Program program{.name = config.model.name, .model = {}, .task = {}, .data = {}};
+  set_data(program, config);
+  set_model(program, config);
+  program.is_configured = true;
+  return program;
+}
+
+RunConfig config_of(const Program& program, RunConfig config) {
+  if (program.model && !program.is_configured) config.model.is_own = true;
+  if (program.data && !program.is_configured) config.data.is_own = true;
+  if (config.model.is_own && config.model.name.empty()) config.model.name = program.name;
+  if (config.data.is_own && config.data.name.empty()) config.data.name = program.name;
+  if (program.optimizer) config.optimizer = config_of_factory(std::move(config.optimizer), program.optimizer);
+  return config;
+}
+
+RunConfig parse_run_config(const std::string& yaml, const Program& program, std::span<const std::string> overrides) {
+  const auto source = parse_config(yaml, "the program", overrides);
+  return read_run_config(source, config_of(program, config_with(with_plugins(nullptr, source))));
+}
+
+Program complete_program(Program program, const RunConfig& config) {
+  if (program.model && program.task && program.data) return program;
+  if (program.model && !program.task) {
+    fail(ErrorKind::invalid_argument, "train",
+         "the program brings a model and no task; say what is minimized: .task = train::make_task<Net>(...) or "
+         "train::supervised<Net>(loss function)");
+  }
+  const bool is_part = uses_task(config.model);
+  if (!program.model && program.data && !is_part) {
+    fail(ErrorKind::invalid_argument, "train",
+         "the program brings data and no model, and model.name '{}' is none that can be made for them; bring a model, "
+         "or let the configuration name the data, too",
+         config.model.name);
+  }
+  if (!program.data) {
+    const auto example = program.example;
+    set_data(program, config);
+    if (example) program.example = example;
+  }
+  if (!program.model) {
+    const auto task = program.task;
+    program.name = config.model.name;
+    set_model(program, config);
+    if (task) program.task = task;
+  }
+  return program;
+}
+
+}  // namespace lockstep::train

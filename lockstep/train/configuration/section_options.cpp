@@ -1,0 +1,91 @@
+#include <lockstep/base/config_values.h>
+#include <lockstep/base/yaml_text.h>
+#include <lockstep/train/configuration/section_options.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+/// The names of keys.
+class KeyNames final : public ConfigFields {
+ public:
+  std::vector<std::string> names;
+
+ protected:
+  void visit(std::string_view key, ConfigTarget, const ConfigRule&, std::string_view) override {
+    names.emplace_back(key);
+  }
+  bool enter(std::string_view key, std::string_view) override {
+    names.emplace_back(key);
+    return false;
+  }
+  bool enter_optional(std::string_view key, bool, std::string_view doc) override { return enter(key, doc); }
+  void leave() override {}
+};
+
+std::vector<std::string> keys_of(PartOptions options) {
+  KeyNames keys;
+  options.visit(keys);
+  return keys.names;
+}
+
+bool contains(const std::vector<std::string>& keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+/// Passes on the keys that were not visited before, and tells of those that got another value.
+class UnusedKeys final : public ConfigFields {
+ public:
+  using Given = std::function<void(const std::string& key, const std::string& value)>;
+
+  UnusedKeys(ConfigFields& file, std::vector<std::string> seen, Given given)
+      : file_(file), seen_(std::move(seen)), given_(std::move(given)) {}
+
+ protected:
+  void visit(std::string_view key, ConfigTarget target, const ConfigRule& rule, std::string_view doc) override {
+    if (contains(seen_, key)) return;
+    seen_.emplace_back(key);
+    ConfigRule own = rule;
+    own.required = false;
+    const auto before = print_yaml_flow(lockstep::detail::to_node(target));
+    std::visit([&](auto* value) { file_.field(key, *value, own, doc); }, target);
+    const auto now = print_yaml_flow(lockstep::detail::to_node(target));
+    if (now != before) given_(std::string(key), now);
+  }
+  bool enter(std::string_view, std::string_view) override { return false; }
+  bool enter_optional(std::string_view, bool, std::string_view) override { return false; }
+  void leave() override {}
+
+ private:
+  ConfigFields& file_;
+  std::vector<std::string> seen_;
+  Given given_;
+};
+
+}  // namespace
+
+std::vector<std::string> take_unused_keys(ConfigFields& fields, const NamedOptions& own,
+                                          const std::vector<NamedOptions>& others, std::string_view name_key,
+                                          std::span<const std::string_view> telling) {
+  std::vector<std::string> unused;
+  const auto given = [&](const std::string& key, const std::string& value) {
+    if (std::ranges::find(telling, key) == telling.end()) {
+      unused.push_back(fmt::format("{}: {}", key, value));
+      return;
+    }
+    std::vector<std::string> owners;
+    for (const auto& each : others) {
+      if (contains(keys_of(each.options), key)) owners.push_back(each.name);
+    }
+    fields.refuse(key, fmt::format("is {} but {} {} has no {}, which {} have; remove it, or give another {}", value,
+                                   name_key, own.name, key, fmt::join(owners, ", "), name_key));
+  };
+  UnusedKeys keys(fields, keys_of(own.options), given);
+  for (auto other : others) other.options.visit(keys);
+  return unused;
+}
+
+}  // namespace lockstep::train

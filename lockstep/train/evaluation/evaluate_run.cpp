@@ -1,0 +1,25 @@
+// The evaluation of a model outside of training.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/train/callbacks/progress_lines.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/measured_model.h>
+
+#include <fmt/format.h>
+
+namespace lockstep::train {
+
+Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights) {
+  const MeasuredModel measured(given, parts, group, weights);
+  const auto data = measured.data();
+  if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");
+  const auto batches = data->batches();
+  auto evaluation = measured.run().evaluate(*batches);
+  measured.tell(
+      fmt::format("{} ({} samples in {:.1f} s)", values_text(evaluation), evaluation.samples, evaluation.seconds));
+  if (!evaluation.shown.empty()) measured.tell(evaluation.shown);
+  barrier(group);
+  return evaluation;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,41 @@
+#include <lockstep/base/config.h>
+#include <lockstep/base/yaml_text.h>
+#include <lockstep/train/configuration/foreign_names.h>
+#include <lockstep/train/evaluation/measured_config.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::string_view kWeights = "model.weights", kTheirs = "load_from";
+
+bool names_weights(const ConfigNode& root) {
+  const auto own = with_own_names(root);
+  const auto* model = own.find("model");
+  const auto* weights = model == nullptr ? nullptr : model->find("weights");
+  return weights != nullptr && weights->kind != ConfigNode::Kind::null;
+}
+
+}  // namespace
+
+RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                               const std::string& weights) {
+  const auto file = load_config(path).root;
+  std::vector<std::string> all;
+  if (names_weights(file)) {
+    all = {"model.weights_prefix=''", "model.weights_rename=null", "model.weights_except=[]",
+           "model.weights_strict=true"};
+  }
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  // Two names of one key would contradict each other.
+  const bool by_their_name = file.find(kTheirs) != nullptr || std::ranges::any_of(overrides, [](const auto& each) {
+                               return each.starts_with(std::string(kTheirs) + "=");
+                             });
+  all.push_back(std::string(by_their_name ? kTheirs : kWeights) + "=" + print_yaml_flow(make_scalar(weights, true)));
+  return load_run_config(path, all);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,18 @@
+// The configuration of an evaluation or a prediction, with weights that the command line names.
+#pragma once
+
+#include <lockstep/train/config.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace lockstep::train {
+
+/// load_run_config() with model.weights=`weights`. The keys weights_prefix, weights_rename, weights_except and
+/// weights_strict are about that file, except where `path` names weights of its own: there they are about those, with
+/// which its run began, and only those among `overrides` count.
+RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                               const std::string& weights);
+
+}  // namespace lockstep::train

@@ -1,0 +1,47 @@
+#include <lockstep/train/evaluation/measured_model.h>
+
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/device.h>
+#include <lockstep/train/run_model.h>
+#include <lockstep/train/runtime.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+RunConfig checked(RunConfig config) {
+  // Nothing is trained, so that no optimizer or length has to be given.
+  if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
+  check_run_config(config);
+  return config;
+}
+
+}  // namespace
+
+MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const Group& group,
+                             const NamedTensors* weights)
+    : config_(checked(config_of(parts, given))),
+      program_(complete_program(parts, config_)),
+      console_(has_console(config_, group.world()), ProgressStyle::off) {
+  apply_runtime(config_.system);
+  config_ = planned(config_, program_, group, console_);
+  share_ = data_share(config_, group);
+  const auto options = forward_options(config_, choose_device(config_.system, group.world()));
+  model_ = make_model(config_, program_, options.device);
+  if (weights != nullptr) {
+    load_module_state(*model_.module, *weights);
+  } else if (config_.model.weights) {
+    for (const auto& remark : start_from_weights(model_, config_.model)) tell(remark);
+  }
+  run_ = make_parallel_run(config_, model_, group, options);
+}
+
+std::optional<RankData> MeasuredModel::data(std::shared_ptr<const samples::Dataset> dataset) const {
+  if (!dataset) return load_eval_data(config_, program_, share_.index, share_.count);
+  auto program = program_;
+  program.data = DataSource(nullptr, std::move(dataset));
+  return load_eval_data(config_, program, share_.index, share_.count);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,37 @@
+// A model that is not trained but measured: made, given its weights, and put on the ranks as in training.
+#pragma once
+
+#include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/output/console.h>
+#include <lockstep/train/run_data.h>
+#include <lockstep/train/run_group.h>
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace lockstep::train {
+
+class MeasuredModel {
+ public:
+  /// A collective. Errors of config_of(), complete_program(), check_run_config() and the planner.
+  MeasuredModel(const RunConfig& given, const Program& parts, const Group& group, const NamedTensors* weights);
+
+  /// This rank's share of the test split, or of `dataset` if that is given; nullopt when there is none.
+  std::optional<RankData> data(std::shared_ptr<const samples::Dataset> dataset = nullptr) const;
+  /// Which share that is, of how many.
+  DataShare share() const { return share_; }
+  torch::nn::Module& module() const { return *model_.module; }
+  ParallelRun& run() const { return *run_; }
+  void tell(std::string_view line) const { train::tell(console_, line); }
+
+ private:
+  RunConfig config_;
+  Program program_;
+  mutable Console console_;
+  DataShare share_;
+  Model model_;
+  std::unique_ptr<ParallelRun> run_;
+};
+
+}  // namespace lockstep::train

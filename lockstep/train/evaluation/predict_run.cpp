@@ -1,0 +1,160 @@
+#include <lockstep/base/base64.h>
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/evaluation/measured_model.h>
+#include <lockstep/train/evaluation/predict_run.h>
+
+#include <torch/torch.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+constexpr const char* kPredictions = "predict";
+
+/// Rows of predictions, and the samples that they are of.
+struct Rows {
+  std::vector<std::int64_t> indices;
+  std::map<std::string, std::vector<at::Tensor>, std::less<>> tensors;  ///< batch by batch
+  std::map<std::string, std::vector<std::string>, std::less<>> texts;
+
+  void add(const std::vector<std::int64_t>& samples, Prediction prediction) {
+    const auto require_rows = [&](const std::string& name, std::int64_t rows) {
+      if (rows == static_cast<std::int64_t>(samples.size())) return;
+      fail(ErrorKind::data, kPredictions, "the task predicts {} rows of '{}' for {} samples; give one for each", rows,
+           name, samples.size());
+    };
+    indices.insert(indices.end(), samples.begin(), samples.end());
+    for (auto& [name, tensor] : prediction.tensors) {
+      require_rows(name, tensor.dim() == 0 ? 0 : tensor.size(0));
+      tensors[name].push_back(tensor.detach().to(torch::kCPU));
+    }
+    for (auto& [name, lines] : prediction.texts) {
+      require_rows(name, static_cast<std::int64_t>(lines.size()));
+      auto& all = texts[name];
+      std::move(lines.begin(), lines.end(), std::back_inserter(all));
+    }
+  }
+};
+
+/// The samples of each batch on each share, which in the global view are the rows of one batch, one share after the
+/// other.
+using BatchIndices = std::vector<std::vector<std::int64_t>>;
+
+std::vector<BatchIndices> of_all_shares(const BatchIndices& own, const DataShare& share, const Group& group) {
+  std::vector<BatchIndices> by_share(static_cast<std::size_t>(share.count));
+  for (const auto& text : gather_texts(nlohmann::json{share.index, own}.dump(), group)) {
+    const auto json = nlohmann::json::parse(text);
+    by_share.at(json[0].get<std::size_t>()) = json[1].get<BatchIndices>();
+  }
+  return by_share;
+}
+
+Rows predict_all(const MeasuredModel& measured, const RankData& data, const Group& group) {
+  Rows rows;
+  const auto batches = data.batches();
+  const bool all = measured.run().predicts_all();
+  BatchIndices own;
+  std::vector<Prediction> predictions;
+  batches->start(0, 0);
+  while (auto batch = batches->next()) {
+    if (batch->count == 0 && !all) continue;
+    own.push_back(batch->indices);
+    predictions.push_back(measured.run().predict(std::move(*batch)));
+  }
+  const auto by_share = all ? of_all_shares(own, measured.share(), group) : std::vector<BatchIndices>{own};
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    std::vector<std::int64_t> indices;
+    for (const auto& share : by_share) indices.insert(indices.end(), share.at(i).begin(), share.at(i).end());
+    rows.add(indices, std::move(predictions[i]));
+  }
+  return rows;
+}
+
+/// What one rank has, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index, text]...]}}.
+std::string summary_of(const Rows& rows) {
+  auto json = nlohmann::json::object();
+  for (const auto& [name, tensors] : rows.tensors) {
+    auto shape = tensors.front().sizes().vec();
+    shape.front() = static_cast<std::int64_t>(tensors.front().scalar_type());
+    json["fields"][name] = shape;
+  }
+  for (const auto& [name, texts] : rows.texts) {
+    auto& list = json["texts"][name];
+    for (std::size_t i = 0; i < texts.size(); ++i) list.push_back({rows.indices[i], to_base64(texts[i])});
+  }
+  return json.dump();
+}
+
+using Fields = std::map<std::string, std::vector<std::int64_t>>;
+
+/// The same fields on all ranks that have any.
+Fields fields_of(const std::vector<nlohmann::json>& summaries) {
+  Fields fields;
+  for (const auto& summary : summaries) {
+    if (!summary.contains("fields")) continue;
+    const auto here = summary["fields"].get<Fields>();
+    if (!fields.empty() && here != fields) {
+      fail(ErrorKind::data, kPredictions, "ranks have predictions of different fields, dtypes or shapes");
+    }
+    fields = here;
+  }
+  return fields;
+}
+
+/// Each row is on one rank, or on all where `has_all`; the others add zeros.
+at::Tensor gathered(const Rows& rows, const std::string& name, const std::vector<std::int64_t>& field,
+                    std::int64_t samples, const Group& group, bool has_all) {
+  auto sizes = field;
+  const auto dtype = static_cast<at::ScalarType>(field.front());
+  sizes.front() = samples;
+  auto out = torch::zeros(sizes, dtype);
+  if (const auto own = rows.tensors.find(name); own != rows.tensors.end()) {
+    for (const auto& each : own->second) {
+      if (each.scalar_type() == dtype && each.sizes().slice(1) == own->second.front().sizes().slice(1)) continue;
+      fail(ErrorKind::data, kPredictions, "the task predicts '{}' with different dtypes or shapes for two batches",
+           name);
+    }
+    out.index_copy_(0, torch::tensor(rows.indices), torch::cat(own->second));
+  }
+  if (!has_all) all_reduce(out, group);
+  return out;
+}
+
+}  // namespace
+
+Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
+                       const std::shared_ptr<const samples::Dataset>& dataset) {
+  const MeasuredModel measured(config, program, group, weights);
+  const auto data = measured.data(dataset);
+  if (!data) fail(ErrorKind::config, "data", "there is nothing to predict for: the data has no test split");
+  const torch::NoGradGuard no_grad;
+  measured.module().eval();
+  const auto rows = predict_all(measured, *data, group);
+  const auto samples = data->dataset->size();
+  std::vector<nlohmann::json> summaries;
+  for (const auto& text : gather_texts(summary_of(rows), group)) summaries.push_back(nlohmann::json::parse(text));
+  Prediction all;
+  for (const auto& [name, field] : fields_of(summaries)) {
+    all.tensors.emplace(name, gathered(rows, name, field, samples, group, measured.run().predicts_all()));
+  }
+  for (const auto& summary : summaries) {
+    if (!summary.contains("texts")) continue;
+    for (const auto& [name, list] : summary["texts"].items()) {
+      auto& texts = all.texts[name];
+      texts.resize(static_cast<std::size_t>(samples));
+      for (const auto& pair : list) {
+        texts.at(pair[0].get<std::size_t>()) = from_base64(pair[1].get<std::string>()).value_or("");
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,60 @@
+// parallel.mode auto: the planner chooses the mesh and the layout of the model on it, and the run continues in
+// semi_auto, or in data_parallel where that is the plan.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/plan/plan.h>
+#include <lockstep/plan/search/search.h>
+#include <lockstep/train/program.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+bool is_auto_mode(const ParallelConfig& config);
+
+/// The planner's options: parallel.mesh, parallel.shard and their axes, for `devices` ranks; planned_search() adds the
+/// strategies. Error(config) with file and line.
+plan::SearchOptions search_options(const ParallelConfig& config, int devices);
+
+/// parallel.cluster, or the defaults, for that many devices and with parallel.memory_limit. Errors as load_cluster().
+plan::Cluster planned_cluster(const ParallelConfig& config, int devices);
+
+/// The samples of one step of the whole job: data.global_batch_size, or data.batch_size for each rank.
+std::int64_t samples_of_step(const RunConfig& config, int devices);
+
+/// The same run in another mode, without the settings for planning.
+RunConfig planned_as(RunConfig config, const std::string& mode);
+
+/// The same run in mode data_parallel, whose batch norms see the whole batch as they do in any layout. In semi_auto
+/// where it has some and a rank may have a single picture, which libtorch's refuse if there is one position in it.
+RunConfig as_data_parallel(const RunConfig& config, const Program& program, int devices);
+
+/// The same run in mode semi_auto with the plan's mesh, placements and strategies.
+RunConfig laid_out_as(const RunConfig& config, const plan::Plan& plan);
+
+/// The same, and batches so large that a step has as many samples as in data_parallel.
+RunConfig with_layout(const RunConfig& config, const plan::Plan& plan);
+
+/// The same run in mode semi_auto: the plan's mesh and placements, and batches so large that a step has as many
+/// pictures as with data_parallel. Where the plan is data parallel, as_data_parallel(), which takes less time to do the
+/// same.
+RunConfig with_plan(const RunConfig& config, const Program& program, const plan::Plan& plan);
+
+/// The plan for this many ranks, explained as `lockstep plan` does, without starting any of them; for
+/// a single rank, how to ask for a plan. Errors as resolve_auto().
+std::string describe_plan(const RunConfig& config, const Program& program, int devices);
+
+struct AutoRun {
+  RunConfig config;  ///< of the run from now on
+  std::string text;  ///< the plan, explained
+  std::vector<std::string> remarks;
+};
+
+/// Plans on every rank, checks that all have the same plan, saves it as plan.json in system.work_dir and to
+/// parallel.plan, and, with parallel.verify_plan, measures it and data parallel, if that fits into memory, for so many
+/// steps and takes the faster. A collective. Error(mismatch) naming the ranks whose plan differs.
+AutoRun resolve_auto(const RunConfig& config, const Program& program, const Group& group);
+
+}  // namespace lockstep::train

@@ -1,0 +1,93 @@
+#include <lockstep/base/error.h>
+#include <lockstep/kernels/tuning.h>
+#include <lockstep/train/modes/autocast.h>
+#include <lockstep/train/modes/forward.h>
+
+#include <torch/torch.h>
+
+#include <fmt/ranges.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::train {
+namespace {
+
+// As the run wants its tensors: memory format, device, placement.
+samples::Batch prepare(samples::Batch batch, const ForwardOptions& options) {
+  for (auto& [name, tensor] : batch.tensors) {
+    if (options.channels_last && tensor.dim() == 4 && tensor.is_floating_point()) tensor = to_channels_last(tensor);
+    tensor = tensor.to(options.device);
+    if (options.place) tensor = options.place(name, tensor);
+  }
+  for (auto& [name, list] : batch.lists) {
+    for (auto& tensor : list) tensor = tensor.to(options.device);
+  }
+  if (options.place && !batch.tensors.empty()) batch.count = batch.tensors.begin()->second.size(0);
+  return batch;
+}
+
+void require_scalar(const at::Tensor& loss) {
+  if (loss.defined() && loss.numel() == 1) return;
+  fail(ErrorKind::invalid_argument, "train", "the task's loss has to be a tensor of one element, it {}",
+       loss.defined() ? fmt::format("has the shape [{}]; take its mean()", fmt::join(loss.sizes(), ", "))
+                      : "is undefined");
+}
+
+// Without, backward would say so of "element 0 of tensors".
+void require_gradient(const at::Tensor& loss) {
+  if (loss.requires_grad()) return;
+  fail(ErrorKind::invalid_argument, "train",
+       "the task's loss does not depend on any weight that is trained, so there is no gradient; compute it from the "
+       "model's output by operators of libtorch, without detach(), item() or torch::NoGradGuard");
+}
+
+std::string describe(const samples::Batch& batch) {
+  std::vector<std::string> fields;
+  for (const auto& [name, tensor] : batch.tensors) {
+    fields.push_back(
+        fmt::format("{} {} [{}]", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", ")));
+  }
+  return fmt::format("{}", fmt::join(fields, ", "));
+}
+
+// An error of libtorch says nothing of the data.
+Outcome outcome_of(const Model& model, const samples::Batch& batch, bool measures) {
+  try {
+    return model.task->run(*model.module, batch, measures);
+  } catch (c10::Error& error) {
+    error.add_context(fmt::format("in the forward pass and loss of a batch of {}", describe(batch)));
+    throw;
+  }
+}
+
+}  // namespace
+
+ForwardOptions forward_options(const RunConfig& config, const c10::Device& device) {
+  return {config.model.channels_last, autocast_dtype(config.model.autocast, device.is_cuda()), device};
+}
+
+Forwarded forward(const Model& model, samples::Batch batch, const ForwardOptions& options, bool measures) {
+  const auto prepared = prepare(std::move(batch), options);
+  const Autocast autocast(options.autocast, options.device.is_cuda());
+  Forwarded forwarded{.outcome = outcome_of(model, prepared, measures), .samples = static_cast<double>(prepared.count)};
+  require_scalar(forwarded.outcome.loss);
+  if (at::GradMode::is_enabled()) require_gradient(forwarded.outcome.loss);
+  forwarded.items = forwarded.outcome.items.value_or(forwarded.samples);
+  return forwarded;
+}
+
+at::Tensor forward_nothing(const Model& model, samples::Batch batch, const ForwardOptions& options) {
+  const auto prepared = prepare(std::move(batch), options);
+  const Autocast autocast(options.autocast, options.device.is_cuda());
+  return model.task->nothing(*model.module, prepared);
+}
+
+Prediction predict(const Model& model, samples::Batch batch, const ForwardOptions& options) {
+  const auto prepared = prepare(std::move(batch), options);
+  const Autocast autocast(options.autocast, options.device.is_cuda());
+  return model.task->predict(*model.module, prepared);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,202 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/global/dispatch/named_operators.h>
+#include <lockstep/global/dispatch/prefetch.h>
+#include <lockstep/global/distribute_module.h>
+#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/train/evaluation/evaluate.h>
+#include <lockstep/train/modes/global_run.h>
+#include <lockstep/train/modes/strategies.h>
+#include <lockstep/train/modes/wrapper.h>
+#include <lockstep/train/optimizer/clip_gradients.h>
+#include <lockstep/train/optimizer/freeze.h>
+#include <lockstep/train/sharded/all_or_none.h>
+#include <lockstep/train/sharded/fill.h>
+#include <lockstep/train/sharded/mesh_of_tensors.h>
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+NamedTensors whole(NamedTensors tensors) {
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {
+    if (is_global(tensor)) tensor = full(tensor.detach());
+  }
+  return tensors;
+}
+
+GradientReductionOptions reduction_options(const ParallelConfig& config) {
+  return {.bucket_bytes = bytes_of_mib(config.bucket_mb), .first_bucket_bytes = bytes_of_mib(config.first_bucket_mb)};
+}
+
+std::vector<std::string> names_of(const torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
+  return names;
+}
+
+/// The part of a step that needs parameters: forward and backward.
+class PrefetchedStep {
+ public:
+  explicit PrefetchedStep(global::Prefetch* prefetch) : prefetch_(prefetch) {
+    if (prefetch_ != nullptr) prefetch_->begin_step();
+  }
+  ~PrefetchedStep() {
+    if (prefetch_ != nullptr) prefetch_->end_step();
+  }
+  PrefetchedStep(const PrefetchedStep&) = delete;
+  PrefetchedStep& operator=(const PrefetchedStep&) = delete;
+
+ private:
+  global::Prefetch* prefetch_;
+};
+
+}  // namespace
+
+GlobalRun::GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
+    : model_(model),
+      group_(group),
+      layout_(mesh_layout(config.parallel, group.size())),
+      mesh_(group, layout_.sizes, layout_.names),
+      options_(options),
+      clip_norm_(config.train.clip_norm),
+      gradient_scale_(config.parallel.gradients_mean ? 1.0 : group.size()) {
+  options_.place = [mesh = mesh_, batch = batch_layout(config.parallel, layout_)](const std::string& name,
+                                                                                  const at::Tensor& tensor) {
+    const auto loaded = to_global(tensor, mesh, batch.loaded);
+    const auto own = batch.inputs.find(name);
+    return own == batch.inputs.end() ? loaded : redistribute(loaded, own->second);
+  };
+  const auto names = names_of(*model_.module);
+  auto plan = whole_plan(config.parallel, layout_, names);
+  distribute_module(*model_.module, mesh_,
+                    with_wrapper_placements(std::move(plan), config.parallel.wrapper, layout_, *model_.module),
+                    {.gradients = reduction_options(config.parallel)});
+  global::set_strategies(*model_.module, mesh_, read_strategies(config.parallel, names).operators);
+  parameters_ = trainable_parameters(*model_.module);
+  if (const auto in_flight = prefetch_of(config.parallel.wrapper); in_flight > 0) {
+    prefetch_ = std::make_shared<global::Prefetch>(model_.module->parameters(), in_flight);
+    mesh_.state()->set_prefetch(prefetch_);
+  }
+  if (config.parallel.shard_optimizer) update_.emplace(parameters_, layout_);
+  optimizer_ = make_optimizer(config.optimizer, updated());
+}
+
+GlobalRun::~GlobalRun() = default;
+
+StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches) {
+  const auto all_samples = static_cast<double>(request.samples);
+  const double loss_scale = request.loss_scale.value_or(1.0);
+  double loss_sum = 0, items = 0;
+  StepVotes own;
+  model_.module->zero_grad(/*set_to_none=*/true);
+  std::optional<PrefetchedStep> prefetched;
+  prefetched.emplace(prefetch_.get());
+  for (std::int64_t i = 0; i < request.batches; ++i) {
+    const auto forwarded = forward(model_, batches.next().value(), options_, /*measures=*/false);
+    const auto& loss = forwarded.outcome.loss;
+    const double share = forwarded.items / all_samples;
+    const auto value = loss.item<double>();
+    if (!std::isfinite(value) && !request.loss_scale) {
+      fail(ErrorKind::numeric, "train",
+           "epoch: {} step: {}, loss is {}; training cannot go on. A lower optimizer.lr, a warm-up or train.clip_norm "
+           "may help",
+           request.epoch, request.step_in_epoch, value);
+    }
+    loss_sum += value * share;
+    items += forwarded.items;
+    std::optional<HoldGradients> hold;  // nothing is sent for gradients before the last batch
+    if (i + 1 < request.batches) hold.emplace();
+    const bool last = i + 1 == request.batches;
+    if (last && request.at) request.at(StepPoint::before_backward);
+    if (last && request.votes) own = request.votes();
+    const double scale = share * gradient_scale_ * loss_scale;
+    (scale == 1.0 ? loss : loss * scale).backward();
+  }
+  prefetched.reset();
+  const double mean_loss = items > 0 ? loss_sum * all_samples / items : loss_sum;
+  StepLosses losses{.local = mean_loss, .global = request.want_global_loss ? std::optional(mean_loss) : std::nullopt};
+  const bool finite = !request.loss_scale || (std::isfinite(mean_loss) && gradients_are_finite(*model_.module));
+  agree_on(own, !finite, losses);
+  if (losses.overflow) {
+    leave_out_infinite(losses);
+    return losses;
+  }
+  const double per_item = (items > 0 ? all_samples / items : 1.0) / loss_scale;
+  if (per_item != 1.0) scale_gradients(*model_.module, per_item);
+  if (request.at) request.at(StepPoint::after_backward);
+  if (clip_norm_ > 0) clip_gradients(tensors_of(parameters_), clip_norm_);
+  set_learning_rate(*optimizer_, request.lr);
+  if (update_) update_->take_gradients();
+  if (request.at) request.at(StepPoint::before_update);
+  optimizer_->step();
+  if (update_) update_->share();
+  if (request.at) request.at(StepPoint::after_update);
+  return losses;
+}
+
+// What any rank votes for, and whether gradients overflowed on any: each has parts of its own.
+void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const {
+  auto votes =
+      torch::tensor({int{own.end}, int{own.stop}, int{own.save}, int{own.evaluate}, int{overflow}}, torch::kInt);
+  all_reduce(votes, group_);
+  const auto* of_all = votes.data_ptr<int>();
+  losses.agreed = {of_all[0] > 0, of_all[1] > 0, of_all[2] > 0, of_all[3] > 0};
+  losses.overflow = of_all[4] > 0;
+}
+
+Evaluation GlobalRun::evaluate(samples::Batches& batches) {
+  return train::evaluate(model_, batches, options_, [](const Sums& of_all) { return of_all; });
+}
+
+Prediction GlobalRun::predict(samples::Batch batch) {
+  auto prediction = train::predict(model_, std::move(batch), options_);
+  for (auto& [name, tensor] : prediction.tensors) {
+    if (is_global(tensor)) tensor = full(tensor);
+  }
+  return prediction;
+}
+
+NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }
+
+SavedState GlobalRun::state_to_save() {
+  SavedState state{.group = group_, .mesh = shape_of(mesh_), .tensors = {}, .in_parts = {}};
+  add_part(state.tensors, "model", module_state(*model_.module));
+  add_part(state.tensors, "optimizer", train::optimizer_state(*optimizer_, updated()));
+  return state;
+}
+
+void GlobalRun::load_state(StateSource& source) {
+  const torch::NoGradGuard no_grad;
+  const auto read = [&source](const std::string& name, const Box& box, at::Tensor& into) {
+    source.read(name, box, into);
+  };
+  const auto saved = without_frozen(source.outline("optimizer"), *model_.module);
+  const std::map<std::string, at::Tensor, std::less<>> parameters(updated().begin(), updated().end());
+  NamedTensors state;
+  all_or_none(&group_, problem_of([&] {
+    require_module_state(*model_.module, source.outline("model"));
+    for (const auto& [name, tensor] : module_state(*model_.module)) fill("model." + name, tensor, read);
+    if (update_) update_->take_values();
+    for (const auto& [name, outline] : saved) {
+      const auto owner = parameters.find(std::string_view(name).substr(0, name.rfind('.')));
+      // What is no part of a parameter's state is read as it is: a step counter, or what load_optimizer_state refuses.
+      if (owner == parameters.end() || owner->second.sizes() != outline.sizes() || outline.dim() == 0) {
+        state.emplace(name, source.read("optimizer." + name));
+        continue;
+      }
+      const auto tensor = torch::zeros_like(owner->second);
+      fill("optimizer." + name, tensor, read);
+      state.emplace(name, tensor);
+    }
+  }));
+  train::load_optimizer_state(*optimizer_, updated(), state);
+}
+
+}  // namespace lockstep::train

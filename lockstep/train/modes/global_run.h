@@ -1,0 +1,53 @@
+// A run in the global view: one logical model over a mesh, its parameters and batches divided as configured.
+#pragma once
+
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/optimizer/divided_update.h>
+
+#include <memory>
+#include <optional>
+
+namespace lockstep::global {
+class Prefetch;
+}
+
+namespace lockstep::train {
+
+/// Batches, losses and gradients are those of the whole batch, so BatchNorm sees all of it, and every rank draws the
+/// same random numbers.
+class GlobalRun final : public ParallelRun {
+ public:
+  GlobalRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
+  ~GlobalRun() override;
+
+  StepLosses step(const StepRequest& request, samples::Batches& batches) override;
+  Evaluation evaluate(samples::Batches& batches) override;
+  Prediction predict(samples::Batch batch) override;
+  bool predicts_all() const override { return true; }
+  NamedTensors model_state() override;
+  SavedState state_to_save() override;
+  void load_state(StateSource& source) override;
+  int random_stream() const override { return 0; }
+
+ private:
+  /// What the optimizer updates.
+  const NamedParameters& updated() const { return update_ ? update_->parts() : parameters_; }
+  void agree_on(const StepVotes& own, bool overflow, StepLosses& losses) const;
+
+  const Model& model_;
+  Group group_;
+  MeshLayout layout_;
+  Mesh mesh_;
+  ForwardOptions options_;
+  double clip_norm_;
+  double gradient_scale_;
+  NamedParameters parameters_;
+  std::shared_ptr<global::Prefetch> prefetch_;  ///< with a parallel.wrapper that places parameters
+  std::optional<DividedUpdate> update_;         ///< with parallel.shard_optimizer
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,118 @@
+#include <lockstep/comm/group.h>
+#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/train/evaluation/evaluate.h>
+#include <lockstep/train/modes/forward.h>
+#include <lockstep/train/modes/mirrored_run.h>
+#include <lockstep/train/optimizer/freeze.h>
+#include <lockstep/train/reports.h>
+#include <lockstep/train/sharded/all_or_none.h>
+
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+DataParallelOptions parallel_options(const ParallelConfig& config) {
+  DataParallelOptions options;
+  options.gradients_mean = config.gradients_mean;
+  options.bucket_bytes = bytes_of_mib(config.bucket_mb);
+  options.first_bucket_bytes = bytes_of_mib(config.first_bucket_mb);
+  options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
+  options.sync_batch_norm = config.sync_batch_norm;
+  return options;
+}
+
+bool has_own_buffers(const RunConfig& config, const Model& model) {
+  return config.parallel.buffers == "local" && !model.module->buffers().empty();
+}
+
+}  // namespace
+
+MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
+    : model_(model),
+      options_(options),
+      parallel_(model.module, group, parallel_options(config.parallel)),
+      updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
+      step_(model_, parallel_, updater_,
+            {.forward = options_,
+             .clip_norm = config.train.clip_norm,
+             .forwards_nothing = config.parallel.sync_batch_norm}),
+      is_one_batch_(config.parallel.sync_batch_norm),
+      keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
+  if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
+}
+
+StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batches) {
+  if (is_one_batch_) {
+    StepRequest of_all = request;
+    of_all.want_global_loss = true;
+    const auto of_batch = step_.run(of_all, batches);
+    return {.local = of_batch.global,
+            .global = request.want_global_loss ? of_batch.global : std::nullopt,
+            .overflow = of_batch.overflow,
+            .agreed = of_batch.agreed};
+  }
+  if (!ring_) return step_.run(request, batches);
+  StepRequest watched = request;
+  watched.forwarded = [this] { ring_->start(); };
+  watched.leaving = [this] { ring_->finish(); };
+  ring_->begin_step();
+  const auto losses = step_.run(watched, batches);
+  ring_->end_step();
+  return losses;
+}
+
+void MirroredRun::synchronize_buffers() {
+  parallel_.synchronize_buffers();
+  if (ring_) ring_->synchronized();
+}
+
+Evaluation MirroredRun::evaluate(samples::Batches& batches) {
+  synchronize_buffers();
+  // Each rank has a share of the samples; a rank without any knows no metric's name.
+  return train::evaluate(model_, batches, options_,
+                         [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); });
+}
+
+Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }
+
+std::optional<ShardParts> MirroredRun::take_shard_parts() {
+  auto parts = updater_.take_shard_parts();
+  if (!ring_) return parts;
+  if (!parts) parts.emplace();
+  ring_->add_to(*parts);
+  return parts;
+}
+
+NamedTensors MirroredRun::model_state() {
+  synchronize_buffers();
+  return module_state(*model_.module);
+}
+
+SavedState MirroredRun::state_to_save() {
+  const auto& group = parallel_.group();
+  SavedState state{.group = group, .mesh = {.sizes = {group.size()}, .names = {"data"}}, .tensors = {}, .in_parts = {}};
+  add_part(state.tensors, "model", model_state());
+  updater_.add_state(state);
+  return state;
+}
+
+void MirroredRun::load_state(StateSource& source) {
+  all_or_none(&parallel_.group(), problem_of([&] {
+    const torch::NoGradGuard no_grad;
+    require_module_state(*model_.module, source.outline("model"));
+    for (const auto& [name, tensor] : module_state(*model_.module)) {
+      auto values = tensor.detach();
+      source.read("model." + name, whole_box(values.sizes().vec()), values);
+    }
+    updater_.load(source, without_frozen(source.outline("optimizer"), *model_.module));
+    if (ring_) ring_->synchronized();
+    if (ring_) ring_->load(source);
+  }));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,39 @@
+// A data parallel run, in which every rank holds a replica of the model.
+#pragma once
+
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/optimizer/updater.h>
+#include <lockstep/train/recovery/buffer_ring.h>
+
+namespace lockstep::train {
+
+class MirroredRun final : public ParallelRun {
+ public:
+  MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
+
+  StepLosses step(const StepRequest& request, samples::Batches& batches) override;
+  Evaluation evaluate(samples::Batches& batches) override;
+  Prediction predict(samples::Batch batch) override;
+  NamedTensors model_state() override;
+  SavedState state_to_save() override;
+  void load_state(StateSource& source) override;
+  NamedTensors optimizer_state() const override { return updater_.state(); }
+  bool keeps_whole_state() const override { return keeps_whole_state_; }
+  std::optional<ShardParts> take_shard_parts() override;
+  int random_stream() const override { return parallel_.group().rank(); }
+
+ private:
+  void synchronize_buffers();
+
+  const Model& model_;
+  ForwardOptions options_;
+  DataParallel parallel_;
+  Updater updater_;
+  TrainingStep step_;
+  std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks
+  bool is_one_batch_;               ///< whether the ranks' batches count as one, with its loss as in the global view
+  bool keeps_whole_state_;
+};
+
+}  // namespace lockstep::train

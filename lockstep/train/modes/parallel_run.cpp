@@ -1,0 +1,26 @@
+#include <lockstep/train/modes/global_run.h>
+#include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/mirrored_run.h>
+#include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/modes/wrapper.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::train {
+
+std::int64_t bytes_of_mib(double mib) { return std::max<std::int64_t>(1, std::llround(mib * 1024.0 * 1024.0)); }
+
+DataShare data_share(const RunConfig& config, const Group& group) {
+  return is_global_mode(config.parallel) ? global_data_share(config.parallel, group.rank(), group.size())
+                                         : DataShare{group.rank(), group.size()};
+}
+
+std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
+                                               const ForwardOptions& options) {
+  wrap_module(config.parallel.wrapper, *model.module, group);
+  if (is_global_mode(config.parallel)) return std::make_unique<GlobalRun>(config, model, group, options);
+  return std::make_unique<MirroredRun>(config, model, group, options);
+}
+
+}  // namespace lockstep::train

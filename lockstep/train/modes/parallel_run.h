@@ -1,0 +1,76 @@
+// The interface of a parallel run: the operations that differ between the mirrored and the global view.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/samples/dataset.h>
+#include <lockstep/train/checkpoint/state_source.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/modes/forward.h>
+#include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/named_tensors.h>
+#include <lockstep/train/recovery/shard_parts.h>
+#include <lockstep/train/reports.h>
+#include <lockstep/train/sharded/sharded_save.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace lockstep::train {
+
+/// Which of the equal shares of each step's samples a rank loads.
+struct DataShare {
+  int index = 0;
+  int count = 1;
+};
+
+/// Collectives are: step, evaluate, predict in the global view, model_state, state_to_save and load_state. The other
+/// functions are local to this rank.
+class ParallelRun {
+ public:
+  virtual ~ParallelRun() = default;
+
+  /// One optimizer step over the next batches.
+  virtual StepLosses step(const StepRequest& request, samples::Batches& batches) = 0;
+
+  /// One epoch of batches. `epoch` and `step` of the result are left at 0; the model is in training mode afterwards.
+  virtual Evaluation evaluate(samples::Batches& batches) = 0;
+
+  /// What the task predicts for a batch that is not empty on all ranks: for this rank's samples; in the global view for
+  /// those of all, whole. The module is in the mode that it has.
+  virtual Prediction predict(samples::Batch batch) = 0;
+  virtual bool predicts_all() const { return false; }
+
+  /// Parameters and buffers of the whole model: the same on all ranks, and independent of the parallelism.
+  virtual NamedTensors model_state() = 0;
+
+  /// The model's state and the optimizer's as the ranks hold them, named as in checkpoint.h. Shares their memory.
+  virtual SavedState state_to_save() = 0;
+  /// Continues from such a state of any parallelism; each rank reads what it needs. Errors are the same kind on all
+  /// ranks: Error(data) where it does not fit, and those of StateSource.
+  virtual void load_state(StateSource& source) = 0;
+
+  /// The optimizer's state on this rank, where it is a whole on every rank; else empty.
+  virtual NamedTensors optimizer_state() const { return {}; }
+
+  /// Whether every rank holds both as a whole (buffers too) between two steps, so that one remaining rank has all.
+  virtual bool keeps_whole_state() const { return false; }
+
+  /// Where every rank keeps a part of the state, and a copy of another rank's: moves the parts out of this object,
+  /// which cannot be used any more then.
+  virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
+
+  /// The rank whose random number stream this rank uses in steps.
+  virtual int random_stream() const = 0;
+};
+
+/// Bytes of so many MiB of the configuration, at least 1.
+std::int64_t bytes_of_mib(double mib);
+
+DataShare data_share(const RunConfig& config, const Group& group);
+
+/// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. A collective.
+std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
+                                               const ForwardOptions& options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,85 @@
+// One optimizer step: forward and backward of this rank's batches, and the update.
+#pragma once
+
+#include <lockstep/base/injected_fault.h>
+#include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/samples/dataset.h>
+#include <lockstep/train/modes/forward.h>
+#include <lockstep/train/optimizer/updater.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace lockstep::train {
+
+/// What ranks agree on with the gradients of a step: to end because of a signal, to stop, to save, to evaluate.
+struct StepVotes {
+  bool end = false;
+  bool stop = false;
+  bool save = false;
+  bool evaluate = false;
+};
+
+/// The points within a step of which callbacks are told.
+enum class StepPoint { before_backward, after_backward, before_update, after_update };
+
+struct StepRequest {
+  std::int64_t batches = 1;  ///< of each rank in this step
+  std::int64_t samples = 1;  ///< in all batches of all ranks
+  double lr = 0;
+  std::optional<double> loss_scale = std::nullopt;  ///< of a loss scaler: an overflow then skips the update
+  bool want_global_loss = false;
+  std::function<StepVotes()> votes{};   ///< of this rank, asked before the step's last backward; empty: none
+  std::function<void(StepPoint)> at{};  ///< called at these points, if there is one
+  std::int64_t epoch = 0;               ///< for messages: both count from 1
+  std::int64_t step_in_epoch = 0;
+  std::function<void(FaultPlace)> fault{};  ///< called at forward, backward and reduced, if there is one
+  std::function<void()> forwarded{};        ///< called after the last forward, if there is one
+  std::function<void()> leaving{};          ///< called before the last gradients of this rank are sent, perhaps twice
+};
+
+struct StepLosses {
+  std::optional<double> local;   ///< mean over this rank's items; none without
+  std::optional<double> global;  ///< mean over all ranks' items, when asked for
+  /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
+  /// updated. The same on all ranks. The losses are left out where they are not finite.
+  bool overflow = false;
+  StepVotes agreed{};  ///< those of any rank
+};
+
+/// Resets the losses that are NaN or infinite.
+void leave_out_infinite(StepLosses& losses);
+
+/// The gradient is that of the mean loss over the items (Outcome::items) of all batches of all ranks. With S samples
+/// and I items in all of them, each batch's mean loss is scaled by its items * ranks / S before backward, DataParallel
+/// divides by the ranks, and where I is not S the gradients are scaled by S / I before the update. So ranks with fewer
+/// samples, or none, have the weight of their samples. Without parallel.gradients_mean it is `ranks` times that. A loss
+/// scale is one more factor, which is taken back together with S / I.
+class TrainingStep {
+ public:
+  struct Options {
+    ForwardOptions forward;
+    double clip_norm = 0;           ///< 0 leaves the gradients as they are
+    bool forwards_nothing = false;  ///< forward also batches without samples: where forward has collectives
+  };
+
+  /// All references outlive this object.
+  TrainingStep(const Model& model, DataParallel& parallel, Updater& updater, Options options);
+
+  /// Takes the step's batches from `batches`, of which some may be empty. Error(numeric) naming epoch, step and rank
+  /// when a loss is NaN or infinite and there is no loss scale, before anything is updated.
+  StepLosses run(const StepRequest& request, samples::Batches& batches);
+
+ private:
+  /// For an empty batch the loss is 0 if that is forwarded, and else undefined.
+  Forwarded forward_checked(samples::Batch batch, const StepRequest& request) const;
+
+  const Model& model_;
+  DataParallel& parallel_;
+  Updater& updater_;
+  Options options_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,134 @@
+#include <lockstep/base/config.h>
+#include <lockstep/train/configuration/name_patterns.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::string_view kGroupsKey = "optimizer.groups";
+constexpr std::string_view kEntryForm = "{match: [\"fc.*\"], lr_factor: 10, weight_decay: 0}";
+constexpr std::string_view kBias = "bias", kWeight = "weight";
+
+/// An entry as it is written.
+struct GroupConfig {
+  ConfigNode match;
+  double lr_factor = 1;
+  std::optional<double> weight_decay;
+};
+
+void describe(ConfigFields& fields, GroupConfig& c) {
+  fields.field("match", c.match, anything(), "names or patterns of parameters");
+  fields.field("lr_factor", c.lr_factor, between(0, 1e6), "of the scheduled learning rate");
+  fields.field("weight_decay", c.weight_decay, between(0, 1e6), "null: optimizer.weight_decay");
+}
+
+[[noreturn]] void wrong_entry(const ConfigNode& node, std::string_view path, std::string_view expected) {
+  throw Error(ErrorKind::config, "config",
+              fmt::format("{}: expected {}, found {}", path, expected, describe_found(node)), node.position);
+}
+
+std::vector<std::string> patterns_of(const ConfigNode& entry, const ConfigNode& match, const std::string& path) {
+  constexpr std::string_view kExpected = "a pattern of parameter names, or a list of them, e.g. [\"fc.*\"]";
+  std::vector<ConfigNode> items = match.items;
+  if (match.kind == ConfigNode::Kind::scalar) items = {match};
+  if (items.empty()) wrong_entry(match.kind == ConfigNode::Kind::null ? entry : match, path, kExpected);
+  std::vector<std::string> patterns;
+  for (const auto& item : items) {
+    if (item.kind != ConfigNode::Kind::scalar || item.scalar.empty()) wrong_entry(item, path, kExpected);
+    patterns.push_back(item.scalar);
+  }
+  return patterns;
+}
+
+GroupRule rule_of(const ConfigNode& entry, const std::string& path) {
+  if (entry.kind != ConfigNode::Kind::map) wrong_entry(entry, path, kEntryForm);
+  const auto read = read_config<GroupConfig>(entry, path);
+  return {patterns_of(entry, read.match, path + ".match"), read.lr_factor, read.weight_decay, entry.position};
+}
+
+/// Names of layers whose `weight` has several dimensions.
+std::set<std::string, std::less<>> layers_of_matrices(const NamedParameters& parameters) {
+  std::set<std::string, std::less<>> layers;
+  for (const auto& [name, parameter] : parameters) {
+    if (name.ends_with(kWeight) && parameter.dim() > 1) layers.insert(name.substr(0, name.size() - kWeight.size()));
+  }
+  return layers;
+}
+
+/// By optimizer.no_decay alone.
+std::function<bool(std::string_view, const at::Tensor&)> decay_exception(const std::vector<std::string>& no_decay,
+                                                                         const NamedParameters& parameters) {
+  const auto given = [&](std::string_view which) { return std::ranges::find(no_decay, which) != no_decay.end(); };
+  return [norms = given("norms"), biases = given("biases"), matrices = layers_of_matrices(parameters)](
+             std::string_view name, const at::Tensor& parameter) {
+    if (parameter.dim() > 1) return false;
+    if (!name.ends_with(kBias)) return norms;
+    return biases || (norms && !matrices.contains(name.substr(0, name.size() - kBias.size())));
+  };
+}
+
+}  // namespace
+
+std::vector<GroupRule> group_rules(const OptimizerConfig& config) {
+  const auto& groups = config.groups;
+  if (groups.kind == ConfigNode::Kind::null) return {};
+  if (groups.kind != ConfigNode::Kind::list)
+    wrong_entry(groups, kGroupsKey, fmt::format("a list such as [{}]", kEntryForm));
+  std::vector<GroupRule> rules;
+  for (const auto& entry : groups.items)
+    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size())));
+  return rules;
+}
+
+std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters) {
+  const auto rules = group_rules(config);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : parameters) names.push_back(name);
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    require_matches(rules[i].match, names, fmt::format("{}[{}].match", kGroupsKey, i), rules[i].position);
+  }
+  const auto is_excepted = decay_exception(config.no_decay, parameters);
+  std::vector<ParameterSettings> settings;
+  for (const auto& [name, parameter] : parameters) {
+    const auto rule =
+        std::ranges::find_if(rules, [&name = name](const GroupRule& each) { return fits_any(name, each.match); });
+    const double by_default = is_excepted(name, parameter) ? 0 : config.weight_decay;
+    settings.push_back(rule == rules.end()
+                           ? ParameterSettings{1, by_default}
+                           : ParameterSettings{rule->lr_factor, rule->weight_decay.value_or(by_default)});
+  }
+  return settings;
+}
+
+std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters) {
+  struct Line {
+    ParameterSettings settings;
+    std::size_t parameters = 0;
+    std::int64_t numbers = 0;
+    std::string first;
+  };
+  const auto settings = settings_of(config, parameters);
+  std::vector<Line> lines;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    auto line = std::ranges::find(lines, settings[i], &Line::settings);
+    if (line == lines.end()) line = lines.insert(lines.end(), {settings[i], 0, 0, parameters[i].first});
+    ++line->parameters;
+    line->numbers += parameters[i].second.numel();
+  }
+  if (lines.size() < 2) return "";
+  std::string text;
+  for (const auto& line : lines) {
+    text += fmt::format("# learning rate x {}, weight decay {}: {} parameter(s) with {} numbers, {}{}\n",
+                        line.settings.lr_factor, line.settings.weight_decay, line.parameters, line.numbers, line.first,
+                        line.parameters > 1 ? ", ..." : "");
+  }
+  return text;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,12 @@
+// The schedules that Lockstep brings, as parts.
+#pragma once
+
+#include <lockstep/train/parts.h>
+
+#include <vector>
+
+namespace lockstep::train {
+
+std::vector<SchedulePart> schedule_parts();
+
+}  // namespace lockstep::train

@@ -1,0 +1,164 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/train/modes/training_step.h>
+#include <lockstep/train/optimizer/clip_gradients.h>
+#include <lockstep/train/optimizer/updater.h>
+#include <lockstep/train/weights/safetensors_stream.h>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::train {
+namespace {
+
+std::vector<std::size_t> owners_of(const ParameterShards& shards) {
+  std::vector<std::size_t> owners;
+  for (std::size_t i = 0; i < shards.pieces().size(); ++i) owners.push_back(shards.owner(i));
+  return owners;
+}
+
+/// What the ranks together know of the state of all parameters: "<parameter>.<field>" -> dtype as in safetensors, and
+/// "<parameter>.step" -> a number. A collective.
+nlohmann::json agree_on_fields(const NamedTensors& of_pieces, const ParameterShards& shards,
+                               const NamedParameters& parameters) {
+  auto fields = nlohmann::json::object();
+  for (const auto& [key, tensor] : of_pieces) {
+    const auto dot = key.find('.');
+    const auto piece = static_cast<std::size_t>(parse_integer(key.substr(0, dot)).value());
+    const auto field = key.substr(dot + 1);
+    const auto name = fmt::format("{}.{}", parameters[shards.owner(piece)].first, field);
+    if (field == kRememberedStep) {
+      fields[name] = tensor.item<std::int64_t>();
+    } else {
+      fields[name] = safetensors_dtype(name, tensor);
+    }
+  }
+  auto all = nlohmann::json::object();
+  for (const auto& text : gather_texts(fields.dump(), shards.group())) all.update(nlohmann::json::parse(text));
+  return all;
+}
+
+/// The boxes of a parameter that each rank updates. Pieces that follow one another are one run of its memory.
+Holders holders_of(const ShardLayout& layout, std::size_t parameter) {
+  const auto& [name, sizes, strides, dtype] = layout.parameters[parameter];
+  Holders holders;
+  for (std::size_t rank = 0; rank < layout.stretches.size(); ++rank) {
+    std::int64_t begin = 0, elements = 0;
+    for (const auto& stretch : layout.stretches[rank]) {
+      if (stretch.parameter != parameter) continue;
+      if (elements == 0) begin = stretch.begin;
+      elements += stretch.elements;
+    }
+    for (const auto& box : boxes_of_run(sizes, strides, begin, elements)) {
+      holders[box].push_back(static_cast<int>(rank));
+    }
+  }
+  return holders;
+}
+
+void add_sharded_state(SavedState& saved, const torch::optim::Optimizer& optimizer, const ParameterShards& shards,
+                       const NamedParameters& parameters) {
+  const auto of_pieces = optimizer_state(optimizer, named_by_number(shards.pieces()));
+  const auto fields = agree_on_fields(of_pieces, shards, parameters);
+  const auto layout = layout_of(shards, parameters);
+  const auto& stretches = layout.stretches[static_cast<std::size_t>(shards.group().rank())];
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, parameter] = parameters[i];
+    std::optional<Holders> holders;
+    for (const auto& field : remembered_tensors(optimizer)) {
+      const auto dtype = fields.find(fmt::format("{}.{}", name, field));
+      if (dtype == fields.end()) continue;
+      if (!holders) holders = holders_of(layout, i);
+      TensorInParts tensor{.dtype = *dtype, .shape = parameter.sizes().vec(), .holders = *holders, .own = {}};
+      for (std::size_t piece = 0; piece < stretches.size(); ++piece) {
+        if (stretches[piece].parameter != i) continue;
+        for (auto& part : parts_of_run(of_pieces.at(fmt::format("{}.{}", piece, field)), parameter, stretches[piece])) {
+          tensor.own.push_back(std::move(part));
+        }
+      }
+      saved.in_parts.emplace(fmt::format("optimizer.{}.{}", name, field), std::move(tensor));
+    }
+    const auto step = fields.find(fmt::format("{}.{}", name, kRememberedStep));
+    if (step == fields.end()) continue;
+    saved.tensors.emplace(fmt::format("optimizer.{}.{}", name, kRememberedStep),
+                          torch::scalar_tensor(step->get<std::int64_t>(), torch::kLong));
+  }
+}
+
+/// Error(data) for what no parameter of the optimizer has a place for, or has in another shape.
+void require_places(const NamedTensors& outline, const torch::optim::Optimizer& optimizer,
+                    const NamedParameters& parameters) {
+  auto left = outline;
+  for (const auto& [name, parameter] : parameters) {
+    for (const auto& field : remembered_tensors(optimizer)) {
+      const auto saved = left.extract(fmt::format("{}.{}", name, field));
+      if (saved.empty() || saved.mapped().sizes() == parameter.sizes()) continue;
+      fail(ErrorKind::data, "optimizer state", "{} has {} elements in the checkpoint, the model's parameter needs {}",
+           saved.key(), saved.mapped().numel(), parameter.numel());
+    }
+    left.erase(fmt::format("{}.{}", name, kRememberedStep));
+  }
+  if (left.empty()) return;
+  fail(ErrorKind::data, "optimizer state",
+       "the checkpoint holds {} which this optimizer has no place for; resume with the model and optimizer that wrote "
+       "it",
+       left.begin()->first);
+}
+
+}  // namespace
+
+Updater::Updater(const OptimizerConfig& config, const DataParallel& parallel, bool sharded, bool recovers)
+    : parameters_(trainable_parameters(parallel.module())) {
+  if (sharded) shards_.emplace(parallel);
+  optimizer_ = sharded ? make_optimizer(config, parameters_, shards_->pieces(), owners_of(*shards_))
+                       : make_optimizer(config, parameters_);
+  if (sharded && recovers && parallel.group().size() > 1) backup_.emplace(config, *shards_, *optimizer_, parameters_);
+}
+
+Updater::~Updater() = default;
+
+void Updater::step(double lr, double clip_norm, const std::function<void(StepPoint)>& at) {
+  if (clip_norm > 0) clip_gradients(tensors_of(parameters_), clip_norm);
+  set_learning_rate(*optimizer_, lr);
+  if (shards_) shards_->take_gradients();
+  if (backup_) backup_->before_update();
+  if (at) at(StepPoint::before_update);
+  optimizer_->step();
+  if (backup_) backup_->update(lr);
+  if (shards_) shards_->share();
+  if (backup_) backup_->shared();
+  if (at) at(StepPoint::after_update);
+}
+
+std::optional<ShardParts> Updater::take_shard_parts() {
+  return backup_ ? std::optional(backup_->take_parts()) : std::nullopt;
+}
+
+NamedTensors Updater::state() const { return shards_ ? NamedTensors() : optimizer_state(*optimizer_, parameters_); }
+
+void Updater::add_state(SavedState& saved) const {
+  if (shards_) {
+    add_sharded_state(saved, *optimizer_, *shards_, parameters_);
+  } else {
+    add_part(saved.tensors, "optimizer", state());
+  }
+}
+
+void Updater::load(StateSource& source, const NamedTensors& outline) {
+  if (shards_) {
+    require_places(outline, *optimizer_, parameters_);
+    const auto stretches = shards_->stretches_of(shards_->group().rank());
+    load_optimizer_state(*optimizer_, named_by_number(shards_->pieces()),
+                         read_stretches(source, outline, *optimizer_, parameters_, stretches));
+    if (backup_) backup_->load(source, outline);
+    return;
+  }
+  NamedTensors whole;
+  for (const auto& [name, tensor] : outline) whole.emplace(name, source.read("optimizer." + name));
+  load_optimizer_state(*optimizer_, parameters_, whole);
+}
+
+}  // namespace lockstep::train

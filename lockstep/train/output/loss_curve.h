@@ -1,0 +1,42 @@
+// WORK_DIR/loss.svg: the loss curve over the steps, as a picture for any browser.
+#pragma once
+
+#include <lockstep/train/callback.h>
+#include <lockstep/train/output/metrics.h>
+
+#include <chrono>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::train {
+
+/// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
+/// and a dot for the loss of each evaluation. `lines` ascend by step; without lines the picture says that.
+std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
+                            std::string_view title);
+
+/// Draws the picture again from the metrics file at the end, and after an epoch as long as drawing, which takes longer
+/// with more lines, stays below a hundredth of the run's time.
+class LossCurve final : public Callback {
+ public:
+  /// `evaluations`: of the parts of the run before this process.
+  LossCurve(std::filesystem::path metrics, std::filesystem::path picture, std::string title,
+            std::vector<Evaluation> evaluations);
+  void after_epoch(RunView& run, const EpochReport& report) override;
+  void after_evaluation(RunView& run, const Evaluation& evaluation) override;
+  void after_run(RunView& run) override;
+
+ private:
+  void draw();
+
+  std::filesystem::path metrics_;
+  std::filesystem::path picture_;
+  std::string title_;
+  std::vector<Evaluation> evaluations_;
+  std::chrono::steady_clock::time_point next_{};
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,51 @@
+// WORK_DIR/metrics.jsonl: one JSON object for each logged step.
+#pragma once
+
+#include <lockstep/train/callback.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// One line: {"epoch":1,"step":1,"loss":2.3,"lr":0.01,"samples_per_s":812.5}. `step` counts from 1 over the whole run,
+/// `loss` is the mean over all ranks' samples of that step, `samples_per_s` is that of all ranks since the line
+/// before.
+struct MetricsLine {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  double loss = 0;
+  double lr = 0;
+  double samples_per_s = 0;
+};
+
+std::string to_json(const MetricsLine& line);
+
+/// All lines up to the first incomplete one (a killed process may leave half a line); empty without a file.
+std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
+
+/// Appends to `file` the lines of a run that continues after `steps_done` steps: later lines, of a part that has to be
+/// done again, are removed first. `logged` is the last of those steps that needs a line: the line is written now if the
+/// process that should have written it died first, and no line before it is missing. Each line is written to the
+/// system at once. Error(io) when it cannot be written.
+class MetricsFile final : public Callback {
+ public:
+  MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done,
+              const std::optional<StepReport>& logged = std::nullopt);
+  void after_step(RunView& run, const StepReport& report) override;
+
+ private:
+  void write(const StepReport& report);
+
+  std::filesystem::path file_;
+  std::int64_t every_;
+  std::ofstream out_;
+  std::int64_t samples_ = 0;  ///< since the last line
+  double seconds_ = 0;
+};
+
+}  // namespace lockstep::train

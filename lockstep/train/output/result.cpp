@@ -1,0 +1,41 @@
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/train/output/result.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::train {
+
+void write_result(const std::filesystem::path& file, const RunResult& result, const RunConfig& config) {
+  auto evaluations = nlohmann::ordered_json::array();
+  for (const auto& e : result.evaluations) {
+    nlohmann::ordered_json one{{"epoch", e.epoch}, {"step", e.step}};
+    for (const auto& [name, value] : e.metrics) one[name] = value;
+    one["loss"] = e.loss;
+    evaluations.push_back(std::move(one));
+  }
+  const auto& per_rank = config.data.batch_size;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (result.evaluation) {
+    for (const auto& [name, value] : result.evaluation->metrics) json["eval_" + name] = value;
+    json["eval_loss"] = result.evaluation->loss;
+    json["eval_samples"] = result.evaluation->samples;
+  }
+  json["samples_per_s"] = result.samples_per_s;
+  json["params_sha256"] = result.params_sha256;
+  json["world_size"] = result.world_size;
+  json["steps"] = result.steps;
+  if (config.loss_scaler.type != "none") json["skipped_steps"] = result.skipped_steps;
+  json["epochs"] = result.epochs;
+  json["seconds"] = result.seconds;
+  if (!result.stopped.empty()) json["stopped"] = result.stopped;
+  json["backend"] = result.backend;
+  json["device"] = result.device;
+  json["model"] = config.model.name;
+  json["data"] = config.data.name;
+  json["batch_size"] = per_rank ? nlohmann::ordered_json(*per_rank) : nlohmann::ordered_json();
+  json["global_batch_size"] = result.global_batch_size;
+  json["evaluations"] = std::move(evaluations);
+  write_file_atomically(file, json.dump(2) + "\n");
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,41 @@
+// WORK_DIR/tensorboard/: the curves of a run for TensorBoard.
+#pragma once
+
+#include <lockstep/train/callback.h>
+#include <lockstep/train/viewers/event_file.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace lockstep::train {
+
+/// Writes train/loss, train/lr and train/samples_per_s at the steps of metrics.jsonl (every `every` steps, 0: none),
+/// with its values, and evaluation/... for each evaluation. Viewers see each at once. Error(io) when it cannot be
+/// written.
+class TensorBoardLog final : public Callback {
+ public:
+  TensorBoardLog(std::filesystem::path folder, std::int64_t every);
+
+  std::string name() const override { return "tensorboard"; }
+  /// Goes on after the steps of the run in a new file; at step 0 the files of another run are removed. What the process
+  /// before may not have written (the last of those steps, evaluations since then) is written again in its place.
+  void before_run(RunView& run) override;
+  void after_step(RunView& run, const StepReport& report) override;
+  void after_evaluation(RunView& run, const Evaluation& evaluation) override;
+
+  /// From before_run on, for more.
+  EventFile& file() { return *file_; }
+
+ private:
+  void write(const StepReport& report);
+
+  std::filesystem::path folder_;
+  std::int64_t every_;
+  std::optional<EventFile> file_;
+  std::int64_t samples_ = 0;  ///< since the last step that was written
+  double seconds_ = 0;
+};
+
+}  // namespace lockstep::train

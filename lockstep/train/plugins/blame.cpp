@@ -1,0 +1,224 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/plugins/blame.h>
+
+#include <torch/torch.h>
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace lockstep::train {
+namespace {
+
+bool is_of_ranks(ErrorKind kind) {
+  return kind == ErrorKind::timeout || kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch;
+}
+
+class BlamedTask final : public Task {
+ public:
+  BlamedTask(std::shared_ptr<Task> task, std::string who) : task_(std::move(task)), who_(std::move(who)) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    return blaming(who_, [&] { return task_->run(model, batch, measures); });
+  }
+  Values metrics(const Sums& sums) const override {
+    return blaming(who_, [&] { return task_->metrics(sums); });
+  }
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    return blaming(who_, [&] { return task_->predict(model, batch); });
+  }
+  std::string show(torch::nn::Module& model, const Place& place) override {
+    return blaming(who_, [&] { return task_->show(model, place); });
+  }
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return blaming(who_, [&] { return task_->nothing(model, batch); });
+  }
+
+ private:
+  std::shared_ptr<Task> task_;
+  std::string who_;
+};
+
+class BlamedBatches final : public samples::Batches {
+ public:
+  BlamedBatches(std::unique_ptr<samples::Batches> batches, std::string who)
+      : batches_(std::move(batches)), who_(std::move(who)) {}
+
+  void start(std::int64_t epoch, std::int64_t step) override {
+    blaming(who_, [&] { batches_->start(epoch, step); });
+  }
+  std::optional<samples::Batch> next() override {
+    return blaming(who_, [&] { return batches_->next(); });
+  }
+  std::int64_t left_out() const override {
+    return blaming(who_, [&] { return batches_->left_out(); });
+  }
+
+ private:
+  std::unique_ptr<samples::Batches> batches_;
+  std::string who_;
+};
+
+class BlamedDataset final : public samples::Dataset {
+ public:
+  BlamedDataset(std::shared_ptr<const samples::Dataset> dataset, std::string who)
+      : dataset_(std::move(dataset)), who_(std::move(who)) {}
+
+  std::int64_t size() const override {
+    return blaming(who_, [&] { return dataset_->size(); });
+  }
+  samples::Sample get(std::int64_t index, const samples::Chance& chance) const override {
+    return blaming(who_, [&] { return dataset_->get(index, chance); });
+  }
+  samples::Batch collate(std::vector<samples::Sample> samples) const override {
+    return blaming(who_, [&] { return dataset_->collate(std::move(samples)); });
+  }
+  std::unique_ptr<samples::Batches> batches(std::shared_ptr<const Dataset> /*self*/,
+                                            const data::ShardedSampler& sampler,
+                                            const data::LoaderOptions& options) const override {
+    return blaming(who_, [&]() -> std::unique_ptr<samples::Batches> {
+      return std::make_unique<BlamedBatches>(dataset_->batches(dataset_, sampler, options), who_);
+    });
+  }
+  std::vector<std::string> classes() const override {
+    return blaming(who_, [&] { return dataset_->classes(); });
+  }
+  bool leaves_out_errors() const override {
+    return blaming(who_, [&] { return dataset_->leaves_out_errors(); });
+  }
+  data::EpochOrder order(const data::ShardedSampler& sampler, std::int64_t epoch) const override {
+    return blaming(who_, [&] { return dataset_->order(sampler, epoch); });
+  }
+  samples::Batch example() const override {
+    return blaming(who_, [&] { return dataset_->example(); });
+  }
+
+ private:
+  std::shared_ptr<const samples::Dataset> dataset_;
+  std::string who_;
+};
+
+class BlamedMetric final : public Metric {
+ public:
+  BlamedMetric(std::shared_ptr<Metric> metric, std::string who) : metric_(std::move(metric)), who_(std::move(who)) {}
+
+  Measures measure(const at::Tensor& output, const at::Tensor& target) const override {
+    return blaming(who_, [&] { return metric_->measure(output, target); });
+  }
+  Values values(const Sums& sums) const override {
+    return blaming(who_, [&] { return metric_->values(sums); });
+  }
+
+ private:
+  std::shared_ptr<Metric> metric_;
+  std::string who_;
+};
+
+/// `make`, whose results are blamed, too.
+template <typename Made, typename... Arguments>
+std::function<Made(Arguments...)> with_result_blamed(std::function<Made(Arguments...)> make, const std::string& who) {
+  if (!make) return make;
+  return [make = blamed(std::move(make), who), who](Arguments... arguments) {
+    return blamed(make(std::forward<Arguments>(arguments)...), who);
+  };
+}
+
+std::string name_of(const std::string& library, std::string_view kind, const std::string& part) {
+  return fmt::format("{}, {} {}", library, kind, part);
+}
+
+}  // namespace
+
+void rethrow_with(const std::string& who) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (is_of_ranks(error.kind())) throw;
+    const auto where = error.where().empty() ? "" : fmt::format("[{}] ", error.where());
+    throw Error(error.kind(), who, where + error.message(), error.position());
+  } catch (const c10::Error& error) {
+    throw std::runtime_error(fmt::format("[{}] {}", who, error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw std::runtime_error(fmt::format("[{}] {}", who, error.what()));
+  } catch (...) {
+    throw std::runtime_error(fmt::format("[{}] threw something that is no std::exception", who));
+  }
+}
+
+std::shared_ptr<Task> blamed(std::shared_ptr<Task> task, const std::string& who) {
+  return task ? std::make_shared<BlamedTask>(std::move(task), who) : nullptr;
+}
+
+std::shared_ptr<const samples::Dataset> blamed(std::shared_ptr<const samples::Dataset> dataset,
+                                               const std::string& who) {
+  return dataset ? std::make_shared<BlamedDataset>(std::move(dataset), who) : nullptr;
+}
+
+std::shared_ptr<Metric> blamed(std::shared_ptr<Metric> metric, const std::string& who) {
+  return metric ? std::make_shared<BlamedMetric>(std::move(metric), who) : nullptr;
+}
+
+ModelPart blamed_part(ModelPart part, const std::string& library) {
+  const auto who = name_of(library, "model", part.name);
+  part.make = blamed(std::move(part.make), who);
+  part.classifier = blamed(std::move(part.classifier), who);
+  part.save = blamed(std::move(part.save), who);
+  return part;
+}
+
+DataPart blamed_part(DataPart part, const std::string& library) {
+  const auto who = name_of(library, "data set", part.name);
+  part.load = with_result_blamed(std::move(part.load), who);
+  part.example = blamed(std::move(part.example), who);
+  part.pictures = blamed(std::move(part.pictures), who);
+  return part;
+}
+
+TaskPart blamed_part(TaskPart part, const std::string& library) {
+  part.make = with_result_blamed(std::move(part.make), name_of(library, "task", part.name));
+  return part;
+}
+
+LossPart blamed_part(LossPart part, const std::string& library) {
+  part.make = with_result_blamed(std::move(part.make), name_of(library, "loss", part.name));
+  return part;
+}
+
+OptimizerPart blamed_part(OptimizerPart part, const std::string& library) {
+  const auto who = name_of(library, "optimizer", part.name);
+  part.make = blamed(std::move(part.make), who);
+  part.check = blamed(std::move(part.check), who);
+  return part;
+}
+
+SchedulePart blamed_part(SchedulePart part, const std::string& library) {
+  const auto who = name_of(library, "schedule", part.name);
+  part.make = with_result_blamed(std::move(part.make), who);
+  part.check = blamed(std::move(part.check), who);
+  return part;
+}
+
+MetricPart blamed_part(MetricPart part, const std::string& library) {
+  part.make = with_result_blamed(std::move(part.make), name_of(library, "metric", part.name));
+  return part;
+}
+
+samples::TransformPart blamed_part(samples::TransformPart part, const std::string& library) {
+  part.make = with_result_blamed(std::move(part.make), name_of(library, "transform", part.name));
+  return part;
+}
+
+WrapperPart blamed_part(WrapperPart part, const std::string& library) {
+  const auto who = name_of(library, "wrapper", part.name);
+  part.settings = blamed(std::move(part.settings), who);
+  part.place = blamed(std::move(part.place), who);
+  part.wrap = blamed(std::move(part.wrap), who);
+  return part;
+}
+
+CallbackPart blamed_part(CallbackPart part, const std::string& library) {
+  part.make = blamed(std::move(part.make), name_of(library, "callback", part.name));
+  return part;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,154 @@
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/home_paths.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/plugin.h>
+#include <lockstep/train/plugins/blame.h>
+#include <lockstep/train/plugins/elf_file.h>
+#include <lockstep/train/plugins/load.h>
+
+#include <c10/util/Type.h>
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Entry = void (*)(Parts&);
+
+constexpr const char* kEntry = "lockstep_plugin";
+constexpr std::string_view kSection = ".lockstep_plugin";
+
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& field) {
+  return {field.data(), strnlen(field.data(), field.size())};
+}
+
+/// Versions of Lockstep with the same MAJOR.MINOR can replace each other (version.h).
+bool fits(std::string_view version, std::string_view other) {
+  return version.substr(0, version.rfind('.')) == other.substr(0, other.rfind('.'));
+}
+
+/// Error(data) unless the plugin was built with what this process runs.
+void require_same_versions(std::string_view section) {
+  constexpr std::string_view kFix = "build it again with the headers of this one";
+  for (std::size_t at = 0; at + sizeof(detail::PluginMark) <= section.size(); at += sizeof(detail::PluginMark)) {
+    detail::PluginMark mark;
+    std::memcpy(&mark, section.data() + at, sizeof mark);
+    if (text_of(mark.magic) != detail::kPluginMagic) break;
+    const auto lockstep = text_of(mark.lockstep);
+    const auto libtorch = text_of(mark.libtorch);
+    if (!fits(lockstep, version())) {
+      fail(ErrorKind::data, "plugins", "was built with Lockstep {}, and this is Lockstep {}; {}", lockstep, version(),
+           kFix);
+    }
+    if (libtorch != TORCH_VERSION) {
+      fail(ErrorKind::data, "plugins", "was built with libtorch {}, and this Lockstep with libtorch {}; {}", libtorch,
+           TORCH_VERSION, kFix);
+    }
+  }
+}
+
+void check_file(const fs::path& file) {
+  ElfFile elf(file);
+  const auto section = elf.section(kSection);
+  if (!section || section->size() < sizeof(detail::PluginMark) || !section->starts_with(detail::kPluginMagic)) {
+    fail(ErrorKind::data, "plugins",
+         "does not say with which Lockstep it was built: a plugin includes <lockstep/train/plugin.h>");
+  }
+  require_same_versions(*section);
+  if (!elf.exports(kEntry)) {
+    fail(ErrorKind::data, "plugins",
+         "does not export void lockstep_plugin(lockstep::train::Parts&), which adds its parts");
+  }
+}
+
+/// dlerror() reads "FILE: undefined symbol: NAME", with the name as the linker knows it.
+std::string reason_of_loader() {
+  const char* text = dlerror();
+  std::string reason = text == nullptr ? "unknown reason" : text;
+  constexpr std::string_view kSymbol = "undefined symbol: ";
+  const auto at = reason.find(kSymbol);
+  if (at == std::string::npos) return reason;
+  const auto name = reason.substr(at + kSymbol.size());
+  return fmt::format("it uses {}, which is in no library that it is linked with", c10::demangle(name.c_str()));
+}
+
+Entry load(const fs::path& file) {
+  check_file(file);
+  // Symbols are resolved before anything of the library runs. It is never closed: what it made may outlive the run.
+  void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
+  auto* entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
+  if (entry == nullptr) fail(ErrorKind::data, "plugins", "cannot be loaded: {}", reason_of_loader());
+  return entry;
+}
+
+/// Adds what a plugin brings to `parts`. `origins`: the plugin of each part, by kind and name.
+void add(Parts& parts, Parts brought, const std::string& library, std::map<std::string, std::string>& origins) {
+  for_each_kind([&](std::string_view kind, std::string_view section, auto member) {
+    auto& list = parts.*member;
+    for (auto& part : brought.*member) {
+      const auto origin = origins.find(fmt::format("{} {}", kind, part.name));
+      if (find_part(list, part.name) != nullptr) {
+        fail(ErrorKind::data, "plugins", "brings '{}' to {}, which {} brings already; give it another name", part.name,
+             kind, origin == origins.end() ? "Lockstep or this program" : origin->second);
+      }
+      if (part.name.empty()) fail(ErrorKind::data, "plugins", "brings a part without a name to {}", kind);
+      origins.emplace(fmt::format("{} {}", kind, part.name), library);
+      part.options = part.options.visited_by([who = fmt::format("{}, {} {}", library, section, part.name)](
+                                                 const std::function<void()>& visit) { blaming(who, visit); });
+      list.push_back(blamed_part(std::move(part), library));
+    }
+  });
+}
+
+struct OnlyPlugins {
+  std::vector<std::string> plugins;
+};
+
+void describe(ConfigFields& fields, OnlyPlugins& c) { fields.field("plugins", c.plugins, anything(), "libraries"); }
+
+/// The names under the key `plugins`, with their places.
+std::vector<std::pair<std::string, FilePosition>> plugin_names(const ConfigSource& source) {
+  const auto* node = source.root.find("plugins");
+  if (node == nullptr) return {};
+  ConfigNode section = make_section(source.root.position);
+  section.entries.push_back({"plugins", *node});
+  const auto names = read_config<OnlyPlugins>(section, "").plugins;
+  std::vector<std::pair<std::string, FilePosition>> result;
+  for (std::size_t i = 0; i < names.size(); ++i) result.emplace_back(names[i], node->items.at(i).position);
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, const ConfigSource& source) {
+  const auto names = plugin_names(source);
+  if (names.empty()) return given;
+  auto parts = std::make_shared<Parts>(parts_or_shipped(given));
+  std::map<std::string, std::string> origins;
+  for (const auto& [name, position] : names) {
+    try {
+      const auto entry = load(with_home(name));
+      Parts brought;
+      blaming("lockstep_plugin", [&] { entry(brought); });
+      add(*parts, std::move(brought), fs::path(name).filename().string(), origins);
+    } catch (const Error& error) {
+      const auto from = error.where() == "plugins" ? "" : fmt::format("{}: ", error.where());
+      throw Error(ErrorKind::config, "plugins", fmt::format("{} {}{}", name, from, error.message()), position);
+    } catch (const std::exception& error) {
+      throw Error(ErrorKind::config, "plugins", fmt::format("{}: {}", name, error.what()), position);
+    }
+  }
+  return parts;
+}
+
+}  // namespace lockstep::train

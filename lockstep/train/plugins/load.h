@@ -1,0 +1,18 @@
+// Plugins: shared libraries that a configuration names, and that add parts.
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/train/parts.h>
+
+#include <memory>
+
+namespace lockstep::train {
+
+/// `parts`, and those of the plugins that the key `plugins` of `source` names. The libraries stay loaded until the
+/// process ends: what they made may live that long. Error(config) with file and line, and the plugin's name, before
+/// anything of it runs: for a file that is missing or no shared library, that does not export lockstep_plugin(), was
+/// built with another Lockstep or libtorch (both versions are named), or uses what is in no library; then for a part
+/// that is there already, and for what lockstep_plugin() throws.
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> parts, const ConfigSource& source);
+
+}  // namespace lockstep::train

@@ -1,0 +1,87 @@
+#include <lockstep/comm/collectives.h>
+#include <lockstep/train/recovery/buffer_ring.h>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+constexpr int kTag = 1;
+
+at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.contiguous().view({-1}).view(at::kByte); }
+
+}  // namespace
+
+std::string buffers_key(int rank) { return fmt::format("buffers.{}", rank); }
+
+BufferRing::BufferRing(std::shared_ptr<torch::nn::Module> module, const Group& group)
+    : module_(std::move(module)), group_(group) {
+  copy_ = pack();
+}
+
+at::Tensor BufferRing::pack() const {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> parts;
+  for (const auto& buffer : module_->buffers()) parts.push_back(bytes_of(buffer));
+  return torch::cat(parts);
+}
+
+void BufferRing::load(StateSource& state) {
+  const torch::NoGradGuard no_grad;
+  const auto own_key = buffers_key(group_.rank()), copy_key = buffers_key(rank_before(group_));
+  if (!state.outline().contains(own_key) || !state.outline().contains(copy_key)) return;
+  const auto own = state.read(own_key);
+  std::int64_t offset = 0;
+  for (auto& buffer : module_->buffers()) {
+    const auto bytes = static_cast<std::int64_t>(buffer.nbytes());
+    // A copy, as its place among the bytes need not be aligned.
+    const auto part = own.narrow(0, offset, bytes).clone();
+    buffer.copy_(part.view(buffer.scalar_type()).view(buffer.sizes()));
+    offset += bytes;
+  }
+  copy_ = state.read(copy_key).clone();
+}
+
+void BufferRing::begin_step() {
+  before_ = pack();
+  in_step_ = true;
+  started_ = finished_ = false;
+}
+
+void BufferRing::start() {
+  sent_ = pack();
+  received_ = torch::empty_like(sent_);
+  receiving_ = receive_async(received_, group_, rank_before(group_), kTag);
+  sending_ = send_async(sent_, group_, (group_.rank() + 1) % group_.size(), kTag);
+  started_ = true;
+}
+
+void BufferRing::finish() {
+  if (!started_ || finished_) return;
+  receiving_.wait();
+  sending_.wait();
+  finished_ = true;
+}
+
+void BufferRing::end_step() {
+  copy_ = received_;
+  in_step_ = false;
+}
+
+void BufferRing::synchronized() { copy_ = pack(); }
+
+void BufferRing::add_to(ShardParts& parts) const {
+  parts.shards.own[kOwnBuffers] = in_step_ ? before_ : pack();
+  parts.shards.copy[kOwnBuffers] = copy_;
+  if (!in_step_ || !finished_) return;
+  // An optimizer in shards has more to say of the next step, or nothing of it is there.
+  if (!parts.layout.parameters.empty() && !parts.next) return;
+  if (!parts.next) parts.next.emplace();
+  parts.next->own[kOwnBuffers] = sent_;
+  parts.next->copy[kOwnBuffers] = received_;
+}
+
+}  // namespace lockstep::train

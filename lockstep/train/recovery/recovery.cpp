@@ -1,0 +1,111 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/recovery/recovery.h>
+#include <lockstep/train/recovery/recovery_state.h>
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+RecoveryState recovery_state_of(const Kept& kept) {
+  RecoveryState recovery_state;
+  if (kept.state) recovery_state = recovery_state_of(kept.state->state, kept.state->tensors);
+  recovery_state.unverified = kept.unverified;
+  return recovery_state;
+}
+
+// Every rank's part goes from the rank that has it to all; one of them keeps them and makes the whole.
+StateChoice agree_on_parts(Kept& kept, const Group& group) {
+  std::vector<ShardRecoveryState> recovery_states;
+  for (const auto& text : gather_texts(to_json(recovery_state_of(kept.parts)), group)) {
+    recovery_states.push_back(parse_shard_recovery_state(text));
+  }
+  auto choice = choose_shards(recovery_states);
+  if (!choice.rank) return {std::nullopt, std::move(choice.reason), std::nullopt};
+  const auto step = recovery_states[static_cast<std::size_t>(*choice.rank)].shared.step;
+  const bool assembles = group.rank() == *choice.rank;
+  std::vector<NamedTensors> by_rank;
+  for (const auto& source : choice.sources) {
+    std::optional<Checkpoint> part;
+    if (group.rank() == source.rank) part = Checkpoint{{}, part_from(*kept.parts, source, step)};
+    part = share_checkpoint(std::move(part), group, source.rank);
+    if (assembles) by_rank.push_back(std::move(part.value().tensors));
+  }
+  std::optional<Checkpoint> whole;
+  if (assembles) {
+    whole = Checkpoint{kept.parts->state, kept.parts->shared};
+    whole->tensors.merge(NamedTensors(kept.parts->other));
+    whole->tensors.merge(assemble(kept.parts->parts.layout, by_rank));
+  }
+  by_rank.clear();
+  kept.state = share_checkpoint(std::move(whole), group, *choice.rank);
+  return {choice.rank, std::move(choice.reason), std::nullopt};
+}
+
+}  // namespace
+
+std::optional<ResumePoint> agree_on_state(Kept& kept, const Group& group, Console& console) {
+  std::vector<RecoveryState> recovery_states;
+  for (const auto& text : gather_texts(to_json(recovery_state_of(kept)), group)) {
+    recovery_states.push_back(parse_recovery_state(text));
+  }
+  auto choice = choose_state(recovery_states);
+  if (choice.rank) {
+    auto shared = share_checkpoint(kept.state, group, *choice.rank);
+    kept.state = std::move(shared);
+  } else if (choice.reason.empty()) {
+    choice = agree_on_parts(kept, group);
+  }
+  kept.unverified = choice.unverified;
+  kept.parts.reset();
+  if (choice.rank) {
+    return ResumePoint{.state = kept.state->state,
+                       .tensors = StateSource(kept.state->tensors),
+                       .remarks = {choice.reason},
+                       .origin = "what ranks have in memory",
+                       .unverified = choice.unverified};
+  }
+  kept.state.reset();
+  if (!choice.reason.empty()) {
+    const auto words = fmt::format("{}, the newest checkpoint counts", choice.reason);
+    log_warning("{}", words);
+    tell(console, words);
+  }
+  return std::nullopt;
+}
+
+RunResult run_with_recovery(std::optional<Group>& group, const std::function<RunResult(const Group&, Kept&)>& part) {
+  Kept kept;
+  for (;;) {
+    std::string reason;
+    try {
+      const LossWatch watch(*group);
+      return part(*group, kept);
+    } catch (const Error& error) {
+      if (!is_loss(error)) {
+        group->abort(error.what());
+        throw;
+      }
+      reason = error.what();
+    } catch (const c10::Error& error) {
+      group->abort(error.what_without_backtrace());
+      throw;
+    } catch (const std::exception& error) {
+      group->abort(error.what());
+      throw;
+    }
+    log_warning("ranks were lost; this one keeps its state and waits for those that take their places: {}", reason);
+    Group lost = std::move(*group);
+    group.reset();
+    group = rejoin(std::move(lost), reason);
+    if (!group && kept.result) return *kept.result;
+    if (!group) fail(ErrorKind::peer_lost, "train", "the job was completed without this rank ({})", reason);
+  }
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,148 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/recovery/recovery_state.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace lockstep::train {
+namespace {
+
+auto progress_of(const RecoveryState& recovery_state) {
+  return std::tuple(recovery_state.step, recovery_state.epoch, recovery_state.evaluations);
+}
+
+/// "after step 12 the state of rank 2 ... differs from that of rank 0 ..."; empty when those who are at one step hold
+/// the same.
+std::string find_difference(const std::vector<RecoveryState>& recovery_states) {
+  std::map<std::int64_t, int> first_at;
+  for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
+    const RecoveryState& one = recovery_states[static_cast<std::size_t>(rank)];
+    if (!one.has_state) continue;
+    const auto [first, is_first] = first_at.emplace(one.step, rank);
+    const RecoveryState& other = recovery_states[static_cast<std::size_t>(first->second)];
+    if (one.sha256 == other.sha256) continue;
+    return fmt::format("after step {} the state of rank {} (SHA-256 {:.12}) differs from that of rank {} ({:.12}); {}",
+                       one.step, rank, one.sha256, first->second, other.sha256, kNothingToTrust);
+  }
+  return {};
+}
+
+/// Of an unverified step and those who have made it, or have heard of another result; empty when there is none.
+std::string find_refuted_step(const std::vector<RecoveryState>& recovery_states) {
+  for (const RecoveryState& heard : recovery_states) {
+    if (!heard.unverified) continue;
+    const UnverifiedStep& unverified = *heard.unverified;
+    const auto broken = [&](int rank, const std::string& sha256) {
+      return fmt::format(
+          "made again, step {} did not come out as rank {} had it (SHA-256 {:.12}; on rank {} {:.12}): one was wrong, "
+          "or machines compute differently; {}",
+          unverified.step, unverified.rank, unverified.sha256, rank, sha256, kNothingToTrust);
+    };
+    for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
+      const RecoveryState& one = recovery_states[static_cast<std::size_t>(rank)];
+      if (one.has_state && one.step == unverified.step && one.sha256 != unverified.sha256)
+        return broken(rank, one.sha256);
+      const auto& other = one.unverified;
+      if (other && other->step == unverified.step && other->sha256 != unverified.sha256)
+        return broken(other->rank, other->sha256);
+    }
+  }
+  return {};
+}
+
+/// What some rank has heard of the step after `step`.
+std::optional<UnverifiedStep> unverified_after(const std::vector<RecoveryState>& recovery_states, std::int64_t step) {
+  for (const RecoveryState& one : recovery_states) {
+    if (one.unverified && one.unverified->step == step + 1) return one.unverified;
+  }
+  return std::nullopt;
+}
+
+/// Of those a step behind `best` the furthest, if nobody is where that is and some are.
+std::optional<int> alone_ahead(const std::vector<RecoveryState>& recovery_states, const RecoveryState& best) {
+  std::optional<int> before;
+  for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
+    const RecoveryState& one = recovery_states[static_cast<std::size_t>(rank)];
+    if (!one.has_state || &one == &best) continue;
+    if (one.step == best.step) return std::nullopt;
+    if (!before || progress_of(one) > progress_of(recovery_states[static_cast<std::size_t>(*before)])) before = rank;
+  }
+  return before;
+}
+
+}  // namespace
+
+std::string to_json(const RecoveryState& recovery_state) {
+  nlohmann::json object{{"has_state", recovery_state.has_state},
+                        {"step", recovery_state.step},
+                        {"epoch", recovery_state.epoch},
+                        {"evaluations", recovery_state.evaluations},
+                        {"sha256", recovery_state.sha256}};
+  if (const auto& unverified = recovery_state.unverified) {
+    object["unverified"] = {{"step", unverified->step}, {"rank", unverified->rank}, {"sha256", unverified->sha256}};
+  }
+  return object.dump();
+}
+
+RecoveryState parse_recovery_state(std::string_view json) {
+  try {
+    const auto object = nlohmann::json::parse(json);
+    RecoveryState recovery_state{object.at("has_state"), object.at("step"), object.at("epoch"),
+                                 object.at("evaluations"), object.at("sha256")};
+    if (object.contains("unverified")) {
+      const auto& unverified = object.at("unverified");
+      recovery_state.unverified = UnverifiedStep{unverified.at("step"), unverified.at("rank"), unverified.at("sha256")};
+    }
+    return recovery_state;
+  } catch (const nlohmann::json::exception& error) {
+    fail(ErrorKind::data, "recovery", "what a rank says of its state is not understood: {}", error.what());
+  }
+}
+
+std::optional<int> find_furthest(const std::vector<RecoveryState>& recovery_states) {
+  std::optional<int> furthest;
+  for (int rank = 0; rank < static_cast<int>(recovery_states.size()); ++rank) {
+    const RecoveryState& one = recovery_states[static_cast<std::size_t>(rank)];
+    if (!one.has_state) continue;
+    const bool first = !furthest;
+    if (first || progress_of(one) > progress_of(recovery_states[static_cast<std::size_t>(*furthest)])) furthest = rank;
+  }
+  return furthest;
+}
+
+std::string find_contradiction(const std::vector<RecoveryState>& recovery_states) {
+  const auto furthest = find_furthest(recovery_states);
+  if (!furthest) return {};
+  const auto most = recovery_states[static_cast<std::size_t>(*furthest)].step;
+  auto least = most;
+  for (const RecoveryState& one : recovery_states) {
+    if (one.has_state) least = std::min(least, one.step);
+  }
+  if (most - least <= 1) return find_difference(recovery_states);
+  return fmt::format("ranks are at steps {} to {}, which cannot be: a step needs all of them; {}", least, most,
+                     kNothingToTrust);
+}
+
+StateChoice choose_state(const std::vector<RecoveryState>& recovery_states) {
+  const auto furthest = find_furthest(recovery_states);
+  if (!furthest) return {};
+  const RecoveryState& best = recovery_states[static_cast<std::size_t>(*furthest)];
+  if (auto words = find_contradiction(recovery_states); !words.empty()) return {std::nullopt, std::move(words)};
+  if (auto words = find_refuted_step(recovery_states); !words.empty()) return {std::nullopt, std::move(words)};
+  const auto words = [&](int rank) {
+    return fmt::format("going on after step {} with what rank {} has in memory",
+                       recovery_states[static_cast<std::size_t>(rank)].step, rank);
+  };
+  const auto before = alone_ahead(recovery_states, best);
+  if (!before) return {furthest, words(*furthest), unverified_after(recovery_states, best.step)};
+  return {before,
+          fmt::format("{}: rank {} alone has completed step {}, and is compared with those that make it again",
+                      words(*before), *furthest, best.step),
+          UnverifiedStep{best.step, *furthest, best.sha256}};
+}
+
+}  // namespace lockstep::train

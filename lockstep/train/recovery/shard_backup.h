@@ -1,0 +1,50 @@
+// Backups of a sharded optimizer's state for recovery: each rank also keeps the shard of the rank before it.
+//
+// Each rank makes the updates of two shards: its own, and that of the rank before it, on a copy. All ranks have all
+// gradients, so this needs no communication, and both get the same result, bit for bit. The values from before
+// the update are kept until all ranks have shared theirs: a step that some rank did not share before it died is undone.
+#pragma once
+
+#include <lockstep/train/config.h>
+#include <lockstep/train/optimizer.h>
+#include <lockstep/train/recovery/shard_parts.h>
+
+#include <memory>
+#include <vector>
+
+namespace lockstep::train {
+
+class ShardBackup {
+ public:
+  /// `own` updates the pieces of `shards`; `parameters` are those of `shards`, with names. All outlive this. In a group
+  /// of one rank there is no backup.
+  ShardBackup(const OptimizerConfig& config, const ParameterShards& shards, const torch::optim::Optimizer& own,
+              const NamedParameters& parameters);
+  ~ShardBackup();
+
+  /// Calls around an update of this rank's shard: before it, while the pieces have their gradients (already clipped);
+  /// after it; and when all ranks have shared theirs.
+  void before_update();
+  void update(double lr);
+  void shared();
+
+  /// Loads the other rank's part of a whole state, whose parameters are in the module (see read_stretches).
+  void load(StateSource& source, const NamedTensors& outline);
+
+  /// The parts from before the update, moved, and copies of the rest. No update may follow.
+  ShardParts take_parts();
+
+ private:
+  Shards now() const;
+
+  const ParameterShards& shards_;
+  const torch::optim::Optimizer& own_;
+  const NamedParameters& parameters_;
+  std::vector<ParameterShards::Stretch> stretches_;  ///< of the rank before this one
+  std::vector<at::Tensor> pieces_;                   ///< a copy of its shard
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  Shards before_;         ///< the last update
+  bool updated_ = false;  ///< and not shared yet
+};
+
+}  // namespace lockstep::train

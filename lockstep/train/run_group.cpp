@@ -1,0 +1,76 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/checkpoint/checkpoint_weights.h>
+#include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/modes/auto_mode.h>
+#include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/modes/strategy_file.h>
+#include <lockstep/train/run_group.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+GroupOptions run_group_options(const RunConfig& run) {
+  const ParallelConfig& config = run.parallel;
+  const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
+  GroupOptions options;
+  options.backend = config.backend;
+  options.start_timeout = milliseconds(config.start_timeout_s);
+  options.timeout = milliseconds(config.timeout_s);
+  options.check_arguments = config.check_collectives;
+  options.encrypt = config.encrypt;
+  options.cluster = run.cluster;
+  options.rejoins = true;
+  return options;
+}
+
+void require_mode_fits(const RunConfig& config, const World& world) {
+  if (config.parallel.mode != "stand_alone" || world.size == 1) return;
+  fail(ErrorKind::config, "parallel.mode",
+       "stand_alone is for one process, but this is {}; start one, or use "
+       "parallel.mode=data_parallel, semi_auto or auto",
+       describe(world));
+}
+
+}  // namespace
+
+Group connect_run(const RunConfig& config, const World& world) {
+  require_mode_fits(config, world);
+  return connect(world, run_group_options(config));
+}
+
+bool has_console(const RunConfig& config, const World& world) {
+  return world.rank == 0 || config.callbacks.console_ranks == "all";
+}
+
+RunConfig planned(const RunConfig& config, const Program& program, const Group& group, Console& console) {
+  if (config.parallel.strategy_ckpt_load_file) {
+    auto loaded = with_strategy_file(config, program, group);
+    tell(console, fmt::format("{}: parallel.mode {}", *config.parallel.strategy_ckpt_load_file, loaded.parallel.mode));
+    return loaded;
+  }
+  if (!is_auto_mode(config.parallel)) return with_checked_strategies(config, program, group.size());
+  auto run = resolve_auto(config, program, group);
+  tell(console, run.text);
+  for (const auto& remark : run.remarks) tell(console, remark);
+  return std::move(run.config);
+}
+
+NamedTensors checkpoint_weights(const RunConfig& config, const Group& group) {
+  auto point = find_resume_point(config, group);
+  if (!point) {
+    fail(ErrorKind::config, "checkpoint.resume", "there is no checkpoint in {}; train first, or give model.weights",
+         checkpoint_folder_of(config).string());
+  }
+  return model_weights(point->tensors);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,204 @@
+// What a session does at the points of its callbacks, and for their requests.
+#include <lockstep/base/error.h>
+#include <lockstep/comm/collectives.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/runtime.h>
+#include <lockstep/train/session.h>
+#include <lockstep/train/stop_signals.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+/// While it exists, a module has these values in its parameters.
+class ReplacedParameters {
+ public:
+  ReplacedParameters(torch::nn::Module& module, const NamedTensors& values) {
+    const torch::NoGradGuard no_grad;
+    const auto parameters = module.named_parameters();
+    for (const auto& [name, value] : values) {
+      const auto* parameter = parameters.find(name);
+      if (parameter == nullptr || parameter->sizes() != value.sizes()) {
+        fail(ErrorKind::invalid_argument, "evaluate_with", "the model has no parameter {} of that shape", name);
+      }
+      kept_.emplace_back(*parameter, parameter->detach().clone());
+    }
+    for (const auto& [name, value] : values) parameters.find(name)->detach().copy_(value);
+  }
+  ~ReplacedParameters() {
+    const torch::NoGradGuard no_grad;
+    for (const auto& [parameter, value] : kept_) parameter.detach().copy_(value);
+  }
+  ReplacedParameters(const ReplacedParameters&) = delete;
+  ReplacedParameters& operator=(const ReplacedParameters&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
+};
+
+}  // namespace
+
+void Session::ask_to_stop(std::string reason) {
+  if (!asked_.stop) stop_reason_ = std::move(reason);
+  asked_.stop = true;
+}
+
+NamedTensors Session::callback_tensors() const { return points_ ? points_->tensors() : saved_callbacks_; }
+
+SavedState Session::state_to_save() const {
+  auto state = parallel_->state_to_save();
+  add_part(state.tensors, kCallbacksPart, callback_tensors());
+  return state;
+}
+
+// What is asked for after this moment is for the next agreement.
+StepVotes Session::votes(const StopSignals& signals) {
+  auto own = std::exchange(asked_, {});
+  own.end = signals.noted().has_value();
+  return own;
+}
+
+void Session::at(StepPoint point) {
+  RunView& view = *this;
+  switch (point) {
+    case StepPoint::before_backward: return points_->call("before_backward", &Callback::before_backward, view);
+    case StepPoint::after_backward: return points_->call("after_backward", &Callback::after_backward, view);
+    case StepPoint::before_update: return points_->call("before_update", &Callback::before_update, view);
+    case StepPoint::after_update: return points_->call("after_update", &Callback::after_update, view);
+  }
+}
+
+// At the end of an epoch and at evaluations, which no gradients follow at once.
+void Session::agree_on_requests() {
+  const auto own = std::exchange(asked_, {});
+  auto said = torch::tensor({int{own.stop}, int{own.save}, int{own.evaluate}}, torch::kInt);
+  all_reduce(said, group_);
+  const auto* of_all = said.data_ptr<int>();
+  follow({.end = ends_, .stop = of_all[0] > 0, .save = of_all[1] > 0, .evaluate = of_all[2] > 0});
+}
+
+void Session::follow(const StepVotes& agreed) {
+  ends_ = agreed.end;
+  if (agreed.save) time_to_save_ = true;
+  if (agreed.evaluate) time_to_evaluate_ = true;
+  if (agreed.stop && !ends_ && state_.stopped.empty()) stop_now();
+}
+
+// The reason of the first rank that has one is that of all.
+void Session::stop_now() {
+  for (const auto& reason : gather_texts(stop_reason_, group_)) {
+    if (state_.stopped.empty()) state_.stopped = reason;
+  }
+  if (state_.stopped.empty()) state_.stopped = "asked for by a callback";
+  tell(fmt::format("stopped after step {}: {}", state_.step, state_.stopped));
+}
+
+std::int64_t Session::sink_size() const {
+  if (!config_.train.dataset_sink_mode) return 1;
+  return config_.train.sink_size > 0 ? config_.train.sink_size : plan_.steps_per_epoch;
+}
+
+// Whether the step that is made now is the last of a sink. Those of whole epochs end with them.
+bool Session::ends_sink() const {
+  const auto number = state_.step + 1;
+  const bool ends_epoch = state_.step_in_epoch + 1 == plan_.steps_per_epoch;
+  if (config_.train.dataset_sink_mode && config_.train.sink_size < 0) return ends_epoch || number == plan_.total_steps;
+  return number % sink_size() == 0 || number == plan_.total_steps;
+}
+
+// The steps of a sink are one for callbacks: the last, with the samples and seconds of all.
+StepReport Session::of_sink(StepReport step) const {
+  if (!sink_) return step;
+  step.steps += sink_->steps;
+  step.samples += sink_->samples;
+  step.seconds += sink_->seconds;
+  return step;
+}
+
+void Session::report_step(StepReport step) {
+  step = of_sink(step);
+  const bool whole = step.step == plan_.total_steps || finished() || asked_to_end() || step.step % sink_size() == 0;
+  const bool by_epochs = config_.train.dataset_sink_mode && config_.train.sink_size < 0;
+  const bool ends = by_epochs ? step.step_in_epoch == plan_.steps_per_epoch || finished() || asked_to_end() : whole;
+  if (!ends) {
+    sink_ = step;
+    return;
+  }
+  sink_.reset();
+  RunView& view = *this;
+  points_->call("after_step", &Callback::after_step, view, step);
+}
+
+// Since the last call.
+double Session::take_seconds() {
+  const auto now = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(now - std::exchange(counted_, now)).count();
+}
+
+// What callbacks have taken since the last step, which is no part of a next one's time where none follows at once.
+double Session::take_seconds_of_callbacks() {
+  const double seconds = take_seconds();
+  state_.seconds += seconds;
+  return seconds;
+}
+
+void Session::evaluate_now() {
+  fault_at(FaultPlace::evaluate, state_.step);
+  seed_rank(config_.system.seed, parallel_->random_stream(), state_.step);  // as in begin_step
+  time_to_evaluate_ = false;
+  RunView& view = *this;
+  points_->call("before_evaluation", &Callback::before_evaluation, view);
+  Evaluation evaluation;
+  {
+    const ReplacedParameters replaced(*model_.module, std::exchange(evaluated_, {}));
+    const auto batches = eval_data_->batches();
+    evaluation = parallel_->evaluate(*batches);
+    tell_of_left_out(*eval_data_, *batches, "evaluation");
+  }
+  evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
+  evaluation.step = state_.step;
+  state_.evaluations.push_back(evaluation);
+  points_->call("after_evaluation", &Callback::after_evaluation, view, evaluation);
+  agree_on_requests();
+}
+
+void Session::save_now() {
+  if (saved_step_ == state_.step || !saves_checkpoints(config_.checkpoint)) {
+    time_to_save_ = false;
+    return;
+  }
+  fault_at(FaultPlace::save, state_.step);
+  saved_step_ = state_.step;
+  saved_at_ = std::chrono::steady_clock::now();
+  time_to_save_ = false;
+  RunView& view = *this;
+  points_->call("before_save", &Callback::before_save, view);
+  without_ending_for_a_disk([this] {
+    state_.callbacks = points_->texts();
+    writer_.save(state_, state_to_save());
+    if (finished() || asked_to_end()) writer_.finish();
+  });
+  points_->call("after_save", &Callback::after_save, view);
+}
+
+std::filesystem::path Session::save_checkpoint(const std::filesystem::path& folder) {
+  auto config = config_.checkpoint;
+  config.async = false;
+  config.keep = std::numeric_limits<std::int64_t>::max();
+  if (group_.rank() == 0) std::filesystem::create_directories(folder);
+  barrier(group_);  // others write into it
+  CheckpointWriter writer(config, folder, group_);
+  state_.callbacks = points_->texts();
+  writer.save(state_, state_to_save());
+  writer.finish();
+  return checkpoint_path(folder, state_.step);
+}
+
+}  // namespace lockstep::train

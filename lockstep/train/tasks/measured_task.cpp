@@ -1,0 +1,109 @@
+// A task with the metrics of a configuration.
+#include <lockstep/base/config.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/home_paths.h>
+#include <lockstep/base/nearest.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/train/part_kinds.h>
+#include <lockstep/train/task.h>
+
+#include <torch/torch.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+/// Names of sums: that of the metric's place in the list, a slash, and its own.
+std::string prefix_of(std::size_t metric) { return fmt::format("{}/", metric); }
+
+at::Tensor whole_of(const at::Tensor& tensor) { return is_global(tensor) ? full(tensor.detach()) : tensor.detach(); }
+
+class MeasuredTask final : public Task {
+ public:
+  MeasuredTask(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics)
+      : task_(std::move(task)), metrics_(std::move(metrics)) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    auto outcome = task_->run(model, batch, measures);
+    if (!measures) return outcome;
+    if (!outcome.output.defined() || !outcome.target.defined()) {
+      fail(ErrorKind::config, "metrics",
+           "the task says neither output nor target of a batch (Outcome::output, Outcome::target), so no metric can be "
+           "measured of it; remove metrics");
+    }
+    const torch::NoGradGuard no_grad;
+    const auto output = whole_of(outcome.output), target = whole_of(outcome.target);
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      for (auto& [name, measure] : metrics_[i]->measure(output, target)) {
+        outcome.sums.emplace(prefix_of(i) + name, std::move(measure));
+      }
+    }
+    return outcome;
+  }
+
+  Values metrics(const Sums& sums) const override {
+    std::vector<Sums> of_metrics(metrics_.size());
+    Sums of_task;
+    for (const auto& [name, sum] : sums) {
+      const auto slash = name.find('/');
+      std::size_t metric = metrics_.size();
+      for (std::size_t i = 0; slash != std::string::npos && i < metrics_.size(); ++i) {
+        if (name.starts_with(prefix_of(i))) metric = i;
+      }
+      if (metric == metrics_.size()) {
+        of_task.emplace(name, sum);
+      } else {
+        of_metrics[metric].emplace(name.substr(slash + 1), sum);
+      }
+    }
+    auto values = task_->metrics(of_task);
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (of_metrics[i].empty()) continue;  // no batch was measured
+      for (const auto& [name, value] : metrics_[i]->values(of_metrics[i])) values.insert_or_assign(name, value);
+    }
+    return values;
+  }
+
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    return task_->predict(model, batch);
+  }
+  std::string show(torch::nn::Module& model, const Place& place) override { return task_->show(model, place); }
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return task_->nothing(model, batch);
+  }
+
+ private:
+  std::shared_ptr<Task> task_;
+  std::vector<std::shared_ptr<Metric>> metrics_;
+};
+
+}  // namespace
+
+std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::shared_ptr<Metric>> metrics) {
+  if (metrics.empty()) return task;
+  return std::make_shared<MeasuredTask>(std::move(task), std::move(metrics));
+}
+
+std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts) {
+  std::vector<std::shared_ptr<Metric>> metrics;
+  for (const auto& item : read_named_list(list, "metrics")) {
+    const auto* part = find_part(parts, item.name);
+    if (part == nullptr) {
+      const auto names = names_of(parts);
+      throw Error(ErrorKind::config, "metrics",
+                  fmt::format("there is no metric '{}'{}; known are {}", item.name, did_you_mean(item.name, names),
+                              fmt::join(names, ", ")),
+                  item.position);
+    }
+    PartOptions options = part->options;
+    read_options(item.arguments, "metrics." + part->name, options);
+    metrics.push_back(part->make(options));
+  }
+  return metrics;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,19 @@
+// The reasons why libtorch refuses a batch of a shipped task, in words of the configuration. Called when it has:
+// looking at the numbers of each batch before would cost time.
+#pragma once
+
+#include <lockstep/samples/dataset.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace lockstep::train {
+
+/// Error(data), naming `key`, which is `limit`, and the sample, for a whole number of `field` that is not from 0 to
+/// limit - 1. Labels of -100 are those that a loss leaves out.
+void require_in_range(const samples::Batch& batch, std::string_view field, std::int64_t limit, std::string_view key);
+
+/// Error(config), naming the transforms, for pictures that are whole numbers.
+void require_floating_pictures(const samples::Batch& batch);
+
+}  // namespace lockstep::train

@@ -1,0 +1,88 @@
+#include <lockstep/base/error.h>
+#include <lockstep/models/registry.h>
+#include <lockstep/samples/table.h>
+#include <lockstep/train/tasks/classification.h>
+#include <lockstep/train/tasks/regression.h>
+
+#include <torch/torch.h>
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+namespace lockstep::train {
+namespace {
+
+at::Tensor regression_loss(const std::string& name, const at::Tensor& values, const at::Tensor& targets) {
+  if (name == "l1") return torch::l1_loss(values, targets);
+  if (name == "bce") return torch::binary_cross_entropy_with_logits(values, targets);
+  if (name == "smooth_l1") return torch::smooth_l1_loss(values, targets);
+  return torch::mse_loss(values, targets);
+}
+
+// Cross entropy of targets outside of that range has no minimum: the loss falls for ever.
+void require_shares(const at::Tensor& targets) {
+  if (targets.numel() == 0) return;
+  const auto least = targets.min().item<double>();
+  const auto most = targets.max().item<double>();
+  if (least >= 0 && most <= 1) return;
+  fail(ErrorKind::data, "task.loss",
+       "bce is for targets from 0 to 1, and those of a batch are from {} to {}; use mse, l1 "
+       "or smooth_l1, or scale the targets",
+       least, most);
+}
+
+class Regression final : public Task {
+ public:
+  explicit Regression(RegressionOptions options) : options_(std::move(options)) {}
+
+  Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
+    const auto& targets = batch[samples::kTargets];
+    const auto values = models::classify(model, input_of(batch)).to(torch::kFloat);
+    if (values.sizes() != targets.sizes()) {
+      fail(ErrorKind::config, "model.num_classes",
+           "the model makes [{}] of a batch whose targets are [{}]; give the number of targets, {}",
+           fmt::join(values.sizes(), ", "), fmt::join(targets.sizes(), ", "), targets.dim() > 1 ? targets.size(1) : 1);
+    }
+    if (options_.loss == "bce") require_shares(targets);
+    Outcome outcome{.loss = regression_loss(options_.loss, values, targets)};
+    outcome.output = values;
+    outcome.target = targets;
+    if (measures) {
+      const auto errors = values - targets;
+      outcome.sums.emplace("mae", sum_of(errors.abs()));
+      outcome.sums.emplace("rmse", sum_of(errors.square()));
+    }
+    return outcome;
+  }
+
+  Values metrics(const Sums& sums) const override {
+    auto values = Task::metrics(sums);
+    if (const auto rmse = values.find("rmse"); rmse != values.end()) rmse->second = std::sqrt(rmse->second);
+    return values;
+  }
+
+  Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
+    return {.tensors = {{"values", models::classify(model, input_of(batch))}}};
+  }
+
+  at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
+    return models::classify(model, input_of(batch)).sum();
+  }
+
+ private:
+  RegressionOptions options_;
+};
+
+}  // namespace
+
+void describe(ConfigFields& fields, RegressionOptions& options) {
+  fields.field("loss", options.loss, one_of({"mse", "l1", "smooth_l1", "bce"}),
+               "a mean over all targets; bce: binary cross entropy of values as logits, for targets from 0 to 1");
+}
+
+std::shared_ptr<Task> make_regression(const RegressionOptions& options) {
+  return std::make_shared<Regression>(options);
+}
+
+}  // namespace lockstep::train

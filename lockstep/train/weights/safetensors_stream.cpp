@@ -1,0 +1,156 @@
+#include <lockstep/train/weights/safetensors_stream.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+#include <utility>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes = {{
+    {"F64", at::kDouble},
+    {"F32", at::kFloat},
+    {"F16", at::kHalf},
+    {"BF16", at::kBFloat16},
+    {"I64", at::kLong},
+    {"I32", at::kInt},
+    {"I16", at::kShort},
+    {"I8", at::kChar},
+    {"U8", at::kByte},
+    {"BOOL", at::kBool},
+}};
+
+void read_exactly(std::ifstream& stream, const fs::path& path, std::span<char> into) {
+  stream.read(into.data(), static_cast<std::streamsize>(into.size()));
+  if (stream.gcount() == static_cast<std::streamsize>(into.size())) return;
+  fail(ErrorKind::io, "safetensors", "cannot read {}: it ended {} bytes early", path.string(),
+       static_cast<std::streamsize>(into.size()) - stream.gcount());
+}
+
+/// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form.
+void require_no_other_kind(std::string_view begin, const fs::path& path) {
+  const auto kind = kind_of_file(begin);
+  if (kind.empty()) return;
+  const bool from_torch = kind == "a zip archive" || kind == "a Python pickle";
+  throw Error(
+      ErrorKind::data, "safetensors",
+      fmt::format("this is {}, not a safetensors file{}", kind,
+                  from_torch ? ", as torch.save() writes for .pth and .pt; convert the state_dict in it with Python: "
+                               "safetensors.torch.save_file(torch.load(\"model.pth\"), \"model.safetensors\")"
+                             : ""),
+      {path.string(), 0});
+}
+
+/// The header's length, checked against the file's so that a damaged number takes no memory.
+std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, std::uint64_t file_bytes) {
+  if (file_bytes < 8) {
+    throw Error(ErrorKind::data, "safetensors",
+                fmt::format("the file has {} bytes; even an empty safetensors file has more than 8", file_bytes),
+                {path.string(), 0});
+  }
+  std::array<char, 8> bytes{};
+  read_exactly(stream, path, bytes);
+  const auto length = std::bit_cast<std::uint64_t>(bytes);
+  const auto limit = std::min(kMaxSafetensorsHeader, file_bytes - 8);
+  if (length > limit) {
+    require_no_other_kind({bytes.data(), bytes.size()}, path);  // only now: a length may look like anything
+    throw Error(
+        ErrorKind::data, "safetensors",
+        fmt::format("the header claims {} bytes; at most {} are possible in this file of {}: it was cut short or "
+                    "is not a safetensors file",
+                    length, limit, file_bytes),
+        {path.string(), 0});
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.defined()) fail(ErrorKind::invalid_argument, "safetensors", "tensor \"{}\" is undefined", name);
+  const auto* found = std::ranges::find(kDtypes, tensor.scalar_type(), [](const auto& known) { return known.second; });
+  if (found == kDtypes.end() || tensor.layout() != at::kStrided) {
+    fail(ErrorKind::invalid_argument, "safetensors",
+         "tensor \"{}\" is {} {}; the format holds dense float64, float32, float16, bfloat16, int64, int32, int16, "
+         "int8, uint8 and bool only; convert it",
+         name, tensor.layout() == at::kStrided ? "dense" : "sparse", at::toString(tensor.scalar_type()));
+  }
+  return std::string(found->first);
+}
+
+at::ScalarType scalar_type_of(std::string_view dtype) {
+  return std::ranges::find(kDtypes, dtype, [](const auto& known) { return known.first; })->second;
+}
+
+SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
+  std::error_code failed;
+  // A pipe would be waited for; a folder cannot be read.
+  if (const auto type = fs::status(path_, failed).type();
+      type != fs::file_type::regular && type != fs::file_type::none && type != fs::file_type::not_found) {
+    throw Error(ErrorKind::data, "safetensors",
+                type == fs::file_type::directory ? "this is a folder, not a file" : "this is no regular file",
+                {path_.string(), 0});
+  }
+  const auto file_bytes = fs::file_size(path_, failed);
+  if (failed) fail(ErrorKind::io, "safetensors", "cannot read {}: {}", path_.string(), failed.message());
+  stream_.open(path_, std::ios::binary);
+  if (!stream_) fail(ErrorKind::io, "safetensors", "cannot open {} for reading", path_.string());
+  const auto length = read_header_length(stream_, path_, file_bytes);
+  std::string text(length, '\0');
+  read_exactly(stream_, path_, text);
+  header_ = parse_safetensors_header(text, file_bytes - 8 - length, path_);
+  data_begin_ = 8 + length;
+}
+
+const SafetensorsEntry* SafetensorsReader::find(std::string_view name) const {
+  const auto found = std::ranges::find(header_.entries, name, &SafetensorsEntry::name);
+  return found == header_.entries.end() ? nullptr : &*found;
+}
+
+at::Tensor SafetensorsReader::read(const SafetensorsEntry& entry) { return read(entry, entry.shape, entry.begin); }
+
+at::Tensor SafetensorsReader::read_rows(const SafetensorsEntry& entry, std::int64_t first, std::int64_t rows) {
+  auto shape = entry.shape;
+  shape.at(0) = rows;
+  const auto row_bytes = (entry.end - entry.begin) / static_cast<std::uint64_t>(entry.shape.at(0));
+  return read(entry, shape, entry.begin + static_cast<std::uint64_t>(first) * row_bytes);
+}
+
+at::Tensor SafetensorsReader::read(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape,
+                                   std::uint64_t begin) {
+  auto tensor = torch::empty(shape, scalar_type_of(entry.dtype));
+  const std::span bytes(static_cast<char*>(tensor.data_ptr()), tensor.nbytes());
+  stream_.seekg(static_cast<std::streamoff>(data_begin_ + begin));
+  read_exactly(stream_, path_, bytes);
+  // A bool with another byte in it is undefined behaviour wherever it is used.
+  if (tensor.scalar_type() == at::kBool &&
+      std::ranges::any_of(bytes, [](char byte) { return byte != 0 && byte != 1; })) {
+    throw Error(ErrorKind::data, "safetensors",
+                fmt::format("tensor \"{}\" is BOOL and has bytes other than 0 and 1", entry.name), {path_.string(), 0});
+  }
+  return tensor;
+}
+
+SafetensorsWriter::SafetensorsWriter(const fs::path& path, SafetensorsHeader header)
+    : header_((lay_out(header), std::move(header))), file_(path) {
+  file_.write(format_safetensors_header(header_));
+}
+
+void SafetensorsWriter::write(const at::Tensor& tensor) {
+  const auto& entry = header_.entries.at(next_++);
+  const auto values = tensor.detach().cpu().contiguous();
+  file_.write({static_cast<const std::byte*>(values.data_ptr()), entry.end - entry.begin});
+}
+
+void SafetensorsWriter::commit() { file_.commit(); }
+
+}  // namespace lockstep::train

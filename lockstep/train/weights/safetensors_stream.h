@@ -1,0 +1,69 @@
+// Reading and writing safetensors files tensor by tensor, for files larger than memory.
+#pragma once
+
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/train/weights/safetensors_header.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+enum class ScalarType : std::int8_t;
+}
+
+namespace lockstep::train {
+
+/// "F32". Error(invalid_argument) naming the tensor unless it is dense and of a dtype that the format has.
+std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor);
+/// The inverse of safetensors_dtype; the name must be one of safetensors_header.h.
+c10::ScalarType scalar_type_of(std::string_view dtype);
+
+/// Reads any of the tensors of a file, at any time. Errors as load_safetensors.
+class SafetensorsReader {
+ public:
+  explicit SafetensorsReader(std::filesystem::path path);
+
+  const SafetensorsHeader& header() const { return header_; }
+  /// nullptr where there is none of this name.
+  const SafetensorsEntry* find(std::string_view name) const;
+  /// On the CPU, contiguous. `entry` is one of the header's.
+  at::Tensor read(const SafetensorsEntry& entry);
+  /// The same of some rows of the first dimension, of which there is one; reads no other bytes.
+  at::Tensor read_rows(const SafetensorsEntry& entry, std::int64_t first, std::int64_t rows);
+
+ private:
+  at::Tensor read(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, std::uint64_t begin);
+
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  SafetensorsHeader header_;
+  std::uint64_t data_begin_ = 0;
+};
+
+/// Writes a file whose tensors are all described first and then given one by one. `commit` makes the file visible.
+/// Errors as save_safetensors.
+class SafetensorsWriter {
+ public:
+  /// Decides the order of the tensors (lay_out).
+  SafetensorsWriter(const std::filesystem::path& path, SafetensorsHeader header);
+
+  /// The tensors in the order in which they are to be written.
+  const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  /// The next tensor, of the shape and dtype that were announced; any strides and device.
+  void write(const at::Tensor& tensor);
+  /// After the last tensor.
+  void commit();
+
+ private:
+  SafetensorsHeader header_;
+  AtomicFile file_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,141 @@
+#include <lockstep/train/weights/weight_differences.h>
+
+#include <lockstep/base/nearest.h>
+
+#include <fmt/ranges.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace lockstep::train {
+namespace {
+
+// How many of a file's names are compared with those that are missing, how long they are, and how many comparisons
+// there are in all: more would take long, and help nobody.
+constexpr std::size_t kMostCompared = 1000, kLongestCompared = 100, kMostComparisons = 100'000;
+
+std::string outline(const at::Tensor& tensor) {
+  return fmt::format("{} [{}]", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+}
+
+bool alike(const at::Tensor& own, const at::Tensor& stored) {
+  const bool convertible = own.is_floating_point() && stored.is_floating_point();
+  return own.sizes() == stored.sizes() && (convertible || own.scalar_type() == stored.scalar_type());
+}
+
+/// "title (12): a, b, ..."
+std::string list(std::string_view title, std::size_t count, const std::vector<std::string>& shown) {
+  return fmt::format("{} ({}): {}{}", title, count, fmt::join(shown, ", "), count > shown.size() ? ", ..." : "");
+}
+
+/// The first `most` names, each as `word` puts it.
+template <typename Word>
+std::vector<std::string> first_of(const std::vector<std::string>& names, std::size_t most, const Word& word) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) words.push_back(word(names[i]));
+  return words;
+}
+
+std::vector<std::string> to_compare(const std::vector<std::string>& names) {
+  std::vector<std::string> some;
+  for (const auto& name : names) {
+    if (name.size() <= kLongestCompared && some.size() < kMostCompared) some.push_back(name);
+  }
+  return some;
+}
+
+// What all names in the file begin with, if most of the module's names are there behind it.
+std::optional<std::string> find_prefix(const TensorMap& own, const TensorMap& stored) {
+  if (own.empty() || stored.empty()) return std::nullopt;
+  const auto& first = stored.begin()->first;
+  for (auto dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+    const auto prefix = first.substr(0, dot + 1);
+    if (!std::ranges::all_of(stored, [&](const auto& item) { return item.first.starts_with(prefix); })) break;
+    const auto found =
+        std::ranges::count_if(own, [&](const auto& item) { return stored.contains(prefix + item.first); });
+    if (2 * static_cast<std::size_t>(found) > own.size()) return prefix;
+  }
+  return std::nullopt;
+}
+
+// The first size in the file, where that is all in which some tensors differ: the last layer of a model with other
+// classes.
+std::optional<std::int64_t> classes_in_file(const std::vector<std::string>& unlike, const TensorMap& own,
+                                            const TensorMap& stored) {
+  const auto sizes = stored.at(unlike.front()).sizes();
+  const auto own_sizes = own.at(unlike.front()).sizes();
+  if (sizes.empty() || own_sizes.empty()) return std::nullopt;
+  const auto of_another_head = [&](const std::string& name) {
+    const auto theirs = stored.at(name).sizes();
+    const auto ours = own.at(name).sizes();
+    return theirs.size() == ours.size() && !theirs.empty() && theirs[0] == sizes[0] && ours[0] == own_sizes[0] &&
+           theirs.slice(1) == ours.slice(1);
+  };
+  return std::ranges::all_of(unlike, of_another_head) ? std::optional(sizes[0]) : std::nullopt;
+}
+
+}  // namespace
+
+WeightDifferences compare(const TensorMap& own, const TensorMap& stored) {
+  WeightDifferences found;
+  for (const auto& [name, tensor] : own) {
+    const auto other = stored.find(name);
+    if (other == stored.end()) {
+      found.missing.push_back(name);
+    } else if (!alike(tensor, other->second)) {
+      found.unlike.push_back(name);
+    }
+  }
+  for (const auto& [name, tensor] : stored) {
+    if (!own.contains(name)) found.unexpected.push_back(name);
+  }
+  return found;
+}
+
+std::vector<std::string> in_words(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored,
+                                  std::size_t most) {
+  std::vector<std::string> words;
+  if (!found.missing.empty()) {
+    const auto others = to_compare(found.unexpected);
+    auto left = kMostComparisons;
+    words.push_back(
+        list("missing in the file", found.missing.size(), first_of(found.missing, most, [&](const std::string& name) {
+               if (left < others.size() || name.size() > kLongestCompared) return name;
+               left -= others.size();
+               const auto near = nearest(name, others);
+               return near ? fmt::format("{} (near it in the file: {})", name, *near) : name;
+             })));
+  }
+  if (!found.unexpected.empty()) {
+    words.push_back(list("unknown to the model", found.unexpected.size(),
+                         first_of(found.unexpected, most, [](const std::string& name) { return name; })));
+  }
+  if (!found.unlike.empty()) {
+    words.push_back(list("of another shape or type", found.unlike.size(),
+                         first_of(found.unlike, most, [&](const std::string& name) {
+                           return fmt::format("{} is {} in the file, {} in the module", name, outline(stored.at(name)),
+                                              outline(own.at(name)));
+                         })));
+  }
+  return words;
+}
+
+std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored) {
+  if (const auto prefix = find_prefix(own, stored)) {
+    return fmt::format("; all names in the file begin with '{0}'{1}: set model.weights_prefix={0}", *prefix,
+                       *prefix == "module." ? ", as Python's DistributedDataParallel saves them" : "");
+  }
+  if (!found.missing.empty() || !found.unexpected.empty()) {
+    return found.missing.empty() || found.unexpected.empty()
+               ? ""
+               : "; where only names differ, change them with model.weights_rename";
+  }
+  const auto classes = classes_in_file(found.unlike, own, stored);
+  return fmt::format(
+      "; to begin with random values there and take the rest from the file, set model.weights_except=[{}]{}",
+      fmt::join(found.unlike, ", "),
+      classes ? fmt::format(", or take all of it with model.num_classes={}", *classes) : "");
+}
+
+}  // namespace lockstep::train

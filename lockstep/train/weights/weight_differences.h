@@ -1,0 +1,30 @@
+// What keeps a file's tensors from being a module's, in words.
+#pragma once
+
+#include <lockstep/train/weights/safetensors.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+/// The names of tensors that do not fit, each list in alphabetical order.
+struct WeightDifferences {
+  std::vector<std::string> missing;     ///< in the file
+  std::vector<std::string> unexpected;  ///< unknown to the module
+  std::vector<std::string> unlike;      ///< of another shape, or of a type that is not converted
+
+  bool none() const { return missing.empty() && unexpected.empty() && unlike.empty(); }
+};
+
+WeightDifferences compare(const TensorMap& own, const TensorMap& stored);
+
+/// "missing in the file (1): a.weight (near it: b.weight)" and so on, one text for each kind of difference that there
+/// is; of each kind `most` names.
+std::vector<std::string> in_words(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored,
+                                  std::size_t most);
+
+/// What to do, beginning with "; ".
+std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored);
+
+}  // namespace lockstep::train

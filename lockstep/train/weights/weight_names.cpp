@@ -1,0 +1,60 @@
+#include <lockstep/train/weights/weight_names.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+/// The parts between the stars: one more than there are stars.
+std::vector<std::string_view> between_stars(std::string_view pattern) {
+  std::vector<std::string_view> parts;
+  for (auto star = pattern.find('*'); star != std::string_view::npos; star = pattern.find('*')) {
+    parts.push_back(pattern.substr(0, star));
+    pattern.remove_prefix(star + 1);
+  }
+  parts.push_back(pattern);
+  return parts;
+}
+
+/// What each star stands for. The first place of each part is as good as any: what follows has the most room then.
+std::optional<std::vector<std::string_view>> match(std::string_view name, const std::vector<std::string_view>& parts) {
+  if (!name.starts_with(parts.front())) return std::nullopt;
+  name.remove_prefix(parts.front().size());
+  if (!name.ends_with(parts.back())) return std::nullopt;
+  name.remove_suffix(parts.back().size());
+  std::vector<std::string_view> found;
+  for (std::size_t i = 1; i + 1 < parts.size(); ++i) {
+    const auto at = name.find(parts[i]);
+    if (at == std::string_view::npos) return std::nullopt;
+    found.push_back(name.substr(0, at));
+    name.remove_prefix(at + parts[i].size());
+  }
+  found.push_back(name);
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> renamed(std::string_view name, const Rename& rule) {
+  const auto parts = between_stars(rule.from);
+  if (parts.size() == 1) {
+    if (!name.starts_with(rule.from)) return std::nullopt;
+    return rule.to + std::string(name.substr(rule.from.size()));
+  }
+  const auto found = match(name, parts);
+  if (!found) return std::nullopt;
+  const auto kept = between_stars(rule.to);
+  std::string text(kept.front());
+  for (std::size_t i = 1; i < kept.size(); ++i) text.append(found->at(i - 1)).append(kept[i]);
+  return text;
+}
+
+std::string mistake_in(const Rename& rule) {
+  if (rule.from.empty()) return "an empty text would fit every name; to put something before all of them, write \"*\"";
+  if (std::ranges::count(rule.to, '*') > std::ranges::count(rule.from, '*')) {
+    return "it has more * than what it replaces";
+  }
+  return "";
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,247 @@
+// The settings of a job with a scheduler: their keys, and the variables MS_ROLE and others that go before them.
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/world/cluster_settings.h>
+
+#include <fmt/ranges.h>
+
+#include <limits>
+
+namespace lockstep {
+
+void describe(ConfigFields& fields, ClusterOptions& c) {
+  fields.field("role", c.role, one_of({"MS_SCHED", "MS_WORKER"}), "MS_ROLE: what this process is; null: no scheduler");
+  fields.field("worker_num", c.worker_num, between(1, 1 << 20), "MS_WORKER_NUM: workers of the whole job");
+  fields.field("server_num", c.server_num, at_least(0), "MS_SERVER_NUM: parameter servers, which have no part in this");
+  fields.field("sched_host", c.sched_host, anything(), "MS_SCHED_HOST: the scheduler's address");
+  fields.field("sched_port", c.sched_port, between(1024, 65535), "MS_SCHED_PORT: the scheduler's port");
+  fields.field("node_id", c.node_id, anything(), "MS_NODE_ID: a worker's own name; null: a random one");
+  fields.field("enable_recovery", c.enable_recovery, anything(),
+               "MS_ENABLE_RECOVERY: the scheduler keeps the job's state, and lost workers may be replaced");
+  fields.field("recovery_path", c.recovery_path, anything(),
+               "MS_RECOVERY_PATH: the folder of that state, or etcd://HOST:PORT/KEY");
+  fields.field("node_timeout_s", c.node_timeout_s, between(1, 1e6),
+               "MS_NODE_TIMEOUT: seconds of silence after which a worker is lost");
+  fields.field("topo_timeout_s", c.topo_timeout_s, between(1, 1e6),
+               "MS_TOPO_TIMEOUT: seconds the scheduler waits for workers that do not come");
+  fields.field("hang_timeout_s", c.hang_timeout_s, between(1, 1e6),
+               "seconds after which a worker hangs that has not noticed that the others cannot go on");
+  fields.field("enable_ssl", c.enable_ssl, anything(), "TLS between workers and scheduler, each with a certificate");
+  fields.field("config_file_path", c.config_file_path, anything(), "JSON file that names the certificates");
+  fields.field("server_password", c.server_password, hidden(), "of the scheduler's .p12 file");
+  fields.field("client_password", c.client_password, hidden(), "of the workers' .p12 file");
+  fields.field("server_password_file", c.server_password_file, anything(), "a file with that password instead");
+  fields.field("client_password_file", c.client_password_file, anything(), "a file with that password instead");
+  fields.field("secret_file", c.secret_file, anything(), "a file with a secret that all processes of the job share");
+  fields.field("allow_insecure", c.allow_insecure, anything(),
+               "let the scheduler be reached from other machines without TLS");
+}
+
+namespace {
+
+constexpr std::int64_t kMostProcesses = 1 << 20;
+constexpr std::int64_t kLowestPort = 1024;
+constexpr std::int64_t kLastPort = 65535;
+constexpr double kMostSeconds = 1e6;
+
+// Lookup of settings: environment variables first, then options. Records which of them were used, as evidence.
+class Sources {
+ public:
+  explicit Sources(const Environment& environment) : environment_(environment) {}
+
+  std::optional<std::string> text(const char* variable, const char* key, const std::optional<std::string>& option) {
+    if (auto found = find(environment_, variable); found && !found->empty()) return note(variable, *found);
+    if (option && !option->empty()) return note(key, *option);
+    return std::nullopt;
+  }
+
+  std::optional<std::int64_t> integer(const char* variable, const char* key, const std::optional<std::int64_t>& option,
+                                      std::int64_t low, std::int64_t high) {
+    if (const auto found = find_integer(environment_, variable, low, high)) {
+      note(variable, fmt::to_string(*found));
+      return found;
+    }
+    if (option && (*option < low || *option > high)) {
+      fail(ErrorKind::config, "cluster", "{} is {}; it must be from {} to {}", key, *option, low, high);
+    }
+    if (option) note(key, fmt::to_string(*option));
+    return option;
+  }
+
+  bool flag(const char* variable, bool option) const {
+    const auto found = find(environment_, variable);
+    if (!found || found->empty()) return option;
+    const auto value = parse_bool(*found);
+    if (!value) fail(ErrorKind::environment, "cluster", "{}='{}' is neither 1 nor 0", variable, *found);
+    return *value;
+  }
+
+  double seconds(const char* variable, double option) const {
+    const auto found = find(environment_, variable);
+    if (!found) return option;
+    const auto value = parse_number(*found);
+    if (!value || *value < 1 || *value > kMostSeconds) {
+      fail(ErrorKind::environment, "cluster", "{}='{}' is no number of seconds from 1 to {:.0f}", variable, *found,
+           kMostSeconds);
+    }
+    return *value;
+  }
+
+  // A password or secret, which is not recorded as evidence.
+  HiddenText hidden(const char* variable, const char* file_variable, const std::optional<std::string>& option,
+                    const std::optional<std::string>& file_option) const {
+    HiddenText hidden;
+    hidden.text = find(environment_, variable);
+    hidden.file = find(environment_, file_variable);
+    if (hidden.text && hidden.file) {
+      fail(ErrorKind::environment, "cluster", "{} and {} are both set; set one of them", variable, file_variable);
+    }
+    if (!hidden.text && !hidden.file) {
+      hidden = {option, file_option};
+    }
+    return hidden;
+  }
+
+  const std::string& evidence() const { return evidence_; }
+
+ private:
+  std::string note(const char* name, const std::string& value) {
+    evidence_ += fmt::format("{}{}={}", evidence_.empty() ? "" : " ", name, value);
+    return value;
+  }
+
+  const Environment& environment_;
+  std::string evidence_;
+};
+
+ClusterRole role_of(const std::string& text) {
+  if (text == "MS_SCHED") return ClusterRole::scheduler;
+  if (text == "MS_WORKER") return ClusterRole::worker;
+  if (text == "MS_PSERVER" || text == "MS_SERVER") {
+    fail(ErrorKind::unsupported, "cluster",
+         "MS_ROLE={} is a parameter server, which has no part in data parallel training; start the scheduler and the "
+         "workers alone, with MS_SERVER_NUM=0",
+         text);
+  }
+  fail(ErrorKind::environment, "cluster", "MS_ROLE='{}' is none of MS_SCHED and MS_WORKER", text);
+}
+
+void require_all(const std::optional<std::int64_t>& workers, const std::optional<std::string>& host,
+                 const std::optional<std::int64_t>& port, const std::string& evidence) {
+  std::vector<std::string> missing;
+  if (!workers) missing.emplace_back("MS_WORKER_NUM (or cluster.worker_num): how many workers the job has");
+  if (!host) missing.emplace_back("MS_SCHED_HOST (or cluster.sched_host): the scheduler's address");
+  if (!port) missing.emplace_back("MS_SCHED_PORT (or cluster.sched_port): the scheduler's port");
+  if (missing.empty()) return;
+  fail(ErrorKind::environment, "cluster", "{} is not enough for a job with a scheduler; set {}", evidence,
+       fmt::join(missing, ", and "));
+}
+
+void check_recovery(const ClusterSettings& settings) {
+  if (!settings.recovery) return;
+  if (settings.recovery_path.empty()) {
+    fail(
+        ErrorKind::environment, "cluster",
+        "MS_ENABLE_RECOVERY is on and the recovery path is empty; set MS_RECOVERY_PATH (or cluster.recovery_path) to a "
+        "folder that outlives the processes, or to a key of an etcd (etcd://HOST:PORT/KEY)");
+  }
+  if (settings.role == ClusterRole::worker && settings.node_id.empty()) {
+    fail(ErrorKind::environment, "cluster",
+         "MS_ENABLE_RECOVERY is on and this worker has no MS_NODE_ID (or cluster.node_id); give each worker a name of "
+         "its own, e.g. worker_0, by which it is known again when it was restarted");
+  }
+}
+
+void check_security(const ClusterSettings& settings) {
+  if (settings.enable_ssl && settings.config_file.empty()) {
+    fail(ErrorKind::environment, "cluster",
+         "enable_ssl is on and there is no config_file_path (LOCKSTEP_CLUSTER_CONFIG, cluster.config_file_path), the "
+         "JSON file that names the certificates; 'lockstep certs init DIR' makes one");
+  }
+}
+
+}  // namespace
+
+CertificateSettings find_certificates(const Environment& environment, const ClusterOptions& options) {
+  Sources sources(environment);
+  return {sources.text("LOCKSTEP_CLUSTER_CONFIG", "cluster.config_file_path", options.config_file_path).value_or(""),
+          sources.hidden("LOCKSTEP_SERVER_PASSWORD", "LOCKSTEP_SERVER_PASSWORD_FILE", options.server_password,
+                         options.server_password_file),
+          sources.hidden("LOCKSTEP_CLIENT_PASSWORD", "LOCKSTEP_CLIENT_PASSWORD_FILE", options.client_password,
+                         options.client_password_file)};
+}
+
+std::optional<ClusterSettings> find_cluster(const Environment& environment, const ClusterOptions& options,
+                                            std::optional<ClusterRole> role) {
+  Sources sources(environment);
+  const auto role_text = sources.text("MS_ROLE", "cluster.role", options.role);
+  if (!role_text && !role) return std::nullopt;
+  ClusterSettings settings;
+  settings.role = role ? *role : role_of(*role_text);
+  const auto workers = sources.integer("MS_WORKER_NUM", "cluster.worker_num", options.worker_num, 1, kMostProcesses);
+  const auto servers = sources.integer("MS_SERVER_NUM", "cluster.server_num", options.server_num, 0, kMostProcesses);
+  const auto host = sources.text("MS_SCHED_HOST", "cluster.sched_host", options.sched_host);
+  const auto port = sources.integer("MS_SCHED_PORT", "cluster.sched_port", options.sched_port, kLowestPort, kLastPort);
+  settings.node_id = sources.text("MS_NODE_ID", "cluster.node_id", options.node_id).value_or("");
+  settings.evidence = sources.evidence();
+  require_all(workers, host, port, settings.evidence);
+  if (servers.value_or(0) > 0) {
+    log_warning("MS_SERVER_NUM={} has no effect: parameter servers have no part in data parallel training", *servers);
+  }
+  settings.workers = static_cast<int>(*workers);
+  settings.host = *host;
+  settings.port = static_cast<std::uint16_t>(*port);
+  settings.recovery = sources.flag("MS_ENABLE_RECOVERY", options.enable_recovery);
+  settings.recovery_path =
+      sources.text("MS_RECOVERY_PATH", "cluster.recovery_path", options.recovery_path).value_or("");
+  settings.node_timeout_s = sources.seconds("MS_NODE_TIMEOUT", options.node_timeout_s);
+  settings.topo_timeout_s = sources.seconds("MS_TOPO_TIMEOUT", options.topo_timeout_s);
+  settings.hang_timeout_s = sources.seconds("LOCKSTEP_HANG_TIMEOUT_S", options.hang_timeout_s);
+  settings.enable_ssl = sources.flag("LOCKSTEP_ENABLE_SSL", options.enable_ssl);
+  auto certificates = find_certificates(environment, options);
+  settings.config_file = std::move(certificates.config_file);
+  settings.server_password = std::move(certificates.server_password);
+  settings.client_password = std::move(certificates.client_password);
+  settings.secret =
+      sources.hidden("LOCKSTEP_CLUSTER_SECRET", "LOCKSTEP_CLUSTER_SECRET_FILE", std::nullopt, options.secret_file);
+  settings.allow_insecure = sources.flag("LOCKSTEP_ALLOW_INSECURE", options.allow_insecure);
+  check_recovery(settings);
+  check_security(settings);
+  return settings;
+}
+
+World detail::world_of_worker(const ClusterSettings& settings, const Environment& environment) {
+  if (settings.role == ClusterRole::scheduler) {
+    fail(ErrorKind::environment, "cluster",
+         "{} makes this process the scheduler, which trains nothing; start 'lockstep scheduler' (or 'lockstep train', "
+         "which becomes one) in its place",
+         settings.evidence);
+  }
+  World world;
+  world.rank = -1;
+  world.size = settings.workers;
+  world.local_size = 0;
+  world.launcher = "scheduler";
+  world.evidence = settings.evidence;
+  world.meeting = Meeting::scheduler;
+  world.master_addr = settings.host;
+  world.master_port = settings.port;
+  if (const auto device = find_integer(environment, "DEVICE_ID", 0, std::numeric_limits<int>::max())) {
+    world.device = static_cast<int>(*device);
+  }
+  return world;
+}
+
+void detail::refuse_half_a_cluster(const Environment& environment) {
+  for (const auto* name : {"MS_WORKER_NUM", "MS_SCHED_HOST", "MS_SCHED_PORT"}) {
+    const auto value = find(environment, name);
+    if (!value || value->empty()) continue;
+    fail(ErrorKind::environment, "cluster",
+         "{}={} is set and MS_ROLE is not: set MS_ROLE to MS_WORKER or MS_SCHED, or unset the other, or use --launcher "
+         "none",
+         name, *value);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,113 @@
+// Programs with a main function of their own around lockstep::Trainer (examples/own_trainer.cpp and the translations of
+// other frameworks' programs).
+#include "cli/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainerProgram : public testing::Test {
+ protected:
+  std::filesystem::path folder(const std::string& name) const { return folder_.path() / name; }
+
+  Words program(const std::string& name, Words more = {}) const {
+    Words words = {std::string(LOCKSTEP_EXAMPLES) + "/own_trainer", "system.work_dir=" + folder(name).string(),
+                   "data.global_batch_size=20"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  nlohmann::json result(const std::string& name) const {
+    return nlohmann::json::parse(read_file(folder(name) / "result.json"), nullptr, /*allow_exceptions=*/false);
+  }
+
+  std::string hash_of(int ranks, const std::string& name, const Environment& environment = {}) const {
+    const auto ran = under_lockstep_run(ranks, program(name), environment);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return result(name)["params_sha256"];
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainerProgram, TrainsMeasuresAndPredicts) {
+  const auto alone = run_program(program("alone"));
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  // The function to be learnt is x1 - 2 x2 + x3 / 2 + 3.
+  EXPECT_THAT(alone.out, testing::ContainsRegex("f\\(1, 1, 1\\) = 2\\.[3-6]"));
+  EXPECT_EQ(result("alone")["model"], "regression");
+  EXPECT_LT(result("alone")["eval_loss"].get<double>(), 0.01);
+  const auto both = under_lockstep_run(2, program("both"));
+  ASSERT_TRUE(both.status.ok()) << both.err;
+  EXPECT_THAT(both.out, HasSubstr("f(1, 1, 1) = 2."));
+  EXPECT_NEAR(result("both")["eval_loss"].get<double>(), result("alone")["eval_loss"].get<double>(), 1e-5);
+}
+
+TEST_F(TrainerProgram, GoesOnAfterASignalAndAfterALoss) {
+  const auto hash = hash_of(2, "undisturbed");
+  const auto stopped = under_lockstep_run(2, program("stopped"), {{"LOCKSTEP_FAULT", "rank=1,step=120,action=term"}});
+  EXPECT_EQ(stopped.status.code, 75) << stopped.err;
+  EXPECT_EQ(hash_of(2, "stopped"), hash);
+  EXPECT_EQ(hash_of(2, "lost", {{"LOCKSTEP_FAULT", "rank=1,step=120,action=kill"}}), hash);
+}
+
+TEST_F(TrainerProgram, StartsTheRanksOfItsNode) {
+  const auto hash = hash_of(2, "launched");
+  const auto ran = run_program(program("by_itself", {"parallel.devices_per_node=2"}));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(result("by_itself")["params_sha256"], hash);
+  EXPECT_EQ(result("by_itself")["world_size"], 2);
+}
+
+TEST_F(TrainerProgram, UnderMpirun) {
+  if (!LOCKSTEP_HAS_MPI) GTEST_SKIP() << "this build has no MPI";
+  const auto hash = hash_of(2, "launched");
+  const auto ran = under_mpirun(2, program("mpirun"));
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(result("mpirun")["params_sha256"], hash);
+}
+
+TEST_F(TrainerProgram, AModuleThatIsThereIsForDataParallel) {
+  for (const std::string mode : {"semi_auto", "auto"}) {
+    const auto ran = under_lockstep_run(2, program("module", {"parallel.mode=" + mode}));
+    EXPECT_FALSE(ran.status.ok());
+    EXPECT_THAT(ran.err + ran.out, HasSubstr("give the program a function in place of a module"));
+  }
+}
+
+class OtherFrameworks : public TrainerProgram {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(
+        lockstep({"data", "synthesize", "cifar10", "--out", folder("data").string(), "--train", "50", "--test", "2"})
+            .status.ok());
+  }
+};
+
+TEST_F(OtherFrameworks, MMEnginesProgram) {
+  const auto ran = under_lockstep_run(
+      2, {std::string(LOCKSTEP_EXAMPLES) + "/mmengine_cifar10", "data.root=" + folder("data").string(),
+          "system.work_dir=" + folder("mmengine").string(), "data.batch_size=4", "train.epochs=1"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_EQ(result("mmengine")["steps"], 6);  // of 8 pictures; the last two are left out
+  EXPECT_EQ(result("mmengine")["eval_samples"], 2);
+  EXPECT_TRUE(result("mmengine").contains("eval_accuracy"));
+}
+
+TEST_F(OtherFrameworks, MindSporesProgram) {
+  const Words words = {std::string(LOCKSTEP_EXAMPLES) + "/mindspore_resnet50",
+                       "system.work_dir=" + folder("mindspore").string(), "data.batch_size=2", "train.steps=1"};
+  const auto ran = under_lockstep_run(2, words, {{"DATA_PATH", folder("data").string()}});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("epoch: 1 step: 1, loss is "));
+  EXPECT_EQ(result("mindspore")["steps"], 1);
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,110 @@
+// The stores and the job service that launchers of several nodes hold, where LOCKSTEP_ENCRYPT asks for encryption.
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/replace/job_service.h>
+#include <lockstep/cluster/store_host.h>
+#include <lockstep/net/peer_tls.h>
+#include <lockstep/store/client.h>
+#include <lockstep/world/host_addresses.h>
+#include <lockstep/world/member_session.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "support/certificates.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using cluster::elastic::StoreLimits;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class LaunchersEncrypt : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto own = own_addresses();
+    const auto outward = std::find_if_not(own.begin(), own.end(), is_loopback_address);
+    if (outward == own.end()) GTEST_SKIP() << "this host has no address but loopback";
+    address_ = *outward;
+    ::setenv("LOCKSTEP_ENCRYPT", "1", 1);
+    ::setenv("LOCKSTEP_CLUSTER_CONFIG", certificates().c_str(), 1);
+  }
+
+  void TearDown() override {
+    ::unsetenv("LOCKSTEP_ENCRYPT");
+    ::unsetenv("LOCKSTEP_CLUSTER_CONFIG");
+  }
+
+  static std::string refusal(const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "it was let in";
+  }
+
+  std::string address_;
+};
+
+TEST_F(LaunchersEncrypt, TheirOwnStore) {
+  const StoreLimits limits{30s, 10s};
+  const auto hosted = cluster::elastic::host_agents_store(address_, 0, "", limits);
+  hosted.store->set("key", "value");
+  EXPECT_EQ(cluster::elastic::join_agents_store(address_, hosted.port, "", limits)->get("key"), "value");
+  ::unsetenv("LOCKSTEP_ENCRYPT");
+  EXPECT_THAT(refusal([&] { cluster::elastic::join_agents_store(address_, hosted.port, "", limits); }),
+              HasSubstr("encrypts, and this process does not"));
+}
+
+TEST_F(LaunchersEncrypt, TheStoreOfTheirRanks) {
+  const cluster::OwnStoreHost host(address_, {address_});
+  const auto& place = host.address();
+  const auto port =
+      static_cast<std::uint16_t>(parse_integer(place.place.substr(place.place.rfind(":") + 1)).value_or(0));
+  EXPECT_THAT(refusal([&] { store::Client(address_, port, {place.secret}, std::chrono::steady_clock::now() + 30s); }),
+              HasSubstr("encrypts, and this process does not"));
+}
+
+TEST_F(LaunchersEncrypt, TheirJobService) {
+  Pipe events = make_pipe();
+  const cluster::JobService service(address_, 2, std::move(events.write_end));
+  EXPECT_TRUE(service.address().encrypted);
+  Pipe more = make_pipe();
+  EXPECT_FALSE(cluster::JobService("127.0.0.1", 2, std::move(more.write_end)).address().encrypted);
+}
+
+TEST_F(LaunchersEncrypt, ARankThatDiffersFromTheJobServiceSaysSo) {
+  World world;
+  world.size = 2;
+  world.meeting = Meeting::tcp;
+  const auto enter = [&] { enter_job(world, {.start_timeout = 30s, .rejoins = true}, current_environment()); };
+  world.job_service = "tls://" + address_ + ":4711";
+  EXPECT_THAT(refusal(enter),
+              AllOf(HasSubstr(":4711 encrypts, and this rank does not"), HasSubstr("parallel.encrypt")));
+  world.job_service = address_ + ":4711";
+  world.tls = net::find_peer_tls(current_environment());
+  EXPECT_THAT(refusal(enter), AllOf(HasSubstr(":4711 does not encrypt"), HasSubstr("LOCKSTEP_CLUSTER_CONFIG")));
+}
+
+TEST_F(LaunchersEncrypt, WithoutCertificatesTheySayWhatIsMissing) {
+  ::unsetenv("LOCKSTEP_CLUSTER_CONFIG");
+  EXPECT_THAT(refusal([&] {
+                cluster::elastic::host_agents_store(address_, 0, "", StoreLimits{30s, 10s});
+              }),
+              HasSubstr("LOCKSTEP_CLUSTER_CONFIG"));
+}
+
+}  // namespace
+}  // namespace lockstep::test

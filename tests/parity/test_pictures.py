@@ -1,0 +1,186 @@
+"""Decoded pictures beside PIL's, transforms beside torchvision's on tensors."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+# Before torch: it sets the number of threads.
+from parity_support import PROGRAMS
+
+import torch
+import torchvision.transforms.functional as F
+from PIL import Image, ImageOps
+from torchvision.transforms import InterpolationMode
+
+import safetensors_io
+
+EXIF_ORIENTATION = 0x0112
+
+
+def colours(width, height):
+    """A picture with soft and sharp places, some of them saturated and some grey."""
+    x = torch.arange(width).repeat(height, 1)
+    y = torch.arange(height).unsqueeze(1).repeat(1, width)
+    channels = [(x * 5 + y * 2) % 256, ((x // 3) * (y // 4) * 7) % 256, (255 - 3 * x + y) % 256]
+    picture = torch.stack(channels, 2).to(torch.uint8)
+    picture[:3] = 128
+    picture[3:5, :, 0] = 255
+    return Image.fromarray(picture.numpy())
+
+
+def as_tensor(image):
+    """HWC, uint8."""
+    return F.pil_to_tensor(image).permute(1, 2, 0).contiguous()
+
+
+class Pictures(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = Path(cls.folder.name)
+        cls.png = cls.root / "colours.png"
+        colours(61, 45).save(cls.png)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_jobs(self, jobs):
+        config, out = self.root / "jobs.yaml", self.root / "out.safetensors"
+        config.write_text(json.dumps({"jobs": jobs}))
+        subprocess.run([PROGRAMS / "parity_picture_steps", config, out], check=True)
+        return safetensors_io.read(out)[0]
+
+    def expect_equal(self, jobs, expected, most=0):
+        results = self.run_jobs(jobs)
+        self.assertEqual(set(results), set(expected))
+        for name, tensor in expected.items():
+            with self.subTest(name):
+                self.assertEqual(results[name].shape, tensor.shape)
+                difference = (results[name].double() - tensor.double()).abs().max().item()
+                # The way through hue and back is float32 in another order, whose result is cut to a whole number.
+                self.assertLessEqual(difference, 1 if name.startswith("hue") else most)
+
+    def test_every_kind_of_file_is_decoded_as_pil_does(self):
+        image = colours(61, 45)
+        files = {}
+
+        def save(name, picture, **options):
+            files[name] = self.root / name
+            picture.save(files[name], **options)
+
+        save("baseline.jpg", image, quality=90)
+        save("progressive.jpg", image, quality=70, progressive=True)
+        save("subsampled.jpg", image, subsampling="4:2:0")
+        save("grey.jpg", image.convert("L"))
+        save("cmyk.jpg", image.convert("CMYK"), quality=95)
+        save("rgb.png", image)
+        save("grey.png", image.convert("L"))
+        save("bit.png", image.convert("1"))
+        save("palette.png", image.convert("P", palette=Image.ADAPTIVE))
+        alpha = image.copy()
+        alpha.putalpha(image.convert("L"))
+        save("alpha.png", alpha)
+        save("grey_alpha.png", alpha.convert("LA"))
+        for orientation in range(1, 9):
+            exif = Image.Exif()
+            exif[EXIF_ORIENTATION] = orientation
+            save(f"turned{orientation}.jpg", image, exif=exif.tobytes())
+            save(f"turned{orientation}.png", image, exif=exif.tobytes())
+        jobs = [{"name": name, "picture": str(file)} for name, file in files.items()]
+        expected = {}
+        for name, file in files.items():
+            with Image.open(file) as opened:
+                expected[name] = as_tensor(ImageOps.exif_transpose(opened).convert("RGB"))
+        cmyk = {"cmyk.jpg": expected.pop("cmyk.jpg")}
+        self.expect_equal([job for job in jobs if job["name"] in expected], expected)
+        # PIL multiplies inks with another rounding.
+        self.expect_equal([job for job in jobs if job["name"] in cmyk], cmyk, most=1)
+
+    def test_sixteen_bits_are_rounded(self):
+        file = self.root / "deep.png"
+        values = torch.arange(0, 65536, 257 // 2)[: 20 * 25].reshape(20, 25)
+        Image.fromarray(values.to(torch.int32).numpy()).convert("I;16").save(file)
+        rounded = ((values.double() / 257).round()).to(torch.uint8).unsqueeze(2).repeat(1, 1, 3)
+        self.expect_equal([{"name": "deep", "picture": str(file)}], {"deep": rounded})
+
+    def test_grey_is_that_of_pil(self):
+        expected = {"grey": as_tensor(colours(61, 45).convert("L"))}
+        self.expect_equal([{"name": "grey", "picture": str(self.png), "color": "grey"}], expected)
+
+    def test_real_photographs_and_words(self):
+        folder = os.environ.get("LOCKSTEP_TEST_DATA")
+        if not folder:
+            self.skipTest("LOCKSTEP_TEST_DATA names no folder with icdar2015_sample/")
+        sample = Path(folder) / "icdar2015_sample"
+        files = sorted((sample / "detection/test/images").glob("*.jpg"))[:3]
+        files += sorted((sample / "recognition/test/images").glob("*.png"))[:20]
+        self.assertEqual(len(files), 23)
+        expected = {file.name: as_tensor(Image.open(file).convert("RGB")) for file in files}
+        self.expect_equal([{"name": file.name, "picture": str(file)} for file in files], expected)
+
+    def test_transforms_are_those_of_torchvision_on_tensors(self):
+        chw = F.pil_to_tensor(colours(61, 45))
+        bilinear = InterpolationMode.BILINEAR
+        mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+        def hwc(tensor):
+            return tensor.permute(1, 2, 0)
+
+        cases = {
+            "shorter": ("resize: {size: 20}", hwc(F.resize(chw, [20], bilinear))),
+            "shorter_antialias": ("resize: {size: 20, antialias: true}", hwc(F.resize(chw, [20], bilinear, antialias=True))),
+            "exact": ("resize: {size: [30, 17]}", hwc(F.resize(chw, [30, 17], bilinear))),
+            "exact_antialias": ("resize: {size: [30, 17], antialias: true}",
+                                hwc(F.resize(chw, [30, 17], bilinear, antialias=True))),
+            "larger": ("resize: {size: 100}", hwc(F.resize(chw, [100], bilinear))),
+            "center": ("center_crop: {size: [20, 31]}", hwc(F.center_crop(chw, [20, 31]))),
+            "center_odd": ("center_crop: {size: 26}", hwc(F.center_crop(chw, [26, 26]))),
+            "center_larger": ("center_crop: {size: [50, 64]}", hwc(F.center_crop(chw, [50, 64]))),
+            "pad": ("pad: {padding: [1, 2, 3, 4], fill: 7}", hwc(F.pad(chw, [1, 2, 3, 4], fill=7))),
+            "flip": ("random_horizontal_flip: {prob: 1}", hwc(F.hflip(chw))),
+            "to_tensor": ("to_tensor", F.convert_image_dtype(chw)),
+        }
+        jobs = [{"name": name, "picture": str(self.png), "transforms": [step_of(text)]}
+                for name, (text, _) in cases.items()]
+        self.expect_equal(jobs, {name: tensor for name, (_, tensor) in cases.items()})
+        whole = [{"resize": {"size": 40, "antialias": True}}, {"center_crop": {"size": 32}}, "to_tensor",
+                 {"normalize": {"mean": mean, "std": std}}]
+        expected = F.normalize(F.convert_image_dtype(F.center_crop(F.resize(chw, [40], bilinear, antialias=True), [32, 32])),
+                               mean, std)
+        self.expect_equal([{"name": "whole", "picture": str(self.png), "transforms": whole}], {"whole": expected}, 1e-6)
+
+    def test_colours_are_those_of_torchvision(self):
+        chw = F.pil_to_tensor(colours(61, 45))
+        steps = {"brightness": F.adjust_brightness, "contrast": F.adjust_contrast, "saturation": F.adjust_saturation,
+                 "hue": F.adjust_hue}
+        jobs, expected = [], {}
+        for step, function in steps.items():
+            for value in [-0.4, 0.1, 0.5] if step == "hue" else [0.0, 0.3, 1.0, 1.7]:
+                name = f"{step} {value}"
+                jobs.append({"name": name, "picture": str(self.png), "step": step, "value": str(value)})
+                expected[name] = function(chw, value).permute(1, 2, 0)
+        self.expect_equal(jobs, expected)
+
+
+def step_of(text):
+    """'pad: {padding: 1}' as JSON, which is YAML, too."""
+    if ":" not in text:
+        return text
+    name, arguments = text.split(":", 1)
+    pairs = arguments.strip()[1:-1]
+    out, depth, start = [], 0, 0
+    for i, letter in enumerate(pairs + ","):
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            key, value = pairs[start:i].split(":", 1)
+            out.append((key.strip(), json.loads(value)))
+            start = i + 1
+    return {name: dict(out)}
+
+
+if __name__ == "__main__":
+    unittest.main()

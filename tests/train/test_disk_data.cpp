@@ -1,0 +1,261 @@
+// Whole runs on data from disk, by YAML alone: the same on any number of ranks.
+#include <lockstep/base/config.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/data/random.h>
+#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/parts.h>
+#include <lockstep/train/program.h>
+#include <lockstep/train/run.h>
+#include <lockstep/train/run_group.h>
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/expect_error.h"
+#include "data/files/picture_files.h"
+#include "train/small_run.h"
+
+namespace lockstep::test {
+namespace {
+
+class DiskData : public testing::Test {
+ protected:
+  std::filesystem::path root() const { return folder_.path(); }
+
+  train::RunConfig config(const std::string& yaml, const std::string& name, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"system.work_dir=" + (root() / name).string(), "parallel.backend=gloo",
+                               "parallel.timeout_s=60", "parallel.start_timeout_s=60"});
+    return train::read_run_config(parse_config(yaml, "disk.yaml", more),
+                                  train::config_with(std::make_shared<const train::Parts>(train::shipped_parts())));
+  }
+
+  nlohmann::json result(const std::string& name) const {
+    return nlohmann::json::parse(read_file(root() / name / "result.json"));
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::string table(int rows, std::uint64_t seed) {
+  data::RandomStream random(seed, data::RandomPurpose::synthesize, {});
+  std::string text = "x,y,kind,sum,size\n";
+  for (int i = 0; i < rows; ++i) {
+    const double x = random.uniform(-1, 1), y = random.uniform(-1, 1);
+    const bool large = random.uniform() < 0.5;
+    text += fmt::format("{},{},{},{},{}\n", x, y, large ? "large" : "small", (large ? 3 : 1) * x + y,
+                        large ? "big" : "little");
+  }
+  return text;
+}
+
+std::string table_yaml(const std::filesystem::path& root) {
+  return fmt::format(R"(
+model: {{name: mlp, hidden: [32], num_classes: 1}}
+task: {{name: regression}}
+data: {{name: csv, train: {0}/train.csv, eval: {0}/eval.csv, numbers: [x, y], categories: [kind], targets: [sum], global_batch_size: 12,
+        eval_batch_size: 5}}
+optimizer: {{name: adam, lr: 0.01}}
+train: {{epochs: 15}}
+)",
+                     root.string());
+}
+
+TEST_F(DiskData, ATableTrainsAPerceptronTheSameOnAnyNumberOfRanks) {
+  write_bytes(root() / "train.csv", table(120, 1));
+  write_bytes(root() / "eval.csv", table(47, 2));
+  mnist().run(1, config(table_yaml(root()), "one"));
+  const auto one = result("one");
+  EXPECT_LT(one["eval_mae"].get<double>(), 0.35);
+  EXPECT_GE(one["eval_rmse"].get<double>(), one["eval_mae"].get<double>());
+  EXPECT_NEAR(one["eval_loss"].get<double>(), std::pow(one["eval_rmse"].get<double>(), 2), 1e-5);
+  EXPECT_EQ(one["eval_samples"], 47);
+  for (const int ranks : {2, 4}) {
+    mnist().run(ranks, config(table_yaml(root()), fmt::format("ranks{}", ranks)));
+    const auto many = result(fmt::format("ranks{}", ranks));
+    for (const auto* key : {"eval_mae", "eval_rmse", "eval_loss"}) {
+      EXPECT_NEAR(many[key].get<double>(), one[key].get<double>(), 1e-5) << key << " on " << ranks;
+    }
+    EXPECT_EQ(many["eval_samples"], 47);
+  }
+  mnist().run(2, config(table_yaml(root()), "semi_auto", {"parallel.mode=semi_auto"}));
+  EXPECT_NEAR(result("semi_auto")["eval_mae"].get<double>(), one["eval_mae"].get<double>(), 1e-4);
+}
+
+TEST_F(DiskData, ACategoryOfATableIsClassified) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(40, 2));
+  const std::vector<std::string> keys = {"task.name=\"\"", "data.targets=[size]", "data.target=category",
+                                         "train.epochs=20", "model.num_classes=2"};
+  mnist().run(2, config(table_yaml(root()), "classes", keys));
+  EXPECT_GT(result("classes")["eval_accuracy"].get<double>(), 0.95);
+  World alone;
+  alone.meeting = Meeting::alone;
+  auto wrong = keys;
+  wrong.back() = "model.num_classes=1";
+  expect_error(ErrorKind::config, {"model.num_classes", "is 1", "csv has 2 classes"},
+               [&] { train::run_training(config(table_yaml(root()), "wrong", wrong), alone); });
+  expect_error(ErrorKind::config, {"model.num_classes", "targets"}, [&] {
+    train::run_training(config(table_yaml(root()), "wrong", {"model.num_classes=3", "data.workers=0"}), alone);
+  });
+}
+
+TEST_F(DiskData, CrossEntropyIsForSharesAlone) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(40, 2));
+  World alone;
+  alone.meeting = Meeting::alone;
+  expect_error(ErrorKind::data, {"task.loss", "bce is for targets from 0 to 1", "use mse"}, [&] {
+    train::run_training(config(table_yaml(root()), "wrong", {"task.loss=bce", "data.workers=0"}), alone);
+  });
+}
+
+// Of the same weights, metrics are equal on any number of ranks, whichever batches they come from.
+TEST_F(DiskData, MetricsOfAnEvaluationAreEqualOnAnyNumberOfRanks) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(43, 2));
+  std::vector<std::string> keys = {
+      "task.name=\"\"",       "data.targets=[size]",
+      "data.target=category", "train.epochs=1",
+      "model.num_classes=2",  "metrics=[accuracy, top_k: {k: 1}, f1, recall: {average: each}, confusion]"};
+  mnist().run(1, config(table_yaml(root()), "trained", keys));
+  keys.push_back("model.weights=" + (root() / "trained/model.safetensors").string());
+  const auto trained = result("trained");
+  for (const auto* mode : {"data_parallel", "semi_auto"}) {
+    for (const int ranks : {1, 2, 4}) {
+      keys.push_back(fmt::format("parallel.mode={}", mode));
+      const auto asked = config(table_yaml(root()), "evaluated", keys);
+      run_ranks(ranks, SmallRun::small_rank_options(), [&](Rank& rank) {
+        auto world = rank.world();
+        if (world.size == 1) world.meeting = Meeting::alone;
+        const auto evaluation =
+            train::evaluate_run(asked, train::configured_program(asked), train::connect_run(asked, world), nullptr);
+        for (const auto* name : {"accuracy", "top_1", "f1", "recall_0", "recall_1", "confusion_0_0", "confusion_0_1",
+                                 "confusion_1_0", "confusion_1_1"}) {
+          EXPECT_EQ(evaluation.metrics.at(name), trained[std::string("eval_") + name].get<double>()) << name;
+        }
+        EXPECT_EQ(evaluation.samples, 43);
+      });
+      keys.pop_back();
+    }
+  }
+}
+
+std::string folder_yaml(const std::filesystem::path& root) {
+  return fmt::format(R"(
+model: {{name: resnet20, num_classes: 2}}
+data:
+  name: image_folder
+  root: {}
+  global_batch_size: 8
+  train_transforms: [resize: {{size: 20}}, random_crop: {{size: 16}}, random_horizontal_flip, to_tensor, normalize: {{mean: 0.5, std: 0.25}}]
+  eval_transforms: [resize: {{size: 16}}, center_crop: {{size: 16}}, to_tensor, normalize: {{mean: 0.5, std: 0.25}}]
+optimizer: {{name: momentum, lr: 0.002}}
+train: {{epochs: 3}}
+)",
+                     root.string());
+}
+
+TEST_F(DiskData, AFolderOfPicturesTrainsAResNet) {
+  for (int i = 0; i < 24; ++i) {
+    const int width = 20 + i % 5, height = 22 + i % 3;
+    const auto dark = pattern(width, height, 5 * i), light = pattern(width, height, 5 * i + 90);
+    write_bytes(root() / fmt::format("{}/dark/{}.jpg", i < 16 ? "train" : "val", i), jpeg_of(dark, width, height));
+    write_bytes(root() / fmt::format("{}/light/{}.png", i < 16 ? "train" : "val", i), png_of(light, width, height));
+  }
+  const auto yaml = folder_yaml(root());
+  mnist().run(1, config(yaml, "one"));
+  mnist().run(2, config(yaml, "two", {"parallel.sync_batch_norm=true"}));
+  EXPECT_EQ(result("one")["eval_samples"], 16);
+  EXPECT_NEAR(result("two")["eval_loss"].get<double>(), result("one")["eval_loss"].get<double>(), 5e-3);
+
+  // Ended in the middle and gone on: equal to the last bit.
+  mnist().run(2, config(yaml, "whole"));
+  mnist().run(2, config(yaml, "parts", {"train.steps=7"}));
+  mnist().run(2, config(yaml, "parts"));
+  EXPECT_EQ(result("parts")["params_sha256"], result("whole")["params_sha256"]);
+
+  // A picture that is damaged ends the run on all ranks, or is counted on all ranks.
+  write_bytes(root() / "train/dark/3.jpg", "no picture");
+  const auto failed = mnist().outcomes(2, config(yaml, "fails"));
+  for (const auto& outcome : failed) {
+    EXPECT_FALSE(outcome.ok());
+    EXPECT_NE(outcome.output.find("dark/3.jpg"), std::string::npos) << outcome.output;
+  }
+  mnist().run(2, config(yaml, "skips", {"data.on_error=skip"}));
+  EXPECT_EQ(result("skips")["eval_samples"], 16);
+}
+
+// Before the first step, or at it, and in terms of keys and files.
+TEST_F(DiskData, MistakesInPicturesNameTheKeyAndTheFile) {
+  for (int i = 0; i < 12; ++i) {
+    const std::string split = i < 8 ? "train" : "val";
+    const int side = i == 11 ? 18 : 16;
+    write_bytes(root() / fmt::format("{}/dark/{}.png", split, i), png_of(pattern(side, side, 5 * i), side, side));
+    write_bytes(root() / fmt::format("{}/light/{}.png", split, i), png_of(pattern(16, 16, 5 * i + 90), 16, 16));
+  }
+  World alone;
+  alone.meeting = Meeting::alone;
+  const auto refused = [&](ErrorKind kind, std::vector<std::string> keys,
+                           std::initializer_list<std::string_view> words) {
+    keys.insert(keys.end(), {"data.workers=0", "callbacks.metrics_every=1"});
+    expect_error(kind, words, [&] { train::run_training(config(folder_yaml(root()), "wrong", keys), alone); });
+    EXPECT_EQ(read_file(root() / "wrong" / "metrics.jsonl"), "") << "no step was made";
+  };
+  refused(ErrorKind::config, {"data.train_transforms=[center_crop: {size: 16}]", "data.eval_transforms=~"},
+          {"[data.train_transforms] the model gets pictures of dtype Byte and shape [8, 16, 16, 3]", "add to_tensor"});
+  refused(ErrorKind::config, {"data.eval_transforms=[center_crop: {size: 16}]"},
+          {"[data.eval_transforms] makes `pictures` Byte [1, 16, 16, 3]", "Float [1, 3, 16, 16]"});
+  refused(ErrorKind::data, {"data.eval_transforms=[to_tensor]"},
+          {"[data.collate] is stack", "val/dark/11.png is [3, 18, 18]", "is [3, 16, 16]", "set data.collate to pad"});
+  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {metric: acuracy}]"},
+          {"no metric 'acuracy'; it has loss, accuracy; did you mean 'accuracy'?"});
+
+  write_bytes(root() / "list.txt", "dark/1.png\t0\nlight/1.png\t1\ndark/2.png\t0\nlight/2.png\t7\n");
+  const auto list = [&](const std::string& more) {
+    return std::vector<std::string>{"data=null", more,
+                                    fmt::format("data={{name: image_list, root: {0}/train, train: {0}/list.txt, "
+                                                "batch_size: 4, train_transforms: [to_tensor]}}",
+                                                root().string())};
+  };
+  for (const auto* loss : {"loss.name=cross_entropy", "loss.name=cross_entropy_expand"}) {
+    refused(ErrorKind::data, list(loss),
+            {"[model.num_classes] is 2, and sample 3 (", "light/2.png) has 7 in `labels`", "from 0 to 1"});
+  }
+}
+
+std::string stream_yaml(const std::filesystem::path& root) {
+  return fmt::format(R"(
+model: {{name: gpt, vocabulary: 256, layers: 1, heads: 2, width: 16, context: 8}}
+task: {{name: language_modelling, sample_bytes: 0}}
+data: {{name: token_stream, train: [{0}/shards], eval: [{0}/shards/0.txt], length: 8, window: 4, global_batch_size: 6}}
+optimizer: {{name: adam, lr: 0.01}}
+train: {{epochs: 2}}
+)",
+                     root.string());
+}
+
+// Ended in the middle of an epoch and gone on, a stream is read as without the end: also by another number of ranks.
+TEST_F(DiskData, AStreamGoesOnWhereItWas) {
+  for (int shard = 0; shard < 5; ++shard) {
+    std::string text;
+    for (int i = 0; i < 12 + 9 * shard; ++i) text += fmt::format("line {} of {}\n", i * i, shard);
+    write_bytes(root() / fmt::format("shards/{}.txt", shard), text);
+  }
+  const auto yaml = stream_yaml(root());
+  mnist().run(2, config(yaml, "whole"));
+  mnist().run(2, config(yaml, "parts", {"train.steps=13"}));
+  mnist().run(2, config(yaml, "parts"));
+  EXPECT_EQ(result("parts")["params_sha256"], result("whole")["params_sha256"]);
+  mnist().run(3, config(yaml, "others", {"train.steps=13"}));
+  mnist().run(4, config(yaml, "others"));
+  EXPECT_NEAR(result("others")["eval_loss"].get<double>(), result("whole")["eval_loss"].get<double>(), 1e-4);
+  EXPECT_EQ(result("others")["steps"], result("whole")["steps"]);
+}
+
+}  // namespace
+}  // namespace lockstep::test
