@@ -107,14 +107,16 @@ TaskPart language_modelling() {
   return {.name = "language_modelling",
           .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
           .options = PartOptions::of(LanguageOptions{}),
-          .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); }};
+          .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
+          .measures = {{"accuracy", "perplexity"}}};
 }
 
 TaskPart regression() {
   return {.name = "regression",
           .doc = "numbers; mean absolute error and root of the mean squared error",
           .options = PartOptions::of(RegressionOptions{}),
-          .make = [](const PartOptions& options) { return make_regression(options.as<RegressionOptions>()); }};
+          .make = [](const PartOptions& options) { return make_regression(options.as<RegressionOptions>()); },
+          .measures = {{"mae", "rmse"}}};
 }
 
 }  // namespace

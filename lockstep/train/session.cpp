@@ -101,7 +101,7 @@ bool Session::train(Callbacks callbacks, const StopSignals& signals) {
   }
   // A resumed run may have nothing left to train and yet lack the evaluation.
   if (lacks_evaluation()) evaluate_now();
-  without_ending_for_a_disk([this] { writer_.finish(); });
+  without_ending_for_a_disk([this] { writer_.finish_run(); });
   points_->call("after_run", &Callback::after_run, view);
   return true;
 }

@@ -38,14 +38,14 @@ Place item(const Place& list, std::size_t index) {
   return {&list.node->items[index], fmt::format("{}[{}]", list.path, index)};
 }
 
-std::optional<Place> find(const Place& map, std::string_view key) {
+std::optional<Place> find_key(const Place& map, std::string_view key) {
   const ConfigNode* node = map.node->find(key);
   if (node == nullptr) return std::nullopt;
   return Place{node, map.path.empty() ? std::string(key) : fmt::format("{}.{}", map.path, key)};
 }
 
 Place require(const Place& map, std::string_view key) {
-  if (auto found = find(map, key)) return *std::move(found);
+  if (auto found = find_key(map, key)) return *std::move(found);
   fail_at(map.position(), "{} has no \"{}\"; make the file again with 'lockstep rank-table'",
           map.path.empty() ? "the table" : map.path, key);
 }
@@ -68,7 +68,7 @@ std::string require_text(const Place& map, std::string_view key) {
 }
 
 std::string text_or(const Place& map, std::string_view key, std::string otherwise) {
-  const auto text = find(map, key);
+  const auto text = find_key(map, key);
   return text && text->node->kind == ConfigNode::Kind::scalar && !text->node->scalar.empty() ? text->node->scalar
                                                                                              : std::move(otherwise);
 }
@@ -84,7 +84,7 @@ std::int64_t to_number(const Place& number, std::int64_t low, std::int64_t high)
 }
 
 void check_count(const Place& map, std::string_view key, std::string_view list_name, std::size_t listed) {
-  const auto count = find(map, key);
+  const auto count = find_key(map, key);
   if (!count) return;
   const auto value = to_number(*count, 0, kMostRanks);
   if (value == static_cast<std::int64_t>(listed)) return;
@@ -229,7 +229,7 @@ RankTable parse_rank_table(std::string_view text, const std::string& file) {
   }
   RankTable table;
   table.file = file;
-  if (find(root, "group_list")) {
+  if (find_key(root, "group_list")) {
     read_groups(root, table);
   } else {
     read_servers(root, table);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/base/error.h>
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -30,6 +31,12 @@ std::optional<Error> expect_error(ErrorKind kind, std::initializer_list<std::str
   }
   ADD_FAILURE() << "no Error was thrown";
   return std::nullopt;
+}
+
+/// The text of the Error of `kind` that `action` must throw.
+inline std::string message_of(ErrorKind kind, const std::function<void()>& action) {
+  const auto error = expect_error(kind, {}, action);
+  return error ? error->what() : "";
 }
 
 }  // namespace lockstep::test

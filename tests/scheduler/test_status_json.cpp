@@ -15,7 +15,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-const Time kNow{std::chrono::hours(1000)};
+const Time kAskedAt{std::chrono::hours(1000)};
 
 Member worker_of(int rank, std::optional<StepTime> time) {
   Member member;
@@ -23,7 +23,7 @@ Member worker_of(int rank, std::optional<StepTime> time) {
   member.host = "here";
   member.rank = rank;
   member.phase = Phase::running;
-  member.heard = kNow;
+  member.heard = kAskedAt;
   member.step = 12;
   member.step_time = time;
   return member;
@@ -38,7 +38,7 @@ Membership with_a_slow_one() {
   return membership;
 }
 
-json status_of(const Membership& membership) { return json::parse(status_json(membership, {}, kNow)); }
+json status_of(const Membership& membership) { return json::parse(status_json(membership, {}, kAskedAt)); }
 
 TEST(StatusJson, SaysForWhomTheOthersWait) {
   const auto status = status_of(with_a_slow_one());

@@ -137,6 +137,21 @@ TEST(Resume, AFinishedRunIsNotTrainedAgain) {
   expect_words(read_file(mnist().work_dir("finished") / "log/rank.0"), {"12 of 12 steps are done"});
 }
 
+// A run that is killed between its last save and the removals after it leaves more than it would keep.
+TEST(Resume, AFinishedRunRemovesWhatAKilledOneLeft) {
+  const auto config = mnist().config("left", {"checkpoint.every_steps=1", "checkpoint.keep=2"});
+  mnist().run(1, config);
+  const auto folder = mnist().work_dir("left") / "checkpoints";
+  const auto kept = list_checkpoints(folder);
+  ASSERT_EQ(kept.size(), 2u);
+  fs::copy(kept.back().path, checkpoint_path(folder, 1), fs::copy_options::recursive);
+  fs::create_directory(unfinished_path(folder, 2));
+  fs::create_directory(folder / "step_00000003.sharded.removed");
+  mnist().run(1, config);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2);
+  EXPECT_EQ(list_checkpoints(folder).front().step, kept.front().step);
+}
+
 TEST(Resume, FromANamedFile) {
   mnist().run(1, mnist().config("source"));
   const auto file = checkpoint_path(mnist().work_dir("source") / "checkpoints", 12).string();

@@ -1,5 +1,7 @@
 // Files in the safetensors format. That Python reads and writes the same is tests/parity's matter.
+#include "base/expect_error.h"
 #include "support/read_file.h"
+#include "train/small_network.h"
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
@@ -32,29 +34,18 @@ std::string with_length(std::uint64_t length, std::string_view rest) {
   return std::string(bytes.begin(), bytes.end()).append(rest);
 }
 
-std::string message_of(ErrorKind kind, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an Error";
-  return {};
-}
-
 class Safetensors : public testing::Test {
  protected:
   std::string complaint_about(std::string_view json, std::string_view data = "") {
     write_file(path_, with_length(json.size(), std::string(json).append(data)));
-    const auto message = message_of(ErrorKind::data, [&] { load_safetensors(path_); });
+    const auto message = test::message_of(ErrorKind::data, [&] { load_safetensors(path_); });
     EXPECT_THAT(message, HasSubstr("file.safetensors"));
     return message;
   }
 
   std::string complaint_about_bytes(std::string_view bytes) {
     write_file(path_, bytes);
-    return message_of(ErrorKind::data, [&] { load_safetensors(path_); });
+    return test::message_of(ErrorKind::data, [&] { load_safetensors(path_); });
   }
 
   TemporaryFolder folder_;
@@ -123,7 +114,7 @@ TEST_F(Safetensors, every_tensor_is_aligned_to_its_elements) {
 TEST_F(Safetensors, what_the_format_cannot_hold_is_refused_before_anything_is_written) {
   write_file(path_, "old");
   const auto refused = [&](const TensorMap& tensors, const TensorMetadata& metadata = {}) {
-    return message_of(ErrorKind::invalid_argument, [&] { save_safetensors(path_, tensors, metadata); });
+    return test::message_of(ErrorKind::invalid_argument, [&] { save_safetensors(path_, tensors, metadata); });
   };
   EXPECT_THAT(refused({{"c", torch::ones({1}, at::kComplexFloat)}}),
               AllOf(HasSubstr("\"c\""), HasSubstr("ComplexFloat")));
@@ -137,9 +128,9 @@ TEST_F(Safetensors, what_the_format_cannot_hold_is_refused_before_anything_is_wr
 
 TEST_F(Safetensors, a_folder_that_is_not_there_is_an_io_error) {
   const auto nowhere = folder_.path() / "missing" / "file.safetensors";
-  EXPECT_THAT(message_of(ErrorKind::io, [&] { save_safetensors(nowhere, {}); }), HasSubstr("missing"));
-  EXPECT_THAT(message_of(ErrorKind::io, [&] { load_safetensors(nowhere); }), HasSubstr("missing"));
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_safetensors(folder_.path()); }), HasSubstr("a folder"));
+  EXPECT_THAT(test::message_of(ErrorKind::io, [&] { save_safetensors(nowhere, {}); }), HasSubstr("missing"));
+  EXPECT_THAT(test::message_of(ErrorKind::io, [&] { load_safetensors(nowhere); }), HasSubstr("missing"));
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_safetensors(folder_.path()); }), HasSubstr("a folder"));
 }
 
 TEST_F(Safetensors, hostile_header_lengths_are_refused) {
@@ -150,7 +141,7 @@ TEST_F(Safetensors, hostile_header_lengths_are_refused) {
   EXPECT_THAT(complaint_about_bytes(with_length(0, "{}")), HasSubstr("does not begin with '{'"));
   write_file(path_, with_length(150'000'000, "{"));
   std::filesystem::resize_file(path_, 200'000'000);  // sparse
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_safetensors(path_); }), HasSubstr("at most 100000000"));
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_safetensors(path_); }), HasSubstr("at most 100000000"));
 }
 
 TEST_F(Safetensors, headers_that_are_not_what_they_should_be_are_refused) {
@@ -252,31 +243,21 @@ TEST_F(Safetensors, a_changed_byte_of_the_header_is_an_error_or_a_smaller_change
   EXPECT_GT(refused, tried / 2);
 }
 
-TensorMap state_of(const torch::nn::Module& module) {
-  TensorMap state;
-  for (const auto& [name, tensor] : module_state(module)) state.emplace(name, tensor);
-  return state;
-}
-
-torch::nn::Sequential small_network() {
-  return torch::nn::Sequential(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
-}
-
 TEST_F(Safetensors, a_file_of_torch_save_is_named) {
   torch::save(torch::ones({3}), path_.string());
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_safetensors(path_); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_safetensors(path_); }),
               AllOf(HasSubstr("a zip archive"), HasSubstr("safetensors.torch.save_file")));
 }
 
 TEST_F(Safetensors, weights_go_from_one_module_to_another) {
-  auto source = small_network();
+  auto source = test::small_network();
   source->forward(torch::rand({8, 3}));  // moves the running statistics
   save_weights(*source, path_, {{"step", "1"}});
-  auto target = small_network();
+  auto target = test::small_network();
   load_weights(*target, path_);
-  const auto expected = state_of(*source);
+  const auto expected = test::state_of(*source);
   EXPECT_EQ(expected.size(), 7U);
-  for (const auto& [name, tensor] : state_of(*target)) EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+  for (const auto& [name, tensor] : test::state_of(*target)) EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
   EXPECT_TRUE(target->parameters()[0].requires_grad());
   EXPECT_EQ(load_safetensors_metadata(path_).at("step"), "1");
 }
@@ -292,15 +273,15 @@ TEST_F(Safetensors, floating_weights_are_converted) {
 }
 
 TEST_F(Safetensors, weights_of_another_model_are_refused_as_a_whole) {
-  auto module = small_network();
-  auto tensors = state_of(*module);
+  auto module = test::small_network();
+  auto tensors = test::state_of(*module);
   tensors.erase("0.bias");
   tensors["0.weight"] = torch::zeros({2, 4});
   tensors["1.num_batches_tracked"] = torch::zeros({});
   tensors["9.weight"] = torch::zeros({1});
   save_safetensors(path_, tensors);
   const auto before = module->parameters()[0].clone();
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_weights(*module, path_); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module, path_); }),
               AllOf(HasSubstr("missing in the file (1): 0.bias"), HasSubstr("unknown to the model (1): 9.weight"),
                     HasSubstr("0.weight is Float [2, 4] in the file, Float [2, 3] in the module"),
                     HasSubstr("1.num_batches_tracked is Float [] in the file, Long [] in the module"),

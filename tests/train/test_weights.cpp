@@ -1,5 +1,7 @@
 // Weights from files of torch.save and under other names. pth/write_files.py says what is in the files.
+#include "base/expect_error.h"
 #include "support/read_file.h"
+#include "train/small_network.h"
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
@@ -25,27 +27,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::filesystem::path pth(const std::string& name) { return std::filesystem::path(LOCKSTEP_PTH_FILES) / name; }
-
-std::string message_of(ErrorKind kind, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an Error";
-  return {};
-}
-
-torch::nn::Sequential small_network() {
-  return torch::nn::Sequential(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
-}
-
-TensorMap state_of(const torch::nn::Module& module) {
-  TensorMap state;
-  for (const auto& [name, tensor] : module_state(module)) state.emplace(name, tensor);
-  return state;
-}
 
 /// Tensor number i of a small network counts from 10 i.
 TensorMap expected_state() {
@@ -96,40 +77,40 @@ TEST(PthTensors, EveryDtypeAndViewHasItsValues) {
 }
 
 TEST(PthTensors, AFileThatCannotBeReadIsAnIoError) {
-  EXPECT_THAT(message_of(ErrorKind::io, [] { load_pth("nowhere.pth"); }), HasSubstr("nowhere.pth"));
-  EXPECT_THAT(message_of(ErrorKind::io, [] { load_pth(pth("")); }), HasSubstr("cannot read"));
+  EXPECT_THAT(test::message_of(ErrorKind::io, [] { load_pth("nowhere.pth"); }), HasSubstr("nowhere.pth"));
+  EXPECT_THAT(test::message_of(ErrorKind::io, [] { load_pth(pth("")); }), HasSubstr("cannot read"));
 }
 
 TEST(Weights, AreReadFromFilesOfTorchSave) {
-  auto plain = small_network();
+  auto plain = test::small_network();
   EXPECT_THAT(load_weights(*plain, pth("plain.pth")), IsEmpty());
-  expect_equal(state_of(*plain), expected_state());
+  expect_equal(test::state_of(*plain), expected_state());
   EXPECT_TRUE(plain->parameters()[0].requires_grad());
 
-  auto from_checkpoint = small_network();
+  auto from_checkpoint = test::small_network();
   EXPECT_THAT(load_weights(*from_checkpoint, pth("checkpoint.pth")),
               ElementsAre("the weights are those under \"state_dict\" in the file"));
-  expect_equal(state_of(*from_checkpoint), expected_state());
+  expect_equal(test::state_of(*from_checkpoint), expected_state());
 
-  auto parallel = small_network();
+  auto parallel = test::small_network();
   load_weights(*parallel, pth("parallel.pth"), {.prefix = "module."});
-  expect_equal(state_of(*parallel), expected_state());
+  expect_equal(test::state_of(*parallel), expected_state());
 
-  auto mixed = small_network();
+  auto mixed = test::small_network();
   EXPECT_THAT(load_weights(*mixed, pth("mixed.pth")), ElementsAre("left out, as they are no tensors (1): epoch"));
 }
 
 TEST(Weights, FilesOfTorchSaveThatCannotBeReadSayWhatToDo) {
-  auto module = small_network();
+  auto module = test::small_network();
   const auto refused = [&](const std::string& name) {
-    return message_of(ErrorKind::data, [&] { load_weights(*module, pth(name)); });
+    return test::message_of(ErrorKind::data, [&] { load_weights(*module, pth(name)); });
   };
   EXPECT_THAT(refused("old.pth"), AllOf(HasSubstr("before PyTorch 1.6"), HasSubstr("weights_only=True")));
   EXPECT_THAT(refused("system.pth"), AllOf(HasSubstr("posix.system"), HasSubstr("system.pth")));
   EXPECT_THAT(refused("parallel.pth"), HasSubstr("set model.weights_prefix=module."));
   const TemporaryFolder folder;
   torch::save(torch::ones({3}), (folder.path() / "cpp.pt").string());
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_weights(*module, folder.path() / "cpp.pt"); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module, folder.path() / "cpp.pt"); }),
               HasSubstr("TorchScript"));
 }
 
@@ -166,7 +147,9 @@ TEST(WeightNames, RulesComeFromTheConfigurationInTheirOrder) {
   EXPECT_EQ(read[1].to, "*.weight");
   EXPECT_EQ(read[2].to, "");
   EXPECT_TRUE(rules("null").empty());
-  const auto refused = [&](const std::string& rename) { return message_of(ErrorKind::config, [&] { rules(rename); }); };
+  const auto refused = [&](const std::string& rename) {
+    return test::message_of(ErrorKind::config, [&] { rules(rename); });
+  };
   EXPECT_THAT(refused("[a, b]"), AllOf(HasSubstr("model.weights_rename"), HasSubstr("a list")));
   EXPECT_THAT(refused("{a: [b]}"), AllOf(HasSubstr("'a'"), HasSubstr("a list")));
   EXPECT_THAT(refused(R"({"a.*": "*.*"})"), HasSubstr("more *"));
@@ -184,7 +167,7 @@ class RenamedWeights : public testing::Test {
 
   TemporaryFolder folder_;
   std::filesystem::path path_ = folder_.path() / "file.safetensors";
-  torch::nn::Sequential module_ = small_network();
+  torch::nn::Sequential module_ = test::small_network();
 };
 
 TEST_F(RenamedWeights, RulesMakeNamesTheModels) {
@@ -193,23 +176,23 @@ TEST_F(RenamedWeights, RulesMakeNamesTheModels) {
   });
   const WeightNames names{.prefix = "module.", .rename = {{"linear.", "0."}, {"norms.*.value", "1.*"}}};
   EXPECT_THAT(load_weights(*module_, path_, names), IsEmpty());
-  expect_equal(state_of(*module_), expected_state());
+  expect_equal(test::state_of(*module_), expected_state());
 }
 
 TEST_F(RenamedWeights, TheFirstRuleThatFitsChangesAName) {
   save([](const std::string& name) { return name == "0.bias" ? "x.0.b" : "x." + name; });
   load_weights(*module_, path_, {.rename = {{"x.0.b", "0.bias"}, {"x.", ""}}});
-  EXPECT_THAT(message_of(ErrorKind::data,
-                         [&] {
-                           load_weights(*module_, path_, {.rename = {{"x.", ""}, {"x.0.b", "0.bias"}}});
-                         }),
+  EXPECT_THAT(test::message_of(ErrorKind::data,
+                               [&] {
+                                 load_weights(*module_, path_, {.rename = {{"x.", ""}, {"x.0.b", "0.bias"}}});
+                               }),
               AllOf(HasSubstr("has 'x.0.b'"), HasSubstr("no name in the file")));
 }
 
 TEST_F(RenamedWeights, RulesThatFitNothingOrMakeOneOfTwoAreErrors) {
   save([](const std::string& name) { return name; });
   const auto refused = [&](const WeightNames& names) {
-    return message_of(ErrorKind::data, [&] { load_weights(*module_, path_, names); });
+    return test::message_of(ErrorKind::data, [&] { load_weights(*module_, path_, names); });
   };
   EXPECT_THAT(refused({.rename = {{"0.weigth", "w"}}}), HasSubstr("did you mean '0.weight'"));
   EXPECT_THAT(refused({.rename = {{"*.weigth", "w"}}}), HasSubstr("fits it"));
@@ -221,7 +204,7 @@ TEST_F(RenamedWeights, RulesThatFitNothingOrMakeOneOfTwoAreErrors) {
 
 TEST_F(RenamedWeights, WhatIsMissingIsShownWithTheNearestName) {
   save([](const std::string& name) { return name == "0.weight" ? "0.weights" : name; });
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_weights(*module_, path_); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module_, path_); }),
               AllOf(HasSubstr("missing in the file (1): 0.weight (near it in the file: 0.weights)"),
                     HasSubstr("unknown to the model (1): 0.weights"), HasSubstr("model.weights_rename"),
                     HasSubstr("model.weights_strict=false")));
@@ -234,7 +217,7 @@ TEST_F(RenamedWeights, WithoutStrictnessTheRestKeepsItsValues) {
   tensors["9.weight"] = torch::zeros({1});
   save_safetensors(path_, tensors);
   TensorMap before;
-  for (const auto& [name, tensor] : state_of(*module_)) before.emplace(name, tensor.clone());
+  for (const auto& [name, tensor] : test::state_of(*module_)) before.emplace(name, tensor.clone());
   const auto remarks = load_weights(*module_, path_, {.strict = false});
   EXPECT_THAT(remarks,
               ElementsAre("missing in the file (1): 0.bias", "unknown to the model (1): 9.weight",
@@ -242,12 +225,12 @@ TEST_F(RenamedWeights, WithoutStrictnessTheRestKeepsItsValues) {
                           "the module"));
   auto expected = expected_state();
   for (const auto* name : {"0.weight", "0.bias"}) expected[name] = before[name];
-  expect_equal(state_of(*module_), expected);
+  expect_equal(test::state_of(*module_), expected);
 }
 
 TEST_F(RenamedWeights, WithoutStrictnessNothingAtAllIsStillAnError) {
   save([](const std::string& name) { return "other." + name; });
-  EXPECT_THAT(message_of(ErrorKind::data, [&] { load_weights(*module_, path_, {.strict = false}); }),
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module_, path_, {.strict = false}); }),
               AllOf(HasSubstr("nothing fits"), HasSubstr("model.weights_prefix=other.")));
 }
 

@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -84,6 +85,9 @@ struct TaskPart {
   std::string doc{};
   PartOptions options{};
   std::function<std::shared_ptr<Task>(const PartOptions&)> make;
+  /// The names of what the task measures beside the loss: a callback that compares by another name is then refused
+  /// before the first step. nullopt: only an evaluation tells.
+  std::optional<std::vector<std::string>> measures{};
 };
 
 /// From logits [N, C], floating, and labels [N], int64 in 0..C-1, to a scalar that autograd can follow: the mean over

@@ -200,6 +200,9 @@ struct MetricPart {
   std::string doc{};  ///< one line
   PartOptions options{};
   std::function<std::shared_ptr<Metric>(const PartOptions&)> make;
+  /// What the names of all its values begin with: a callback that compares by another name is then refused before the
+  /// first step. Empty: only an evaluation tells.
+  std::string values_begin_with{};
 };
 
 /// The metrics that Lockstep brings. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):

@@ -30,14 +30,6 @@ Place SharedBlocks::find(const std::byte* data, std::size_t bytes) const {
   return {};
 }
 
-namespace {
-
-constexpr std::size_t kPage = 4096;
-
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
-
-}  // namespace
-
 Block::Block(std::shared_ptr<const UniqueFd> file, std::shared_ptr<SharedBlocks> registry, std::uint32_t id, int rank,
              std::uint64_t offset, std::size_t stride, Mapping mapping)
     : file_(std::move(file)),

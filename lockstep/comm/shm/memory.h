@@ -10,13 +10,18 @@
 
 namespace lockstep::shm {
 
+inline constexpr std::size_t kPage = 4096;
+
+/// The smallest multiple of `unit` that is not below `value`.
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
 /// A mapped range; unmapped by the destructor.
 class Mapping {
  public:
   Mapping() = default;
   /// Maps [offset, offset + bytes) of `fd` for reading and writing, at an address that is a multiple of `alignment` (a
   /// power of two, at least a page). Error(io) when the address space does not suffice.
-  Mapping(int fd, std::uint64_t offset, std::size_t bytes, std::size_t alignment = 4096);
+  Mapping(int fd, std::uint64_t offset, std::size_t bytes, std::size_t alignment = kPage);
   Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   Mapping& operator=(Mapping&& other) noexcept {
     std::swap(data_, other.data_);

@@ -9,8 +9,6 @@ namespace {
 
 constexpr std::size_t kAlign = 16;
 
-std::uint64_t round_up(std::uint64_t position) { return (position + kAlign - 1) / kAlign * kAlign; }
-
 // Copies into the ring at `position`, around its end. An empty message may have no address, which memcpy does not take.
 void put(const Channel& channel, std::uint64_t position, const std::byte* data, std::size_t bytes) {
   if (bytes == 0) return;
@@ -104,7 +102,7 @@ bool PointToPoint::write_message(Outgoing& out, const Channel& channel, std::uin
   out.position += count;
   out.sent += count;
   if (out.sent == send.bytes()) {
-    out.position = round_up(out.position);  // not beyond `limit`, which is a multiple too
+    out.position = round_up(out.position, kAlign);  // not beyond `limit`, which is a multiple too
     out.sends.pop_front();
     out.sent = 0;
     out.framed = false;
@@ -152,7 +150,7 @@ void PointToPoint::read_payload(Incoming& in, const Channel& channel, std::uint6
   in.position += count;
   message.received += count;
   if (count < left) return;
-  in.position = round_up(in.position);
+  in.position = round_up(in.position, kAlign);
   arrived(in);
 }
 

@@ -94,10 +94,6 @@ std::string describe(const Signature& signature) {
 
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 std::size_t stage_bytes(const Geometry& g) { return static_cast<std::size_t>(g.chunks * g.chunk_bytes); }
 
 std::size_t channel_stride(const Geometry& g) {

@@ -14,23 +14,15 @@
 namespace lockstep::train {
 namespace {
 
-/// Whether a list has only the part of that name that Lockstep brings: a later one takes its place.
-template <typename Part>
-bool is_shipped(const std::vector<Part>& parts, const std::vector<Part>& shipped, const std::string& name) {
-  return find_part(shipped, name) != nullptr && std::ranges::count(parts, name, &Part::name) == 1;
-}
-
-/// Those of tasks that Lockstep brings; nullopt: of another.
-std::optional<std::vector<std::string>> metrics_of_task(const RunConfig& config) {
+/// Those of the task beside the loss; nullopt: only an evaluation tells.
+std::optional<std::vector<std::string>> measures_of_task(const RunConfig& config) {
   if (config.model.is_own) return std::nullopt;
   if (!has_task(config)) return std::vector<std::string>{"accuracy"};
   const auto& parts = parts_or_shipped(config.task.parts);
   const auto* model = find_part(parts.models, config.model.name);
   const auto& name = config.task.name.empty() && model != nullptr ? model->task : config.task.name;
-  if (!is_shipped(parts.tasks, parts_or_shipped(nullptr).tasks, name)) return std::nullopt;
-  if (name == "language_modelling") return std::vector<std::string>{"accuracy", "perplexity"};
-  if (name == "regression") return std::vector<std::string>{"mae", "rmse"};
-  return std::nullopt;
+  const auto* task = find_part(parts.tasks, name);
+  return task != nullptr ? task->measures : std::nullopt;
 }
 
 [[noreturn]] void fail_without(const std::string& metric, const std::vector<std::string>& names) {
@@ -41,13 +33,12 @@ std::optional<std::vector<std::string>> metrics_of_task(const RunConfig& config)
 }  // namespace
 
 void MetricChoice::require_possible(const RunConfig& config) const {
-  auto names = metrics_of_task(config);
+  auto names = measures_of_task(config);
   if (!names || metric == "loss") return;
   const auto& parts = parts_or_shipped(config.model.parts).metrics;
   for (const auto& item : read_named_list(config.metrics, "metrics")) {
-    if (!is_shipped(parts, parts_or_shipped(nullptr).metrics, item.name)) return;
-    // A metric has its name, or several names that begin with it: f1_3, top_5.
-    if (metric.starts_with(item.name == "top_k" ? "top_" : item.name)) return;
+    const auto* part = find_part(parts, item.name);
+    if (part == nullptr || part->values_begin_with.empty() || metric.starts_with(part->values_begin_with)) return;
     names->push_back(item.name);
   }
   if (std::ranges::find(*names, metric) != names->end()) return;

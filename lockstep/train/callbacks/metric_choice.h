@@ -18,7 +18,7 @@ struct MetricChoice {
 
   bool wants_max() const;
   /// Error(config) before the first evaluation, for a metric that none will have. Silent where only an evaluation can
-  /// tell: with a task or metrics that Lockstep does not bring.
+  /// tell: with a task or metrics that do not declare their names.
   void require_possible(const RunConfig& config) const;
   /// Error(config) naming the metrics that there are when the task has no such metric.
   double of(const Evaluation& evaluation) const;

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/train/checkpoint/checkpoint_writer.h>
 
@@ -56,6 +57,17 @@ void CheckpointWriter::finish() {
   const auto save = std::move(save_);
   if (writing_.valid()) writing_.get();
   if (save) save->commit([this] { publish(step_); });
+}
+
+void CheckpointWriter::finish_run() {
+  finish();
+  if (group_.rank() != 0) return;
+  try {
+    remove_remains(folder_);
+    remove_all_but(folder_, config_.keep);
+  } catch (const Error& error) {
+    log_warning("{}", error.what());
+  }
 }
 
 void CheckpointWriter::publish(std::int64_t step) const {

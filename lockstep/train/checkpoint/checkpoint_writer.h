@@ -31,6 +31,11 @@ class CheckpointWriter {
   /// Completes the checkpoint under way, if there is one. A collective. Errors as above.
   void finish();
 
+  /// finish() at the end of a run. Rank 0 then removes what a killed run left that this one, having had nothing to
+  /// save, has not: parts of saves and of removals, and checkpoints beyond checkpoint.keep. A collective. Errors as
+  /// above; what cannot be removed is a warning.
+  void finish_run();
+
   /// Whether this rank still writes.
   bool is_writing() const;
   /// Whether finish() has something to do: the same on all ranks.

@@ -66,10 +66,10 @@ const WrapperPart* wrapper_of(const WrapperConfig& config) {
 }
 
 void require_mode(const std::string& mode, const WrapperPart& part) {
-  constexpr std::array<std::string_view, 4> kModes{"data_parallel", "semi_auto", "auto", "stand_alone"};
-  if (std::ranges::find(kModes, mode) == kModes.end()) {
+  constexpr std::array<std::string_view, 4> kWrapperModes{"data_parallel", "semi_auto", "auto", "stand_alone"};
+  if (std::ranges::find(kWrapperModes, mode) == kWrapperModes.end()) {
     fail(ErrorKind::config, "config", "parallel.wrapper.type {} sets parallel.mode '{}', which is not one of {}",
-         part.name, mode, fmt::join(kModes, ", "));
+         part.name, mode, fmt::join(kWrapperModes, ", "));
   }
   if (part.place && mode != "semi_auto") {
     fail(ErrorKind::config, "config",

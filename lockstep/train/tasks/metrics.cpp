@@ -207,15 +207,19 @@ MetricPart quality_part(const char* name, const char* doc) {
   return {.name = name,
           .doc = doc,
           .options = PartOptions::of(AverageOptions{}),
-          .make = [name](const PartOptions& options) {
-            return std::make_shared<ClassQuality>(name, options.as<AverageOptions>().average);
-          }};
+          .make =
+              [name](const PartOptions& options) {
+                return std::make_shared<ClassQuality>(name, options.as<AverageOptions>().average);
+              },
+          .values_begin_with = name};
 }
 
 MetricPart difference_part(const char* name, const char* doc) {
-  return {.name = name, .doc = doc, .options = {}, .make = [name](const PartOptions&) {
-            return std::make_shared<Differences>(name);
-          }};
+  return {.name = name,
+          .doc = doc,
+          .options = {},
+          .make = [name](const PartOptions&) { return std::make_shared<Differences>(name); },
+          .values_begin_with = name};
 }
 
 }  // namespace
@@ -224,7 +228,8 @@ std::vector<MetricPart> shipped_metrics() {
   return {{.name = "accuracy",
            .doc = "share of the targets that the largest output names",
            .options = {},
-           .make = [](const PartOptions&) { return std::make_shared<TopK>(1, "accuracy"); }},
+           .make = [](const PartOptions&) { return std::make_shared<TopK>(1, "accuracy"); },
+           .values_begin_with = "accuracy"},
           {.name = "top_k",
            .doc = "share of the targets that are among the k largest outputs",
            .options = PartOptions::of(TopKOptions{}),
@@ -232,21 +237,24 @@ std::vector<MetricPart> shipped_metrics() {
                [](const PartOptions& options) {
                  const auto k = options.as<TopKOptions>().k;
                  return std::make_shared<TopK>(k, fmt::format("top_{}", k));
-               }},
+               },
+           .values_begin_with = "top_"},
           quality_part("precision", "of what was said to be of a class, the share that is"),
           quality_part("recall", "of what is of a class, the share that was said to be"),
           quality_part("f1", "harmonic mean of precision and recall"),
           {.name = "confusion",
            .doc = "how often class A was taken for class B, as confusion_A_B",
            .options = {},
-           .make = [](const PartOptions&) { return std::make_shared<Confusion>(); }},
+           .make = [](const PartOptions&) { return std::make_shared<Confusion>(); },
+           .values_begin_with = "confusion"},
           difference_part("mae", "mean absolute difference"),
           difference_part("mse", "mean squared difference"),
           difference_part("rmse", "root of the mean squared difference"),
           {.name = "r2",
            .doc = "share of the targets' variance that is explained",
            .options = {},
-           .make = [](const PartOptions&) { return std::make_shared<Determination>(); }}};
+           .make = [](const PartOptions&) { return std::make_shared<Determination>(); },
+           .values_begin_with = "r2"}};
 }
 
 }  // namespace lockstep::train
