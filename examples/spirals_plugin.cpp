@@ -69,7 +69,8 @@ void lockstep_plugin(train::Parts& parts) {
                           .task = "spiral_labels"});
   parts.tasks.push_back({.name = "spiral_labels",
                          .doc = "cross entropy and accuracy of two classes",
-                         .make = [](const PartOptions&) { return train::make_task<Net>(classify); }});
+                         .make = [](const PartOptions&) { return train::make_task<Net>(classify); },
+                         .measures = {{"accuracy"}}});
   parts.data.push_back({.name = "spirals",
                         .doc = "points of two spirals",
                         .options = PartOptions::of(SpiralOptions{}),

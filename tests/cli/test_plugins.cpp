@@ -76,6 +76,8 @@ TEST_F(Plugins, TheExampleTrainsAndIsListed) {
   EXPECT_THAT(run_program(with({"--help-keys"})).out, HasSubstr("data.noise (number, from 0 to 1, default 0.02)"));
   EXPECT_THAT(run_program(with({"--dry-run"})).out, HasSubstr("middle.weight"));
   EXPECT_THAT(run_program(with({"model.widht=3"})).err, HasSubstr("did you mean 'width'"));
+  EXPECT_THAT(run_program(with({"callbacks.use=[{early_stopping: {metric: acuracy}}]"})).err,
+              HasSubstr("it has loss, accuracy; did you mean 'accuracy'?"));
   ASSERT_TRUE(under_lockstep_run(2, words).status.ok());
   const auto two = plugin_result_in(path("spirals"));
   EXPECT_GT(two["eval_accuracy"], 0.9);
