@@ -17,7 +17,7 @@ step "1/4  Install what is missing"
 scripts/install_dependencies.sh build
 echo "ok"
 
-step "2/4  Build (release; 7 to 15 minutes on two cores the first time)"
+step "2/4  Build (release; 5 to 10 minutes on two cores the first time)"
 without_tests=()
 [[ -f build/release/CMakeCache.txt ]] || without_tests=(-DLOCKSTEP_BUILD_TESTS=OFF)
 scripts/build.sh release "${without_tests[@]}" lockstep_cli

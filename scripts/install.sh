@@ -10,7 +10,7 @@ step "1/3  Install what Lockstep needs"
 scripts/install_dependencies.sh build
 echo "ok"
 
-step "2/3  Build (7 to 15 minutes on two cores the first time)"
+step "2/3  Build (5 to 10 minutes on two cores the first time)"
 settings=()
 [[ -f build/release/CMakeCache.txt ]] || settings=(-DLOCKSTEP_BUILD_TESTS=OFF)
 scripts/build.sh release "${settings[@]}" lockstep_cli
