@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -243,12 +244,41 @@ void emit(YAML::Emitter& out, const ConfigNode& node) {
   }
 }
 
+// The beginnings of a text's documents.
+class DocumentStarts final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { marks.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  std::vector<YAML::Mark> marks;
+};
+
+// yaml-cpp takes a comma at the beginning of a document for an empty document, again and again without end.
+void require_no_comma_first(const std::string& text, const std::string& file) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts starts;
+  while (parser.HandleNextDocument(starts)) {
+    const auto& marks = starts.marks;
+    if (marks.size() < 2 || marks.back().pos != marks[marks.size() - 2].pos) continue;
+    fail_at(file, marks.back().line + 1, "not valid YAML: a text may not begin with ','; put it in quotes");
+  }
+}
+
 }  // namespace
 
 ConfigNode parse_yaml(std::string_view text, const std::string& file) {
   require_text(text, file);
   std::vector<YAML::Node> documents;
   try {
+    require_no_comma_first(std::string(text), file);
     documents = YAML::LoadAll(std::string(text));
   } catch (const YAML::Exception& error) {
     fail_to_parse(text, file, error);

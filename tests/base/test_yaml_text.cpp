@@ -49,6 +49,14 @@ TEST(YamlText, ReadsWindowsLinesAndByteOrderMarks) {
             "x");
 }
 
+// yaml-cpp reads a comma there as endless empty documents.
+TEST(YamlText, RefusesACommaAtTheBeginning) {
+  for (const auto* text : {",", ",,", "# comment\n, 1\n", "--- ,\n"}) {
+    expect_error(ErrorKind::config, {"f.yaml", "may not begin with ','"}, [&] { parse_yaml(text, "f.yaml"); });
+  }
+  EXPECT_EQ(parse_yaml("a: b,,\n", "f.yaml").find("a")->scalar, "b,,");
+}
+
 TEST(YamlText, ReadsNothingAsNull) {
   for (const auto* text : {"", "\n\n", "# only a comment\n"}) EXPECT_EQ(parse_yaml(text, "f").kind, Kind::null) << text;
 }

@@ -214,6 +214,10 @@ TEST_F(DiskData, MistakesInPicturesNameTheKeyAndTheFile) {
           {"[data.collate] is stack", "val/dark/11.png is [3, 18, 18]", "is [3, 16, 16]", "set data.collate to pad"});
   refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {metric: acuracy}]"},
           {"no metric 'acuracy'; it has loss, accuracy; did you mean 'accuracy'?"});
+  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {folder: ./checkpoints}]"},
+          {"where the run keeps its own", "give another `folder`"});
+  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {metric: accuracy}, best_checkpoints: {mode: max}]"},
+          {"2 best_checkpoints keep their checkpoints in", "best", "of its own"});
 
   write_bytes(root() / "list.txt", "dark/1.png\t0\nlight/1.png\t1\ndark/2.png\t0\nlight/2.png\t7\n");
   const auto list = [&](const std::string& more) {

@@ -4,6 +4,7 @@
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/configuration/config_keys.h>
 
 #include <fmt/format.h>
 
@@ -37,12 +38,15 @@ class BestCheckpoints final : public Callback {
   std::string name() const override { return "best_checkpoints"; }
   int priority() const override { return kLate; }
 
-  void before_run(RunView& run) override { options_.choice.require_possible(run.config()); }
+  void before_run(RunView& run) override {
+    options_.choice.require_possible(run.config());
+    require_own_folder(run.config());
+  }
 
   void after_evaluation(RunView& run, const Evaluation& evaluation) override {
     const auto best = best_steps(run.evaluations());
     if (std::ranges::find(best, evaluation.step) == best.end()) return;
-    const auto folder = std::filesystem::path(run.config().system.work_dir) / options_.folder;
+    const auto folder = folder_of(run.config(), options_.folder);
     const auto file = run.save_checkpoint(folder);
     run.tell(fmt::format("{} {:.6g} is among the best {}: saved as {}", options_.choice.metric,
                          options_.choice.of(evaluation), options_.keep, file.string()));
@@ -50,6 +54,33 @@ class BestCheckpoints final : public Callback {
   }
 
  private:
+  static std::filesystem::path folder_of(const RunConfig& config, const std::string& folder) {
+    return (std::filesystem::path(config.system.work_dir) / folder).lexically_normal();
+  }
+
+  /// What removes all but its own checkpoints can share a folder with nothing that does the same.
+  void require_own_folder(const RunConfig& config) const {
+    const auto folder = folder_of(config, options_.folder);
+    if (folder == checkpoint_folder_of(config).lexically_normal()) {
+      fail(ErrorKind::config, "callbacks.use",
+           "best_checkpoints would keep its checkpoints in {}, where the run keeps its own, and each removes the "
+           "other's; give another `folder`",
+           folder.string());
+    }
+    int users = 0;
+    for (const auto& item : read_named_list(config.callbacks.use, "callbacks.use")) {
+      if (item.name != name()) continue;
+      const auto* given = item.arguments.find("folder");
+      if (folder_of(config, given != nullptr ? given->scalar : BestCheckpointsOptions{}.folder) == folder) ++users;
+    }
+    if (users > 1) {
+      fail(ErrorKind::config, "callbacks.use",
+           "{} best_checkpoints keep their checkpoints in {}, and each removes the others'; give each a `folder` of "
+           "its own",
+           users, folder.string());
+    }
+  }
+
   /// Of equally good ones the earlier.
   std::vector<std::int64_t> best_steps(const std::vector<Evaluation>& evaluations) const {
     std::vector<const Evaluation*> order;
