@@ -1,5 +1,7 @@
 #include <lockstep/base/shown_text.h>
 #include <lockstep/base/yaml_text.h>
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
