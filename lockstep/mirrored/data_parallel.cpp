@@ -50,6 +50,13 @@ std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& nam
   return tensors;
 }
 
+/// Parameters of a module and those inside it; shared ones count at each place.
+std::size_t count_parameters(const torch::nn::Module& module) {
+  auto count = module.parameters(/*recurse=*/false).size();
+  for (const auto& child : module.children()) count += count_parameters(*child);
+  return count;
+}
+
 }  // namespace
 
 DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options)
@@ -70,13 +77,16 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group grou
     synchronize_buffers();
   }
 
-  std::vector<mirrored::NamedTensor> trainable;
-  std::copy_if(std::make_move_iterator(replica.parameters.begin()), std::make_move_iterator(replica.parameters.end()),
-               std::back_inserter(trainable), [](const auto& each) { return each.tensor.requires_grad(); });
-  if (trainable.empty()) return;
+  mirrored::ReducedParameters parameters;
+  std::partition_copy(std::make_move_iterator(replica.parameters.begin()),
+                      std::make_move_iterator(replica.parameters.end()), std::back_inserter(parameters.trainable),
+                      std::back_inserter(parameters.frozen),
+                      [](const auto& each) { return each.tensor.requires_grad(); });
+  if (parameters.trainable.empty()) return;
+  parameters.count = [module = state_->module.get()] { return count_parameters(*module); };
   const bool follow = options.buffers == BufferPolicy::broadcast && state_->buffers && !all_stay_equal;
   state_->reducer = std::make_shared<mirrored::Reducer>(
-      std::move(trainable), mirrored::BucketLimits{options.bucket_bytes, options.first_bucket_bytes},
+      std::move(parameters), mirrored::BucketLimits{options.bucket_bytes, options.first_bucket_bytes},
       options.gradients_mean, state_->group, follow ? &*state_->buffers : nullptr);
 }
 

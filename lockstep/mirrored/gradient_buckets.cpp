@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -66,6 +67,12 @@ void set_value(const at::Tensor& tensor, std::int64_t index, double value) {
   }
   with_elements(tensor, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
 }
+
+// The places of marks in a tail.
+constexpr std::int64_t kGaveUp = 0;
+constexpr std::int64_t kReplaced = 1;
+constexpr std::int64_t kFirstVote = 2;
+constexpr std::int64_t kFirstOwnerBit = kFirstVote + kVotes;
 
 bool lies_in(const at::Tensor& place, const at::Tensor& gradient) {
   return gradient.is_same(place) || (gradient.layout() == at::kStrided && gradient.data_ptr() == place.data_ptr() &&
@@ -138,8 +145,8 @@ void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept {
 }
 
 GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, const BucketLimits& limits, ReduceOp op,
-                                 const Group& group)
-    : group_(group), op_(op), limits_(limits) {
+                                 const Group& group, std::uint8_t owner)
+    : group_(group), op_(op), owner_(owner), limits_(limits) {
   for (const auto& parameter : parameters) {
     sizes_.push_back({parameter.numel(), static_cast<std::int64_t>(parameter.element_size()),
                       static_cast<int>(parameter.scalar_type())});
@@ -159,9 +166,8 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     Bucket bucket;
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced, too; it stays zero
-    bucket.gave_up = bucket.flat.narrow(0, plan.tail, 1);
-    bucket.votes = bucket.flat.narrow(0, plan.tail + 1, kVotes);
-    bucket.used = bucket.flat.narrow(0, plan.tail + 1 + kVotes, static_cast<std::int64_t>(plan.members.size()));
+    bucket.marks = bucket.flat.narrow(0, plan.tail, kMarks);
+    bucket.used = bucket.flat.narrow(0, plan.tail + kMarks, static_cast<std::int64_t>(plan.members.size()));
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
                                    buckets_.size()};
@@ -173,8 +179,12 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
 
 void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& unused, const Marks& marks) {
   Bucket& bucket = buckets_[index];
-  set_all(bucket.gave_up, marks.gave_up ? 1 : 0);
-  for (int i = 0; i < kVotes; ++i) set_value(bucket.votes, i, marks.votes.at(static_cast<std::size_t>(i)) ? 1 : 0);
+  set_value(bucket.marks, kGaveUp, marks.gave_up ? 1 : 0);
+  set_value(bucket.marks, kReplaced, marks.replaced ? 1 : 0);
+  for (int i = 0; i < kVotes; ++i) {
+    set_value(bucket.marks, kFirstVote + i, marks.votes.at(static_cast<std::size_t>(i)) ? 1 : 0);
+  }
+  for (int i = 0; i < kOwnerBits; ++i) set_value(bucket.marks, kFirstOwnerBit + i, owner_ >> i & 1);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
   // Sizes and dtypes were compared with the module. The first bucket of each round compares arguments, to detect ranks
@@ -182,12 +192,29 @@ void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& 
   bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 
+void GradientBuckets::wait(std::size_t bucket) {
+  buckets_[bucket].work.wait();
+  // Of a thousand ranks and more, low precision counts only about.
+  const int about = group_.size() / 128;
+  for (int i = 0; i < kOwnerBits; ++i) {
+    const int expected = (owner_ >> i & 1) == 1 ? group_.size() : 0;
+    if (std::abs(ranks_with(bucket, kFirstOwnerBit + i) - expected) <= about) continue;
+    fail(ErrorKind::mismatch, "data_parallel",
+         "the ranks reduced gradients of different DataParallel objects at the same time; run the models' forward "
+         "passes in the same order on all ranks, as backward follows it");
+  }
+}
+
 bool GradientBuckets::used_on_any_rank(std::size_t index, std::size_t position) const {
   return value_at(buckets_[index].used, static_cast<std::int64_t>(position)) > 0;
 }
 
-int GradientBuckets::ranks_with(const at::Tensor& marks, std::int64_t index) const {
-  const double reduced = value_at(marks, index);
+int GradientBuckets::ranks_that_gave_up(std::size_t bucket) const { return ranks_with(bucket, kGaveUp); }
+int GradientBuckets::ranks_that_replaced(std::size_t bucket) const { return ranks_with(bucket, kReplaced); }
+int GradientBuckets::votes(std::size_t bucket, int subject) const { return ranks_with(bucket, kFirstVote + subject); }
+
+int GradientBuckets::ranks_with(std::size_t bucket, std::int64_t mark) const {
+  const double reduced = value_at(buckets_[bucket].marks, mark);
   return static_cast<int>(std::lround(op_ == ReduceOp::mean ? reduced * group_.size() : reduced));
 }
 

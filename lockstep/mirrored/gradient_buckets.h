@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace lockstep::mirrored {
 struct GradientSlot {
   std::string name;
   at::Tensor parameter;
+  std::string form;          ///< dtype and sizes of the parameter when the reducer was made
   bool used = false;         ///< got a gradient since the last round, in this round or without synchronization
   bool arrived = false;      ///< autograd has processed the parameter in this round
   bool settled = false;      ///< its place has the value that this rank sends
@@ -53,14 +55,16 @@ void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept;
 /// copy), and divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
-///   gave up  1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
-///   votes    for each subject 1 when this rank votes for it (DataParallel::vote)
-///   used i   1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
+///   gave up   1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
+///   replaced  1 when the memory of a parameter was replaced on this rank since the last round
+///   votes     for each subject 1 when this rank votes for it (DataParallel::vote)
+///   owner     the bits of a number that is another one for each reducer of the group
+///   used i    1 when member i got a gradient on this rank, else 0. The sum is 0 when it got one nowhere.
 class GradientBuckets {
  public:
-  /// A collective.
+  /// A collective. `owner` is the same on all ranks.
   GradientBuckets(const std::vector<at::Tensor>& parameters, const BucketLimits& limits, ReduceOp op,
-                  const Group& group);
+                  const Group& group, std::uint8_t owner);
 
   bool laid_out() const { return !buckets_.empty(); }
   /// `order` as for plan_buckets, the same on all ranks. Not a collective.
@@ -77,34 +81,38 @@ class GradientBuckets {
 
   struct Marks {
     bool gave_up = false;
+    bool replaced = false;
     std::array<bool, kVotes> votes{};
   };
   /// Starts the reduction of a bucket. `unused` are the positions of the members without a gradient on this rank.
   void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
   bool test(std::size_t bucket) { return buckets_[bucket].work.test(); }
-  void wait(std::size_t bucket) { buckets_[bucket].work.wait(); }
+  /// Error(mismatch) when ranks have sent a bucket of another reducer.
+  void wait(std::size_t bucket);
 
   /// After `wait`: whether any rank had a gradient for the member at this position.
   bool used_on_any_rank(std::size_t bucket, std::size_t position) const;
   /// After `wait`: how many ranks gave up before they launched this bucket.
-  int ranks_that_gave_up(std::size_t bucket) const { return ranks_with(buckets_[bucket].gave_up); }
+  int ranks_that_gave_up(std::size_t bucket) const;
+  /// After `wait`: on how many ranks the memory of parameters was replaced.
+  int ranks_that_replaced(std::size_t bucket) const;
   /// After `wait`: how many ranks voted for this subject.
-  int votes(std::size_t bucket, int subject) const { return ranks_with(buckets_[bucket].votes, subject); }
+  int votes(std::size_t bucket, int subject) const;
 
  private:
   struct Bucket {
     BucketPlan plan;
-    at::Tensor flat;     ///< [plan.elements]
-    at::Tensor gave_up;  ///< [1], in flat
-    at::Tensor votes;    ///< [kVotes], in flat
-    at::Tensor used;     ///< [members], in flat
+    at::Tensor flat;   ///< [plan.elements]
+    at::Tensor marks;  ///< [kMarks], in flat
+    at::Tensor used;   ///< [members], in flat
     Work work;
   };
   at::Tensor& arena(int dtype);
-  int ranks_with(const at::Tensor& marks, std::int64_t index = 0) const;
+  int ranks_with(std::size_t bucket, std::int64_t mark) const;
 
   Group group_;
   ReduceOp op_;
+  std::uint8_t owner_;
   BucketLimits limits_;
   std::vector<GradientSize> sizes_;
   std::vector<at::Tensor> arenas_;

@@ -7,8 +7,6 @@
 namespace lockstep::mirrored {
 namespace {
 
-constexpr std::int64_t kMarks = 1 + kVotes;  ///< of a tail, before those of the members
-
 /// A bucket that is being filled.
 struct OpenBucket {
   BucketPlan plan;

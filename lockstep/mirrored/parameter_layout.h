@@ -33,6 +33,10 @@ struct GradientSize {
 
 /// Votes of a bucket's tail, each about another subject.
 inline constexpr int kVotes = 4;
+/// Bits of the number of the object that owns a bucket, in its tail.
+inline constexpr int kOwnerBits = 8;
+/// Marks of a tail before those of the members: gave up, replaced, votes, owner.
+inline constexpr std::int64_t kMarks = 2 + kVotes + kOwnerBits;
 
 struct BucketLimits {
   std::int64_t bytes = 25 << 20;       ///< no bucket is larger, unless it holds a single gradient
@@ -41,7 +45,7 @@ struct BucketLimits {
 
 /// A bucket contains its gradients and then its tail:
 ///
-///     | gradient | pad | gradient | pad | ... | gave up | votes | used 0 | ... | pad |
+///     | gradient | pad | gradient | pad | ... | gave up | replaced | votes | owner | used 0 | ... | pad |
 ///
 /// The tail is reduced with the gradients in the same all_reduce, so that ranks agree on these values without an
 /// additional collective (gradient_buckets.h defines the values). All offsets and lengths are in elements of the
@@ -54,7 +58,7 @@ struct BucketPlan {
   int dtype = 0;
   std::int64_t begin = 0;     ///< offset in the arena of the dtype; on a cache line
   std::int64_t elements = 0;  ///< elements of the whole bucket: gradients, padding, tail
-  std::int64_t tail = 0;      ///< offset in the bucket: `gave up`, the votes, then `used` for each member in order
+  std::int64_t tail = 0;      ///< offset in the bucket: kMarks marks, then `used` for each member in order
   std::vector<Member> members;
 };
 

@@ -2,72 +2,20 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
 namespace lockstep::mirrored {
-namespace {
-
-using torch::autograd::variable_list;
-
-class PreHook : public torch::autograd::FunctionPreHook {
- public:
-  explicit PreHook(std::shared_ptr<std::function<void()>> before) : before_(std::move(before)) {}
-
-  variable_list operator()(const variable_list& gradients) override {
-    if (*before_ && !gradients.empty() && gradients[0].defined()) (*before_)();
-    return gradients;
-  }
-
- private:
-  std::shared_ptr<std::function<void()>> before_;
-};
-
-class PostHook : public torch::autograd::FunctionPostHook {
- public:
-  explicit PostHook(std::function<void(bool)> after) : after_(std::move(after)) {}
-
-  variable_list operator()(const variable_list& outputs, const variable_list& inputs) override {
-    after_(!inputs.empty() && inputs[0].defined());
-    return outputs;  // an accumulator has no outputs, so this copies nothing
-  }
-
- private:
-  std::function<void(bool)> after_;
-};
-
-}  // namespace
-
-GradientHook::GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks)
-    : accumulator_(torch::autograd::impl::grad_accumulator(leaf)),
-      key_(accumulator_->add_post_hook(std::make_unique<PostHook>(std::move(callbacks.after)))) {
-  if (!callbacks.before) return;
-  before_ = std::make_shared<std::function<void()>>(std::move(callbacks.before));
-  accumulator_->add_pre_hook(std::make_unique<PreHook>(before_));
-}
-
-GradientHook::~GradientHook() {
-  if (accumulator_) accumulator_->del_post_hook(key_);
-  if (before_) *before_ = nullptr;
-}
-
-GradientHook::GradientHook(GradientHook&& other) noexcept = default;
-
-void at_end_of_backward(std::function<void()> finish) {
-  torch::autograd::Engine::get_default_engine().queue_callback(std::move(finish));
-}
-
 namespace {
 
 constexpr std::string_view kWhere = "data_parallel";
@@ -95,21 +43,37 @@ std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals
   return {begin, begin + shared.numel()};
 }
 
+/// "float32[2, 3]"
+std::string form_of(const at::Tensor& parameter) { return detail::describe(parameter); }
+
+/// A number for a reducer, which the next 255 reducers of the group do not get.
+std::uint8_t agree_on_number(const Group& group) {
+  static std::atomic<std::int64_t> next{1};
+  at::Tensor number = torch::tensor({next++}, torch::kLong);
+  broadcast(number, group, 0);
+  return static_cast<std::uint8_t>(number.item<std::int64_t>() & 0xff);
+}
+
 }  // namespace
 
-Reducer::Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
+Reducer::Reducer(ReducedParameters parameters, const BucketLimits& limits, bool mean, const Group& group,
                  CoalescedBroadcast* buffers)
     : group_(group),
       mean_(mean),
       buffers_(buffers),
-      buckets_(tensors_of(parameters, &NamedTensor::tensor), limits, mean ? ReduceOp::mean : ReduceOp::sum, group) {
-  for (auto& each : parameters) {
+      count_(std::move(parameters.count)),
+      buckets_(tensors_of(parameters.trainable, &NamedTensor::tensor), limits, mean ? ReduceOp::mean : ReduceOp::sum,
+               group, agree_on_number(group)) {
+  for (auto& each : parameters.trainable) {
     GradientSlot slot;
     slot.name = std::move(each.name);
     slot.parameter = std::move(each.tensor);
+    slot.form = form_of(slot.parameter);
     slots_.push_back(std::move(slot));
   }
   hook_gradients();
+  for (const auto& each : parameters.frozen) watch_frozen(each);
+  parameters_at_first_ = count_();
 }
 
 void Reducer::hook_gradients() {
@@ -117,8 +81,54 @@ void Reducer::hook_gradients() {
     GradientCallbacks callbacks;
     if (!mean_) callbacks.before = [this, index] { share_old_sum(slots_[index], group_.size()); };
     callbacks.after = [this, index](bool got_gradient) { gradient_arrived(index, got_gradient); };
+    callbacks.replaced = [this] { follow_replaced_memory(); };
     hooks_.emplace_back(slots_[index].parameter, std::move(callbacks));
   }
+}
+
+void Reducer::watch_frozen(const NamedTensor& frozen) {
+  frozen_hooks_.emplace_back(frozen.tensor, [this, name = frozen.name] {
+    if (!synchronize_) return;
+    fail(ErrorKind::invalid_argument, kWhere,
+         "parameter \"{}\" did not require a gradient when DataParallel took the module, so its gradient is not "
+         "reduced; "
+         "make a new DataParallel after requires_grad changed",
+         name);
+  });
+}
+
+void Reducer::follow_replaced_memory() {
+  for (std::size_t index = 0; index < slots_.size(); ++index) {
+    if (!hooks_[index].follow()) continue;
+    const GradientSlot& slot = slots_[index];
+    if (const auto now = form_of(slot.parameter); now != slot.form) {
+      fail(ErrorKind::invalid_argument, kWhere,
+           "parameter \"{}\" was {} when DataParallel took the module, and is {} now; make a new DataParallel, and a "
+           "new "
+           "optimizer, after such a change",
+           slot.name, slot.form, now);
+    }
+    replaced_ = true;
+  }
+}
+
+void Reducer::require_all_parameters() const {
+  if (const auto now = count_(); now != parameters_at_first_) {
+    fail(ErrorKind::invalid_argument, kWhere,
+         "the module had {} parameters when DataParallel took it, and has {} now; the gradients of new ones are not "
+         "reduced: make a new DataParallel, and a new optimizer, after such a change",
+         parameters_at_first_, now);
+  }
+}
+
+void Reducer::require_replaced_everywhere() const {
+  const int ranks = buckets_.ranks_that_replaced(buckets_.count() - 1);
+  if (ranks == 0 || ranks == group_.size()) return;
+  fail(
+      ErrorKind::mismatch, kWhere,
+      "before this backward the memory of parameters was replaced on {} of {} ranks, so their numbers may differ; load "
+      "weights on all ranks, or on any before DataParallel is made, which sends rank 0's",
+      ranks, group_.size());
 }
 
 void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
@@ -157,6 +167,7 @@ void Reducer::round_without_gradients() {
 
 void Reducer::open_round() {
   if (owes_round_) make_up_for_round();
+  follow_replaced_memory();
   for (auto& slot : slots_) start_round(slot);
   missing_.clear();
   for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) missing_.push_back(buckets_.members(bucket).size());
@@ -197,8 +208,11 @@ void Reducer::finish_round() {
     throw;
   }
   round_open_ = false;
+  replaced_ = false;
   report_unused();
   require_that_nobody_gave_up();
+  require_replaced_everywhere();
+  require_all_parameters();
   for (int i = 0; i < kVotes; ++i) votes_.at(static_cast<std::size_t>(i)) = buckets_.votes(buckets_.count() - 1, i);
   completed_backward(group_);
 }
@@ -269,7 +283,7 @@ void Reducer::launch_next(bool gave_up) {
   for (std::size_t position = 0; position < members.size(); ++position) {
     if (!slots_[members[position].parameter].contributes) unused.push_back(position);
   }
-  together([&] { buckets_.launch(launched_, unused, {gave_up, own_votes_}); });
+  together([&] { buckets_.launch(launched_, unused, {gave_up, replaced_, own_votes_}); });
   ++launched_;
 }
 

@@ -17,57 +17,33 @@
 #pragma once
 
 #include <lockstep/mirrored/gradient_buckets.h>
+#include <lockstep/mirrored/gradient_hook.h>
 #include <lockstep/mirrored/replica.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
-namespace torch::autograd {
-struct Node;
-}
-
 namespace lockstep::mirrored {
 
-/// Callbacks before and after backward adds to `.grad()` of a leaf. That happens at most once in a backward, however
-/// often the leaf was used. Exceptions of a callback are thrown by `backward()`.
-struct GradientCallbacks {
-  std::function<void()> before;  ///< only when a gradient will be added; may be empty
-  /// `got_gradient` is false when the graph led to the leaf but no gradient came.
-  std::function<void(bool got_gradient)> after;
+/// What a reducer needs to know of a module.
+struct ReducedParameters {
+  std::vector<NamedTensor> trainable;  ///< their gradients are reduced
+  std::vector<NamedTensor> frozen;     ///< a gradient for one of them is an error
+  /// The number of the module's parameters at the time of the call: a change is an error.
+  std::function<std::size_t()> count;
 };
-
-/// Installs the callbacks on a leaf, as long as this object exists.
-class GradientHook {
- public:
-  GradientHook(const at::Tensor& leaf, GradientCallbacks callbacks);
-  ~GradientHook();
-  GradientHook(GradientHook&& other) noexcept;
-  GradientHook& operator=(GradientHook&&) = delete;
-  GradientHook(const GradientHook&) = delete;
-  GradientHook& operator=(const GradientHook&) = delete;
-
- private:
-  std::shared_ptr<torch::autograd::Node> accumulator_;
-  std::uintptr_t key_ = 0;
-  std::shared_ptr<std::function<void()>> before_;  ///< autograd cannot remove a pre-hook, so the function is emptied
-};
-
-/// Calls `finish` when the backward that runs in this thread ends without an exception; otherwise the copies of
-/// `finish` are destroyed without a call. To be called in a hook.
-void at_end_of_backward(std::function<void()> finish);
 
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
-  /// Allocates the buckets and installs hooks on `parameters`, which all require gradients; a collective. `buffers`, if
-  /// not null, are broadcast at the end of each round and must outlive the reducer. The object must be in a shared_ptr;
-  /// a running backward has a weak reference to it.
-  Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
+  /// Allocates the buckets and installs hooks on the parameters; a collective. `buffers`, if not null, are broadcast at
+  /// the end of each round and must outlive the reducer. The object must be in a shared_ptr; a running backward has a
+  /// weak reference to it.
+  Reducer(ReducedParameters parameters, const BucketLimits& limits, bool mean, const Group& group,
           CoalescedBroadcast* buffers);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -86,6 +62,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
  private:
   void hook_gradients();
+  void watch_frozen(const NamedTensor& frozen);
+  /// Where the memory of parameters was replaced, hooks them again. Error(invalid_argument) for one of another form.
+  void follow_replaced_memory();
+  void require_replaced_everywhere() const;
+  void require_all_parameters() const;
   void gradient_arrived(std::size_t index, bool got_gradient);
 
   void open_round();
@@ -114,6 +95,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Group group_;
   bool mean_;
   CoalescedBroadcast* buffers_;
+  std::function<std::size_t()> count_;
+  std::size_t parameters_at_first_ = 0;
   std::vector<GradientSlot> slots_;  ///< by parameter
   GradientBuckets buckets_;
 
@@ -126,10 +109,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::size_t launched_ = 0;           ///< buckets before this one are in progress or done
   std::size_t tested_ = 0;             ///< buckets before this one are known to be done
   bool reported_unused_ = false;
+  bool replaced_ = false;  ///< the memory of a parameter was replaced since the last round
   std::array<bool, kVotes> own_votes_{};
   std::array<int, kVotes> votes_{};
 
-  std::vector<GradientHook> hooks_;  ///< last member, so that hooks are removed first
+  // The last members, so that hooks are removed first.
+  std::vector<GradientHook> hooks_;  ///< by parameter
+  std::vector<ArrivalHook> frozen_hooks_;
 };
 
 }  // namespace lockstep::mirrored

@@ -99,7 +99,7 @@ void check_plan(const std::vector<GradientSize>& sizes, const std::vector<std::s
       end = member.offset + sizes[member.parameter].elements;
     }
     EXPECT_GE(bucket.tail, end);
-    EXPECT_GE(bucket.elements, bucket.tail + 1 + kVotes + static_cast<std::int64_t>(bucket.members.size()));
+    EXPECT_GE(bucket.elements, bucket.tail + kMarks + static_cast<std::int64_t>(bucket.members.size()));
     if (bucket.members.size() > 1) {
       EXPECT_LE(bucket.tail * element_bytes, std::max(limits.bytes, limits.first_bytes));
     }

@@ -222,7 +222,7 @@ class MismatchTest : public testing::Test {
     run_ranks(3, {}, [&](Rank& rank) {
       const auto module = make(rank.rank());
       Group group = rank.group();
-      expect_error([&] { DataParallel(module, group, options(rank.rank())); }, ErrorKind::mismatch, words);
+      expect_error([&] { (void)DataParallel(module, group, options(rank.rank())); }, ErrorKind::mismatch, words);
       barrier(group);  // still of use
     });
   }
@@ -290,18 +290,18 @@ TEST(DataParallelArguments, AreChecked) {
   run_ranks(2, {}, [](Rank& rank) {
     Group group = rank.group();
     const auto toy = std::make_shared<Toy>();
-    expect_error([&] { DataParallel(toy, group, {.bucket_bytes = 0}); }, ErrorKind::invalid_argument,
+    expect_error([&] { (void)DataParallel(toy, group, {.bucket_bytes = 0}); }, ErrorKind::invalid_argument,
                  {"bucket_bytes", "0"});
-    expect_error([&] { DataParallel(std::shared_ptr<torch::nn::Module>(), group); }, ErrorKind::invalid_argument,
+    expect_error([&] { (void)DataParallel(std::shared_ptr<torch::nn::Module>(), group); }, ErrorKind::invalid_argument,
                  {"module", "null"});
     toy->register_parameter("wave", torch::zeros({2}, at::kComplexFloat));
-    expect_error([&] { DataParallel(toy, group); }, ErrorKind::unsupported, {"wave", "complex"});
+    expect_error([&] { (void)DataParallel(toy, group); }, ErrorKind::unsupported, {"wave", "complex"});
     const auto sparse = std::make_shared<Toy>();
     sparse->register_buffer("graph", torch::eye(3).to_sparse());
-    expect_error([&] { DataParallel(sparse, group); }, ErrorKind::unsupported, {"graph", "dense"});
+    expect_error([&] { (void)DataParallel(sparse, group); }, ErrorKind::unsupported, {"graph", "dense"});
     const auto expanded = std::make_shared<Toy>();
     expanded->register_buffer("row", torch::zeros({3}).expand({2, 3}));
-    expect_error([&] { DataParallel(expanded, group); }, ErrorKind::unsupported, {"row", "expanded"});
+    expect_error([&] { (void)DataParallel(expanded, group); }, ErrorKind::unsupported, {"row", "expanded"});
     barrier(group);  // all refused alone, and the group is still of use
   });
 }

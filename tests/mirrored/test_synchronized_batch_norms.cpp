@@ -138,11 +138,11 @@ TEST(SynchronizedBatchNorms, SayWhatTheyCannotDo) {
       torch::nn::Linear fc = register_module("fc", torch::nn::Linear(2, 2));
     };
     const auto bare = std::make_shared<Bare>();
-    expect_error([&] { DataParallel(bare, rank.group(), kSynchronized); }, ErrorKind::unsupported,
+    expect_error([&] { (void)DataParallel(bare, rank.group(), kSynchronized); }, ErrorKind::unsupported,
                  {"\"bare\"", "track_running_stats(true)"});
     const auto module = make_normed();
     const DataParallel parallel(module, rank.group(), kSynchronized);
-    expect_error([&] { DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
+    expect_error([&] { (void)DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
                  {"another DataParallel", "on this rank"});
     const auto weight = module->norm->weight;
     expect_error(
@@ -238,7 +238,7 @@ TEST(SynchronizedBatchNorms, AllRanksHearThatOneSynchronizesThemAlready) {
     const auto module = make_normed();
     std::optional<DataParallel> before(std::in_place, module, rank.group(), kSynchronized);
     if (rank.rank() == 0) before.reset();
-    expect_error([&] { DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
+    expect_error([&] { (void)DataParallel(module, rank.group(), kSynchronized); }, ErrorKind::invalid_argument,
                  {rank.rank() == 0 ? "on another rank" : "on this rank"});
     before.reset();
     const DataParallel after(module, rank.group(), kSynchronized);
@@ -247,7 +247,7 @@ TEST(SynchronizedBatchNorms, AllRanksHearThatOneSynchronizesThemAlready) {
 
 TEST(SynchronizedBatchNorms, AllRanksMustAskForThem) {
   run_ranks(2, {}, [](Rank& rank) {
-    expect_error([&] { DataParallel(make_normed(), rank.group(), {.sync_batch_norm = rank.rank() == 1}); },
+    expect_error([&] { (void)DataParallel(make_normed(), rank.group(), {.sync_batch_norm = rank.rank() == 1}); },
                  ErrorKind::mismatch, {"sync_batch_norm=false", "sync_batch_norm=true"});
   });
 }

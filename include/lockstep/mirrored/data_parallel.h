@@ -48,6 +48,9 @@ struct DataParallelOptions {
 ///     lockstep::DataParallel parallel(model, group);
 ///     ... the program's own loop: forward, backward, optimizer.step() ...
 ///
+/// Gradients are averaged as long as this object exists. Weights may be loaded later, too (torch::load), on all ranks;
+/// another dtype, new parameters, or a gradient for a parameter that was frozen here, need a new DataParallel.
+///
 /// When `backward()` returns, `.grad()` holds the same averaged values on every rank, bit for bit. If gradients exist
 /// already, backward adds to them as it does on one rank. Parameters that no rank used in this backward keep their
 /// `.grad()` unchanged; parameters that only this rank did not use get the average over all ranks. `.grad()` is a part
@@ -64,13 +67,16 @@ struct DataParallelOptions {
 /// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank continued after an
 /// exception that the other ranks did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
 /// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU or has no running statistics);
-/// Error(invalid_argument) when a batch norm of the module is already synchronized by another DataParallel object;
-/// errors of the collectives. Errors found during backward are thrown by `backward()`.
+/// Error(invalid_argument) when a batch norm of the module is already synchronized by another DataParallel object, or
+/// the module's parameters have changed as described above; Error(mismatch) when ranks run the models of several
+/// DataParallel objects in different orders, or only some ranks have loaded weights since; errors of the collectives.
+/// Errors found during backward are thrown by `backward()`.
 class DataParallel {
  public:
-  DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});
+  [[nodiscard]] DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});
   template <typename Contained>
-  DataParallel(const torch::nn::ModuleHolder<Contained>& holder, Group group, DataParallelOptions options = {})
+  [[nodiscard]] DataParallel(const torch::nn::ModuleHolder<Contained>& holder, Group group,
+                             DataParallelOptions options = {})
       : DataParallel(as_module(holder.ptr()), std::move(group), options) {}
   ~DataParallel();
   DataParallel(DataParallel&&) noexcept;

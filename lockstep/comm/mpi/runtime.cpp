@@ -72,8 +72,14 @@ class LastWords {
   pid_t child_ = -1;
 };
 
+// The process that started MPI. A child that it forks runs the same handlers when it exits, and must leave MPI alone.
+std::atomic<pid_t>& own_process() {
+  static std::atomic<pid_t> value{0};
+  return value;
+}
+
 void finalize_at_exit() {
-  if (may_finalize() && running()) MPI_Finalize();
+  if (may_finalize() && own_process() == ::getpid() && running()) MPI_Finalize();
 }
 
 }  // namespace
@@ -89,6 +95,7 @@ void start() {
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   // An error is told as an Error instead of ending the process.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  own_process() = ::getpid();
   std::atexit(finalize_at_exit);
 }
 
