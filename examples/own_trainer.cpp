@@ -15,7 +15,7 @@ std::shared_ptr<const samples::Dataset> lines(std::int64_t points, std::int64_t 
   return samples::from_tensors({{"x", x}, {"y", x.matmul(torch::tensor({{1.0F}, {-2.0F}, {0.5F}})) + 3}});
 }
 
-int main(int argc, char** argv) {
+int train_and_ask(const std::vector<std::string>& overrides) {
   torch::manual_seed(0);  // libtorch seeds itself by chance: without this, each start has other weights
   torch::nn::Sequential net(torch::nn::Linear(3, 16), torch::nn::Tanh(), torch::nn::Linear(16, 1));
   const train::Program program{
@@ -27,8 +27,8 @@ int main(int argc, char** argv) {
       .optimizer = [](const std::vector<torch::Tensor>& parameters) {
         return std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(0.01));
       }};
-  const auto config = train::parse_run_config("{train: {epochs: 10}, system: {work_dir: out/own_trainer}}", program,
-                                              std::vector<std::string>(argv + 1, argv + argc));
+  const auto config =
+      train::parse_run_config("{train: {epochs: 10}, system: {work_dir: out/own_trainer}}", program, overrides);
   Trainer trainer(program, config);
   trainer.train();
   const auto measured = trainer.evaluate();
@@ -37,4 +37,14 @@ int main(int argc, char** argv) {
     std::cout << "loss " << measured.loss << ", f(1, 1, 1) = " << answer.tensors.at("output").item<float>() << '\n';
   }
   return trainer.exit_code();
+}
+
+int main(int argc, char** argv) {
+  try {
+    return train_and_ask({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    lockstep::cluster::report_failure(error);  // tells the launcher why
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
 }

@@ -1,5 +1,6 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
@@ -40,6 +41,22 @@ void check(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& o
   }
   if (options.nodes > 1 && options.init_method.empty()) {
     refuse("{} nodes need an init_method, such as tcp://HOST:PORT with the address of node 0", options.nodes);
+  }
+}
+
+/// Says so where each rank of a job is about to start a job of its own.
+void warn_of_launcher(int nprocs, const SpawnOptions& options) {
+  if (options.nodes > 1) return;
+  try {
+    const World world = detect_world(current_environment());
+    if (world.size == 1) return;
+    log_warn(
+        "spawn: this process is rank {} of {} (launcher: {}), and each of these starts {} processes of a job of its "
+        "own; "
+        "start the program without a launcher, or call the function without spawn",
+        world.rank, world.size, world.launcher, nprocs);
+  } catch (const Error&) {
+    // Half a launcher's variables, which the children do not read.
   }
 }
 

@@ -61,6 +61,7 @@ Work run(const Group& group, const Request& request, const Signature& signature,
          Then then = Then::go_on) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
+  const detail::GroupImpl::SoleCaller caller(impl, request.op.name);
   if (!current_trace() && group.checks_arguments()) impl.meet_on_traces();
   const Call call = impl.begin(request.op, request.bytes.value_or(0));
   Backend& backend = impl.backend();
@@ -112,6 +113,7 @@ template <typename Start>
 Work run_message(const Group& group, const Request& request, Start start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
+  const detail::GroupImpl::SoleCaller caller(impl, request.op.name);
   if (request.problem) throw Error(ErrorKind::invalid_argument, request.op.name, *request.problem);
   const Call call = impl.begin_message(request.op, request.bytes.value_or(0));
   if (request.empty()) return nothing_to_do(impl, call);

@@ -107,6 +107,14 @@ std::unique_ptr<Backend> GroupImpl::make_backend() {
 
 GroupImpl::~GroupImpl() = default;
 
+GroupImpl::SoleCaller::SoleCaller(GroupImpl& group, std::string_view op) : group_(group) {
+  if (!group_.in_call_.exchange(true, std::memory_order_acquire)) return;
+  throw Error(ErrorKind::invalid_argument, op,
+              fmt::format("another thread is in a call on group \"{}\"; one thread at a time uses a group: give each "
+                          "thread a group of its own (Group::subgroup)",
+                          group.members().name));
+}
+
 BackendContext GroupImpl::backend_context() {
   BackendContext context;
   context.store = c10::make_intrusive<c10d::PrefixStore>("group/" + members_.name, job_->store());

@@ -7,6 +7,7 @@
 #include <lockstep/comm/job.h>
 #include <lockstep/comm/operator_trace.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,18 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
     }
   }
 
+  /// While it lives, another thread's call fails: two at a time would be numbered differently on each rank.
+  class SoleCaller {
+   public:
+    SoleCaller(GroupImpl& group, std::string_view op);
+    ~SoleCaller() { group_.in_call_.store(false, std::memory_order_release); }
+    SoleCaller(const SoleCaller&) = delete;
+    SoleCaller& operator=(const SoleCaller&) = delete;
+
+   private:
+    GroupImpl& group_;
+  };
+
   /// Number for the next subgroup, the same on all ranks.
   int next_subgroup() { return ++subgroups_; }
 
@@ -133,6 +146,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::string requested_;
   std::uint8_t page_number_;  ///< of this group on the status page
   std::unique_ptr<Backend> backend_;
+  std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
   std::map<std::string, std::uint64_t> met_;  ///< by trace, the last of its restarts that all members have made
   std::vector<std::weak_ptr<OperatorTrace>> traces_;

@@ -2,6 +2,7 @@
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/tensor_state.h>
 
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
@@ -10,8 +11,19 @@
 namespace lockstep {
 namespace {
 
+/// DataParallel's hooks reduce gradients of ordinary tensors, and would get global ones.
+void require_unhooked(const std::string& name, const at::Tensor& tensor) {
+  const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(tensor);
+  if (!accumulator || accumulator->post_hooks().empty() || is_global(tensor)) return;
+  fail(ErrorKind::invalid_argument, "distribute_module",
+       "the gradients of {} have hooks already, as DataParallel installs them; a module is either data parallel or "
+       "global",
+       name);
+}
+
 void distribute_named(const std::string& name, const at::Tensor& tensor, const Mesh& mesh, const Placements& placements,
                       Source source) {
+  require_unhooked(name, tensor);
   try {
     distribute_in_place(tensor, mesh, placements, source);
   } catch (const Error& error) {

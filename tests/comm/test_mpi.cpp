@@ -30,6 +30,18 @@ TEST(Mpi, ReasonOfTheRankThatGivesUpIsSeenByAll) {
   EXPECT_EQ(times(ended.out, "gave up: out of luck at step 7"), 2u) << ended.out;
 }
 
+// The handlers that MPI needs at the end of a process are a forked child's, too.
+TEST(Mpi, AForkedChildExitsByItself) {
+  ChildOptions options;
+  options.arguments = {LOCKSTEP_TEST_MPIRUN, "-n", "2", LOCKSTEP_TEST_RANK_PROGRAM, "fork", "1"};
+  options.out = ChildStream::pipe;
+  options.err = ChildStream::pipe;
+  options.environment = environment_for_mpirun();
+  const auto ended = run_and_capture(options, std::chrono::seconds(60));
+  EXPECT_TRUE(ended.status.ok()) << ended.err;
+  EXPECT_EQ(times(ended.out, "no error"), 2u) << ended.out << ended.err;
+}
+
 // Each process is then alone as far as MPI knows; without a word they would be N jobs of one rank.
 TEST(Mpi, TheLauncherOfAnotherMpiIsAnError) {
   const std::string launcher = LOCKSTEP_TEST_OTHER_MPIEXEC;

@@ -53,7 +53,8 @@ Admission admit_known(const Membership& membership, const Applicant& applicant, 
   }
   if (applicant.challenged && holder.heard > *applicant.challenged) {
     return {Verdict::refuse,
-            fmt::format("the node id '{}' is that of {}, which is alive; give each worker its own MS_NODE_ID",
+            fmt::format("the node id '{}' is that of {}, which is alive; give each worker its own MS_NODE_ID, and "
+                        "where it is the same process, end its first group (or Trainer) before it makes another",
                         holder.node_id, describe(holder)),
             {}};
   }
