@@ -5,6 +5,7 @@ Started by vs_pytorch_ddp.py, one process a rank, with RANK, WORLD_SIZE, MASTER_
 Rank 0 prints one JSON object.
 """
 import argparse
+import contextlib
 import json
 import time
 
@@ -58,8 +59,11 @@ def main():
     parser.add_argument("--case", choices=sorted(CASES), default="mlp")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--set-to-none", action="store_true", help="remove gradients instead of zeroing them")
+    parser.add_argument("--set-to-none", action="store_true", help="remove gradients, which is the default since 2.0")
     parser.add_argument("--channels-last", action="store_true", help="pictures and weights in channels_last")
+    parser.add_argument("--bfloat16", action="store_true", help="forward under autocast with bfloat16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile of the data-parallel model")
+    parser.add_argument("--fused", action="store_true", help="the optimizer as one kernel")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -70,11 +74,18 @@ def main():
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
     ddp = DistributedDataParallel(model)
+    if args.fused:
+        options["fused"] = True
     optimizer = torch.optim.SGD(ddp.parameters(), **options)
+    forward = torch.compile(ddp) if args.compile else ddp
+    precision = torch.autocast("cpu", torch.bfloat16) if args.bfloat16 else contextlib.nullcontext()
+    zeroing = {"set_to_none": True} if args.set_to_none else {}
 
     def step():
-        optimizer.zero_grad(set_to_none=args.set_to_none)
-        criterion(ddp(inputs), targets).backward()
+        optimizer.zero_grad(**zeroing)
+        with precision:
+            loss = criterion(forward(inputs), targets)
+        loss.backward()
         optimizer.step()
 
     for _ in range(args.warmup):
@@ -91,6 +102,7 @@ def main():
             "case": args.case,
             "world": world,
             "backend": "gloo",
+            "pytorch": torch.__version__,
             "steps": args.steps,
             "seconds": seconds,
             "samples_per_s": len(inputs) * world * args.steps / seconds,

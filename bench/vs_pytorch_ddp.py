@@ -4,12 +4,14 @@
     bench/vs_pytorch_ddp.py --cases resnet50_32,resnet18_32,mlp,toy --json ratios.json
     bench/vs_pytorch_ddp.py --cases resnet50_224 --bfloat16
     bench/vs_pytorch_ddp.py --cases resnet50_32 --efficiency        (weak scaling, against Lockstep on 1 rank)
+    bench/vs_pytorch_ddp.py --build build/torch2 --compile          (today's PyTorch on both sides; scripts/install_torch.sh)
 
 Lockstep's ResNets call to_channels_last(), one line of the program (docs/channels_last.md); --contiguous leaves it out, and
 --peer-channels-last gives PyTorch the same memory format.
 
 Each round runs Lockstep, then the other, and takes the ratio of that pair, so that a machine whose speed drifts does not
-favour either. Ranks have one thread each. Needs the release build and a Python with torch (Debian: python3-torch).
+favour either. Ranks have one thread each. Needs a build with benchmarks, and a Python with torch and torchvision: the one
+whose libtorch that build has, else Debian's (python3-torch, python3-torchvision).
 """
 import argparse
 import json
@@ -66,6 +68,9 @@ def run_pytorch(args, case, world):
         port = probe.getsockname()[1]
     extra = ["--set-to-none"] if args.peer_set_to_none else []
     extra += ["--channels-last"] if args.peer_channels_last else []
+    extra += ["--bfloat16"] if args.peer_bfloat16 else []
+    extra += ["--compile"] if args.compile else []
+    extra += ["--fused"] if args.peer_fused else []
     ranks = []
     for rank in range(world):
         env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
@@ -81,6 +86,15 @@ def run_pytorch(args, case, world):
     if any(process.returncode for process in ranks):
         raise RuntimeError(f"PyTorch failed on {case}:\n" + "\n".join(outputs))
     return parse_result(outputs[0], "PyTorch")
+
+
+def python_of(build):
+    """The Python whose libtorch the build has, else the system's."""
+    for line in (build / "CMakeCache.txt").read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name.startswith("LOCKSTEP_TORCH_PYTHON:") and value:
+            return value
+    return "/usr/bin/python3"
 
 
 def spread(ratios):
@@ -100,11 +114,13 @@ def compare(args, case):
         "lockstep_peak_memory_mb": statistics.median(r["peak_memory_mb"] for r in ours),
         "pytorch_peak_memory_mb": statistics.median(r["peak_memory_mb"] for r in theirs),
         "lockstep_backend": ours[0]["backend"],
+        "pytorch": theirs[0]["pytorch"],
         "world": args.world,
         "rounds": args.rounds,
     }
     print(f"{case:13} ratio {result['ratio_median']:6.2f} ({result['ratio_min']:.2f}..{result['ratio_max']:.2f})   "
-          f"Lockstep {result['lockstep_samples_per_s']:10.1f}  PyTorch {result['pytorch_samples_per_s']:10.1f} samples/s   "
+          f"Lockstep {result['lockstep_samples_per_s']:10.1f}  PyTorch {result['pytorch']} "
+          f"{result['pytorch_samples_per_s']:10.1f} samples/s   "
           f"peak {result['lockstep_peak_memory_mb']:.0f} / {result['pytorch_peak_memory_mb']:.0f} MB a rank", flush=True)
     return result
 
@@ -138,16 +154,20 @@ def main():
     parser.add_argument("--world", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", type=Path, default=HERE.parent / "build" / "release")
-    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
+    parser.add_argument("--python", help="another Python that has torch and torchvision")
     parser.add_argument("--bfloat16", action="store_true",
                         help="Lockstep with bfloat16 autocast, PyTorch with its float32 default")
+    parser.add_argument("--peer-bfloat16", action="store_true", help="PyTorch with bfloat16 autocast, too")
+    parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile (2.0 and newer)")
+    parser.add_argument("--peer-fused", action="store_true", help="PyTorch with a fused optimizer (2.4 and newer)")
     parser.add_argument("--contiguous", action="store_true", help="Lockstep's ResNets in libtorch's usual memory format")
     parser.add_argument("--peer-channels-last", action="store_true", help="PyTorch's ResNets in channels_last, too")
     parser.add_argument("--peer-set-to-none", action="store_true",
-                        help="PyTorch with zero_grad(set_to_none=True), which is not the default of 1.13")
+                        help="PyTorch 1.13 with zero_grad(set_to_none=True), the default since 2.0")
     parser.add_argument("--efficiency", action="store_true", help="compare with Lockstep on 1 rank instead")
     parser.add_argument("--json", type=Path, help="write the results here")
     args = parser.parse_args()
+    args.python = args.python or python_of(args.build)
 
     cases = args.cases.split(",")
     for case in cases:

@@ -34,7 +34,22 @@ lockstep_dependency("libcli11-dev" CLI11)
 lockstep_dependency("libssl-dev" OpenSSL COMPONENTS Crypto SSL)
 lockstep_dependency("libboost-dev" Boost 1.74)  # headers alone: Asio and Beast
 lockstep_dependency("zlib1g-dev" ZLIB)
-lockstep_dependency("libtorch-dev" Torch)
+
+# libtorch: the system's, that in a folder of CMAKE_PREFIX_PATH, or that of a Python's torch.
+set(LOCKSTEP_TORCH_PYTHON "" CACHE FILEPATH "A Python whose torch brings libtorch along; empty: find_package(Torch)")
+set(lockstep_torch_folder "")
+if(LOCKSTEP_TORCH_PYTHON)
+  include(LockstepTorch)
+  lockstep_torch_in("${LOCKSTEP_TORCH_PYTHON}")
+  if(NOT lockstep_torch_folder)
+    message(FATAL_ERROR " LOCKSTEP_TORCH_PYTHON is ${LOCKSTEP_TORCH_PYTHON}, which has no torch with libtorch's headers in it.\n"
+      " scripts/install_torch.sh makes one that has, in build/torch2-python.")
+  endif()
+  lockstep_torch_targets("${lockstep_torch_folder}")
+  message(STATUS "Lockstep: libtorch of ${lockstep_torch_folder}")
+else()
+  lockstep_dependency("libtorch-dev" Torch)
+endif()
 
 # (Lines that begin with a space are printed as they are; others are wrapped in the middle of commands.)
 if(lockstep_missing)
@@ -57,13 +72,25 @@ if(LOCKSTEP_WITH_MPI)
   endif()
 endif()
 
-# libtorch reports whether its c10d carries Gloo through a compile definition.
+# libtorch reports whether its c10d carries Gloo through a compile definition. Debian's links the system's Gloo, which has
+# headers; that of a Python contains Gloo without its headers, and we have our own declarations of what we call.
+set(LOCKSTEP_HAS_GLOO OFF)
+set(LOCKSTEP_GLOO_HEADERS "")
 get_target_property(_torch_definitions torch_cpu INTERFACE_COMPILE_DEFINITIONS)
-if(_torch_definitions MATCHES "USE_C10D_GLOO")
+if(NOT _torch_definitions MATCHES "USE_C10D_GLOO")
+  message(STATUS "Lockstep: this libtorch has no Gloo; the gloo backend is built as a stub that says so")
+elseif(NOT lockstep_torch_folder)
   set(LOCKSTEP_HAS_GLOO ON)
 else()
-  set(LOCKSTEP_HAS_GLOO OFF)
-  message(STATUS "Lockstep: this libtorch has no Gloo; the gloo backend is built as a stub that says so")
+  try_run(gloo_differs gloo_check_compiles "${PROJECT_BINARY_DIR}/check_gloo" "${PROJECT_SOURCE_DIR}/cmake/check_gloo.cpp"
+    LINK_LIBRARIES ${CMAKE_DL_LIBS} RUN_OUTPUT_VARIABLE gloo_difference ARGS "${lockstep_torch_folder}/lib/libtorch_cpu.so")
+  if(gloo_check_compiles AND gloo_differs EQUAL 0)
+    set(LOCKSTEP_HAS_GLOO ON)
+    set(LOCKSTEP_GLOO_HEADERS "${PROJECT_SOURCE_DIR}/lockstep/compat/gloo_in_libtorch")
+  else()
+    string(STRIP "${gloo_difference}" gloo_difference)
+    message(STATUS "Lockstep: the Gloo in this libtorch is not the one that Lockstep knows (${gloo_difference}); the gloo backend is built as a stub that says so")
+  endif()
 endif()
 
 # Decoders of pictures on disk. OpenCV's would load a hundred libraries into each rank.

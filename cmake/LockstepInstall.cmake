@@ -16,6 +16,9 @@ target_link_libraries(lockstep PUBLIC $<INSTALL_INTERFACE:torch>)
 file(RELATIVE_PATH library_from_program /${CMAKE_INSTALL_LIBEXECDIR}/lockstep /${CMAKE_INSTALL_LIBDIR})
 set_target_properties(lockstep_whole PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_program} INSTALL_RPATH_USE_LINK_PATH ON)
 set_target_properties(lockstep PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+if(lockstep_torch_folder)  # CMake leaves out folders inside of this tree, where scripts/install_torch.sh puts it
+  set_property(TARGET lockstep lockstep_whole APPEND PROPERTY INSTALL_RPATH "${lockstep_torch_folder}/lib")
+endif()
 
 install(TARGETS lockstep EXPORT LockstepTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
@@ -25,7 +28,7 @@ install(EXPORT LockstepTargets NAMESPACE lockstep:: DESTINATION ${package_folder
 configure_package_config_file(cmake/LockstepConfig.cmake.in "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
   INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
+install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake" cmake/LockstepTorch.cmake
   DESTINATION ${package_folder} COMPONENT development)
 
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT runtime)

@@ -31,6 +31,9 @@ target_compile_definitions(lockstep_torch INTERFACE $<$<CONFIG:Debug>:NDEBUG>)
 foreach(dir ${TORCH_INCLUDE_DIRS})
   target_include_directories(lockstep_torch SYSTEM INTERFACE ${dir})
 endforeach()
+if(lockstep_torch_folder)
+  lockstep_fmt_first(lockstep_torch "${PROJECT_BINARY_DIR}/fmt_first")
+endif()
 
 # lockstep_precompiled_header(NAME LIBRARY HEADER...): a precompiled header that targets share, with the usage of LIBRARY.
 # (GENERATE: it leaves a file alone that is right, so that configuring again does not build everything again.)

@@ -6,10 +6,13 @@
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/world/world.h>
 
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,15 +27,41 @@ std::vector<std::string_view> backends() {
   return names;
 }
 
+/// "13.0, cuDNN 9.19.0, NCCL 2.28.9": of the libraries that libtorch has loaded, which needs no device.
+std::string cuda_libraries() {
+  const auto& cuda = at::detail::getCUDAHooks();
+  if (!cuda.hasCUDART()) return "none: this libtorch is for CPUs";
+  const auto runtime = cuda.versionCUDART();
+  auto text = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
+  if (cuda.hasCuDNN()) {
+    const auto number = cuda.versionCuDNN();  // 8907, and since 9 90100
+    const auto major = number < 90000 ? number / 1000 : number / 10000;
+    const auto rest = number < 90000 ? number % 1000 : number % 10000;
+    text += fmt::format(", cuDNN {}.{}.{}", major, rest / 100, rest % 100);
+  }
+  using Version = int (*)(int*);
+  const auto nccl = reinterpret_cast<Version>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
+  if (int number = 0; nccl != nullptr && nccl(&number) == 0) {
+    text += fmt::format(", NCCL {}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
+  }
+  return text;
+}
+
+std::string gpus() {
+  const int count = cluster::usable_gpus();
+  return count == 0 ? "no GPU" : fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+}
+
 int print_info() {
   const auto parts = train::shipped_parts();
   fmt::print("lockstep   {} ({} build, {})\n", LOCKSTEP_VERSION, LOCKSTEP_BUILD_TYPE, LOCKSTEP_COMPILER);
   fmt::print("libtorch   {} (built against)\n", TORCH_VERSION);
+  fmt::print("CUDA       {}\n", cuda_libraries());
   fmt::print("backends   {}\n", fmt::join(backends(), ", "));
   fmt::print("launchers  {}\n", fmt::join(launcher_names(), ", "));
   fmt::print("models     {}\n", fmt::join(train::names_of(parts.models), ", "));
   fmt::print("data sets  {}\n", fmt::join(train::names_of(parts.data), ", "));
-  fmt::print("here       {} CPUs, {} GPUs\n", usable_cpus(), cluster::usable_gpus());
+  fmt::print("here       {} CPUs, {}\n", usable_cpus(), gpus());
   return kOk;
 }
 

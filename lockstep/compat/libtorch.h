@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <torch/version.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <fmt/format.h>
@@ -26,6 +27,16 @@ inline void without_libuv([[maybe_unused]] c10d::TCPStoreOptions& options) {
   options.useLibUV = false;
 #endif
 }
+
+/// A PrefixStore of which others call set(), get() and wait() alone: newer versions of Gloo ask for many values at once
+/// where the store can do that, and a class that derives from this would not hear of it.
+class PlainPrefixStore : public c10d::PrefixStore {
+ public:
+  using c10d::PrefixStore::PrefixStore;
+#if LOCKSTEP_LIBTORCH_SINCE(2, 0)
+  bool hasExtendedApi() const override { return false; }
+#endif
+};
 
 /// Whether matrix products and convolutions of float16 run on the CPU.
 inline constexpr bool kHalfOnCpu = LOCKSTEP_LIBTORCH_SINCE(2, 3);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # missing_packages.sh SOURCE CMAKE COMPILER: configures without packages that Lockstep needs, and expects to be told all of them by
-# their Debian names, and what to do; then without GoogleTest, which only tests need.
+# their Debian names, and what to do; then without GoogleTest, which only tests need, and with a Python that has no libtorch.
 set -euo pipefail
 source=$1
 cmake=$2
@@ -35,3 +35,7 @@ refused -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON
 expect "Lockstep's tests need GoogleTest, and CMake did not find it (Debian's libgtest-dev and libgmock-dev)"
 expect "Build without tests: -DLOCKSTEP_BUILD_TESTS=OFF"
 configure -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON -DLOCKSTEP_BUILD_TESTS=OFF || { cat "$folder/output" >&2; exit 1; }
+
+refused -DLOCKSTEP_TORCH_PYTHON="$folder/no-such-python"
+expect "no-such-python, which has no torch with libtorch's headers in it"
+expect "scripts/install_torch.sh"

@@ -2,10 +2,8 @@
 
 #include <lockstep/comm/gloo/without_sigpipe.h>
 
-#include <gloo/allgather.h>
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <gloo/types.h>
 
 #include <cstddef>
 
@@ -28,24 +26,34 @@ void ClosableGloo::set_timeout(std::chrono::milliseconds timeout) {
 
 std::vector<std::string> ClosableGloo::exchange(const std::string& text) {
   const WithoutSigpipe guard;
-  const auto tag = nextTag();
-  std::string mine = text;
-  std::string all(text.size() * static_cast<std::size_t>(size_), '\0');
-  ::gloo::AllgatherOptions options(getContext(tag));
-  options.setInput(mine.data(), mine.size());
-  options.setOutput(all.data(), all.size());
-  options.setTag(tag);
-  ::gloo::allgather(options);
+  const auto [context, slot] = line();
+  const auto ranks = static_cast<std::size_t>(size_);
+  const auto mine = static_cast<std::size_t>(rank_);
+  std::string sent = text;
+  std::string all(text.size() * ranks, '\0');
+  const auto out = context->createUnboundBuffer(sent.data(), sent.size());
+  const auto in = context->createUnboundBuffer(all.data(), all.size());
+  for (std::size_t other = 1; other < ranks; ++other) {
+    const auto from = (mine + ranks - other) % ranks;
+    in->recv(static_cast<int>(from), slot, from * text.size(), text.size());
+    out->send(static_cast<int>((mine + other) % ranks), slot, 0, text.size());
+  }
+  for (std::size_t other = 1; other < ranks; ++other) {
+    in->waitRecv();
+    out->waitSend();
+  }
 
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < all.size(); at += text.size()) texts.push_back(all.substr(at, text.size()));
+  texts[mine] = text;
   return texts;
 }
 
 ClosableGloo::Line ClosableGloo::line() {
-  constexpr std::uint8_t kOurs = 0x40;  // Gloo's own collectives have the numbers from 1 on
+  // Gloo's slots have the kind of a collective in their first byte, from 1 on; then comes the number of the call.
+  constexpr std::uint64_t kOurs = 0x40;
   const auto tag = nextTag();
-  return {getContext(tag), ::gloo::Slot::build(kOurs, tag)};
+  return {getContext(tag), kOurs << 56 | std::uint64_t{tag} << 24};
 }
 
 void ClosableGloo::close() noexcept {

@@ -4,11 +4,11 @@
 #include <lockstep/comm/gloo/device.h>
 #include <lockstep/comm/gloo/states.h>
 #include <lockstep/comm/gloo/without_sigpipe.h>
+#include <lockstep/compat/libtorch.h>
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
 #include <condition_variable>
@@ -112,10 +112,10 @@ class Meeting {
 };
 
 // Waits by asking again and again, so that the thread beside it can ask this store, too, and end the waiting.
-class WatchedStore : public c10d::PrefixStore {
+class WatchedStore : public compat::PlainPrefixStore {
  public:
   WatchedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Meeting> meeting, int ranks)
-      : PrefixStore("gloo", std::move(store)),
+      : PlainPrefixStore("gloo", std::move(store)),
         meeting_(std::move(meeting)),
         longest_pause_(longest_pause_for_address(ranks)) {}
 

@@ -1,12 +1,14 @@
-// Stands in for the gloo backend where libtorch was built without Gloo.
+// Stands in for the gloo backend where libtorch was built without Gloo, or with one that Lockstep does not know.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 
 namespace lockstep::detail {
 
 std::unique_ptr<Backend> make_gloo_backend(const BackendContext&) {
-  fail(ErrorKind::unsupported, "connect",
-       "this libtorch was built without Gloo, so there is no gloo backend; use shm on one host, or mpi");
+  fail(
+      ErrorKind::unsupported, "connect",
+      "this Lockstep has no gloo backend, because its libtorch has no Gloo that it knows; use shm on one host, or mpi, "
+      "or tls");
 }
 
 }  // namespace lockstep::detail

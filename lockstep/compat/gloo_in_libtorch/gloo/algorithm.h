@@ -1,0 +1,2 @@
+// Nothing: c10d's header includes this name, and uses nothing of it (see context.h).
+#pragma once
