@@ -74,8 +74,10 @@ void MirroredRun::synchronize_buffers() {
 Evaluation MirroredRun::evaluate(samples::Batches& batches) {
   synchronize_buffers();
   // Each rank has a share of the samples; a rank without any knows no metric's name.
-  return train::evaluate(model_, batches, options_,
-                         [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); });
+  return train::evaluate(
+      model_, batches, options_,
+      {.sums = [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); },
+       .rows = [this](const Rows& own) { return gather_rows(own, parallel_.group()); }});
 }
 
 Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }
