@@ -95,7 +95,20 @@ std::vector<std::size_t> agree_on_order(const std::vector<std::size_t>& arrivals
   return {begin, begin + shared.numel()};
 }
 
+/// At least one: the marks and votes of a round are in a bucket.
+std::vector<NamedTensor> with_one(std::vector<NamedTensor> parameters) {
+  if (parameters.empty()) parameters.push_back({"", torch::zeros({1})});
+  return parameters;
+}
+
 }  // namespace
+
+Reducer::Reducer(std::vector<NamedTensor> given, std::vector<NamedTensor> row_parameters, const BucketLimits& limits,
+                 bool mean, const Group& group, CoalescedBroadcast* buffers)
+    : Reducer(with_one(std::move(given)), limits, mean, group, buffers) {
+  for (auto& each : row_parameters) row_slots_.push_back({std::move(each.name), std::move(each.tensor)});
+  hook_rows();
+}
 
 Reducer::Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
                  CoalescedBroadcast* buffers)
@@ -114,6 +127,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits
 
 void Reducer::hook_gradients() {
   for (std::size_t index = 0; index < slots_.size(); ++index) {
+    if (!slots_[index].parameter.requires_grad()) continue;
     GradientCallbacks callbacks;
     if (!mean_) callbacks.before = [this, index] { share_old_sum(slots_[index], group_.size()); };
     callbacks.after = [this, index](bool got_gradient) { gradient_arrived(index, got_gradient); };
@@ -121,14 +135,31 @@ void Reducer::hook_gradients() {
   }
 }
 
-void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
-  GradientSlot& slot = slots_[index];
-  slot.used = slot.used || got_gradient;
-  if (!round_open_) {
-    if (!synchronize_) return;
+void Reducer::hook_rows() {
+  for (std::size_t index = 0; index < row_slots_.size(); ++index) {
+    GradientCallbacks callbacks;
+    if (!mean_) callbacks.before = [this, index] { share_old_rows(row_slots_[index], group_.size()); };
+    callbacks.after = [this, index](bool got_gradient) {
+      row_slots_[index].used = row_slots_[index].used || got_gradient;
+      require_rows(row_slots_[index]);
+      if (is_in_round()) make_progress();
+    };
+    hooks_.emplace_back(row_slots_[index].parameter, std::move(callbacks));
+  }
+}
+
+bool Reducer::is_in_round() {
+  if (!round_open_ && synchronize_) {
     finish_at_end_of_backward();
     open_round();
   }
+  return round_open_;
+}
+
+void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
+  GradientSlot& slot = slots_[index];
+  slot.used = slot.used || got_gradient;
+  if (!is_in_round()) return;
   const bool first = !std::exchange(slot.arrived, true);
   if (!buckets_.laid_out()) {
     if (first) arrivals_.push_back(index);
@@ -190,6 +221,7 @@ void Reducer::finish_round() {
     if (!buckets_.laid_out()) lay_out();
     while (launched_ < buckets_.count()) launch_settled();
     start_buffers();
+    together([&] { exchange_rows(row_slots_, /*gave_up=*/false, mean_, group_); });
     take_results();
     finish_buffers();
   } catch (...) {
@@ -216,6 +248,7 @@ void Reducer::make_up_for_round() {
   if (!buckets_.laid_out()) lay_out();
   while (launched_ < buckets_.count()) launch_next(/*gave_up=*/true);
   start_buffers();
+  together([&] { exchange_rows(row_slots_, /*gave_up=*/true, mean_, group_); });
   for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) together([&] { buckets_.wait(bucket); });
   finish_buffers();
   if (buckets_.ranks_that_gave_up(buckets_.count() - 1) < group_.size()) require_that_nobody_gave_up();
@@ -301,7 +334,7 @@ void Reducer::report_unused() {
   if (reported_unused_ || !log_enabled(LogLevel::debug)) return;
   std::vector<std::string_view> names;
   for (const auto& slot : slots_) {
-    if (!slot.contributes) names.push_back(slot.name);
+    if (!slot.contributes && !slot.name.empty()) names.push_back(slot.name);
   }
   if (names.empty()) return;
   reported_unused_ = true;

@@ -14,10 +14,14 @@
 // start of its next backward: it sends the remaining buckets, marked as given up. The last bucket is only sent at the
 // end of backward, so its mark tells all ranks whether all, some or none of them gave up. If all gave up, they
 // continue; if only some did, all ranks throw, and are synchronized again.
+//
+// Gradients of sparse embeddings are in no bucket: their rows are exchanged at the end of the round, while the last
+// buckets are reduced (sparse_exchange.h).
 #pragma once
 
 #include <lockstep/mirrored/gradient_buckets.h>
 #include <lockstep/mirrored/replica.h>
+#include <lockstep/mirrored/sparse_exchange.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -65,10 +69,11 @@ void at_end_of_backward(std::function<void()> finish);
 class Reducer : public std::enable_shared_from_this<Reducer> {
  public:
   /// Allocates the buckets and installs hooks on `parameters`, which all require gradients; a collective. `buffers`, if
-  /// not null, are broadcast at the end of each round and must outlive the reducer. The object must be in a shared_ptr;
+  /// not null, are broadcast at the end of each round and must outlive the reducer. `row_parameters` are those whose
+  /// gradients are sparse; together they are at least one. The object must be in a shared_ptr;
   /// a running backward has a weak reference to it.
-  Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
-          CoalescedBroadcast* buffers);
+  Reducer(std::vector<NamedTensor> parameters, std::vector<NamedTensor> row_parameters, const BucketLimits& limits,
+          bool mean, const Group& group, CoalescedBroadcast* buffers);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
@@ -85,8 +90,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void round_without_gradients();
 
  private:
+  /// Of at least one parameter, all in buckets.
+  Reducer(std::vector<NamedTensor> parameters, const BucketLimits& limits, bool mean, const Group& group,
+          CoalescedBroadcast* buffers);
   void hook_gradients();
+  void hook_rows();
   void gradient_arrived(std::size_t index, bool got_gradient);
+  /// False while gradients accumulate on this rank.
+  bool is_in_round();
 
   void open_round();
   void finish_at_end_of_backward();
@@ -114,7 +125,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Group group_;
   bool mean_;
   CoalescedBroadcast* buffers_;
-  std::vector<GradientSlot> slots_;  ///< by parameter
+  std::vector<GradientSlot> slots_;  ///< by parameter in buckets
+  std::vector<RowSlot> row_slots_;   ///< the others
   GradientBuckets buckets_;
 
   bool synchronize_ = true;

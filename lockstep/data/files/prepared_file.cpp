@@ -30,9 +30,10 @@ constexpr auto kTellAfter = std::chrono::seconds(2);
 std::string header_of(const std::filesystem::path& source, std::string_view purpose, std::size_t numbers) {
   struct stat status {};
   if (::stat(source.c_str(), &status) != 0) return {};
-  auto header = fmt::format("lockstep prepared 1\npurpose {}\nsource {} bytes {}.{:09}\nnumbers {}\n", purpose,
-                            status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, numbers);
-  header.resize(kHeaderBytes, '\n');
+  const auto text = fmt::format("lockstep prepared 1\npurpose {}\nsource {} bytes {}.{:09}\nnumbers {}\n", purpose,
+                                status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, numbers);
+  std::string header(kHeaderBytes, '\n');
+  text.copy(header.data(), kHeaderBytes);
   return header;
 }
 
