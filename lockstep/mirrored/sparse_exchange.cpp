@@ -40,7 +40,8 @@ class RowCounts {
     auto* numbers = counts.data_ptr<std::int64_t>();
     for (std::size_t i = 0; i < slots.size(); ++i) {
       numbers[i] = static_cast<std::int64_t>(own[i].ids.size());
-      numbers[slots.size() + i] = slots[i].used && !gave_up ? 1 : 0;
+      const bool uses = slots[i].used && slots[i].parameter.grad().defined();
+      numbers[slots.size() + i] = uses && !gave_up ? 1 : 0;
     }
     all_ = all_gather(counts, group);
   }
@@ -113,6 +114,8 @@ void exchange_rows(std::vector<RowSlot>& slots, bool gave_up, bool mean, const G
   const auto unchecked = group.unchecked();
   const auto ids = gather_padded(own, &rows::SparseRows::ids, most_ids, torch::kLong, unchecked);
   const auto values = gather_padded(own, &rows::SparseRows::values, most_values, torch::kFloat, unchecked);
+
+  if (gave_up) return;  // this rank is in its next backward already, with new gradients
 
   std::vector<std::vector<rows::SparseRowsView>> views(slots.size());
   for (int rank = 0; rank < group.size(); ++rank) {

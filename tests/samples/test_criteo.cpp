@@ -19,9 +19,9 @@ namespace {
 using data::Split;
 using samples::Chance;
 
-class Clicks : public testing::Test {
+class CriteoSamples : public testing::Test {
  protected:
-  Clicks() {
+  CriteoSamples() {
     data::synthesize_criteo(root(), {.rows = 1000, .test_rows = 200, .scale = 0.001, .seed = 1});
     options_.root = root().string();
     options_.min_count = 20;
@@ -35,7 +35,7 @@ class Clicks : public testing::Test {
   samples::CriteoOptions options_;
 };
 
-TEST_F(Clicks, AreIdsAndWeightsOf39Fields) {
+TEST_F(CriteoSamples, AreIdsAndWeightsOf39Fields) {
   const auto train = samples::load_criteo(options_, Split::train);
   ASSERT_EQ(train->size(), 1000);
   ASSERT_EQ(samples::load_criteo(options_, Split::test)->size(), 200);
@@ -50,7 +50,7 @@ TEST_F(Clicks, AreIdsAndWeightsOf39Fields) {
   }
 }
 
-TEST_F(Clicks, HaveTheRowsOfTheTrainingFilesVocabularyInBothSplits) {
+TEST_F(CriteoSamples, HaveTheRowsOfTheTrainingFilesVocabularyInBothSplits) {
   std::ifstream file(root() / data::kCriteoTest);
   std::string line;
   std::getline(file, line);
@@ -64,7 +64,7 @@ TEST_F(Clicks, HaveTheRowsOfTheTrainingFilesVocabularyInBothSplits) {
     EXPECT_EQ(ids[i].item<std::int64_t>(), fields.rows[static_cast<std::size_t>(i)]);
 }
 
-TEST_F(Clicks, CanBeHashedAndDivided) {
+TEST_F(CriteoSamples, CanBeHashedAndDivided) {
   options_.ids = "hash";
   options_.rows = 500;
   options_.eval_share = 0.25;
@@ -77,7 +77,7 @@ TEST_F(Clicks, CanBeHashedAndDivided) {
   EXPECT_FALSE(std::filesystem::exists(root() / "train.txt.lines"));
 }
 
-TEST_F(Clicks, SayWhatIsWrong) {
+TEST_F(CriteoSamples, SayWhatIsWrong) {
   options_.rows = 100;
   expect_error(ErrorKind::config, {"data.rows", "is 100", "need", "model.rows", "data.min_count"},
                [&] { samples::load_criteo(options_, Split::train); });
@@ -87,7 +87,7 @@ TEST_F(Clicks, SayWhatIsWrong) {
   expect_error(ErrorKind::config, {"data.root", "none"}, [&] { samples::load_criteo(options_, Split::train); });
 }
 
-TEST_F(Clicks, ThatCannotBeReadAreNamedByFileLineAndColumnOrLeftOut) {
+TEST_F(CriteoSamples, ThatCannotBeReadAreNamedByFileLineAndColumnOrLeftOut) {
   std::ofstream(root() / data::kCriteoTrain, std::ios::app) << "1\tx" << std::string(38, '\t') << "\n";
   options_.ids = "hash";
   const auto train = samples::load_criteo(options_, Split::train);
@@ -99,7 +99,7 @@ TEST_F(Clicks, ThatCannotBeReadAreNamedByFileLineAndColumnOrLeftOut) {
   EXPECT_TRUE(samples::load_criteo(options_, Split::train)->leaves_out_errors());
 }
 
-TEST_F(Clicks, HaveNoEvaluationWithoutATestFile) {
+TEST_F(CriteoSamples, HaveNoEvaluationWithoutATestFile) {
   std::filesystem::remove(root() / data::kCriteoTest);
   EXPECT_EQ(samples::load_criteo(options_, Split::test), nullptr);
 }

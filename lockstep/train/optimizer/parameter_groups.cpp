@@ -76,6 +76,11 @@ GroupRule rule_of(const ConfigNode& entry, const std::string& path, const Optimi
   if (read.lr && read.lr_factor) {
     throw Error(ErrorKind::config, "config", path + ": has lr and lr_factor; give one of them", entry.position);
   }
+  if (read.lr && config.base_batch_size) {
+    throw Error(ErrorKind::config, "config",
+                path + ": has lr, and optimizer.base_batch_size scales optimizer.lr; give lr_factor instead",
+                entry.position);
+  }
   double factor = read.lr_factor.value_or(1);
   if (read.lr && config.lr > 0) factor = *read.lr / config.lr;
   return {.match = patterns_of(entry, read.match, path + ".match"),
