@@ -92,9 +92,9 @@ class SyntheticClicks : public testing::Test {
 
 TEST_F(SyntheticClicks, AreTheSameBytesOnEveryMachine) {
   make("a", {.rows = 300, .test_rows = 50, .scale = 0.001, .seed = 1});
-  EXPECT_EQ(fingerprint_of(read_file(path("a") / kCriteoTrain)), 0U);
-  EXPECT_EQ(fingerprint_of(read_file(path("a") / kCriteoTest)), 0U);
-  EXPECT_EQ(fingerprint_of(read_file(path("a") / "teacher.json")), 0U);
+  EXPECT_EQ(fingerprint_of(read_file(path("a") / kCriteoTrain)), 17666724542108210620ULL);
+  EXPECT_EQ(fingerprint_of(read_file(path("a") / kCriteoTest)), 6672242399627075104ULL);
+  EXPECT_EQ(fingerprint_of(read_file(path("a") / "teacher.json")), 305263052476796126ULL);
 }
 
 TEST_F(SyntheticClicks, OfALargerSetBeginWithThoseOfASmallerOne) {
