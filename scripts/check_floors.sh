@@ -8,24 +8,25 @@ declare -A may_include=(
   [base]=""
   [compat]=""
   [kernels]="base compat"
+  [rows]=""
   [world]="base"
   [net]="base"
   [store]="base world net"
   [scheduler]="base world net"
   [doctor]="base world"
   [comm]="base compat world net store doctor"
-  [mirrored]="base kernels world comm"
+  [mirrored]="base kernels rows world comm"
   [global]="base compat kernels world comm"
   [plan]="base kernels world comm global"
   [data]="base"
   [samples]="base data"
   [models]="base kernels"
-  [train]="base compat kernels world comm mirrored global plan data samples models"
+  [train]="base compat kernels rows world comm mirrored global plan data samples models"
   [cluster]="base world net store scheduler comm"
   [runner]="base world scheduler train data samples models cluster"
   [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner"
 )
-torch_free=(base world net store scheduler doctor data)
+torch_free=(base rows world net store scheduler doctor data)
 
 # A room's sources and internal headers, and its public headers.
 folders_of() {

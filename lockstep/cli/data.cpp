@@ -5,22 +5,29 @@
 #include <lockstep/data/check.h>
 #include <lockstep/data/dataset.h>
 #include <lockstep/data/synthesize.h>
+#include <lockstep/data/synthetic_criteo.h>
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace lockstep::cli {
 namespace {
 
+constexpr std::string_view kCriteo = "criteo";
+
 struct SynthesizeArguments {
   std::string name;
   std::string out;
-  std::string train = "5000";
-  std::string test = "1000";
+  std::optional<std::string> train;
+  std::optional<std::string> test;
+  std::optional<std::string> rows;
+  std::optional<std::string> scale;
   std::string seed = "1";
 };
 
@@ -32,9 +39,40 @@ std::int64_t whole_number(const std::string& option, const std::string& text) {
   return *value;
 }
 
+void refuse_option(const SynthesizeArguments& arguments, std::string_view option, bool given,
+                   std::string_view instead) {
+  if (!given) return;
+  fail(ErrorKind::invalid_argument, "data", "{} has no {}; {}", arguments.name, option, instead);
+}
+
+int synthesize_clicks(const SynthesizeArguments& arguments) {
+  refuse_option(arguments, "--train", arguments.train.has_value(), "give the number of rows by --rows");
+  data::CriteoRecipe recipe;
+  if (arguments.rows) recipe.rows = whole_number("--rows", *arguments.rows);
+  recipe.test_rows =
+      arguments.test ? whole_number("--test", *arguments.test) : std::max<std::int64_t>(1, recipe.rows / 5);
+  recipe.seed = static_cast<std::uint64_t>(whole_number("--seed", arguments.seed));
+  if (arguments.scale) {
+    const auto scale = parse_number(*arguments.scale);
+    if (!scale) {
+      fail(ErrorKind::invalid_argument, "data", "--scale must be a number such as 0.01; got '{}'", *arguments.scale);
+    }
+    recipe.scale = *scale;
+  }
+  const auto teacher = data::synthesize_criteo(arguments.out, recipe);
+  fmt::print(
+      "{}: wrote {} train and {} test rows in Criteo's format (synthetic, scale {}, seed {}); AUC of the hidden "
+      "teacher on the test rows: {:.4f}\n",
+      arguments.out, recipe.rows, recipe.test_rows, recipe.scale, recipe.seed, teacher.test_auc);
+  return kOk;
+}
+
 int synthesize(const SynthesizeArguments& arguments) {
-  const std::int64_t train = whole_number("--train", arguments.train);
-  const std::int64_t test = whole_number("--test", arguments.test);
+  if (arguments.name == kCriteo) return synthesize_clicks(arguments);
+  refuse_option(arguments, "--rows", arguments.rows.has_value(), "give the number of pictures by --train");
+  refuse_option(arguments, "--scale", arguments.scale.has_value(), "only criteo has it");
+  const std::int64_t train = whole_number("--train", arguments.train.value_or("5000"));
+  const std::int64_t test = whole_number("--test", arguments.test.value_or("1000"));
   const std::int64_t seed = whole_number("--seed", arguments.seed);
   data::synthesize(arguments.name, arguments.out, train, test, static_cast<std::uint64_t>(seed));
   fmt::print("{}: wrote {} train and {} test pictures in {}'s layout (synthetic, seed {})\n", arguments.out, train,
@@ -43,24 +81,33 @@ int synthesize(const SynthesizeArguments& arguments) {
 }
 
 void add_synthesize(CLI::App& data, Action& chosen) {
-  CLI::App* command = data.add_subcommand("synthesize", "Make learnable pictures in a data set's exact file layout");
+  CLI::App* command = data.add_subcommand("synthesize", "Make learnable data in a data set's exact file layout");
   const auto arguments = std::make_shared<SynthesizeArguments>();
   command
-      ->add_option("NAME", arguments->name, fmt::format("Which layout: {}", fmt::join(data::dataset_names(), " or ")))
+      ->add_option(
+          "NAME", arguments->name,
+          fmt::format("Which layout: {} (pictures), or {} (clicks)", fmt::join(data::dataset_names(), ", "), kCriteo))
       ->required()
       ->type_name("");
   command
       ->add_option("--out", arguments->out, "The folder to write; files of a real data set there are not overwritten")
       ->required()
       ->type_name("DIR");
-  command->add_option("--train", arguments->train, "Train pictures")->type_name("N")->capture_default_str();
-  command->add_option("--test", arguments->test, "Test pictures")->type_name("N")->capture_default_str();
+  command->add_option("--train", arguments->train, "Train pictures [5000]")->type_name("N");
+  command->add_option("--test", arguments->test, "Test pictures [1000], or test rows [a fifth of --rows]")
+      ->type_name("N");
+  command->add_option("--rows", arguments->rows, "criteo: train rows [100000]")->type_name("N");
+  command
+      ->add_option("--scale", arguments->scale,
+                   "criteo: categories of each column, as a share of those of Kaggle's set [0.01]")
+      ->type_name("X");
   command->add_option("--seed", arguments->seed, "The same seed makes the same bytes on every machine")
       ->type_name("S")
       ->capture_default_str();
   command->footer(
       "Example:\n"
-      "  lockstep data synthesize cifar10 --out data/cifar10 --train 2000 --test 500");
+      "  lockstep data synthesize cifar10 --out data/cifar10 --train 2000 --test 500\n"
+      "  lockstep data synthesize criteo --out data/criteo --rows 100000 --scale 0.001");
   command->callback([=, &chosen] { chosen = [=] { return synthesize(*arguments); }; });
 }
 

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 namespace lockstep {
@@ -39,9 +39,28 @@ void require_valid(const std::shared_ptr<torch::nn::Module>& module, const DataP
 }
 
 std::string describe(const DataParallelOptions& options) {
-  return fmt::format("options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={} sync_batch_norm={}",
-                     options.gradients_mean, options.bucket_bytes, options.first_bucket_bytes,
-                     options.buffers == BufferPolicy::broadcast ? "broadcast" : "local", options.sync_batch_norm);
+  return fmt::format(
+      "options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={} sync_batch_norm={} "
+      "sparse_gradients={}",
+      options.gradients_mean, options.bucket_bytes, options.first_bucket_bytes,
+      options.buffers == BufferPolicy::broadcast ? "broadcast" : "local", options.sync_batch_norm,
+      options.sparse_gradients == SparseGradients::rows ? "rows" : "dense");
+}
+
+/// The tables of sparse embeddings that can be exchanged as rows.
+std::unordered_set<const c10::TensorImpl*> row_tables(const torch::nn::Module& module) {
+  std::unordered_set<const c10::TensorImpl*> tables;
+  const auto add = [&](const at::Tensor& table, bool sparse) {
+    if (sparse && table.is_cpu() && table.scalar_type() == at::kFloat) tables.insert(table.unsafeGetTensorImpl());
+  };
+  for (const auto& each : module.modules()) {
+    if (const auto* embedding = each->as<torch::nn::EmbeddingImpl>()) {
+      add(embedding->weight, embedding->options.sparse());
+    } else if (const auto* bag = each->as<torch::nn::EmbeddingBagImpl>()) {
+      add(bag->weight, bag->options.sparse());
+    }
+  }
+  return tables;
 }
 
 std::vector<at::Tensor> tensors_of(const std::vector<mirrored::NamedTensor>& named) {
@@ -78,11 +97,15 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group grou
   }
 
   mirrored::ReducedParameters parameters;
-  std::partition_copy(std::make_move_iterator(replica.parameters.begin()),
-                      std::make_move_iterator(replica.parameters.end()), std::back_inserter(parameters.trainable),
-                      std::back_inserter(parameters.frozen),
-                      [](const auto& each) { return each.tensor.requires_grad(); });
-  if (parameters.trainable.empty()) return;
+  const bool as_rows = options.sparse_gradients == SparseGradients::rows;
+  const auto tables = as_rows ? row_tables(*state_->module) : std::unordered_set<const c10::TensorImpl*>();
+  for (auto& each : replica.parameters) {
+    auto& list = !each.tensor.requires_grad()                         ? parameters.frozen
+                 : tables.contains(each.tensor.unsafeGetTensorImpl()) ? parameters.of_rows
+                                                                      : parameters.trainable;
+    list.push_back(std::move(each));
+  }
+  if (parameters.trainable.empty() && parameters.of_rows.empty()) return;
   parameters.count = [module = state_->module.get()] { return count_parameters(*module); };
   const bool follow = options.buffers == BufferPolicy::broadcast && state_->buffers && !all_stay_equal;
   state_->reducer = std::make_shared<mirrored::Reducer>(

@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/mirrored/flat_memory.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 
 #include <ATen/Dispatch.h>
 #include <torch/torch.h>
@@ -103,14 +104,12 @@ void settle(GradientSlot& slot, const at::Tensor& place, int shares) {
     place.zero_();
     return;
   }
-  if (gradient.layout() != at::kStrided) {
-    fail(ErrorKind::unsupported, "data_parallel",
-         "parameter \"{}\" got a sparse gradient, which cannot be reduced with the dense ones; use the dense form "
-         "(EmbeddingOptions::sparse(false), for one)",
-         slot.name);
-  }
   const bool in_place = lies_in(place, gradient);
-  if (!in_place) copy_into(place, gradient);
+  if (gradient.is_sparse()) {
+    write_dense(gradient, place);
+  } else if (!in_place) {
+    copy_into(place, gradient);
+  }
   if (slot.contributes) {
     if (!in_place) gradient = place;
     return;

@@ -40,8 +40,8 @@ void start_round(GradientSlot& slot);
 void share_old_sum(GradientSlot& slot, int ranks);
 
 /// Writes the value that this rank sends to `place`, and makes `.grad()` refer to it if there is a gradient to send. An
-/// old result is divided by `shares`: the number of ranks if gradients are summed, else 1. Error(unsupported) naming
-/// the parameter when the gradient is sparse.
+/// old result is divided by `shares`: the number of ranks if gradients are summed, else 1. A sparse gradient becomes a
+/// dense one.
 void settle(GradientSlot& slot, const at::Tensor& place, int shares);
 
 /// To be called after `place` was reduced: makes `.grad()` refer to `place`, or restores its old value if no rank had a

@@ -54,6 +54,12 @@ std::uint8_t agree_on_number(const Group& group) {
   return static_cast<std::uint8_t>(number.item<std::int64_t>() & 0xff);
 }
 
+/// At least one: the marks and votes of a round are in a bucket.
+std::vector<NamedTensor>& at_least_one(std::vector<NamedTensor>& parameters) {
+  if (parameters.empty()) parameters.push_back({"", torch::zeros({1})});
+  return parameters;
+}
+
 }  // namespace
 
 Reducer::Reducer(ReducedParameters parameters, const BucketLimits& limits, bool mean, const Group& group,
@@ -62,8 +68,8 @@ Reducer::Reducer(ReducedParameters parameters, const BucketLimits& limits, bool 
       mean_(mean),
       buffers_(buffers),
       count_(std::move(parameters.count)),
-      buckets_(tensors_of(parameters.trainable, &NamedTensor::tensor), limits, mean ? ReduceOp::mean : ReduceOp::sum,
-               group, agree_on_number(group)) {
+      buckets_(tensors_of(at_least_one(parameters.trainable), &NamedTensor::tensor), limits,
+               mean ? ReduceOp::mean : ReduceOp::sum, group, agree_on_number(group)) {
   for (auto& each : parameters.trainable) {
     GradientSlot slot;
     slot.name = std::move(each.name);
@@ -71,13 +77,22 @@ Reducer::Reducer(ReducedParameters parameters, const BucketLimits& limits, bool 
     slot.form = form_of(slot.parameter);
     slots_.push_back(std::move(slot));
   }
+  for (auto& each : parameters.of_rows) {
+    RowSlot slot;
+    slot.name = std::move(each.name);
+    slot.parameter = std::move(each.tensor);
+    slot.form = form_of(slot.parameter);
+    row_slots_.push_back(std::move(slot));
+  }
   hook_gradients();
+  hook_rows();
   for (const auto& each : parameters.frozen) watch_frozen(each);
   parameters_at_first_ = count_();
 }
 
 void Reducer::hook_gradients() {
   for (std::size_t index = 0; index < slots_.size(); ++index) {
+    if (!slots_[index].parameter.requires_grad()) continue;
     GradientCallbacks callbacks;
     if (!mean_) callbacks.before = [this, index] { share_old_sum(slots_[index], group_.size()); };
     callbacks.after = [this, index](bool got_gradient) { gradient_arrived(index, got_gradient); };
@@ -91,25 +106,24 @@ void Reducer::watch_frozen(const NamedTensor& frozen) {
     if (!synchronize_) return;
     fail(ErrorKind::invalid_argument, kWhere,
          "parameter \"{}\" did not require a gradient when DataParallel took the module, so its gradient is not "
-         "reduced; "
-         "make a new DataParallel after requires_grad changed",
+         "reduced; make a new DataParallel after requires_grad changed",
          name);
   });
 }
 
 void Reducer::follow_replaced_memory() {
-  for (std::size_t index = 0; index < slots_.size(); ++index) {
-    if (!hooks_[index].follow()) continue;
-    const GradientSlot& slot = slots_[index];
+  const auto follow = [this](GradientHook& hook, const auto& slot) {
+    if (!hook.follow()) return;
     if (const auto now = form_of(slot.parameter); now != slot.form) {
       fail(ErrorKind::invalid_argument, kWhere,
            "parameter \"{}\" was {} when DataParallel took the module, and is {} now; make a new DataParallel, and a "
-           "new "
-           "optimizer, after such a change",
+           "new optimizer, after such a change",
            slot.name, slot.form, now);
     }
     replaced_ = true;
-  }
+  };
+  for (std::size_t index = 0; index < hooks_.size(); ++index) follow(hooks_[index], slots_[index]);
+  for (std::size_t index = 0; index < row_hooks_.size(); ++index) follow(row_hooks_[index], row_slots_[index]);
 }
 
 void Reducer::require_all_parameters() const {
@@ -131,14 +145,32 @@ void Reducer::require_replaced_everywhere() const {
       ranks, group_.size());
 }
 
-void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
-  GradientSlot& slot = slots_[index];
-  slot.used = slot.used || got_gradient;
-  if (!round_open_) {
-    if (!synchronize_) return;
+void Reducer::hook_rows() {
+  for (std::size_t index = 0; index < row_slots_.size(); ++index) {
+    GradientCallbacks callbacks;
+    if (!mean_) callbacks.before = [this, index] { share_old_rows(row_slots_[index], group_.size()); };
+    callbacks.after = [this, index](bool got_gradient) {
+      row_slots_[index].used = row_slots_[index].used || got_gradient;
+      require_rows(row_slots_[index]);
+      if (is_in_round()) make_progress();
+    };
+    callbacks.replaced = [this] { follow_replaced_memory(); };
+    row_hooks_.emplace_back(row_slots_[index].parameter, std::move(callbacks));
+  }
+}
+
+bool Reducer::is_in_round() {
+  if (!round_open_ && synchronize_) {
     finish_at_end_of_backward();
     open_round();
   }
+  return round_open_;
+}
+
+void Reducer::gradient_arrived(std::size_t index, bool got_gradient) {
+  GradientSlot& slot = slots_[index];
+  slot.used = slot.used || got_gradient;
+  if (!is_in_round()) return;
   const bool first = !std::exchange(slot.arrived, true);
   if (!buckets_.laid_out()) {
     if (first) arrivals_.push_back(index);
@@ -201,6 +233,7 @@ void Reducer::finish_round() {
     if (!buckets_.laid_out()) lay_out();
     while (launched_ < buckets_.count()) launch_settled();
     start_buffers();
+    together([&] { exchange_rows(row_slots_, /*gave_up=*/false, mean_, group_); });
     take_results();
     finish_buffers();
   } catch (...) {
@@ -230,6 +263,7 @@ void Reducer::make_up_for_round() {
   if (!buckets_.laid_out()) lay_out();
   while (launched_ < buckets_.count()) launch_next(/*gave_up=*/true);
   start_buffers();
+  together([&] { exchange_rows(row_slots_, /*gave_up=*/true, mean_, group_); });
   for (std::size_t bucket = 0; bucket < buckets_.count(); ++bucket) together([&] { buckets_.wait(bucket); });
   finish_buffers();
   if (buckets_.ranks_that_gave_up(buckets_.count() - 1) < group_.size()) require_that_nobody_gave_up();
@@ -315,7 +349,7 @@ void Reducer::report_unused() {
   if (reported_unused_ || !log_enabled(LogLevel::debug)) return;
   std::vector<std::string_view> names;
   for (const auto& slot : slots_) {
-    if (!slot.contributes) names.push_back(slot.name);
+    if (!slot.contributes && !slot.name.empty()) names.push_back(slot.name);
   }
   if (names.empty()) return;
   reported_unused_ = true;

@@ -14,11 +14,15 @@
 // start of its next backward: it sends the remaining buckets, marked as given up. The last bucket is only sent at the
 // end of backward, so its mark tells all ranks whether all, some or none of them gave up. If all gave up, they
 // continue; if only some did, all ranks throw, and are synchronized again.
+//
+// Gradients of sparse embeddings are in no bucket: their rows are exchanged at the end of the round, while the last
+// buckets are reduced (sparse_exchange.h).
 #pragma once
 
 #include <lockstep/mirrored/gradient_buckets.h>
 #include <lockstep/mirrored/gradient_hook.h>
 #include <lockstep/mirrored/replica.h>
+#include <lockstep/mirrored/sparse_exchange.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -32,7 +36,8 @@ namespace lockstep::mirrored {
 
 /// What a reducer needs to know of a module.
 struct ReducedParameters {
-  std::vector<NamedTensor> trainable;  ///< their gradients are reduced
+  std::vector<NamedTensor> trainable;  ///< their gradients are reduced in buckets
+  std::vector<NamedTensor> of_rows;    ///< their gradients are sparse, and exchanged as rows
   std::vector<NamedTensor> frozen;     ///< a gradient for one of them is an error
   /// The number of the module's parameters at the time of the call: a change is an error.
   std::function<std::size_t()> count;
@@ -67,7 +72,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void follow_replaced_memory();
   void require_replaced_everywhere() const;
   void require_all_parameters() const;
+  void hook_rows();
   void gradient_arrived(std::size_t index, bool got_gradient);
+  /// False while gradients accumulate on this rank.
+  bool is_in_round();
 
   void open_round();
   void finish_at_end_of_backward();
@@ -97,7 +105,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   CoalescedBroadcast* buffers_;
   std::function<std::size_t()> count_;
   std::size_t parameters_at_first_ = 0;
-  std::vector<GradientSlot> slots_;  ///< by parameter
+  std::vector<GradientSlot> slots_;  ///< by parameter in buckets
+  std::vector<RowSlot> row_slots_;   ///< the others
   GradientBuckets buckets_;
 
   bool synchronize_ = true;
@@ -114,7 +123,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::array<int, kVotes> votes_{};
 
   // The last members, so that hooks are removed first.
-  std::vector<GradientHook> hooks_;  ///< by parameter
+  std::vector<GradientHook> hooks_;      ///< by parameter in buckets
+  std::vector<GradientHook> row_hooks_;  ///< by parameter of rows
   std::vector<ArrivalHook> frozen_hooks_;
 };
 

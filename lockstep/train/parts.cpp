@@ -4,6 +4,8 @@
 #include <lockstep/models/gpt.h>
 #include <lockstep/models/picture_model.h>
 #include <lockstep/models/torchscript.h>
+#include <lockstep/models/wide_and_deep.h>
+#include <lockstep/samples/criteo.h>
 #include <lockstep/samples/image_folder.h>
 #include <lockstep/samples/image_list.h>
 #include <lockstep/samples/image_lmdb.h>
@@ -15,6 +17,7 @@
 #include <lockstep/train/optimizer/optimizer_parts.h>
 #include <lockstep/train/optimizer/schedule_parts.h>
 #include <lockstep/train/part_kinds.h>
+#include <lockstep/train/tasks/binary_classification.h>
 #include <lockstep/train/tasks/classification.h>
 #include <lockstep/train/tasks/language_modelling.h>
 #include <lockstep/train/tasks/regression.h>
@@ -32,6 +35,15 @@ ModelPart gpt() {
           .options = PartOptions::of(models::GptShape{}),
           .make = [](const PartOptions& options) { return models::gpt(options.as<models::GptShape>()); },
           .task = "language_modelling"};
+}
+
+ModelPart wide_and_deep() {
+  return {
+      .name = "wide_and_deep",
+      .doc = "a linear model and a network over embedding tables, for samples of ids such as clicks",
+      .options = PartOptions::of(models::WideAndDeepShape{}),
+      .make = [](const PartOptions& options) { return models::wide_and_deep(options.as<models::WideAndDeepShape>()); },
+      .task = "binary_classification"};
 }
 
 std::filesystem::path script_file(const PartOptions& options) { return options.as<models::TorchScriptOptions>().file; }
@@ -60,6 +72,7 @@ std::vector<ModelPart> model_parts() {
   }
   parts.push_back(gpt());
   parts.push_back(torchscript());
+  parts.push_back(wide_and_deep());
   return parts;
 }
 
@@ -71,6 +84,15 @@ DataPart text() {
       .load = [](const PartOptions& options,
                  data::Split split) { return samples::load_text(options.as<samples::TextOptions>(), split); },
       .example = [](const PartOptions& options) { return samples::text_example(options.as<samples::TextOptions>()); }};
+}
+
+DataPart criteo() {
+  return {.name = "criteo",
+          .doc = "clicks in Criteo's format, as rows of embedding tables",
+          .options = PartOptions::of(samples::CriteoOptions{}),
+          .load = [](const PartOptions& options,
+                     data::Split split) { return samples::load_criteo(options.as<samples::CriteoOptions>(), split); },
+          .example = [](const PartOptions&) { return samples::criteo_example(); }};
 }
 
 /// A data set of which a plan reads a sample.
@@ -98,6 +120,7 @@ std::vector<DataPart> data_parts() {
   parts.push_back(from_files("image_list", "pictures that a list names with their labels", samples::load_image_list));
   parts.push_back(from_files("image_lmdb", "pictures and labels in LMDB, as for CRNN", samples::load_image_lmdb));
   parts.push_back(from_files("csv", "columns of numbers and categories of a CSV file", samples::load_table));
+  parts.push_back(criteo());
   parts.push_back(from_files("token_stream", "documents of many files as windows of tokens, read in order",
                              samples::load_token_stream));
   return parts;
@@ -109,6 +132,14 @@ TaskPart language_modelling() {
           .options = PartOptions::of(LanguageOptions{}),
           .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
           .measures = {{"accuracy", "perplexity"}}};
+}
+
+TaskPart binary_classification() {
+  return {.name = "binary_classification",
+          .doc = "two classes by one logit; accuracy",
+          .options = PartOptions::of(BinaryOptions{}),
+          .make = [](const PartOptions& options) { return make_binary_classification(options.as<BinaryOptions>()); },
+          .measures = {{"accuracy"}}};
 }
 
 TaskPart regression() {
@@ -124,7 +155,7 @@ TaskPart regression() {
 Parts shipped_parts() {
   return {.models = model_parts(),
           .data = data_parts(),
-          .tasks = {language_modelling(), regression()},
+          .tasks = {language_modelling(), regression(), binary_classification()},
           .losses = classification_losses(),
           .optimizers = optimizer_parts(),
           .schedules = schedule_parts(),

@@ -19,6 +19,12 @@ Values Task::metrics(const Sums& sums) const {
   return values;
 }
 
+Values Task::metrics_of_rows(const Rows&) const { return {}; }
+
+at::Tensor Metric::rows(const at::Tensor&, const at::Tensor&) const { return {}; }
+
+Values Metric::values_of_rows(const at::Tensor&) const { return {}; }
+
 Prediction Task::predict(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
 }

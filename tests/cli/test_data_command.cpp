@@ -26,6 +26,22 @@ TEST(DataCommand, MakesAndChecksBothDataSets) {
   }
 }
 
+TEST(DataCommand, MakesClicksWithATeacher) {
+  const TemporaryFolder folder;
+  const std::string out = folder.path() / "criteo";
+  const auto made =
+      lockstep({"data", "synthesize", "criteo", "--rows", "100", "--scale", "0.001", "--seed", "1", "--out", out});
+  EXPECT_TRUE(made.status.ok()) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("100 train and 20 test"), HasSubstr("AUC")));
+  EXPECT_THAT(read_file(folder.path() / "criteo/teacher.json"), HasSubstr("\"auc\": 0."));
+  const auto pictures = lockstep({"data", "synthesize", "mnist", "--rows", "100", "--out", out});
+  EXPECT_EQ(pictures.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(pictures.err, HasSubstr("--train"));
+  const auto scale = lockstep({"data", "synthesize", "criteo", "--scale", "-1", "--out", out});
+  EXPECT_EQ(scale.status, (ExitStatus{2, 0}));
+  EXPECT_THAT(scale.err, HasSubstr("scale"));
+}
+
 TEST(DataCommand, NamesTheFileAndRecordThatIsBad) {
   const Workbench bench;
   {

@@ -223,22 +223,6 @@ TEST_P(BackwardsTest, TellsAllRanksWhenOneGoesOnAfterAnException) {
   }
 }
 
-TEST_P(BackwardsTest, NamesTheParameterWithASparseGradient) {
-  struct Sparse : torch::nn::Module {
-    torch::nn::Embedding table =
-        register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 3).sparse(true)));
-  };
-  on_ranks([](Rank& rank) {
-    const auto module = std::make_shared<Sparse>();
-    DataParallel parallel(module, rank.group());
-    const auto step = [&] { module->table(torch::tensor({1, 2, 2})).sum().backward(); };
-    if (rank.size() == 1) return step();  // nothing to reduce: as without Lockstep
-    expect_error(step, ErrorKind::unsupported, {"table.weight", "sparse"});
-    module->zero_grad(true);
-    expect_error(step, ErrorKind::unsupported, {"table.weight", "sparse"});
-  });
-}
-
 TEST_P(BackwardsTest, EndsOnAllRanksWhenOneIsKilledInTheMiddleOfAStep) {
   if (world_size() == 1) GTEST_SKIP() << "one rank has no other that could see its end";
   if (mpirun_size()) GTEST_SKIP() << "mpirun ends the whole job with the first rank";

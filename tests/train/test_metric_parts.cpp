@@ -153,5 +153,46 @@ TEST(MetricParts, MistakesNameTheirPlace) {
                [&] { read("[mae]").front()->measure(torch::ones({3}), torch::ones({4})); });
 }
 
+/// The AUC from rows that are divided into batches of these sizes, joined in another order.
+Values auc_of(const torch::Tensor& output, const torch::Tensor& target, const std::vector<std::int64_t>& sizes) {
+  const auto metric = read("[auc]").front();
+  std::vector<torch::Tensor> parts;
+  std::int64_t first = 0;
+  for (const auto size : sizes) {
+    parts.push_back(metric->rows(output.narrow(0, first, size), target.narrow(0, first, size)));
+    first += size;
+  }
+  std::reverse(parts.begin(), parts.end());
+  return metric->values_of_rows(torch::cat(parts));
+}
+
+TEST(MetricParts, AucIsThatOfAllPairsHoweverTheSamplesAreDivided) {
+  torch::manual_seed(5);
+  const auto output = torch::randint(-6, 6, {40, 1}).to(torch::kFloat) / 3;  // many ties
+  const auto target = torch::rand({40, 1}).gt(0.7).to(torch::kFloat);
+  double pairs = 0, right = 0;
+  for (std::int64_t p = 0; p < 40; ++p) {
+    for (std::int64_t n = 0; n < 40; ++n) {
+      if (target[p].item<float>() != 1 || target[n].item<float>() != 0) continue;
+      const auto a = output[p].item<float>(), b = output[n].item<float>();
+      ++pairs;
+      right += a > b ? 1 : a == b ? 0.5 : 0;
+    }
+  }
+  ASSERT_GT(pairs, 100);
+  for (const auto& sizes : kDivisions) EXPECT_DOUBLE_EQ(auc_of(output, target, sizes).at("auc"), right / pairs);
+  EXPECT_DOUBLE_EQ(auc_of(output.squeeze(1), target.squeeze(1).to(torch::kLong), {40}).at("auc"), right / pairs);
+}
+
+TEST(MetricParts, AucHasNoValueForOneClassAndRefusesOtherTargets) {
+  const auto output = torch::randn({6});
+  EXPECT_TRUE(auc_of(output, torch::ones({6}), {6}).empty());
+  EXPECT_TRUE(auc_of(output, torch::zeros({6}), {2, 4}).empty());
+  expect_error(ErrorKind::data, {"auc", "0 or 1", "0.5"}, [&] { auc_of(output, torch::full({6}, 0.5), {6}); });
+  expect_error(ErrorKind::config, {"auc", "[6, 2]", "[6]"}, [] {
+    auc_of(torch::randn({6, 2}), torch::ones({6}), {6});
+  });
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -23,6 +23,13 @@ enum class BufferPolicy {
   local,      ///< each rank keeps its own; call `synchronize_buffers` before evaluating or saving
 };
 
+/// How gradients of sparse embeddings travel: torch::nn::Embedding and EmbeddingBag with sparse(true), float32 on the
+/// CPU. The numbers are the same.
+enum class SparseGradients {
+  rows,   ///< ids and rows of the step, which all ranks gather; `.grad()` is sparse, with the rows that any rank has
+  dense,  ///< whole tables, in the buckets; `.grad()` is dense
+};
+
 struct DataParallelOptions {
   /// grad = (1 / size) * sum of all ranks' grads; when false, the sum. All ranks have the same weight, independent of
   /// their batch sizes.
@@ -38,6 +45,8 @@ struct DataParallelOptions {
   /// If a rank throws during forward or backward, the others wait for it until the timeout, and the job cannot
   /// continue.
   bool sync_batch_norm = false;
+  /// Sparse gradients of other modules become dense in either case.
+  SparseGradients sparse_gradients = SparseGradients::rows;
 };
 
 /// The data-parallel wrapper of a module: keeps the replicas on all ranks equal. Construct it when the module has its
@@ -65,12 +74,12 @@ struct DataParallelOptions {
 /// again. Not thread-safe; one backward at a time.
 ///
 /// Errors: Error(mismatch) naming the parameter when ranks built different modules, or when a rank continued after an
-/// exception that the other ranks did not have; Error(unsupported) naming a parameter that is complex or gets a sparse
-/// gradient, or a batch norm that cannot be synchronized (one that is not on the CPU or has no running statistics);
-/// Error(invalid_argument) when a batch norm of the module is already synchronized by another DataParallel object, or
-/// the module's parameters have changed as described above; Error(mismatch) when ranks run the models of several
-/// DataParallel objects in different orders, or only some ranks have loaded weights since; errors of the collectives.
-/// Errors found during backward are thrown by `backward()`.
+/// exception that the other ranks did not have, or only some ranks have loaded weights since, or ranks run the models
+/// of several DataParallel objects in different orders; Error(unsupported) naming a parameter that is complex, or the
+/// table of a sparse embedding that gets a dense gradient, too, or a batch norm that cannot be synchronized (one that
+/// is not on the CPU or has no running statistics); Error(invalid_argument) when a batch norm of the module is already
+/// synchronized by another DataParallel object, or the module's parameters have changed as described above; errors of
+/// the collectives. Errors found during backward are thrown by `backward()`.
 class DataParallel {
  public:
   [[nodiscard]] DataParallel(std::shared_ptr<torch::nn::Module> module, Group group, DataParallelOptions options = {});

@@ -83,6 +83,9 @@ struct ParallelConfig {
   double bucket_mb = 25;
   /// MiB of the first bucket, so that sending starts early. Allowed: above 0 and at most 1000000.
   double first_bucket_mb = 1;
+  /// data_parallel: how gradients of sparse embeddings travel, with the same numbers. rows: ids and rows of the step;
+  /// dense: whole tables; auto: rows where the optimizer takes them. Allowed: auto, rows, dense.
+  std::string sparse_gradients = "auto";
   /// each rank updates its share of the parameters and takes the others' (ZeRO stage 1).
   bool shard_optimizer = false;
   WrapperConfig wrapper;
@@ -225,7 +228,8 @@ struct OptimizerConfig {
   std::string options_of{};              ///< no key: the optimizer that has those
   std::vector<std::string> unused{};     ///< no key: keys that a file gives and other optimizers have, with values
   OptimizerFactory factory{};            ///< no key: a program's own (program.h); `name` is that of its class then
-  /// the update rule. Allowed: sgd, momentum, adam, adamw, rmsprop, adagrad, lars, lamb.
+  /// the update rule. Allowed: sgd, momentum, adam, adamw, rmsprop, adagrad, lars, lamb, lazy_sgd, lazy_momentum,
+  /// lazy_adagrad, lazy_adam, ftrl.
   std::string name = "momentum";
   /// learning rate before the schedule. Required, above 0 and at most 1000000.
   double lr = 0;

@@ -18,7 +18,7 @@ struct SgdSettings {
   double dampening = 0;
 };
 
-/// adam, adamw (torch::optim::Adam, AdamW).
+/// adam, adamw (torch::optim::Adam, AdamW), lazy_adam.
 struct AdamSettings {
   std::vector<double> betas = {0.9, 0.999};
   double eps = 1e-8;
@@ -37,6 +37,24 @@ struct AdagradSettings {
   double lr_decay = 0;
   double initial_accumulator = 0;
   double eps = 1e-8;
+};
+
+/// lazy_momentum.
+struct LazyMomentumSettings {
+  double momentum = 0.9;
+};
+
+/// lazy_adagrad.
+struct LazyAdagradSettings {
+  double initial_accumulator = 0;
+  double eps = 1e-8;
+};
+
+/// ftrl (McMahan et al., "Ad Click Prediction: a View from the Trenches", 2013).
+struct FtrlSettings {
+  double l1 = 0;
+  double l2 = 0;
+  double initial_accumulator = 1;
 };
 
 /// lars (You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks", 2017).
@@ -98,6 +116,9 @@ void describe(ConfigFields& fields, SgdSettings& settings);
 void describe(ConfigFields& fields, AdamSettings& settings);
 void describe(ConfigFields& fields, RmspropSettings& settings);
 void describe(ConfigFields& fields, AdagradSettings& settings);
+void describe(ConfigFields& fields, LazyMomentumSettings& settings);
+void describe(ConfigFields& fields, LazyAdagradSettings& settings);
+void describe(ConfigFields& fields, FtrlSettings& settings);
 void describe(ConfigFields& fields, LarsSettings& settings);
 void describe(ConfigFields& fields, LambSettings& settings);
 void describe(ConfigFields& fields, StepSettings& settings);

@@ -117,6 +117,8 @@ struct OptimizerPart {
       make;
   /// Each number is updated by itself, whatever the others of its parameter: parallel.shard_optimizer can divide them.
   bool elementwise = false;
+  /// It takes sparse gradients of rows, so that parallel.sparse_gradients auto exchanges rows.
+  bool takes_rows = false;
   /// Error(config) where values contradict each other; called when a configuration is read. Empty: they never do.
   std::function<void(const OptimizerConfig& config)> check{};
 };

@@ -50,6 +50,9 @@ using Measures = std::map<std::string, Measure, std::less<>>;
 using Sums = std::map<std::string, Sum, std::less<>>;
 using Values = std::map<std::string, double, std::less<>>;
 
+/// Numbers of samples as they are, by the name of who needs them: [samples, numbers], of one dtype.
+using Rows = std::map<std::string, at::Tensor, std::less<>>;
+
 /// The result of one forward pass.
 struct Outcome {
   at::Tensor loss;  ///< scalar that autograd can follow: a mean over `items`
@@ -61,6 +64,8 @@ struct Outcome {
   /// undefined: there can be none. Needed in evaluations only.
   at::Tensor output{};
   at::Tensor target{};
+  /// Of a metric that is no function of sums (Metric::rows); read in evaluations only.
+  Rows rows{};
 };
 
 /// What a model says of the samples of a batch, in their order. In parallel.mode semi_auto and auto of all ranks'
@@ -83,6 +88,10 @@ class Task {
   /// The metrics, from the sums of all batches and ranks: by default each sum over its count. `loss` is among the sums,
   /// and is left out of what this returns.
   virtual Values metrics(const Sums& sums) const;
+
+  /// Further ones, from Outcome::rows of all batches and ranks, one after the other in the order of ranks: by default
+  /// none.
+  virtual Values metrics_of_rows(const Rows& rows) const;
 
   /// What the model says of a batch. Error(unsupported) by default.
   virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
@@ -192,6 +201,14 @@ class Metric {
   /// The values, by the names that people see, from the sums of all batches and ranks; a quotient whose count is 0 is
   /// left out.
   virtual Values values(const Sums& sums) const = 0;
+
+  /// For a metric that is no function of sums, such as one that sorts all samples: the numbers of each sample of the
+  /// batch that it needs, [samples, numbers], float32 or float64. They are kept until the
+  /// end of the evaluation, and then each rank gets those of all ranks: so many bytes of all evaluated samples on
+  /// every rank, twice while they are sent. Undefined, the default: none.
+  virtual at::Tensor rows(const at::Tensor& output, const at::Tensor& target) const;
+  /// The values from the rows of all batches and ranks. Their order depends on the number of ranks.
+  virtual Values values_of_rows(const at::Tensor& rows) const;
 };
 
 /// An entry of `metrics`
@@ -206,7 +223,8 @@ struct MetricPart {
 };
 
 /// The metrics that Lockstep brings. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):
-/// accuracy, top_k, precision, recall, f1, confusion. Of numbers (equal shapes): mae, mse, rmse, r2.
+/// accuracy, top_k, precision, recall, f1, confusion. Of two classes (logits and targets 0 or 1): auc. Of numbers
+/// (equal shapes): mae, mse, rmse, r2.
 std::vector<MetricPart> shipped_metrics();
 
 /// `task` with these metrics as well, which see its Outcome::output and target. A value takes the place of one of the

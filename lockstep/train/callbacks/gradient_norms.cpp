@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/optimizer.h>
 
@@ -53,7 +54,7 @@ class GradientNorms final : public Callback {
     nlohmann::ordered_json norms = nlohmann::ordered_json::object();
     for (const auto& [name, parameter] : parameters_) {
       if (!parameter.grad().defined()) continue;
-      auto square = parameter.grad().to(torch::kFloat).square().sum();
+      auto square = mirrored::numbers_of(parameter.grad()).to(torch::kFloat).square().sum();
       if (is_global(square)) square = full(square);
       const auto value = square.item<double>();
       squares += value;

@@ -1,6 +1,7 @@
 // TensorBoard as a callback of callbacks.use: curves, histograms of weights and gradients, and training pictures.
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/optimizer.h>
@@ -63,7 +64,8 @@ class TensorBoardPart final : public Callback {
   void after_backward(RunView& run) override {
     if (!histograms_due(run)) return;
     for (const auto& [name, parameter] : parameters_) {
-      if (parameter.grad().defined()) write_histogram("gradients/" + name, run.step() + 1, parameter.grad());
+      if (parameter.grad().defined())
+        write_histogram("gradients/" + name, run.step() + 1, mirrored::numbers_of(parameter.grad()));
     }
   }
 

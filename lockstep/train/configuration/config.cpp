@@ -109,6 +109,9 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("bucket_mb", c.bucket_mb, above_to(0, kMostMib), "MiB of gradients that travel together");
   fields.field("first_bucket_mb", c.first_bucket_mb, above_to(0, kMostMib),
                "MiB of the first bucket, so that sending starts early");
+  fields.field("sparse_gradients", c.sparse_gradients, one_of({"auto", "rows", "dense"}),
+               "data_parallel: how gradients of sparse embeddings travel, with the same numbers. rows: ids and rows of "
+               "the step; dense: whole tables; auto: rows where the optimizer takes them");
   fields.field("shard_optimizer", c.shard_optimizer, anything(),
                "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
   fields.section("wrapper", c.wrapper, "how the model is wrapped, in MMEngine's words");

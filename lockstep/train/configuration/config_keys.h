@@ -71,6 +71,9 @@ std::string_view another_folder(const RunConfig& config);
 /// Error(config) for an optimizer that cannot update pieces of parameters, because it needs the norms of whole ones.
 void require_elementwise(const OptimizerConfig& config);
 
+/// Whether the optimizer takes sparse gradients of rows; a program's own, which makes itself, is taken not to.
+bool takes_rows(const OptimizerConfig& config);
+
 /// Whether the learning rate of a schedule, by scheduler.name, depends on the number of steps of the whole run; true
 /// for schedules that Lockstep does not bring.
 bool looks_ahead(std::string_view schedule);

@@ -122,6 +122,21 @@ std::string describe_unused(const RunConfig& config) {
   return text;
 }
 
+void check_sparse_gradients(const RunConfig& config) {
+  if (config.parallel.sparse_gradients != "rows") return;
+  if (config.parallel.shard_optimizer) {
+    contradiction(
+        "parallel.sparse_gradients rows leaves gradients of embeddings sparse, which "
+        "parallel.shard_optimizer cannot divide; set one of them to auto or false");
+  }
+  if (config.optimizer.factory || takes_rows(config.optimizer)) return;
+  contradiction(
+      "parallel.sparse_gradients rows leaves gradients of embeddings sparse, and optimizer.name {} takes no sparse "
+      "gradients; take lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam or ftrl, or set parallel.sparse_gradients to "
+      "auto",
+      config.optimizer.name);
+}
+
 }  // namespace
 
 void check_run_config(const RunConfig& config) {
@@ -130,6 +145,7 @@ void check_run_config(const RunConfig& config) {
   check_part(config.optimizer, &Parts::optimizers);
   group_rules(config.optimizer);
   if (config.parallel.shard_optimizer && !is_global_mode(config.parallel)) require_elementwise(config.optimizer);
+  check_sparse_gradients(config);
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
   check_batch(config);
@@ -212,6 +228,11 @@ void require_elementwise(const OptimizerConfig& config) {
       "optimizer "
       "state for {}, too), or take another optimizer",
       config.name, config.name);
+}
+
+bool takes_rows(const OptimizerConfig& config) {
+  return !config.factory &&
+         part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name").takes_rows;
 }
 
 bool looks_ahead(std::string_view schedule) {

@@ -5,20 +5,32 @@
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/reports.h>
 
+#include <lockstep/comm/group.h>
+
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace lockstep::train {
 
-/// Runs the model in evaluation mode over an epoch of batches. `of_all_ranks` makes the sums of all ranks of this
-/// one's, among them `loss` over items and `samples`. With a sampler that gives every sample to one rank the result is
+/// How what was measured on this rank becomes that of all ranks: collectives, or the same where batches are of all.
+struct OfAllRanks {
+  std::function<Sums(const Sums&)> sums;
+  std::function<Rows(const Rows&)> rows;
+};
+
+/// Runs the model in evaluation mode over an epoch of batches. `of_all_ranks` is called with sums, among them `loss`
+/// over items and `samples`, and then with rows. With a sampler that gives every sample to one rank the result is
 /// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are no integers.
 Evaluation evaluate(const Model& model, samples::Batches& batches, const ForwardOptions& options,
-                    const std::function<Sums(const Sums&)>& of_all_ranks);
+                    const OfAllRanks& of_all_ranks);
 
 /// Sums as one line of text, and the sum of several such, in their order.
 std::string to_text(const Sums& sums);
 Sums add_up(const std::vector<std::string>& texts);
+
+/// The rows of all ranks, one after the other; a rank may lack names that others have. A collective. Error(mismatch)
+/// when ranks have other numbers of a sample, or another dtype, under one name.
+Rows gather_rows(const Rows& own, const Group& group);
 
 }  // namespace lockstep::train

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kPredictions = "predict";
 
 /// Rows of predictions, and the samples that they are of.
-struct Rows {
+struct PredictedRows {
   std::vector<std::int64_t> indices;
   std::map<std::string, std::vector<at::Tensor>, std::less<>> tensors;  ///< batch by batch
   std::map<std::string, std::vector<std::string>, std::less<>> texts;
@@ -56,8 +56,8 @@ std::vector<BatchIndices> of_all_shares(const BatchIndices& own, const DataShare
   return by_share;
 }
 
-Rows predict_all(const MeasuredModel& measured, const RankData& data, const Group& group) {
-  Rows rows;
+PredictedRows predict_all(const MeasuredModel& measured, const RankData& data, const Group& group) {
+  PredictedRows rows;
   const auto batches = data.batches();
   const bool all = measured.run().predicts_all();
   BatchIndices own;
@@ -78,7 +78,7 @@ Rows predict_all(const MeasuredModel& measured, const RankData& data, const Grou
 }
 
 /// What one rank has, without the numbers: {"fields": {name: [dtype, size...]}, "texts": {name: [[index, text]...]}}.
-std::string summary_of(const Rows& rows) {
+std::string summary_of(const PredictedRows& rows) {
   auto json = nlohmann::json::object();
   for (const auto& [name, tensors] : rows.tensors) {
     auto shape = tensors.front().sizes().vec();
@@ -109,7 +109,7 @@ Fields fields_of(const std::vector<nlohmann::json>& summaries) {
 }
 
 /// Each row is on one rank, or on all where `has_all`; the others add zeros.
-at::Tensor gathered(const Rows& rows, const std::string& name, const std::vector<std::int64_t>& field,
+at::Tensor gathered(const PredictedRows& rows, const std::string& name, const std::vector<std::int64_t>& field,
                     std::int64_t samples, const Group& group, bool has_all) {
   auto sizes = field;
   const auto dtype = static_cast<at::ScalarType>(field.front());

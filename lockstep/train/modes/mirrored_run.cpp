@@ -2,6 +2,7 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/evaluate.h>
 #include <lockstep/train/modes/forward.h>
 #include <lockstep/train/modes/mirrored_run.h>
@@ -16,13 +17,22 @@
 namespace lockstep::train {
 namespace {
 
-DataParallelOptions parallel_options(const ParallelConfig& config) {
+/// Sparse gradients stay sparse where the optimizer takes them.
+bool sends_rows(const RunConfig& config) {
+  const auto& how = config.parallel.sparse_gradients;
+  if (how != "auto") return how == "rows";
+  return !config.parallel.shard_optimizer && takes_rows(config.optimizer);
+}
+
+DataParallelOptions parallel_options(const RunConfig& run) {
+  const auto& config = run.parallel;
   DataParallelOptions options;
   options.gradients_mean = config.gradients_mean;
   options.bucket_bytes = bytes_of_mib(config.bucket_mb);
   options.first_bucket_bytes = bytes_of_mib(config.first_bucket_mb);
   options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
   options.sync_batch_norm = config.sync_batch_norm;
+  options.sparse_gradients = sends_rows(run) ? SparseGradients::rows : SparseGradients::dense;
   return options;
 }
 
@@ -35,12 +45,13 @@ bool has_own_buffers(const RunConfig& config, const Model& model) {
 MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
     : model_(model),
       options_(options),
-      parallel_(model.module, group, parallel_options(config.parallel)),
+      parallel_(model.module, group, parallel_options(config)),
       updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
       step_(model_, parallel_, updater_,
             {.forward = options_,
              .clip_norm = config.train.clip_norm,
-             .forwards_nothing = config.parallel.sync_batch_norm}),
+             .forwards_nothing = config.parallel.sync_batch_norm,
+             .dense_gradients = !sends_rows(config)}),
       is_one_batch_(config.parallel.sync_batch_norm),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
@@ -74,8 +85,10 @@ void MirroredRun::synchronize_buffers() {
 Evaluation MirroredRun::evaluate(samples::Batches& batches) {
   synchronize_buffers();
   // Each rank has a share of the samples; a rank without any knows no metric's name.
-  return train::evaluate(model_, batches, options_,
-                         [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); });
+  return train::evaluate(
+      model_, batches, options_,
+      {.sums = [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); },
+       .rows = [this](const Rows& own) { return gather_rows(own, parallel_.group()); }});
 }
 
 Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }

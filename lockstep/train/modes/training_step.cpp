@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
 
@@ -124,6 +125,8 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     (share == 1.0 ? loss : loss * share).backward();
   }
   sums->wait();
+  if (parallel_.group().size() == 1)
+    mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
   StepLosses losses;
   if (own_items > 0) losses.local = own_loss / own_items;
   if (request.want_global_loss) losses.global = sums->loss() / sums->items();

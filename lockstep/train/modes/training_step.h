@@ -63,6 +63,7 @@ class TrainingStep {
     ForwardOptions forward;
     double clip_norm = 0;           ///< 0 leaves the gradients as they are
     bool forwards_nothing = false;  ///< forward also batches without samples: where forward has collectives
+    bool dense_gradients = false;   ///< one rank: sparse gradients become dense, as they do on several
   };
 
   /// All references outlive this object.

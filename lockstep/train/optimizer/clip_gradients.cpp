@@ -1,4 +1,5 @@
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
 
 #include <torch/torch.h>
@@ -19,7 +20,7 @@ void clip_gradients(const std::vector<at::Tensor>& parameters, double most) {
   std::vector<at::Tensor> norms;
   for (const auto& each : parameters) {
     if (!each.grad().defined()) continue;
-    gradients.push_back(each.grad());
+    gradients.push_back(mirrored::numbers_of(each.grad()));
     norms.push_back(gradients.back().norm(2));
   }
   if (norms.empty()) return;
@@ -35,7 +36,7 @@ bool gradients_are_finite(const torch::nn::Module& module) {
   for (const auto& parameter : module.parameters()) {
     const auto& gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    const auto values = is_global(gradient) ? to_local(gradient) : gradient;
+    const auto values = is_global(gradient) ? to_local(gradient) : mirrored::numbers_of(gradient);
     if (values.numel() > 0) largest.push_back(values.norm(std::numeric_limits<double>::infinity()).to(torch::kDouble));
   }
   return largest.empty() || std::isfinite(torch::stack(largest).sum().item<double>());
@@ -44,7 +45,7 @@ bool gradients_are_finite(const torch::nn::Module& module) {
 void scale_gradients(const torch::nn::Module& module, double factor) {
   const torch::NoGradGuard no_grad;
   for (const auto& parameter : module.parameters()) {
-    if (parameter.grad().defined()) parameter.grad().mul_(factor);
+    if (parameter.grad().defined()) mirrored::numbers_of(parameter.grad()).mul_(factor);
   }
 }
 

@@ -1,5 +1,5 @@
 // The scaling of gradients: by a factor, and by their norm, without reading the norm's value on the host. Whether they
-// are finite.
+// are finite. Sparse gradients are coalesced before.
 #pragma once
 
 #include <ATen/core/Tensor.h>

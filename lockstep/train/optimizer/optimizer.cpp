@@ -4,6 +4,7 @@
 #include <lockstep/train/optimizer/lamb.h>
 #include <lockstep/train/optimizer/lars.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/optimizer/row_optimizer.h>
 #include <lockstep/train/part_kinds.h>
 
 #include <torch/torch.h>
@@ -66,7 +67,7 @@ void scale_rate(optim::OptimizerParamGroup& group, double factor, const std::str
       scale_rate_of<optim::SGDOptions>(group, factor) || scale_rate_of<optim::AdamOptions>(group, factor) ||
       scale_rate_of<optim::AdamWOptions>(group, factor) || scale_rate_of<optim::RMSpropOptions>(group, factor) ||
       scale_rate_of<optim::AdagradOptions>(group, factor) || scale_rate_of<LarsOptions>(group, factor) ||
-      scale_rate_of<LambOptions>(group, factor);
+      scale_rate_of<LambOptions>(group, factor) || scale_rate_of<RowOptions>(group, factor);
   if (scaled) return;
   fail(ErrorKind::unsupported, "optimizer.groups",
        "lr_factor is {}, and optimizer.name {} has options of a class of its own, whose learning rate cannot be scaled "
@@ -129,12 +130,23 @@ std::unique_ptr<optim::Optimizer> make_by(const OptimizerFactory& factory, const
   return optimizer;
 }
 
+// One object updates all parameters, so that all are saved and divided alike.
+void require_same_class(const optim::Optimizer& whole, const optim::Optimizer& more, const OptimizerConfig& config) {
+  if (typeid(whole) == typeid(more)) return;
+  fail(ErrorKind::config, "optimizer.groups",
+       "names an optimizer of another family than optimizer.name {}; those that can be combined in one run are "
+       "lazy_sgd, "
+       "lazy_momentum, lazy_adagrad, lazy_adam and ftrl, or sgd and momentum",
+       config.name);
+}
+
 std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
                                                  const std::vector<TensorGroup>& groups) {
-  const auto& part = part_named(parts_or_shipped(config.parts).optimizers, config.name, "optimizer.name");
-  OptimizerConfig own = config;
-  own.options = options_of(config, part);
+  const auto& parts = parts_or_shipped(config.parts).optimizers;
   const auto make = [&](const std::vector<at::Tensor>& tensors, const ParameterSettings& settings) {
+    OptimizerConfig own = settings.optimizer ? config_of_group(config, *settings.optimizer) : config;
+    const auto& part = part_named(parts, own.name, "optimizer.name");
+    own.options = options_of(own, part);
     own.lr = config.lr * settings.lr_factor;
     own.weight_decay = settings.weight_decay;
     auto optimizer = part.make(tensors, own);
@@ -144,9 +156,13 @@ std::unique_ptr<optim::Optimizer> make_of_groups(const OptimizerConfig& config,
     for (auto& group : optimizer->param_groups()) scale_rate(group, settings.lr_factor, part.name);
     return optimizer;
   };
-  if (groups.empty()) return make({}, {1, config.weight_decay});
+  if (groups.empty()) return make({}, {1, config.weight_decay, std::nullopt});
   auto whole = make(groups.front().tensors, groups.front().settings);
-  for (std::size_t i = 1; i < groups.size(); ++i) join(*whole, *make(groups[i].tensors, groups[i].settings));
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    const auto more = make(groups[i].tensors, groups[i].settings);
+    require_same_class(*whole, *more, config);
+    join(*whole, *more);
+  }
   return whole;
 }
 

@@ -2,10 +2,13 @@
 #include <lockstep/train/optimizer/lamb.h>
 #include <lockstep/train/optimizer/lars.h>
 #include <lockstep/train/optimizer/optimizer_parts.h>
+#include <lockstep/train/optimizer/row_optimizer_parts.h>
 #include <lockstep/train/part_settings.h>
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <tuple>
 
@@ -168,49 +171,51 @@ void describe(ConfigFields& fields, LambSettings& settings) {
 }
 
 std::vector<OptimizerPart> optimizer_parts() {
-  return {{.name = "sgd",
-           .doc = "gradient descent",
-           .options = PartOptions::of(SgdSettings{}),
-           .make = make_sgd,
-           .elementwise = true,
-           .check = check_sgd},
-          {.name = "momentum",
-           .doc = "gradient descent with momentum",
-           .options = PartOptions::of(SgdSettings{.momentum = 0.9}),
-           .make = make_sgd,
-           .elementwise = true,
-           .check = check_sgd},
-          {.name = "adam",
-           .doc = "moments of the gradient",
-           .options = PartOptions::of(AdamSettings{}),
-           .make = make_adam<optim::Adam, optim::AdamOptions>,
-           .elementwise = true,
-           .check = check_adam},
-          {.name = "adamw",
-           .doc = "Adam with weight decay apart from the gradient",
-           .options = PartOptions::of(AdamSettings{}),
-           .make = make_adam<optim::AdamW, optim::AdamWOptions>,
-           .elementwise = true,
-           .check = check_adam},
-          {.name = "rmsprop",
-           .doc = "root of the mean square of the gradient",
-           .options = PartOptions::of(RmspropSettings{}),
-           .make = make_rmsprop,
-           .elementwise = true},
-          {.name = "adagrad",
-           .doc = "root of the sum of squares of the gradient",
-           .options = PartOptions::of(AdagradSettings{}),
-           .make = make_adagrad,
-           .elementwise = true},
-          {.name = "lars",
-           .doc = "momentum, scaled to the norm of each parameter",
-           .options = PartOptions::of(LarsSettings{}),
-           .make = make_lars},
-          {.name = "lamb",
-           .doc = "Adam, scaled to the norm of each parameter",
-           .options = PartOptions::of(LambSettings{}),
-           .make = make_lamb,
-           .check = check_lamb}};
+  std::vector<OptimizerPart> parts{{.name = "sgd",
+                                    .doc = "gradient descent",
+                                    .options = PartOptions::of(SgdSettings{}),
+                                    .make = make_sgd,
+                                    .elementwise = true,
+                                    .check = check_sgd},
+                                   {.name = "momentum",
+                                    .doc = "gradient descent with momentum",
+                                    .options = PartOptions::of(SgdSettings{.momentum = 0.9}),
+                                    .make = make_sgd,
+                                    .elementwise = true,
+                                    .check = check_sgd},
+                                   {.name = "adam",
+                                    .doc = "moments of the gradient",
+                                    .options = PartOptions::of(AdamSettings{}),
+                                    .make = make_adam<optim::Adam, optim::AdamOptions>,
+                                    .elementwise = true,
+                                    .check = check_adam},
+                                   {.name = "adamw",
+                                    .doc = "Adam with weight decay apart from the gradient",
+                                    .options = PartOptions::of(AdamSettings{}),
+                                    .make = make_adam<optim::AdamW, optim::AdamWOptions>,
+                                    .elementwise = true,
+                                    .check = check_adam},
+                                   {.name = "rmsprop",
+                                    .doc = "root of the mean square of the gradient",
+                                    .options = PartOptions::of(RmspropSettings{}),
+                                    .make = make_rmsprop,
+                                    .elementwise = true},
+                                   {.name = "adagrad",
+                                    .doc = "root of the sum of squares of the gradient",
+                                    .options = PartOptions::of(AdagradSettings{}),
+                                    .make = make_adagrad,
+                                    .elementwise = true},
+                                   {.name = "lars",
+                                    .doc = "momentum, scaled to the norm of each parameter",
+                                    .options = PartOptions::of(LarsSettings{}),
+                                    .make = make_lars},
+                                   {.name = "lamb",
+                                    .doc = "Adam, scaled to the norm of each parameter",
+                                    .options = PartOptions::of(LambSettings{}),
+                                    .make = make_lamb,
+                                    .check = check_lamb}};
+  std::ranges::move(row_optimizer_parts(), std::back_inserter(parts));
+  return parts;
 }
 
 }  // namespace lockstep::train

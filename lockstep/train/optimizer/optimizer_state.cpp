@@ -3,9 +3,12 @@
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/optimizer/lamb.h>
 #include <lockstep/train/optimizer/lars.h>
+#include <lockstep/train/optimizer/row_optimizer.h>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
+
+#include <algorithm>
 
 namespace lockstep::train {
 namespace {
@@ -51,6 +54,12 @@ void append_sum(NamedTensors& out, const std::string& parameter, const optim::Ad
   if (state.step() == 0) return;
   append(out, parameter, "sum", state.sum());
   append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step(), torch::kLong));
+}
+
+void append_rows(NamedTensors& out, const std::string& parameter, const RowState& state) {
+  const auto names = rows::state_names(state.rule);
+  for (std::size_t i = 0; i < names.size(); ++i) append(out, parameter, names[i], state.tensors[i]);
+  append(out, parameter, kRememberedStep, torch::scalar_tensor(state.step, torch::kLong));
 }
 
 // The tensors of a saved state by name; each is taken once.
@@ -136,6 +145,28 @@ std::unique_ptr<optim::OptimizerParamState> take_sum(Saved& saved, const std::st
   return state;
 }
 
+/// The rule of a parameter's group.
+std::unique_ptr<optim::OptimizerParamState> take_rows(Saved& saved, const std::string& name, const at::Tensor& p,
+                                                      const RowOptimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups()) {
+    const auto& parameters = group.params();
+    if (std::ranges::none_of(parameters, [&p](const auto& each) { return each.is_same(p); })) continue;
+    const auto step = saved.take(name, kRememberedStep, {});
+    if (!step.defined()) return nullptr;
+    const auto& settings = static_cast<const RowOptions&>(group.options()).settings;
+    auto state = initial_row_state(settings, p.detach());
+    state->step = step.item<std::int64_t>();
+    const auto names = rows::state_names(settings.rule);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto tensor = saved.take(name, names[i], p.sizes());
+      if (!tensor.defined()) return nullptr;
+      state->tensors[i].copy_(tensor);
+    }
+    return state;
+  }
+  return nullptr;
+}
+
 template <typename... Kinds>
 bool is_kind_of(const optim::Optimizer& optimizer) {
   return ((dynamic_cast<const Kinds*>(&optimizer) != nullptr) || ...);
@@ -143,6 +174,7 @@ bool is_kind_of(const optim::Optimizer& optimizer) {
 
 std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& optimizer, Saved& saved,
                                                        const std::string& name, const at::Tensor& p) {
+  if (const auto* rows = dynamic_cast<const RowOptimizer*>(&optimizer)) return take_rows(saved, name, p, *rows);
   if (is_kind_of<optim::SGD, Lars>(optimizer)) return take_sgd(saved, name, p);
   if (is_kind_of<optim::Adam, Lamb>(optimizer)) return take_moments<optim::AdamParamState>(saved, name, p);
   if (is_kind_of<optim::Adagrad>(optimizer)) return take_sum(saved, name, p);
@@ -155,6 +187,15 @@ std::unique_ptr<optim::OptimizerParamState> take_state(const optim::Optimizer& o
 }  // namespace
 
 std::vector<std::string> remembered_tensors(const optim::Optimizer& optimizer) {
+  if (is_kind_of<RowOptimizer>(optimizer)) {
+    std::vector<std::string> names;
+    for (const auto& group : optimizer.param_groups()) {
+      for (const auto name : rows::state_names(static_cast<const RowOptions&>(group.options()).settings.rule)) {
+        if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+      }
+    }
+    return names;
+  }
   if (is_kind_of<optim::SGD, Lars>(optimizer)) return {"momentum_buffer"};
   if (is_kind_of<optim::RMSprop>(optimizer)) return {"square_avg", "momentum_buffer", "grad_avg"};
   if (is_kind_of<optim::Adagrad>(optimizer)) return {"sum"};
@@ -175,6 +216,8 @@ NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParam
       append_squares(out, name, *rmsprop);
     } else if (const auto* adagrad = dynamic_cast<const optim::AdagradParamState*>(state)) {
       append_sum(out, name, *adagrad);
+    } else if (const auto* rows = dynamic_cast<const RowState*>(state)) {
+      append_rows(out, name, *rows);
     } else if (state != nullptr) {
       fail(ErrorKind::unsupported, kStateWhere,
            "the optimizer remembers for {} what is no state of torch::optim, and cannot be saved; use such a state "

@@ -1,6 +1,7 @@
 #include <lockstep/base/config.h>
 #include <lockstep/train/configuration/name_patterns.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/part_kinds.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -18,14 +19,28 @@ constexpr std::string_view kBias = "bias", kWeight = "weight";
 /// An entry as it is written.
 struct GroupConfig {
   ConfigNode match;
-  double lr_factor = 1;
+  std::optional<double> lr_factor;
+  std::optional<double> lr;
   std::optional<double> weight_decay;
+  std::string name;
+  PartOptions options;  // of the optimizer `name`
 };
 
 void describe(ConfigFields& fields, GroupConfig& c) {
   fields.field("match", c.match, anything(), "names or patterns of parameters");
-  fields.field("lr_factor", c.lr_factor, between(0, 1e6), "of the scheduled learning rate");
+  fields.field("lr_factor", c.lr_factor, between(0, 1e6), "of the scheduled learning rate; null: 1");
+  fields.field("lr", c.lr, between(0, 1e6), "instead of lr_factor: optimizer.lr of these parameters");
   fields.field("weight_decay", c.weight_decay, between(0, 1e6), "null: optimizer.weight_decay");
+  fields.field("name", c.name, anything(), "another optimizer, whose keys may follow; empty: optimizer.name");
+  c.options.visit(fields);
+}
+
+/// The text of an entry's `name`, before its other keys are read.
+std::string name_in(const ConfigNode& entry) {
+  for (const auto& each : entry.entries) {
+    if (each.key == "name" && each.value.kind == ConfigNode::Kind::scalar) return each.value.scalar;
+  }
+  return "";
 }
 
 [[noreturn]] void wrong_entry(const ConfigNode& node, std::string_view path, std::string_view expected) {
@@ -46,10 +61,34 @@ std::vector<std::string> patterns_of(const ConfigNode& entry, const ConfigNode& 
   return patterns;
 }
 
-GroupRule rule_of(const ConfigNode& entry, const std::string& path) {
+GroupRule rule_of(const ConfigNode& entry, const std::string& path, const OptimizerConfig& config) {
   if (entry.kind != ConfigNode::Kind::map) wrong_entry(entry, path, kEntryForm);
-  const auto read = read_config<GroupConfig>(entry, path);
-  return {patterns_of(entry, read.match, path + ".match"), read.lr_factor, read.weight_decay, entry.position};
+  GroupConfig read;
+  const auto name = name_in(entry);
+  if (!name.empty()) {
+    try {
+      read.options = part_named(parts_or_shipped(config.parts).optimizers, name, path + ".name").options;
+    } catch (const Error& error) {
+      throw Error(error.kind(), error.where(), error.message(), entry.position);
+    }
+  }
+  read_fields(entry, path, [&](ConfigFields& fields) { describe(fields, read); });
+  if (read.lr && read.lr_factor) {
+    throw Error(ErrorKind::config, "config", path + ": has lr and lr_factor; give one of them", entry.position);
+  }
+  if (read.lr && config.base_batch_size) {
+    throw Error(ErrorKind::config, "config",
+                path + ": has lr, and optimizer.base_batch_size scales optimizer.lr; give lr_factor instead",
+                entry.position);
+  }
+  double factor = read.lr_factor.value_or(1);
+  if (read.lr && config.lr > 0) factor = *read.lr / config.lr;
+  return {.match = patterns_of(entry, read.match, path + ".match"),
+          .lr_factor = factor,
+          .weight_decay = read.weight_decay,
+          .optimizer = name,
+          .options = read.options,
+          .position = entry.position};
 }
 
 /// Names of layers whose `weight` has several dimensions.
@@ -82,8 +121,16 @@ std::vector<GroupRule> group_rules(const OptimizerConfig& config) {
     wrong_entry(groups, kGroupsKey, fmt::format("a list such as [{}]", kEntryForm));
   std::vector<GroupRule> rules;
   for (const auto& entry : groups.items)
-    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size())));
+    rules.push_back(rule_of(entry, fmt::format("{}[{}]", kGroupsKey, rules.size()), config));
   return rules;
+}
+
+OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry) {
+  const auto rule = group_rules(config).at(entry);
+  OptimizerConfig own = config;
+  own.name = own.options_of = rule.optimizer;
+  own.options = rule.options;
+  return own;
 }
 
 std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters) {
@@ -99,9 +146,12 @@ std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const 
     const auto rule =
         std::ranges::find_if(rules, [&name = name](const GroupRule& each) { return fits_any(name, each.match); });
     const double by_default = is_excepted(name, parameter) ? 0 : config.weight_decay;
-    settings.push_back(rule == rules.end()
-                           ? ParameterSettings{1, by_default}
-                           : ParameterSettings{rule->lr_factor, rule->weight_decay.value_or(by_default)});
+    if (rule == rules.end()) {
+      settings.push_back({1, by_default, std::nullopt});
+      continue;
+    }
+    settings.push_back({rule->lr_factor, rule->weight_decay.value_or(by_default), std::nullopt});
+    if (!rule->optimizer.empty()) settings.back().optimizer = static_cast<std::size_t>(rule - rules.begin());
   }
   return settings;
 }
@@ -124,8 +174,10 @@ std::string describe_groups(const OptimizerConfig& config, const NamedParameters
   if (lines.size() < 2) return "";
   std::string text;
   for (const auto& line : lines) {
-    text += fmt::format("# learning rate x {}, weight decay {}: {} parameter(s) with {} numbers, {}{}\n",
-                        line.settings.lr_factor, line.settings.weight_decay, line.parameters, line.numbers, line.first,
+    const auto& entry = line.settings.optimizer;
+    text += fmt::format("# {}learning rate x {}, weight decay {}: {} parameter(s) with {} numbers, {}{}\n",
+                        entry ? config_of_group(config, *entry).name + ", " : "", line.settings.lr_factor,
+                        line.settings.weight_decay, line.parameters, line.numbers, line.first,
                         line.parameters > 1 ? ", ..." : "");
   }
   return text;

@@ -16,20 +16,27 @@ struct GroupRule {
   std::vector<std::string> match;      ///< patterns of names
   double lr_factor = 1;                ///< of the scheduled learning rate
   std::optional<double> weight_decay;  ///< nullopt: optimizer.weight_decay
+  std::string optimizer;               ///< empty: optimizer.name
+  PartOptions options;                 ///< of `optimizer`
   FilePosition position;
 };
 
 /// optimizer.groups as it is meant. Error(config) with file and line for anything but a list of
-/// {match: PATTERN or [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}.
+/// {match: PATTERN or [PATTERN, ...], lr_factor: NUMBER, weight_decay: NUMBER}, where `lr` may take the place of
+/// lr_factor, and `name` names another optimizer, whose keys follow.
 std::vector<GroupRule> group_rules(const OptimizerConfig& config);
 
 /// The settings of one parameter.
 struct ParameterSettings {
   double lr_factor = 1;
   double weight_decay = 0;
+  std::optional<std::size_t> optimizer{};  ///< the entry of optimizer.groups that names an optimizer
 
   bool operator==(const ParameterSettings&) const = default;
 };
+
+/// The section with the optimizer that an entry of optimizer.groups names.
+OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry);
 
 /// The settings of each of `parameters`, which are all that are trained. The first entry of optimizer.groups that
 /// matches a name counts. Weight decay is that of the entry if it gives one; else 0 if optimizer.no_decay covers the

@@ -41,6 +41,7 @@ class MeasuredTask final : public Task {
       for (auto& [name, measure] : metrics_[i]->measure(output, target)) {
         outcome.sums.emplace(prefix_of(i) + name, std::move(measure));
       }
+      if (auto rows = metrics_[i]->rows(output, target); rows.defined()) outcome.rows.emplace(prefix_of(i), rows);
     }
     return outcome;
   }
@@ -66,6 +67,22 @@ class MeasuredTask final : public Task {
       for (const auto& [name, value] : metrics_[i]->values(of_metrics[i])) values.insert_or_assign(name, value);
     }
     return values;
+  }
+
+  Values metrics_of_rows(const Rows& rows) const override {
+    Rows of_task;
+    Values own;
+    for (const auto& [name, tensor] : rows) {
+      std::size_t metric = 0;
+      while (metric < metrics_.size() && name != prefix_of(metric)) ++metric;
+      if (metric == metrics_.size()) {
+        of_task.emplace(name, tensor);
+      } else {
+        own.merge(metrics_[metric]->values_of_rows(tensor));
+      }
+    }
+    own.merge(task_->metrics_of_rows(of_task));  // a value takes the place of one of the task
+    return own;
   }
 
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {

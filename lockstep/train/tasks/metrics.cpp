@@ -1,6 +1,7 @@
 // The metrics that Lockstep brings.
 #include <lockstep/base/error.h>
 #include <lockstep/train/task.h>
+#include <lockstep/train/tasks/auc.h>
 
 #include <torch/torch.h>
 
@@ -247,6 +248,7 @@ std::vector<MetricPart> shipped_metrics() {
            .options = {},
            .make = [](const PartOptions&) { return std::make_shared<Confusion>(); },
            .values_begin_with = "confusion"},
+          auc_part(),
           difference_part("mae", "mean absolute difference"),
           difference_part("mse", "mean squared difference"),
           difference_part("rmse", "root of the mean squared difference"),

@@ -1,0 +1,80 @@
+// From Criteo's cells to rows of embedding tables: 39 rows and weights for each line.
+#pragma once
+
+#include <lockstep/data/criteo_format.h>
+#include <lockstep/data/files/line_file.h>
+#include <lockstep/data/files/prepared_file.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace lockstep::data {
+
+/// Rows of the table, in this order:
+///   0 .. 12    a number of each column: its weight is signed_log of the number
+///   13 .. 25   an empty number of each column
+///   26 .. 51   an empty category of each column
+/// by a vocabulary:
+///   52 .. 77   a rare category of each column
+///   78 ..      the others, column after column, sorted
+/// by a hash:
+///   52 ..      hash of column and category
+inline constexpr std::int64_t kCriteoFixedRows = 2 * kCriteoNumbers + kCriteoCategories;
+
+/// The categories that occur often enough in a file. Thread-safe.
+class CriteoVocabulary {
+ public:
+  /// Those that occur at least `min_count` times in their column in the first `rows` lines of `file`; counted by the
+  /// first process that asks, and kept in `cache`. Lines that cannot be used are an error, or left out if `skips`.
+  CriteoVocabulary(const LineFile& file, std::int64_t rows, std::int64_t min_count, bool skips,
+                   const std::filesystem::path& cache, std::string_view cache_key);
+
+  /// All rows of the table.
+  std::int64_t rows() const;
+  /// The row of a category.
+  std::int64_t row_of(std::size_t column, std::uint32_t category) const;
+
+ private:
+  std::span<const std::uint64_t> column(std::size_t column) const;
+
+  PreparedNumbers numbers_;  // where each column begins, and the end; then the categories
+};
+
+/// One line as the model sees it.
+struct CriteoFieldsOfRow {
+  std::array<std::int64_t, kCriteoFields> rows{};
+  std::array<float, kCriteoFields> weights{};
+};
+
+/// `row_of(column, category)` gives the row of a category.
+template <typename RowOf>
+CriteoFieldsOfRow fields_of(const CriteoRow& row, const RowOf& row_of);
+
+/// Rows by a hash into a table of `rows` rows, more than kCriteoFixedRows.
+std::int64_t hashed_row(std::size_t column, std::uint32_t category, std::int64_t rows);
+
+/// Of a number.
+float criteo_weight(std::int64_t number);
+
+template <typename RowOf>
+CriteoFieldsOfRow fields_of(const CriteoRow& row, const RowOf& row_of) {
+  CriteoFieldsOfRow fields;
+  for (std::size_t c = 0; c < kCriteoNumbers; ++c) {
+    const auto& number = row.numbers[c];
+    fields.rows[c] = static_cast<std::int64_t>(number ? c : kCriteoNumbers + c);
+    fields.weights[c] = number ? criteo_weight(*number) : 1.0F;
+  }
+  for (std::size_t c = 0; c < kCriteoCategories; ++c) {
+    const auto& category = row.categories[c];
+    fields.rows[kCriteoNumbers + c] =
+        category ? row_of(c, *category) : static_cast<std::int64_t>(2 * kCriteoNumbers + c);
+    fields.weights[kCriteoNumbers + c] = 1.0F;
+  }
+  return fields;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,106 @@
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/unique_fd.h>
+#include <lockstep/data/files/prepared_file.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace lockstep::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "prepared files hold numbers in little-endian order");
+
+constexpr std::size_t kHeaderBytes = 512;
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
+constexpr auto kTellAfter = std::chrono::seconds(2);
+
+/// The first bytes of a prepared file: what it was made from, and for what.
+std::string header_of(const std::filesystem::path& source, std::string_view purpose, std::size_t numbers) {
+  struct stat status {};
+  if (::stat(source.c_str(), &status) != 0) return {};
+  const auto text = fmt::format("lockstep prepared 1\npurpose {}\nsource {} bytes {}.{:09}\nnumbers {}\n", purpose,
+                                status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec, numbers);
+  std::string header(kHeaderBytes, '\n');
+  text.copy(header.data(), kHeaderBytes);
+  return header;
+}
+
+/// The file, if it is what such a `make` would give.
+std::optional<MappedFile> open_valid(const std::filesystem::path& source, const std::filesystem::path& prepared,
+                                     std::string_view purpose, std::string_view key) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(prepared, code)) return std::nullopt;
+  MappedFile file(prepared, key);
+  const auto bytes = file.bytes();
+  if (bytes.size() < kHeaderBytes || (bytes.size() - kHeaderBytes) % sizeof(std::uint64_t) != 0) return std::nullopt;
+  const auto header = header_of(source, purpose, (bytes.size() - kHeaderBytes) / sizeof(std::uint64_t));
+  if (header.empty() || std::memcmp(header.data(), bytes.data(), kHeaderBytes) != 0) return std::nullopt;
+  return file;
+}
+
+void write_numbers(const std::filesystem::path& prepared, const std::string& header,
+                   const std::vector<std::uint64_t>& numbers, std::string_view key) {
+  try {
+    AtomicFile out(prepared);
+    out.write(header);
+    out.write(std::as_bytes(std::span(numbers)));
+    out.commit();
+  } catch (const Error& error) {
+    throw Error(error.kind(), key,
+                fmt::format("{}; what is computed from the data once is kept in this folder, give one that can be "
+                            "written",
+                            error.message()),
+                error.position());
+  }
+}
+
+}  // namespace
+
+PreparedNumbers::PreparedNumbers(MappedFile file) : file_(std::move(file)) {}
+
+std::span<const std::uint64_t> PreparedNumbers::numbers() const {
+  const auto bytes = file_.bytes().subspan(kHeaderBytes);
+  return {reinterpret_cast<const std::uint64_t*>(bytes.data()), bytes.size() / sizeof(std::uint64_t)};
+}
+
+PreparedNumbers prepare_numbers(const std::filesystem::path& source, const std::filesystem::path& prepared,
+                                std::string_view purpose, std::string_view key,
+                                const std::function<std::vector<std::uint64_t>()>& make) {
+  const UniqueFd lock(::open(source.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto start = std::chrono::steady_clock::now();
+  bool told = false;
+  for (;;) {
+    if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
+    // Where the file system has no locks, several processes make the same file, which does no harm.
+    if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) break;
+    if (!told && std::chrono::steady_clock::now() - start > kTellAfter) {
+      log_info("waiting for another process that computes {} from {}", prepared.string(), source.string());
+      told = true;
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  // It may have appeared between the look and the lock.
+  if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
+  const auto before = header_of(source, purpose, 0);
+  const auto numbers = make();
+  if (header_of(source, purpose, 0) != before) {
+    fail(ErrorKind::data, key, "{} was changed while it was read; start again when it is complete", source.string());
+  }
+  write_numbers(prepared, header_of(source, purpose, numbers.size()), numbers, key);
+  if (auto file = open_valid(source, prepared, purpose, key)) return PreparedNumbers(std::move(*file));
+  fail(ErrorKind::data, key, "{} was changed while it was read; start again when it is complete", source.string());
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,34 @@
+// Rows of a table by their ids, and their sums: of the occurrences of an id in a batch, and over ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace lockstep::rows {
+
+/// Ids ascend, each once; `values` has `dim` numbers for each.
+struct SparseRows {
+  std::vector<std::int64_t> ids;
+  std::vector<float> values;
+};
+
+/// The same, of memory of somebody else.
+struct SparseRowsView {
+  std::span<const std::int64_t> ids;
+  const float* values = nullptr;
+};
+
+/// The sum of the rows of each id, ((0 + v0) + v1) + ..., in the order in which they occur: that of libtorch's dense
+/// gradient of an embedding. `values` has `dim` numbers for each of `ids`.
+SparseRows sum_by_id(std::span<const std::int64_t> ids, const float* values, std::size_t dim);
+
+/// The sum over ranks of the rows of each id that any has, where a rank adds +0.0 for an id that it lacks: the numbers
+/// of a reduction of whole tables. It is the binary tree over the ranks in which `left_of(n)` of n are on the left
+/// (comm/sum_tree.h). `divisor` is 1, or the number of ranks, by which each sum is divided in the end.
+SparseRows sum_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
+                          const std::function<int(int)>& left_of, float divisor);
+
+}  // namespace lockstep::rows

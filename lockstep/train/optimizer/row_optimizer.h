@@ -1,0 +1,43 @@
+// Optimizers of rows (rows/row_rule.h) as one of libtorch's classes: with sparse gradients they read and write only the
+// rows of the step, which keep their own state.
+#pragma once
+
+#include <lockstep/rows/row_rule.h>
+
+#include <torch/optim/optimizer.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::train {
+
+struct RowOptions : torch::optim::OptimizerCloneableOptions<RowOptions> {
+  rows::RuleSettings settings;
+  double lr = 0;
+
+  double get_lr() const override { return lr; }
+  void set_lr(const double rate) override { lr = rate; }
+};
+
+/// Of one parameter: tensors shaped like it, as many as its rule has (rows::state_names), and its number of steps.
+struct RowState : torch::optim::OptimizerCloneableParamState<RowState> {
+  rows::Rule rule = rows::Rule::sgd;
+  std::array<at::Tensor, 2> tensors{};
+  std::int64_t step = 0;
+};
+
+/// A RowState with the values before the first step.
+std::unique_ptr<RowState> initial_row_state(const rows::RuleSettings& settings, const at::Tensor& parameter);
+
+/// Parameter groups may have different rules. A dense gradient touches all rows. A step is one of all parameters that
+/// have a gradient, even one without rows. Error(unsupported) for parameters that are not float32 on the CPU, global
+/// ones, and sparse gradients of several sparse dimensions.
+class RowOptimizer : public torch::optim::Optimizer {
+ public:
+  RowOptimizer(std::vector<torch::optim::OptimizerParamGroup> groups, const RowOptions& defaults);
+
+  torch::Tensor step(LossClosure closure = nullptr) override;
+};
+
+}  // namespace lockstep::train

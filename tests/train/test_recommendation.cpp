@@ -1,0 +1,100 @@
+// Runs of recommendation models: clicks, embedding tables, optimizers of rows, AUC.
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/data/synthetic_criteo.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/run.h>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/ranks.h"
+#include "support/read_file.h"
+#include "train/small_run.h"
+
+namespace lockstep::test {
+namespace {
+
+class Recommendation : public testing::Test {
+ protected:
+  void synthesize(std::int64_t rows, double scale) {
+    teacher_ = data::synthesize_criteo(folder_.path() / "data",
+                                       {.rows = rows, .test_rows = rows / 4, .scale = scale, .seed = 1});
+  }
+
+  nlohmann::json run(int ranks, const std::string& name, std::vector<std::string> overrides) const {
+    overrides.push_back("data.root=" + (folder_.path() / "data").string());
+    overrides.push_back("system.work_dir=" + (folder_.path() / name).string());
+    overrides.push_back("model.rows=20000");
+    overrides.push_back("data.rows=20000");
+    const auto config =
+        train::load_run_config(std::filesystem::path(LOCKSTEP_CONFIGS) / "recsys/wide_and_deep_criteo.yaml", overrides);
+    auto options = SmallRun::small_rank_options();
+    options.deadline = std::chrono::seconds(300);
+    run_ranks(ranks, options, [&](Rank& rank) {
+      auto world = rank.world();
+      if (world.size == 1) world.meeting = Meeting::alone;
+      train::run_training(config, world);
+    });
+    return nlohmann::json::parse(read_file(folder_.path() / name / "result.json"));
+  }
+
+  TemporaryFolder folder_;
+  data::CriteoTeacher teacher_;
+};
+
+TEST_F(Recommendation, ComesNearToItsTeacher) {
+  synthesize(60'000, 0.0001);
+  const auto result = run(2, "out", {"data.global_batch_size=200", "model.dim=4", "model.hidden=[16]"});
+  EXPECT_GT(result["eval_auc"].get<double>(), teacher_.test_auc - 0.02) << "teacher " << teacher_.test_auc;
+  EXPECT_LT(result["eval_auc"].get<double>(), teacher_.test_auc + 0.01);
+}
+
+const std::vector<std::string> kSmall{"data.global_batch_size=60", "model.dim=3", "model.hidden=[8]", "train.epochs=1"};
+
+std::vector<std::string> operator+(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(Recommendation, HasTheSameParametersWhetherRowsOrTablesTravel) {
+  synthesize(900, 0.001);
+  for (const std::string name : {"lazy_sgd", "lazy_adagrad"}) {
+    const auto words =
+        kSmall + std::vector<std::string>{"optimizer.groups=[]", "optimizer.lr=0.1", "optimizer.name=" + name};
+    for (const int ranks : {1, 2, 3}) {
+      const auto job = name + std::to_string(ranks);
+      const auto rows = run(ranks, job + "rows", words);
+      const auto dense = run(ranks, job + "dense", words + std::vector<std::string>{"parallel.sparse_gradients=dense"});
+      const auto whole = run(ranks, job + "whole", words + std::vector<std::string>{"model.sparse=false"});
+      EXPECT_EQ(rows["params_sha256"], dense["params_sha256"]) << job;
+      EXPECT_EQ(rows["params_sha256"], whole["params_sha256"]) << job;
+      EXPECT_EQ(rows["eval_auc"], dense["eval_auc"]) << job;
+    }
+  }
+}
+
+TEST_F(Recommendation, GoesOnFromACheckpointAsIfNothingHadHappened) {
+  synthesize(900, 0.001);
+  const auto words = kSmall + std::vector<std::string>{"train.epochs=3", "checkpoint.every_epochs=1"};
+  const auto whole = run(2, "whole", words);
+  run(2, "part", kSmall + std::vector<std::string>{"train.epochs=1", "checkpoint.every_epochs=1"});
+  const auto resumed = run(2, "part", words);
+  EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(resumed["eval_auc"], whole["eval_auc"]);
+}
+
+TEST_F(Recommendation, TakesSparseTablesWithOptimizersThatDoNot) {
+  synthesize(900, 0.001);
+  const auto words =
+      kSmall + std::vector<std::string>{"optimizer.groups=[]", "optimizer.name=adam", "train.clip_norm=1"};
+  for (const int ranks : {1, 2}) {
+    const auto job = "adam" + std::to_string(ranks);
+    EXPECT_EQ(run(ranks, job + "sparse", words)["params_sha256"],
+              run(ranks, job + "whole", words + std::vector<std::string>{"model.sparse=false"})["params_sha256"]);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
