@@ -83,8 +83,15 @@ std::optional<std::string> KubeServer::obstacle() {
 }
 
 KubeServer& KubeServer::get() {
-  static KubeServer server;
-  return server;
+  static std::string trouble;  // a server that does not start is not tried again for each test
+  if (!trouble.empty()) fail(ErrorKind::io, "test", "{}", trouble);
+  try {
+    static KubeServer server;
+    return server;
+  } catch (const std::exception& error) {
+    trouble = error.what();
+    throw;
+  }
 }
 
 KubeServer::KubeServer() {

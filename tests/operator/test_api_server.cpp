@@ -5,6 +5,7 @@
 #include <lockstep/operator/api/client.h>
 #include <lockstep/operator/controller/leader.h>
 #include <lockstep/operator/job/json_fields.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +99,7 @@ TEST_F(ApiServer, ATokenThatRotatesIsReadAgain) {
 }
 
 TEST_F(ApiServer, ListsComeInPages) {
-  for (int i = 0; i < 7; ++i) client_->create(maps(), map("m" + std::to_string(i)));
+  for (int i = 0; i < 7; ++i) client_->create(maps(), map(fmt::format("m{}", i)));
   const auto listed = client_->list(maps(), "l=x", 2);
   EXPECT_THAT(listed.items, SizeIs(7));
   EXPECT_FALSE(listed.version.empty());
@@ -126,7 +127,7 @@ TEST_F(ApiServer, AWatchTellsOfChangesAndGoesOnFromItsEnd) {
 
 TEST_F(ApiServer, AVersionThatIsTooOldMeansToListAgain) {
   const auto begin = client_->list(maps(), "l=x").version;
-  for (int i = 0; i < 3; ++i) client_->create(maps(), map("m" + std::to_string(i)));
+  for (int i = 0; i < 3; ++i) client_->create(maps(), map(fmt::format("m{}", i)));
   KubeServer::get().take_away();  // with it goes its cache of events
   const auto away = client_->get(maps());
   EXPECT_EQ(away.outcome, Outcome::lost);

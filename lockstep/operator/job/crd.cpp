@@ -109,10 +109,9 @@ Json spec() {
                        "'lockstep run' or torchrun, and they agree through worker 0. None: one worker, no variables. Not "
                        "given: Scheduler when there is that role, else Run.",
                        {"Scheduler", "Run", "None"})},
-       {"successPolicy", with_default(choice("When the job has succeeded. Empty: the scheduler ended with 0 (mode Run: worker 0). "
-                                             "AllWorkers: all of them did.",
-                                             {"", "AllWorkers"}),
-                                      "")},
+       {"successPolicy", choice("When the job has succeeded. Empty: the scheduler ended with 0 (mode Run: worker 0). "
+                                "AllWorkers: all of them did.",
+                                {"", "AllWorkers"})},
        {"elastic", section("The number of workers may change while the job runs, by 'kubectl scale' (mode Run).",
                            {{"minReplicas", with_default(number("Fewest workers that train.", 1, kMostReplicas), 1)},
                             {"maxReplicas", number("Most workers.", 1, kMostReplicas)}},
