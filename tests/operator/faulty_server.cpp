@@ -69,7 +69,11 @@ FaultyServer::FaultyServer(std::function<Fault(const Request&)> choose)
       server_.port());
 }
 
-FaultyServer::~FaultyServer() = default;
+FaultyServer::~FaultyServer() {
+  const std::lock_guard lock(mutex_);
+  ending_ = true;
+  for (net::HttpClient* client : clients_) client->cancel();
+}
 
 std::filesystem::path FaultyServer::kubeconfig() const { return file_; }
 
@@ -91,6 +95,16 @@ bool FaultyServer::pass_on(int connection, const Request& request) {
   }
   const auto access = KubeServer::get().access();
   net::HttpClient client(access.server, access.tls, std::size_t{64} << 20);
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return false;
+    clients_.insert(&client);
+  }
+  const auto forget = [&](void*) {
+    const std::lock_guard lock(mutex_);
+    clients_.erase(&client);
+  };
+  const std::unique_ptr<void, decltype(forget)> registered(&client, forget);
   try {
     if (!request.is_watch()) {
       const auto response = client.send(ask_of(request, access), std::chrono::steady_clock::now() + 60s);

@@ -5,9 +5,15 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "support/raw_server.h"
+
+namespace lockstep::net {
+class HttpClient;
+}
 
 namespace lockstep::test {
 
@@ -47,6 +53,9 @@ class FaultyServer {
 
   std::function<Fault(const Request&)> choose_;
   std::atomic<int> requests_{0};
+  std::mutex mutex_;
+  bool ending_ = false;
+  std::set<net::HttpClient*> clients_;  ///< of requests that are passed on now
   std::filesystem::path file_;
   RawServer server_;  // last: its threads use the rest
 };

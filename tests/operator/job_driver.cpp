@@ -14,10 +14,15 @@ namespace {
 using namespace std::chrono_literals;
 using kube::Outcome;
 
-constexpr auto kLimit = 120s;
+constexpr auto kLimit = 60s;
 
 void expect(const kube::Answer& answer, const std::string& what) {
   if (!answer.ok()) fail(ErrorKind::io, "test", "cannot {}: {}", what, answer.text());
+}
+
+/// Whether there is such an object or not.
+void expect_known(const kube::Answer& answer) {
+  if (answer.outcome != Outcome::missing) expect(answer, "read an object");
 }
 
 }  // namespace
@@ -52,6 +57,7 @@ std::vector<json> JobDriver::pods() {
 
 json JobDriver::find(const kube::Resource& resource, const std::string& name) {
   auto answer = client_.get(path_of(resource, space_, name));
+  expect_known(answer);
   return answer.ok() ? std::move(answer.object) : json();
 }
 

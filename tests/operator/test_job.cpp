@@ -108,6 +108,9 @@ TEST(JobStatus, IsTheSameAfterItWasStored) {
   status.replacements[Role::worker] = {{0, 1}, {5, 2}};
   status.completed[Role::worker] = {0, 1, 2, 7};
   EXPECT_EQ(parse_status(to_json(status)), status);
+  status.first_failure->message.clear();
+  EXPECT_EQ(to_json(status).dump().find("\"\""), std::string::npos) << to_json(status);
+  EXPECT_EQ(parse_status(to_json(status)), status);
   EXPECT_EQ(parse_status(nlohmann::json()), Status());
 }
 

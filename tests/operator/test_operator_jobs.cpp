@@ -306,6 +306,7 @@ TEST_F(OperatorJobs, FaultsOfAllKindsOnlyDelayIt) {
   })) << job.describe();
   EXPECT_TRUE(job.status().holds(kube::kSucceeded)) << job.describe();
   EXPECT_EQ(job.status().restarts, 1);
+  operator_.reset();  // before its server
 }
 
 /// The operator as a cluster has it: with a service account that may do what the manifests grant, and no more.

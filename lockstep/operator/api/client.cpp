@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <thread>
+#include <utility>
 
 namespace lockstep::kube {
 namespace {
@@ -65,6 +66,7 @@ struct ApiClient::State {
 
   Answer send(const std::string& method, const std::string& path, const std::string& type = "",
               const std::string& body = "") {
+    bool lost = false;
     for (bool again = false;; again = true) {
       if (limit) std::this_thread::sleep_for(limit->take());
       Answer answer;
@@ -75,6 +77,8 @@ struct ApiClient::State {
       }
       if (count) count(method, answer.outcome);
       if (answer.outcome == Outcome::unauthorized && !again && read_token()) continue;
+      // The server may have closed a connection that was kept. A GET may be repeated.
+      if (answer.outcome == Outcome::lost && method == "GET" && !std::exchange(lost, true)) continue;
       return answer;
     }
   }

@@ -31,6 +31,7 @@ class Watcher {
 
   bool watch(std::chrono::seconds time) {
     const auto end = client_.watch(path(), options_.selector, version_, time, [&](const WatchEvent& event) { take(event); });
+    progress_ = end.version != version_;
     version_ = end.version;
     if (end.why && end.why->outcome != Outcome::expired) return note(*end.why);
     trouble_ = end.trouble;
@@ -38,6 +39,8 @@ class Watcher {
   }
 
   bool must_list() const { return version_.empty(); }
+  /// The last watch told something before it ended.
+  bool progress() const { return progress_; }
   const std::string& trouble() const { return trouble_; }
   std::optional<std::chrono::seconds> wait() const { return wait_; }
 
@@ -69,6 +72,7 @@ class Watcher {
   Cache& cache_;
   const std::function<void(const std::string&)>& changed_;
   std::string version_;  ///< empty: list again
+  bool progress_ = false;
   std::string trouble_;
   std::optional<std::chrono::seconds> wait_;
 };
@@ -109,6 +113,7 @@ void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, 
     }
     if (watcher.trouble() != last_trouble) log_warning("cannot watch {}: {}", options.resource.plural, watcher.trouble());
     last_trouble = watcher.trouble();
+    if (watcher.progress()) wait = kFirstPause;
     const milliseconds asked = watcher.wait().value_or(std::chrono::seconds(0));
     pause(std::max(asked, wait / 2 + milliseconds(random() % static_cast<unsigned>(wait.count()))), stop);
     wait = std::min(wait * 2, kLongestPause);

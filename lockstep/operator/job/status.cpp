@@ -30,6 +30,19 @@ json to_json(const Failure& failure) {
   return made;
 }
 
+/// Some servers take an empty text for null, and refuse it.
+void drop_empty_texts(json& value) {
+  if (!value.is_structured()) return;
+  for (auto at = value.begin(); at != value.end();) {
+    if (value.is_object() && *at == "") {
+      at = value.erase(at);
+    } else {
+      drop_empty_texts(*at);
+      ++at;
+    }
+  }
+}
+
 std::optional<Condition> parse_condition(const json& from) {
   if (!from.is_object() || text_at(from, "type").empty()) return std::nullopt;
   return Condition{text_at(from, "type"), text_at(from, "status") == "True", text_at(from, "reason"),
@@ -155,6 +168,7 @@ json to_json(const Status& status) {
   for (const auto& [role, indexes] : status.completed) {
     if (!indexes.empty()) made["completedIndexes"][std::string(name(role))] = print_indexes(indexes);
   }
+  drop_empty_texts(made);
   return made;
 }
 
