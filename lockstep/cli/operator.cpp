@@ -26,11 +26,14 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kOperatorFooter =
-    "Watches LockstepJobs, makes their Pods, Service, ConfigMap and certificates, restarts what fails, and writes how far\n"
-    "they are into their status. It can be killed at any time: the next one goes on. Several may run; one of them acts.\n"
+    "Watches LockstepJobs, makes their Pods, Service, ConfigMap and certificates, restarts what fails, and writes how "
+    "far\n"
+    "they are into their status. It can be killed at any time: the next one goes on. Several may run; one of them "
+    "acts.\n"
     "docs/kubernetes.md tells more.\n"
     "\n"
-    "Exit code: 0 after SIGTERM or SIGINT, 1 when another operator has taken over, or the API server refuses this one, 2\n"
+    "Exit code: 0 after SIGTERM or SIGINT, 1 when another operator has taken over, or the API server refuses this one, "
+    "2\n"
     "when the command line or the kubeconfig is wrong.\n"
     "\n"
     "Examples:\n"
@@ -130,7 +133,8 @@ int write_manifests(const std::string& folder) {
     const fs::path path = fs::path(folder) / file;
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
-    if (error) fail(ErrorKind::io, "operator", "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+    if (error)
+      fail(ErrorKind::io, "operator", "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
     write_file_atomically(path, kube::print_manifest(objects));
     fmt::print("{}\n", path.string());
   }
@@ -143,8 +147,10 @@ int write_manifests(const std::string& folder) {
 void add_operator(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("operator", "Run LockstepJobs on Kubernetes");
   const auto arguments = std::make_shared<OperatorArguments>();
-  command->add_option("--kubeconfig", arguments->kubeconfig, "How to reach the API server; default: KUBECONFIG, the Pod's "
-                                                             "service account, ~/.kube/config")
+  command
+      ->add_option("--kubeconfig", arguments->kubeconfig,
+                   "How to reach the API server; default: KUBECONFIG, the Pod's "
+                   "service account, ~/.kube/config")
       ->type_name("FILE");
   command->add_option("--context", arguments->context, "A context of the kubeconfig")->type_name("NAME");
   command->add_option("--namespace", arguments->space, "Only the jobs of this namespace")->type_name("NAME");
@@ -164,12 +170,16 @@ void add_operator(CLI::App& app, Action& chosen) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--no-leader-election", arguments->no_election, "Act without a Lease: there is no other operator");
-  command->add_option("--lease-seconds", arguments->lease_seconds, "A leader that is silent for so long has lost the Lease")
+  command
+      ->add_option("--lease-seconds", arguments->lease_seconds,
+                   "A leader that is silent for so long has lost the Lease")
       ->check(CLI::Range(1.0, 3600.0))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--lease-namespace", arguments->lease_space, "Where the Lease is; default: that of the jobs, or of the "
-                                                                   "kubeconfig")
+  command
+      ->add_option("--lease-namespace", arguments->lease_space,
+                   "Where the Lease is; default: that of the jobs, or of the "
+                   "kubeconfig")
       ->type_name("NAME");
   command->add_option("--log-level", arguments->log_level, "debug, info, warning, error or off")->capture_default_str();
   command->add_flag("--print-crd", arguments->print_crd, "Print the CustomResourceDefinition, and do nothing else");

@@ -1,9 +1,9 @@
 #include "operator/faulty_server.h"
 
+#include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/net/http_client.h>
-#include <fmt/format.h>
 
 #include <fstream>
 
@@ -52,8 +52,9 @@ net::HttpAsk ask_of(const FaultyServer::Request& request, const kube::Access& ac
 }
 
 bool respond(int connection, unsigned status, const std::string& body) {
-  return write_all(connection, fmt::format("HTTP/1.1 {} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", status,
-                                           body.size(), body));
+  return write_all(
+      connection, fmt::format("HTTP/1.1 {} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", status,
+                              body.size(), body));
 }
 
 struct Cut {};
@@ -62,9 +63,11 @@ struct Cut {};
 
 FaultyServer::FaultyServer(std::function<Fault(const Request&)> choose)
     : choose_(std::move(choose)), server_([this](int connection) { serve(connection); }) {
-  file_ = std::filesystem::path(KubeServer::get().variable("KUBE_FOLDER")) / fmt::format("faulty-{}.kubeconfig", server_.port());
+  file_ = std::filesystem::path(KubeServer::get().variable("KUBE_FOLDER")) /
+          fmt::format("faulty-{}.kubeconfig", server_.port());
   std::ofstream(file_) << fmt::format(
-      "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+      "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\nusers: [{{name: u, user: "
+      "{{}}}}]\n"
       "clusters: [{{name: k, cluster: {{server: 'http://127.0.0.1:{}'}}}}]\n",
       server_.port());
 }
@@ -91,7 +94,8 @@ bool FaultyServer::pass_on(int connection, const Request& request) {
   if (fault.lose_request) return false;
   if (fault.status != 0) {
     return respond(connection, fault.status,
-                   fmt::format(R"({{"kind":"Status","code":{},"reason":"Injected","message":"a fault for a test"}})", fault.status));
+                   fmt::format(R"({{"kind":"Status","code":{},"reason":"Injected","message":"a fault for a test"}})",
+                               fault.status));
   }
   const auto access = KubeServer::get().access();
   net::HttpClient client(access.server, access.tls, std::size_t{64} << 20);
@@ -124,12 +128,13 @@ bool FaultyServer::pass_on(int connection, const Request& request) {
       if (!text.empty() && !write_all(connection, fmt::format("{:x}\r\n{}\r\n", text.size(), text))) throw Cut();
       if (cut) throw Cut();
     };
-    const auto response = client.stream(ask_of(request, access), std::chrono::steady_clock::now() + 600s, [&](std::string_view piece) {
-      line += piece;
-      for (std::size_t end; (end = line.find('\n')) != std::string::npos; line.erase(0, end + 1)) {
-        for (int time = 0; time < (fault.repeat_events ? 2 : 1); ++time) send(line.substr(0, end + 1));
-      }
-    });
+    const auto response =
+        client.stream(ask_of(request, access), std::chrono::steady_clock::now() + 600s, [&](std::string_view piece) {
+          line += piece;
+          for (std::size_t end; (end = line.find('\n')) != std::string::npos; line.erase(0, end + 1)) {
+            for (int time = 0; time < (fault.repeat_events ? 2 : 1); ++time) send(line.substr(0, end + 1));
+          }
+        });
     if (response.status != 200) return respond(connection, response.status, response.body);
     if (!began) return write_all(connection, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     return write_all(connection, "0\r\n\r\n");

@@ -1,10 +1,10 @@
 #include "operator/job_driver.h"
 
+#include <fmt/format.h>
 #include <lockstep/base/error.h>
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
-#include <fmt/format.h>
 
 #include <thread>
 
@@ -38,7 +38,9 @@ json simple_job(const std::string& name, int workers, const std::string& mode) {
              {{"Worker", {{"replicas", workers}, {"template", {{"spec", {{"containers", {container}}}}}}}}}}}}};
 }
 
-void JobDriver::create(json object) { expect(client_.create(path_of(kube::lockstep_jobs(), space_), object), "create the job"); }
+void JobDriver::create(json object) {
+  expect(client_.create(path_of(kube::lockstep_jobs(), space_), object), "create the job");
+}
 
 json JobDriver::object() { return find(kube::lockstep_jobs(), name_); }
 
@@ -48,7 +50,9 @@ void JobDriver::patch(const json& merge) {
   expect(client_.patch(path_of(kube::lockstep_jobs(), space_, name_), merge), "change the job");
 }
 
-void JobDriver::remove() { expect(client_.remove(path_of(kube::lockstep_jobs(), space_, name_), {}), "delete the job"); }
+void JobDriver::remove() {
+  expect(client_.remove(path_of(kube::lockstep_jobs(), space_, name_), {}), "delete the job");
+}
 
 std::vector<json> JobDriver::pods() {
   auto listed = client_.list(path_of(kube::pods(), space_), fmt::format("{}={}", kube::kJobNameLabel, name_));
@@ -76,16 +80,15 @@ void JobDriver::run_pod(const std::string& suffix) {
                           {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", "node-1"}}}};
     expect(client_.create(path_of(kube::pods(), space_, kube::name_of(found), "binding"), binding), "bind a Pod");
   }
-  write_pod_status(found,
-                   {{"phase", "Running"},
-                    {"conditions", {{{"type", "Ready"}, {"status", "True"}}}},
-                    {"containerStatuses",
-                     {{{"name", "lockstep"},
-                       {"image", "none"},
-                       {"imageID", ""},
-                       {"ready", true},
-                       {"restartCount", 0},
-                       {"state", {{"running", {{"startedAt", "2026-01-01T00:00:00Z"}}}}}}}}});
+  write_pod_status(found, {{"phase", "Running"},
+                           {"conditions", {{{"type", "Ready"}, {"status", "True"}}}},
+                           {"containerStatuses",
+                            {{{"name", "lockstep"},
+                              {"image", "none"},
+                              {"imageID", ""},
+                              {"ready", true},
+                              {"restartCount", 0},
+                              {"state", {{"running", {{"startedAt", "2026-01-01T00:00:00Z"}}}}}}}}});
 }
 
 void JobDriver::run_all() {
@@ -97,9 +100,11 @@ void JobDriver::run_all() {
   }
 }
 
-void JobDriver::end_pod(const std::string& suffix, int exit_code, const std::string& message, const std::string& reason) {
+void JobDriver::end_pod(const std::string& suffix, int exit_code, const std::string& message,
+                        const std::string& reason) {
   const auto now = kube::time_text(std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()));
-  json terminated = {{"exitCode", exit_code}, {"reason", reason.empty() ? exit_code == 0 ? "Completed" : "Error" : reason}};
+  json terminated = {{"exitCode", exit_code},
+                     {"reason", reason.empty() ? exit_code == 0 ? "Completed" : "Error" : reason}};
   terminated["finishedAt"] = now;
   if (!message.empty()) terminated["message"] = message;
   write_pod_status(pod(suffix), {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
@@ -155,7 +160,8 @@ std::string JobDriver::describe() {
 std::vector<std::string> JobDriver::event_reasons() {
   std::vector<std::string> reasons;
   for (const json& event : client_.list(path_of(kube::events(), space_)).items) {
-    if (kube::text_at(kube::object_at(event, "involvedObject"), "name") == name_) reasons.push_back(kube::text_at(event, "reason"));
+    if (kube::text_at(kube::object_at(event, "involvedObject"), "name") == name_)
+      reasons.push_back(kube::text_at(event, "reason"));
   }
   return reasons;
 }

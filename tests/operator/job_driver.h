@@ -22,7 +22,8 @@ json simple_job(const std::string& name, int workers, const std::string& mode = 
 
 class JobDriver {
  public:
-  JobDriver(std::string space, std::string name) : client_(KubeServer::get().client()), space_(std::move(space)), name_(std::move(name)) {}
+  JobDriver(std::string space, std::string name)
+      : client_(KubeServer::get().client()), space_(std::move(space)), name_(std::move(name)) {}
 
   void create(json object);
   json object();  ///< null when there is none
@@ -39,7 +40,8 @@ class JobDriver {
   void run_pod(const std::string& suffix);
   void run_all();
   /// Its container has ended.
-  void end_pod(const std::string& suffix, int exit_code, const std::string& message = "", const std::string& reason = "");
+  void end_pod(const std::string& suffix, int exit_code, const std::string& message = "",
+               const std::string& reason = "");
   /// As a kubelet does with a Pod that is being deleted, once its processes have ended.
   void finish_deletion(const std::string& suffix);
   /// All that are being deleted.

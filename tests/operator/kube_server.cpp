@@ -1,11 +1,11 @@
 #include "operator/kube_server.h"
 
+#include <fcntl.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/json_fields.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -57,13 +57,15 @@ void prepare_cache() {
 std::map<std::string, std::string> read_exports(int fd) {
   std::string text;
   char buffer[4096];
-  for (ssize_t count; (count = ::read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(count));
+  for (ssize_t count; (count = ::read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
   std::map<std::string, std::string> variables;
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string line = text.substr(begin, end - begin);
     const auto equals = line.find('=');
-    if (line.starts_with("export ") && equals != std::string::npos) variables[line.substr(7, equals - 7)] = line.substr(equals + 1);
+    if (line.starts_with("export ") && equals != std::string::npos)
+      variables[line.substr(7, equals - 7)] = line.substr(equals + 1);
   }
   return variables;
 }
@@ -106,7 +108,8 @@ KubeServer::KubeServer() {
   variables_ = read_exports(script_->out().get());
   if (!variables_.contains("KUBECONFIG")) fail(ErrorKind::io, "test", "the API server did not start");
   auto admin = client();
-  const auto made = admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kube::custom_resource_definition());
+  const auto made =
+      admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kube::custom_resource_definition());
   if (!made.ok()) fail(ErrorKind::io, "test", "the CRD is refused: {}", made.text());
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (!admin.get(kube::path_of(kube::lockstep_jobs(), "")).ok()) {
@@ -135,7 +138,8 @@ void KubeServer::bring_back() {
   ::kill(script_->pid(), SIGUSR2);
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (!is_ready()) {
-    if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "the API server does not come back");
+    if (std::chrono::steady_clock::now() > deadline)
+      fail(ErrorKind::timeout, "test", "the API server does not come back");
     std::this_thread::sleep_for(20ms);
   }
 }

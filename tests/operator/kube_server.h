@@ -1,4 +1,5 @@
-// A real Kubernetes API server for the tests of one binary, without kubelets: tests write the status of Pods themselves.
+// A real Kubernetes API server for the tests of one binary, without kubelets: tests write the status of Pods
+// themselves.
 #pragma once
 
 #include <lockstep/base/process.h>

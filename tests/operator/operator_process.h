@@ -9,11 +9,12 @@
 
 namespace lockstep::test {
 
-/// Runs for one namespace, with a short Lease, until it is destroyed (SIGKILL) or stopped (SIGTERM). What it logs goes to
-/// this process's stderr.
+/// Runs for one namespace, with a short Lease, until it is destroyed (SIGKILL) or stopped (SIGTERM). What it logs goes
+/// to this process's stderr.
 class OperatorProcess {
  public:
-  OperatorProcess(const std::filesystem::path& kubeconfig, const std::string& space, std::vector<std::string> more = {});
+  OperatorProcess(const std::filesystem::path& kubeconfig, const std::string& space,
+                  std::vector<std::string> more = {});
 
   void kill();
   ExitStatus stop();

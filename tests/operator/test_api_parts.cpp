@@ -1,4 +1,6 @@
 // The parts of the API client that need no server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
@@ -7,8 +9,6 @@
 #include <lockstep/operator/api/rate_limit.h>
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/api/watch_lines.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 
@@ -109,9 +109,10 @@ class Kubeconfig : public testing::Test {
     return "";
   }
   std::string with_user(const std::string& user) {
-    return write("config", "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: team}}]\n"
-                           "clusters: [{name: k, cluster: {server: 'http://10.0.0.1:8080/proxy/'}}]\nusers: [{name: u, user: " +
-                               user + "}]\n");
+    return write("config",
+                 "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: team}}]\n"
+                 "clusters: [{name: k, cluster: {server: 'http://10.0.0.1:8080/proxy/'}}]\nusers: [{name: u, user: " +
+                     user + "}]\n");
   }
 
   TemporaryFolder folder_;
@@ -140,8 +141,10 @@ TEST_F(Kubeconfig, ProgramsForCredentialsAreRefusedWithTheFix) {
 
 TEST_F(Kubeconfig, SeveralFilesAreOne) {
   const auto first = write("a", "contexts: [{name: c, context: {cluster: k, user: u}}]\n");
-  const auto second = write("b", "current-context: c\nclusters: [{name: k, cluster: {server: 'http://host'}}]\nusers: [{name: u, "
-                                 "user: {token: t}}]\n");
+  const auto second =
+      write("b",
+            "current-context: c\nclusters: [{name: k, cluster: {server: 'http://host'}}]\nusers: [{name: u, "
+            "user: {token: t}}]\n");
   const auto access = find_access("", "", {{"KUBECONFIG", first + ":" + second}});
   EXPECT_EQ(access.server.text(), "host:80");
   EXPECT_EQ(access.token, "t");
@@ -149,7 +152,8 @@ TEST_F(Kubeconfig, SeveralFilesAreOne) {
 
 TEST_F(Kubeconfig, WhatIsMissingIsNamed) {
   EXPECT_THAT(message_of(write("x", "clusters: []\n")), HasSubstr("no current-context"));
-  EXPECT_THAT(message_of(write("y", "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n")), HasSubstr("no cluster 'k'"));
+  EXPECT_THAT(message_of(write("y", "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n")),
+              HasSubstr("no cluster 'k'"));
   EXPECT_THAT(message_of(folder_.path() / "nothing"), HasSubstr("nothing"));
 }
 

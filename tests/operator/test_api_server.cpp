@@ -1,13 +1,13 @@
 // The API client with a real API server.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/operator/api/client.h>
 #include <lockstep/operator/controller/leader.h>
 #include <lockstep/operator/job/json_fields.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <thread>
@@ -32,7 +32,9 @@ class ApiServer : public testing::Test {
     space_ = KubeServer::get().new_space();
     client_.emplace(KubeServer::get().client());
   }
-  json map(const std::string& name) { return {{"metadata", {{"name", name}, {"labels", {{"l", "x"}}}}}, {"data", {{"k", "1"}}}}; }
+  json map(const std::string& name) {
+    return {{"metadata", {{"name", name}, {"labels", {{"l", "x"}}}}}, {"data", {{"k", "1"}}}};
+  }
   std::string maps() const { return path_of(config_maps(), space_); }
   std::string map_path(const std::string& name) const { return path_of(config_maps(), space_, name); }
 
@@ -79,8 +81,10 @@ TEST_F(ApiServer, AClientCertificateIsAsGoodAsAToken) {
 TEST_F(ApiServer, AnotherAuthorityIsNotTrusted) {
   TemporaryFolder folder;
   const auto file = folder.path() / "config";
-  std::ofstream(file) << "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, user: {token: t}}]\n"
-                      << "clusters: [{name: k, cluster: {server: '" << KubeServer::get().variable("KUBE_SERVER") << "'}}]\n";
+  std::ofstream(file) << "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nusers: [{name: u, "
+                         "user: {token: t}}]\n"
+                      << "clusters: [{name: k, cluster: {server: '" << KubeServer::get().variable("KUBE_SERVER")
+                      << "'}}]\n";
   const auto answer = ApiClient(find_access(file.string(), "", {})).get("/api");
   EXPECT_EQ(answer.outcome, Outcome::lost);
   EXPECT_THAT(answer.text(), HasSubstr("certificate"));
@@ -110,7 +114,8 @@ TEST_F(ApiServer, AWatchTellsOfChangesAndGoesOnFromItsEnd) {
   const auto begin = client_->list(maps(), "l=x").version;
   std::vector<std::string> seen;
   const auto take = [&](const WatchEvent& event) {
-    if (event.change != Change::bookmark) seen.push_back(name_of(event.object) + std::to_string(static_cast<int>(event.change)));
+    if (event.change != Change::bookmark)
+      seen.push_back(name_of(event.object) + std::to_string(static_cast<int>(event.change)));
   };
   client_->create(maps(), map("a"));
   client_->remove(map_path("a"), {});
@@ -169,7 +174,7 @@ TEST_F(ApiServer, ALeaseHasOneHolder) {
   EXPECT_FALSE(two.try_once());
   EXPECT_EQ(two.other(), "one");
   std::this_thread::sleep_for(400ms);
-  EXPECT_TRUE(one.try_once());   // renewed
+  EXPECT_TRUE(one.try_once());  // renewed
   std::this_thread::sleep_for(400ms);
   EXPECT_FALSE(two.try_once());  // it has seen the record change
   std::this_thread::sleep_for(700ms);
@@ -200,7 +205,8 @@ TEST_F(ApiServer, TheDefinitionOfJobsHasDefaultsAndLimits) {
   EXPECT_EQ(client_->create(path, bad).outcome, Outcome::invalid);
   EXPECT_THAT(server.kubectl({"explain", "lockstepjob.spec.runPolicy.backoffLimit"}).out,
               AllOf(HasSubstr("Restarts of the job"), HasSubstr("integer")));
-  EXPECT_THAT(server.kubectl({"get", "lsj", "-n", space_}).out, AllOf(HasSubstr("STATE"), HasSubstr("RESTARTS"), HasSubstr("a ")));
+  EXPECT_THAT(server.kubectl({"get", "lsj", "-n", space_}).out,
+              AllOf(HasSubstr("STATE"), HasSubstr("RESTARTS"), HasSubstr("a ")));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // The operator's decisions, as tables: what is observed, and what is to be done.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/operator/decide/decide.h>
 #include <lockstep/operator/decide/objects.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "operator/job_text.h"
 
@@ -91,7 +91,8 @@ class Scene {
       seen.config_map = Part{"c", changed->object["data"]};
     } else if (const auto* gone = std::get_if<DeleteObject>(&action)) {
       if (*gone->resource == pods() && slowly) pod(gone->name).deleting = true;
-      if (*gone->resource == pods() && !slowly) std::erase_if(seen.pods, [&](const PodView& p) { return p.uid == gone->uid; });
+      if (*gone->resource == pods() && !slowly)
+        std::erase_if(seen.pods, [&](const PodView& p) { return p.uid == gone->uid; });
       if (gone->resource->plural == "podgroups") seen.pod_group.reset();
     }
   }
@@ -122,7 +123,8 @@ std::vector<std::string> described(const Decision& decision) {
 
 TEST(Decide, ANewJobGetsItsObjects) {
   Scene scene(kTwo);
-  EXPECT_THAT(described(scene.step()), ElementsAre("create Service a", "create ConfigMap a", "create Pod a-worker-0", "create Pod a-worker-1"));
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("create Service a", "create ConfigMap a", "create Pod a-worker-0", "create Pod a-worker-1"));
   EXPECT_TRUE(scene.status().holds(kCreated));
   EXPECT_EQ(scene.status().attempt, 1);
   EXPECT_EQ(scene.status().phase, "Pending");
@@ -142,8 +144,9 @@ TEST(Decide, NothingChangesWithoutANewObservation) {
 
 TEST(Decide, WithASchedulerItIsFirstAndHasCertificates) {
   Scene scene(kScheduler);
-  EXPECT_THAT(described(scene.step()), ElementsAre("create certificates a-tls", "create Service a", "create ConfigMap a",
-                                                   "create Pod a-scheduler-0", "create Pod a-worker-0", "create Pod a-worker-1"));
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("create certificates a-tls", "create Service a", "create ConfigMap a",
+                          "create Pod a-scheduler-0", "create Pod a-worker-0", "create Pod a-worker-1"));
 }
 
 TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
@@ -157,7 +160,9 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
       {kScheduler, {"a-worker-0", "a-worker-1"}, false},
       {kScheduler, {"a-scheduler-0"}, true},
       {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}", {"a-worker-0"}, false},
-      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}", {"a-worker-0", "a-worker-1"}, true},
+      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}",
+       {"a-worker-0", "a-worker-1"},
+       true},
   };
   for (const auto& row : rows) {
     Scene scene(row.spec);
@@ -217,13 +222,22 @@ TEST(Decide, WhichFailuresAreWorthARestart) {
     std::optional<int> code;
     const char* reason;  // of the job's end; empty: it restarts
   } rows[] = {
-      {"OnFailure", 1, ""},         {"OnFailure", 2, "ConfigurationError"}, {"OnFailure", 75, ""}, {"Always", 1, ""},
-      {"Always", 2, "ConfigurationError"}, {"Never", 1, "RestartPolicyNever"},
-      {"Never", std::nullopt, "RestartPolicyNever"}, {"ExitCode", 1, "PermanentExitCode"}, {"ExitCode", 75, ""},
-      {"ExitCode", 137, ""}, {"ExitCode", std::nullopt, ""}, {"ExitCode", 2, "ConfigurationError"},
+      {"OnFailure", 1, ""},
+      {"OnFailure", 2, "ConfigurationError"},
+      {"OnFailure", 75, ""},
+      {"Always", 1, ""},
+      {"Always", 2, "ConfigurationError"},
+      {"Never", 1, "RestartPolicyNever"},
+      {"Never", std::nullopt, "RestartPolicyNever"},
+      {"ExitCode", 1, "PermanentExitCode"},
+      {"ExitCode", 75, ""},
+      {"ExitCode", 137, ""},
+      {"ExitCode", std::nullopt, ""},
+      {"ExitCode", 2, "ConfigurationError"},
   };
   for (const auto& row : rows) {
-    Scene scene(fmt::format("{{replicaSpecs: {{Worker: {{replicas: 2, restartPolicy: {}, template: WORKER}}}}}}", row.policy));
+    Scene scene(
+        fmt::format("{{replicaSpecs: {{Worker: {{replicas: 2, restartPolicy: {}, template: WORKER}}}}}}", row.policy));
     scene.start();
     scene.end("a-worker-1", row.code);
     scene.step();
@@ -242,7 +256,8 @@ TEST(Decide, BackoffLimitCountsStartsAndTheKubeletsRestarts) {
   scene.end("a-worker-0", 1);
   scene.step();
   EXPECT_EQ(scene.status().find(kFailed)->reason, "BackoffLimitExceeded");
-  EXPECT_THAT(scene.status().find(kFailed)->message, HasSubstr("after 1 of 1 restarts: Worker 0 (Pod a-worker-0): exit code 1"));
+  EXPECT_THAT(scene.status().find(kFailed)->message,
+              HasSubstr("after 1 of 1 restarts: Worker 0 (Pod a-worker-0): exit code 1"));
 
   Scene other("{runPolicy: {backoffLimit: 1}, replicaSpecs: {Worker: {template: WORKER}}}");
   other.start();
@@ -299,9 +314,11 @@ TEST(Decide, WhoIsReplacedInPlace) {
     std::optional<int> code;
     bool in_place;
   } rows[] = {
-      {kRecovery, "a-worker-0", 1, true},        {kRecovery, "a-scheduler-0", 137, true}, {kRecovery, "a-scheduler-0", 1, false},
-      {kScheduler, "a-worker-0", 137, false},    {run, "a-worker-1", 137, true},          {run, "a-worker-1", std::nullopt, true},
-      {run, "a-worker-1", 1, false},             {run, "a-worker-0", 137, false},         {kTwo, "a-worker-1", 137, false},
+      {kRecovery, "a-worker-0", 1, true},     {kRecovery, "a-scheduler-0", 137, true},
+      {kRecovery, "a-scheduler-0", 1, false}, {kScheduler, "a-worker-0", 137, false},
+      {run, "a-worker-1", 137, true},         {run, "a-worker-1", std::nullopt, true},
+      {run, "a-worker-1", 1, false},          {run, "a-worker-0", 137, false},
+      {kTwo, "a-worker-1", 137, false},
   };
   for (const auto& row : rows) {
     Scene scene(row.spec);
@@ -318,14 +335,16 @@ TEST(Decide, SuspendDeletesPodsAndKeepsTheRest) {
   Scene scene(kScheduler);
   scene.start();
   scene.seen.job.spec.suspend = true;
-  EXPECT_THAT(described(scene.step()), UnorderedElementsAre("delete Pod a-scheduler-0", "delete Pod a-worker-0", "delete Pod a-worker-1"));
+  EXPECT_THAT(described(scene.step()),
+              UnorderedElementsAre("delete Pod a-scheduler-0", "delete Pod a-worker-0", "delete Pod a-worker-1"));
   EXPECT_EQ(scene.status().phase, "Suspended");
   EXPECT_FALSE(scene.status().start_time);
   scene.step();  // the Pods are gone
   EXPECT_FALSE(scene.decide_now().status);
   scene.seen.job.spec.suspend = false;
   scene.now += 100s;
-  EXPECT_THAT(described(scene.step()), ElementsAre("create Pod a-scheduler-0", "create Pod a-worker-0", "create Pod a-worker-1"));
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("create Pod a-scheduler-0", "create Pod a-worker-0", "create Pod a-worker-1"));
   EXPECT_EQ(scene.status().attempt, 2);
   EXPECT_EQ(scene.status().restarts, 0);
   EXPECT_EQ(scene.status().start_time, std::chrono::floor<std::chrono::seconds>(scene.now));
@@ -355,7 +374,9 @@ TEST(Decide, WhatIsLeftOfAnEndedJob) {
     std::vector<std::string> left;
   } rows[] = {{"Running", {"a-worker-0"}}, {"All", {}}, {"None", {"a-worker-0", "a-worker-1"}}};
   for (const auto& row : rows) {
-    Scene scene(fmt::format("{{runPolicy: {{cleanPodPolicy: {}}}, replicaSpecs: {{Worker: {{replicas: 2, template: WORKER}}}}}}", row.policy));
+    Scene scene(fmt::format(
+        "{{runPolicy: {{cleanPodPolicy: {}}}, replicaSpecs: {{Worker: {{replicas: 2, template: WORKER}}}}}}",
+        row.policy));
     scene.start();
     scene.end("a-worker-0", 0);
     scene.step();
@@ -493,7 +514,8 @@ TEST(Decide, APodThatSomebodyDeletesIsMadeAgainAndCountsNothing) {
 
 std::string variable(const nlohmann::json& pod, const std::string& name) {
   for (const auto& each : pod["spec"]["containers"][0]["env"]) {
-    if (each["name"] == name) return each.contains("value") ? each["value"].get<std::string>() : each["valueFrom"].dump();
+    if (each["name"] == name)
+      return each.contains("value") ? each["value"].get<std::string>() : each["valueFrom"].dump();
   }
   return "";
 }
@@ -523,9 +545,10 @@ TEST(MakePod, VariablesOfAScheduler) {
 }
 
 TEST(MakePod, VariablesOfLaunchers) {
-  const auto worker = pod_of("{elastic: {minReplicas: 2, maxReplicas: 4}, replicaSpecs: {Worker: {replicas: 3, template: {spec: "
-                             "{containers: [{name: lockstep, resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}",
-                             Role::worker, 0);
+  const auto worker = pod_of(
+      "{elastic: {minReplicas: 2, maxReplicas: 4}, replicaSpecs: {Worker: {replicas: 3, template: {spec: "
+      "{containers: [{name: lockstep, resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}",
+      Role::worker, 0);
   EXPECT_EQ(variable(worker, "PET_NNODES"), "2:4");
   EXPECT_EQ(variable(worker, "PET_RDZV_ENDPOINT"), "a-worker-0.a.team.svc:29400");
   EXPECT_EQ(variable(worker, "PET_RDZV_ID"), "job-uid-1");
@@ -535,9 +558,10 @@ TEST(MakePod, VariablesOfLaunchers) {
 }
 
 TEST(MakePod, TheUsersVariablesWinAndMayReferToOurs) {
-  const auto worker = pod_of("{replicaSpecs: {Worker: {template: {metadata: {labels: {team: x, lockstep.dev/role: y}}, spec: "
-                             "{containers: [{name: c, env: [{name: PET_MAX_RESTARTS, value: '9'}, {name: X, value: $(PET_NNODES)}]}]}}}}}",
-                             Role::worker, 0);
+  const auto worker = pod_of(
+      "{replicaSpecs: {Worker: {template: {metadata: {labels: {team: x, lockstep.dev/role: y}}, spec: "
+      "{containers: [{name: c, env: [{name: PET_MAX_RESTARTS, value: '9'}, {name: X, value: $(PET_NNODES)}]}]}}}}}",
+      Role::worker, 0);
   EXPECT_EQ(variable(worker, "PET_MAX_RESTARTS"), "9");
   EXPECT_EQ(worker["spec"]["containers"][0]["env"].back()["name"], "X");
   EXPECT_EQ(worker["metadata"]["labels"]["team"], "x");

@@ -1,11 +1,11 @@
 // LockstepJobs as values: defaults, what is wrong with a spec, and the status as it is stored.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/operator/job/convert.h>
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/job.h>
 #include <lockstep/operator/job/json_yaml.h>
 #include <lockstep/operator/job/names.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "operator/job_text.h"
 
@@ -47,13 +47,17 @@ TEST(JobSpec, EachMistakeNamesItsField) {
       {"{replicaSpecs: {Worker: {replicas: -1, template: WORKER}}}", "spec.replicaSpecs.Worker.replicas: -1"},
       {"{mode: Sheduler, replicaSpecs: {Worker: {template: WORKER}}}", "did you mean 'Scheduler'"},
       {"{mode: None, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}", "mode None is for one worker"},
-      {"{mode: Run, replicaSpecs: {Scheduler: {}, Worker: {template: WORKER}}}", "spec.replicaSpecs.Scheduler: this role"},
+      {"{mode: Run, replicaSpecs: {Scheduler: {}, Worker: {template: WORKER}}}",
+       "spec.replicaSpecs.Scheduler: this role"},
       {"{replicaSpecs: {Scheduler: {replicas: 2}, Worker: {template: WORKER}}}", "a job has one scheduler"},
-      {"{elastic: {minReplicas: 3, maxReplicas: 2}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.elastic.minReplicas"},
+      {"{elastic: {minReplicas: 3, maxReplicas: 2}, replicaSpecs: {Worker: {template: WORKER}}}",
+       "spec.elastic.minReplicas"},
       {"{mode: Scheduler, elastic: {maxReplicas: 2}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.elastic: "},
-      {"{mode: Scheduler, recovery: {enabled: true}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.recovery.path"},
+      {"{mode: Scheduler, recovery: {enabled: true}, replicaSpecs: {Worker: {template: WORKER}}}",
+       "spec.recovery.path"},
       {"{runPolicy: {backoffLimit: many}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.runPolicy.backoffLimit"},
-      {"{replicaSpecs: {Worker: {template: {spec: {containers: [{name: x}, {name: y}]}}}}}", "must be named 'lockstep'"},
+      {"{replicaSpecs: {Worker: {template: {spec: {containers: [{name: x}, {name: y}]}}}}}",
+       "must be named 'lockstep'"},
       {"{security: {tls: My Secret}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.security.tls"},
   };
   for (const auto& row : rows) {
@@ -64,7 +68,8 @@ TEST(JobSpec, EachMistakeNamesItsField) {
 }
 
 TEST(JobSpec, NamesThatCannotBeHostNames) {
-  const nlohmann::json spec = parse_yaml_documents("{replicaSpecs: {Worker: {template: {spec: {containers: [{name: x}]}}}}}", "").at(0);
+  const nlohmann::json spec =
+      parse_yaml_documents("{replicaSpecs: {Worker: {template: {spec: {containers: [{name: x}]}}}}}", "").at(0);
   const auto problem = [&](const std::string& name) {
     std::vector<std::string> problems;
     parse_spec(spec, name, problems);
@@ -79,8 +84,10 @@ TEST(JobSpec, NamesThatCannotBeHostNames) {
 
 TEST(JobSpec, AnElasticJobKeepsItsLimits) {
   const auto wanted = [](const char* replicas) {
-    return job_of(std::string("{elastic: {minReplicas: 2, maxReplicas: 4}, replicaSpecs: {Worker: {template: WORKER, replicas: ") +
-                  replicas + "}}}")
+    return job_of(
+               std::string(
+                   "{elastic: {minReplicas: 2, maxReplicas: 4}, replicaSpecs: {Worker: {template: WORKER, replicas: ") +
+               replicas + "}}}")
         .spec.wanted(Role::worker);
   };
   EXPECT_EQ(wanted("1"), 2);
@@ -141,7 +148,8 @@ TEST(Times, AsKubernetesWritesThem) {
   EXPECT_EQ(time_text(*time), "2026-02-28T23:59:59Z");
   EXPECT_EQ(micro_time_text(*time), "2026-02-28T23:59:59.000000Z");
   EXPECT_EQ(parse_time("2026-02-28T23:59:59.123456Z"), time);
-  for (const char* bad : {"", "2026-02-30T00:00:00Z", "2026-02-28 23:59:59Z", "2026-02-28T23:59:59", "2026-02-28T23:59:59.Z"}) {
+  for (const char* bad :
+       {"", "2026-02-30T00:00:00Z", "2026-02-28 23:59:59Z", "2026-02-28T23:59:59", "2026-02-28T23:59:59.Z"}) {
     EXPECT_FALSE(parse_time(bad)) << bad;
   }
 }
@@ -171,7 +179,8 @@ spec:
   msReplicaSpecs:
     Scheduler: {replicas: 1, template: {spec: {containers: [{name: mindspore, image: i}]}}}
     Worker: {replicas: 4, restartPolicy: ExitCode, template: {spec: {containers: [{name: mindspore, image: i}]}}}
-)", "f");
+)",
+                                           "f");
   const auto converted = convert_msjob(object.at(0));
   const auto& spec = converted.job["spec"];
   EXPECT_EQ(converted.job["kind"], "LockstepJob");
@@ -197,7 +206,8 @@ spec:
   pytorchReplicaSpecs:
     Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}
     Worker: {replicas: 3, template: {spec: {containers: [{name: pytorch, image: i}]}}}
-)", "f");
+)",
+                                           "f");
   const auto converted = convert_pytorchjob(object.at(0));
   const auto& spec = converted.job["spec"];
   EXPECT_EQ(spec["mode"], "Run");

@@ -1,4 +1,7 @@
 // Whole operators, as processes, with a real API server; the test is the kubelets.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/base/base64.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/temporary_folder.h>
@@ -6,9 +9,6 @@
 #include <lockstep/operator/controller/manifests.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/scheduler/security/certificates.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 #include <random>
@@ -93,7 +93,8 @@ TEST_F(OperatorJobs, AFailedJobNamesTheRankThatFailedFirstAndWhy) {
   object["spec"]["runPolicy"]["backoffLimit"] = 0;
   JobDriver job = run_job(object, 2);
   job.end_pod("worker-1", 1, R"({"message":{"message":"[train] rank 0 is lost","extraInfo":{"kind":"peer_lost"}}})");
-  job.end_pod("worker-0", 1, R"({"message":{"message":"[train] the loss is NaN in step 7","extraInfo":{"kind":"numeric"}}})");
+  job.end_pod("worker-0", 1,
+              R"({"message":{"message":"[train] the loss is NaN in step 7","extraInfo":{"kind":"numeric"}}})");
   ASSERT_TRUE(job.wait_phase("Failed")) << job.describe();
   const auto status = job.status();
   EXPECT_EQ(status.find(kube::kFailed)->reason, "BackoffLimitExceeded");
@@ -101,9 +102,11 @@ TEST_F(OperatorJobs, AFailedJobNamesTheRankThatFailedFirstAndWhy) {
   EXPECT_EQ(status.first_failure->pod, "mlp-worker-0");
   EXPECT_EQ(status.first_failure->reason, "numeric");
   EXPECT_EQ(status.first_failure->exit_code, 1);
-  EXPECT_THAT(status.last_error, AllOf(HasSubstr("Worker 0 (Pod mlp-worker-0 on node node-1): exit code 1"), HasSubstr("NaN in step 7")));
+  EXPECT_THAT(status.last_error,
+              AllOf(HasSubstr("Worker 0 (Pod mlp-worker-0 on node node-1): exit code 1"), HasSubstr("NaN in step 7")));
   EXPECT_TRUE(job.wait([&] { return testing::Value(job.event_reasons(), IsSupersetOf({"PodFailed", "Failed"})); }));
-  EXPECT_THAT(KubeServer::get().kubectl({"describe", "lsj", "mlp", "-n", space_}).out, HasSubstr("the loss is NaN in step 7"));
+  EXPECT_THAT(KubeServer::get().kubectl({"describe", "lsj", "mlp", "-n", space_}).out,
+              HasSubstr("the loss is NaN in step 7"));
 }
 
 TEST_F(OperatorJobs, ALostRankStartsAllAgain) {
@@ -140,7 +143,9 @@ TEST_F(OperatorJobs, WithASchedulerAndRecoveryTheLostWorkerAloneIsReplaced) {
 
   const auto kept = kube::uid_of(job.pod("worker-0"));
   job.end_pod("worker-1", 137);
-  ASSERT_TRUE(job.wait([&] { return kube::text_at(kube::object_at(job.pod("worker-1"), "status"), "phase") == "Pending"; })) << job.describe();
+  ASSERT_TRUE(job.wait([&] {
+    return kube::text_at(kube::object_at(job.pod("worker-1"), "status"), "phase") == "Pending";
+  })) << job.describe();
   job.run_all();
   ASSERT_TRUE(job.wait_phase("Running")) << job.describe();
   EXPECT_EQ(kube::uid_of(job.pod("worker-0")), kept);
@@ -188,7 +193,8 @@ TEST_F(OperatorJobs, AnEndedJobIsDeletedAfterItsTimeAndAllWithIt) {
   job.end_pod("worker-0", 0);
   ASSERT_TRUE(job.wait([&] { return job.object().is_null(); }));
   // The collector begins up to 30 s after a kind is new.
-  EXPECT_TRUE(job.wait([&] { return job.pods().empty(); }) || job.wait([&] { return job.pods().empty(); })) << job.describe();
+  EXPECT_TRUE(job.wait([&] { return job.pods().empty(); }) || job.wait([&] { return job.pods().empty(); }))
+      << job.describe();
   // The name is free for another job.
   job.create(simple_job("mlp", 1));
   EXPECT_TRUE(job.wait_pods(1)) << job.describe();
@@ -206,7 +212,10 @@ TEST_F(OperatorJobs, ADeadlineEndsIt) {
 
 TEST_F(OperatorJobs, WhatCanNeverWorkFailsAtOnceAndSaysWhy) {
   auto admin = KubeServer::get().client();
-  ASSERT_TRUE(admin.create(path_of(kube::services(), space_), {{"metadata", {{"name", "taken"}}}, {"spec", {{"clusterIP", "None"}}}}).ok());
+  ASSERT_TRUE(admin
+                  .create(path_of(kube::services(), space_),
+                          {{"metadata", {{"name", "taken"}}}, {"spec", {{"clusterIP", "None"}}}})
+                  .ok());
   start_operator();
   JobDriver taken = start_job(simple_job("taken", 1));
   ASSERT_TRUE(taken.wait_phase("Failed")) << taken.describe();
@@ -277,10 +286,10 @@ TEST_F(OperatorJobs, FaultsOfAllKindsOnlyDelayIt) {
     FaultyServer::Fault fault;
     if (request.is_watch()) {
       fault.repeat_events = true;
-      fault.cut_after = static_cast<int>(random() % 6000);  // often in the middle of a line
+      fault.cut_after = static_cast<int>(random() % 40000);  // in the middle of a line; an event has 5000 bytes
       return fault;
     }
-    switch (random() % 10) {
+    switch (random() % 30) {  // one in six
       case 0: fault.status = 429; break;
       case 1: fault.status = 500; break;
       case 2: fault.status = request.is_write() ? 409 : 503; break;
@@ -312,26 +321,29 @@ TEST_F(OperatorJobs, FaultsOfAllKindsOnlyDelayIt) {
 /// The operator as a cluster has it: with a service account that may do what the manifests grant, and no more.
 TEST_F(OperatorJobs, ItsRightsAreEnough) {
   auto admin = KubeServer::get().client();
-  for (const json object : kube::deployment_manifests().at("namespaced/rbac.yaml")) {
+  const auto manifests = kube::deployment_manifests();
+  for (const json object : manifests.at("namespaced/rbac.yaml")) {
     const auto kind = object["kind"].get<std::string>();
-    const std::string path = kind == "ServiceAccount" ? fmt::format("/api/v1/namespaces/{}/serviceaccounts", space_)
-                                                      : fmt::format("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}", space_,
-                                                                    kind == "Role" ? "roles" : "rolebindings");
+    const std::string path = kind == "ServiceAccount"
+                                 ? fmt::format("/api/v1/namespaces/{}/serviceaccounts", space_)
+                                 : fmt::format("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}", space_,
+                                               kind == "Role" ? "roles" : "rolebindings");
     auto made = object;
     if (made.contains("subjects")) made["subjects"][0]["namespace"] = space_;
     const auto answer = admin.create(path, made);
     ASSERT_TRUE(answer.ok()) << answer.text();
   }
-  const auto token = admin.create(fmt::format("/api/v1/namespaces/{}/serviceaccounts/lockstep-operator/token", space_),
-                                  {{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "TokenRequest"}, {"spec", json::object()}});
+  const auto token =
+      admin.create(fmt::format("/api/v1/namespaces/{}/serviceaccounts/lockstep-operator/token", space_),
+                   {{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "TokenRequest"}, {"spec", json::object()}});
   ASSERT_TRUE(token.ok()) << token.text();
   TemporaryFolder folder;
   std::ofstream(folder.path() / "token") << token.object["status"]["token"].get<std::string>();
   const auto& server = KubeServer::get();
   std::ofstream(folder.path() / "config")
       << "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: " << space_ << "}}]\n"
-      << "users: [{name: u, user: {tokenFile: token}}]\nclusters: [{name: k, cluster: {server: '" << server.variable("KUBE_SERVER")
-      << "', certificate-authority: " << server.variable("KUBE_CA") << "}}]\n";
+      << "users: [{name: u, user: {tokenFile: token}}]\nclusters: [{name: k, cluster: {server: '"
+      << server.variable("KUBE_SERVER") << "', certificate-authority: " << server.variable("KUBE_CA") << "}}]\n";
   const auto port = free_port();
   operator_.emplace(folder.path() / "config", space_, std::vector<std::string>{"--probe-address", "127.0.0.1:" + port});
 
@@ -340,13 +352,16 @@ TEST_F(OperatorJobs, ItsRightsAreEnough) {
   object["spec"]["runPolicy"] = {{"ttlSecondsAfterFinished", 0}};
   JobDriver job = run_job(object, 3);
   job.end_pod("worker-1", 137);
-  ASSERT_TRUE(job.wait([&] { return kube::text_at(kube::object_at(job.pod("worker-1"), "status"), "phase") == "Pending"; })) << job.describe();
+  ASSERT_TRUE(job.wait([&] {
+    return kube::text_at(kube::object_at(job.pod("worker-1"), "status"), "phase") == "Pending";
+  })) << job.describe();
   net::HttpClient probes({"127.0.0.1", static_cast<std::uint16_t>(*parse_integer(port))}, nullptr, 1 << 20);
   const auto soon = [] { return std::chrono::steady_clock::now() + 30s; };
   EXPECT_EQ(probes.get("/healthz", soon()).status, 200U);
   EXPECT_EQ(probes.get("/readyz", soon()).status, 200U);
   const auto metrics = probes.get("/metrics", soon()).body;
-  EXPECT_THAT(metrics, AllOf(HasSubstr("lockstep_operator_jobs{phase="), HasSubstr("outcome=\"done\""), Not(HasSubstr("forbidden"))));
+  EXPECT_THAT(metrics, AllOf(HasSubstr("lockstep_operator_jobs{phase="), HasSubstr("outcome=\"done\""),
+                             Not(HasSubstr("forbidden"))));
   job.end_pod("scheduler-0", 0);
   ASSERT_TRUE(job.wait([&] { return job.object().is_null(); })) << job.describe();
   EXPECT_THAT(probes.get("/metrics", soon()).body, Not(HasSubstr("forbidden")));

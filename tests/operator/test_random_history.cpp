@@ -1,11 +1,11 @@
 // Random histories of one job against a model of an API server: Pods start, end and vanish, operators see old copies,
 // die after any write, and run two at a time. Whatever happens, a rank has but one Pod, each failure counts once, final
 // states stay final, and in the end the job ends.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <lockstep/operator/decide/decide.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
-#include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <random>
@@ -166,7 +166,9 @@ void run_history(const std::string& spec, unsigned seed) {
     if (random() % 40 == 0) server.suspend(!server.job().spec.suspend);
     pictures.push_back(server.picture());
     // Old by up to four steps; Pods and job from different times, as watches come one by one.
-    const auto old = [&]() -> const Observed& { return pictures[pictures.size() - 1 - std::min<std::size_t>(random() % 5, pictures.size() - 1)]; };
+    const auto old = [&]() -> const Observed& {
+      return pictures[pictures.size() - 1 - std::min<std::size_t>(random() % 5, pictures.size() - 1)];
+    };
     Observed seen = old();
     if (random() % 2 == 0) seen.job = server.job();
     act(server, seen, now, random, true);
@@ -178,7 +180,8 @@ void run_history(const std::string& spec, unsigned seed) {
     act(server, server.picture(), now, random, false);
     now += std::chrono::seconds(5);
   }
-  EXPECT_TRUE(server.job().status.final()) << spec << " with seed " << seed << ": " << to_json(server.job().status).dump(1);
+  EXPECT_TRUE(server.job().status.final())
+      << spec << " with seed " << seed << ": " << to_json(server.job().status).dump(1);
   for (int step = 0; step < 3; ++step) {
     server.settle();
     act(server, server.picture(), now, random, false);
@@ -188,10 +191,13 @@ void run_history(const std::string& spec, unsigned seed) {
 TEST(RandomHistory, JobsEndAndNoRankIsThereTwice) {
   for (const char* spec : {
            "{runPolicy: {backoffLimit: 50}, replicaSpecs: {Worker: {replicas: 3, template: WORKER}}}",
-           "{runPolicy: {backoffLimit: 3, cleanPodPolicy: All}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}",
-           "{mode: Scheduler, recovery: {path: /state}, runPolicy: {backoffLimit: 50}, replicaSpecs: {Worker: {replicas: 3, template: "
+           "{runPolicy: {backoffLimit: 3, cleanPodPolicy: All}, replicaSpecs: {Worker: {replicas: 2, template: "
            "WORKER}}}",
-           "{successPolicy: AllWorkers, runPolicy: {backoffLimit: 50}, replicaSpecs: {Worker: {replicas: 3, template: WORKER}}}",
+           "{mode: Scheduler, recovery: {path: /state}, runPolicy: {backoffLimit: 50}, replicaSpecs: {Worker: "
+           "{replicas: 3, template: "
+           "WORKER}}}",
+           "{successPolicy: AllWorkers, runPolicy: {backoffLimit: 50}, replicaSpecs: {Worker: {replicas: 3, template: "
+           "WORKER}}}",
        }) {
     for (unsigned seed = 1; seed <= 50; ++seed) {
       run_history(spec, seed);

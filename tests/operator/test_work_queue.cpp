@@ -1,9 +1,9 @@
 // The work queue: each key once, one worker at a time, later after failures. And the cache.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <lockstep/operator/controller/cache.h>
 #include <lockstep/operator/controller/metrics.h>
 #include <lockstep/operator/controller/work_queue.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <thread>
 
@@ -80,7 +80,7 @@ TEST(Cache, ObjectsAreFoundByTheirJob) {
   cache.put(pods(), pod("b", "2", "other"));
   EXPECT_THAT(cache.owned(pods(), "job"), SizeIs(1));
   EXPECT_FALSE(cache.find(pods(), "n/a")->at("spec").contains("containers"));  // it is not needed
-  cache.put(pods(), pod("a", "3", "other"));  // the name has another owner now
+  cache.put(pods(), pod("a", "3", "other"));                                   // the name has another owner now
   EXPECT_THAT(cache.owned(pods(), "job"), SizeIs(0));
   EXPECT_THAT(cache.owned(pods(), "other"), SizeIs(2));
   cache.remove(pods(), "n/a", "1");  // an old one

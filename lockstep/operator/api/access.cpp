@@ -132,14 +132,16 @@ void Reader::read_server(const Named& cluster, Access& access) {
 void Reader::read_user(const Named& user, Access& access) {
   if (user.value == nullptr) return;
   if (const ConfigNode* exec = user.value->find("exec"); exec != nullptr && exec->kind != ConfigNode::Kind::null) {
-    refuse({user.file, exec},
-           fmt::format("this user's credentials come from the program '{}' (exec), which Lockstep does not run; give it a "
-                       "'token', a 'tokenFile' or a client certificate, for example those of a service account",
-                       scalar(exec, "command")));
+    refuse(
+        {user.file, exec},
+        fmt::format("this user's credentials come from the program '{}' (exec), which Lockstep does not run; give it a "
+                    "'token', a 'tokenFile' or a client certificate, for example those of a service account",
+                    scalar(exec, "command")));
   }
   for (const char* key : {"auth-provider", "username"}) {
     if (user.value->find(key) == nullptr) continue;
-    refuse(user, fmt::format("'{}' is not supported; give the user a 'token', a 'tokenFile' or a client certificate", key));
+    refuse(user,
+           fmt::format("'{}' is not supported; give the user a 'token', a 'tokenFile' or a client certificate", key));
   }
   access.token = scalar(user.value, "token");
   if (const auto file = scalar(user.value, "tokenFile"); !file.empty()) {
@@ -167,7 +169,8 @@ Access Reader::read(std::string context_name) const {
   const Named cluster = find_named(files_, "clusters", "cluster", cluster_name);
   if (cluster.value == nullptr) refuse(context, fmt::format("{} has no cluster '{}'", names(), cluster_name));
   const Named user = find_named(files_, "users", "user", user_name);
-  if (user.value == nullptr && !user_name.empty()) refuse(context, fmt::format("{} has no user '{}'", names(), user_name));
+  if (user.value == nullptr && !user_name.empty())
+    refuse(context, fmt::format("{} has no user '{}'", names(), user_name));
 
   Access access;
   access.origin = fmt::format("context '{}' of {}", context_name, names());
@@ -176,8 +179,8 @@ Access Reader::read(std::string context_name) const {
   read_user(user, access);
   const bool plain = scalar(cluster.value, "server").starts_with("http://");
   if (plain) {
-    access.warnings.push_back(fmt::format("{} is reached without TLS: everybody on the way can read the token",
-                                          access.server.text()));
+    access.warnings.push_back(
+        fmt::format("{} is reached without TLS: everybody on the way can read the token", access.server.text()));
     return access;
   }
   net::TlsTexts tls;
@@ -214,8 +217,8 @@ Access read_files(const std::string& paths, const std::string& context) {
 Access access_in_cluster(const Environment& environment, const fs::path& folder) {
   Access access;
   access.server.host = find(environment, "KUBERNETES_SERVICE_HOST").value_or("");
-  access.server.port = static_cast<std::uint16_t>(
-      find_integer(environment, "KUBERNETES_SERVICE_PORT", 1, 65535).value_or(443));
+  access.server.port =
+      static_cast<std::uint16_t>(find_integer(environment, "KUBERNETES_SERVICE_PORT", 1, 65535).value_or(443));
   access.origin = "the service account in " + folder.string();
   access.token_file = folder / "token";
   read_text(access.token_file, "the service account's token");
@@ -233,10 +236,11 @@ Access find_access(const std::string& kubeconfig, const std::string& context, co
   const auto home = find(environment, "HOME");
   const fs::path usual = fs::path(home.value_or("/")) / ".kube" / "config";
   if (fs::exists(usual)) return read_files(usual.string(), context);
-  fail(ErrorKind::config, kWhere,
-       "there is no way to a cluster: give --kubeconfig FILE, set KUBECONFIG, or make {}. (In a Pod the service account "
-       "is used.)",
-       usual.string());
+  fail(
+      ErrorKind::config, kWhere,
+      "there is no way to a cluster: give --kubeconfig FILE, set KUBECONFIG, or make {}. (In a Pod the service account "
+      "is used.)",
+      usual.string());
 }
 
 }  // namespace lockstep::kube

@@ -144,13 +144,13 @@ WatchEnd ApiClient::watch(const std::string& path, const std::string& label_sele
   WatchLines lines;
   WatchEnd end{std::move(version), std::nullopt, ""};
   try {
-    const auto response =
-        state_->http.stream(state_->ask("GET", target), Clock::now() + time + kLongestSilence, [&](std::string_view piece) {
-          for (const WatchEvent& event : lines.take(piece)) {
-            take(event);
-            end.version = event.version;
-          }
-        });
+    const auto response = state_->http.stream(state_->ask("GET", target), Clock::now() + time + kLongestSilence,
+                                              [&](std::string_view piece) {
+                                                for (const WatchEvent& event : lines.take(piece)) {
+                                                  take(event);
+                                                  end.version = event.version;
+                                                }
+                                              });
     if (response.status != 200) end.why = judge(response);
   } catch (const Error& error) {
     end.trouble = error.message();

@@ -25,16 +25,16 @@ struct Listed {
 
 /// How a watch ended.
 struct WatchEnd {
-  std::string version;           ///< go on from here; empty: list again
-  std::optional<Answer> why{};   ///< nullopt: the server ended it in good order, or the connection was cut
-  std::string trouble{};         ///< the connection's, if any
+  std::string version;          ///< go on from here; empty: list again
+  std::optional<Answer> why{};  ///< nullopt: the server ended it in good order, or the connection was cut
+  std::string trouble{};        ///< the connection's, if any
 };
 
 /// What a deletion requires, and how it is done.
 struct Deletion {
-  std::string uid{};                 ///< only the object with this one; empty: any
+  std::string uid{};  ///< only the object with this one; empty: any
   std::optional<int> grace_seconds{};
-  bool in_background = true;         ///< dependents are collected after it
+  bool in_background = true;  ///< dependents are collected after it
 };
 
 /// Called for each request, with what came of it.

@@ -48,7 +48,8 @@ std::vector<WatchEvent> WatchLines::take(std::string_view piece) {
     events.push_back(std::move(event));
   }
   rest_.erase(0, begin);
-  if (rest_.size() > kLongestLine) fail(ErrorKind::data, "watch", "a line of a watch is longer than {} bytes", kLongestLine);
+  if (rest_.size() > kLongestLine)
+    fail(ErrorKind::data, "watch", "a line of a watch is longer than {} bytes", kLongestLine);
   return events;
 }
 

@@ -19,9 +19,12 @@ nlohmann::json make_certificate_secret(const Job& job, const std::string& name, 
     const auto identity = scheduler::issue(authority, {.name = "lockstep", .hosts = names, .valid_until = kValid});
     return to_base64(scheduler::print_p12(identity, root, password));
   };
-  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},       {"client_cert_path", "client.p12"},
-                                         {"ca_cert_path", "ca.crt"},               {"crl_path", ""},
-                                         {"server_password_file", "password"},     {"client_password_file", "password"},
+  const nlohmann::ordered_json config = {{"server_cert_path", "server.p12"},
+                                         {"client_cert_path", "client.p12"},
+                                         {"ca_cert_path", "ca.crt"},
+                                         {"crl_path", ""},
+                                         {"server_password_file", "password"},
+                                         {"client_password_file", "password"},
                                          {"cert_expire_warning_time_in_day", 90}};
   return {{"apiVersion", "v1"},
           {"kind", "Secret"},

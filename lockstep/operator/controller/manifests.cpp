@@ -60,23 +60,19 @@ Json binding(const std::string& of_kind, const std::string& name) {
           {"subjects", Json::array({{{"kind", "ServiceAccount"}, {"name", kName}, {"namespace", kSpace}}})}};
 }
 
-Json service_account() {
-  return {{"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", about(kName)}};
-}
+Json service_account() { return {{"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", about(kName)}}; }
 
 Json space() { return {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", about(kSpace, false)}}; }
 
-Json probe(const char* path) {
-  return {{"httpGet", {{"path", path}, {"port", "probes"}}}, {"periodSeconds", 10}};
-}
+Json probe(const char* path) { return {{"httpGet", {{"path", path}, {"port", "probes"}}}, {"periodSeconds", 10}}; }
 
 Json container(bool namespaced) {
   Words arguments = {"operator", "--probe-address", "0.0.0.0:" + std::to_string(kProbePort)};
   Json made = {{"name", "operator"}, {"image", kImage}};
   if (namespaced) {
     arguments.insert(arguments.end(), {"--namespace", "$(POD_NAMESPACE)"});
-    made["env"] =
-        Json::array({{{"name", "POD_NAMESPACE"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "metadata.namespace"}}}}}}});
+    made["env"] = Json::array(
+        {{{"name", "POD_NAMESPACE"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "metadata.namespace"}}}}}}});
   }
   made["command"] = Json::array({"lockstep"});
   made["args"] = arguments;
@@ -91,13 +87,12 @@ Json container(bool namespaced) {
 }
 
 Json deployment(bool namespaced) {
-  const Json pod_spec = {{"serviceAccountName", kName},
-                         {"terminationGracePeriodSeconds", 30},
-                         {"securityContext",
-                          {{"runAsNonRoot", true},
-                           {"runAsUser", kUser},
-                           {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-                         {"containers", Json::array({container(namespaced)})}};
+  const Json pod_spec = {
+      {"serviceAccountName", kName},
+      {"terminationGracePeriodSeconds", 30},
+      {"securityContext",
+       {{"runAsNonRoot", true}, {"runAsUser", kUser}, {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+      {"containers", Json::array({container(namespaced)})}};
   return {{"apiVersion", "apps/v1"},
           {"kind", "Deployment"},
           {"metadata", about(kName)},
@@ -116,11 +111,10 @@ Json network_policy() {
            {{"podSelector", {{"matchLabels", labels()}}},
             {"policyTypes", Json::array({"Ingress", "Egress"})},
             {"ingress", Json::array({{{"ports", Json::array({{{"port", kProbePort}, {"protocol", "TCP"}}})}}})},
-            {"egress",
-             Json::array({{{"ports", Json::array({{{"port", 53}, {"protocol", "UDP"}},
-                                                  {{"port", 53}, {"protocol", "TCP"}},
-                                                  {{"port", 443}, {"protocol", "TCP"}},
-                                                  {{"port", 6443}, {"protocol", "TCP"}}})}}})}}}};
+            {"egress", Json::array({{{"ports", Json::array({{{"port", 53}, {"protocol", "UDP"}},
+                                                            {{"port", 53}, {"protocol", "TCP"}},
+                                                            {{"port", 443}, {"protocol", "TCP"}},
+                                                            {{"port", 6443}, {"protocol", "TCP"}}})}}})}}}};
 }
 
 Json kustomization(const Words& files, bool has_space) {
@@ -165,7 +159,8 @@ std::map<std::string, std::vector<Json>> deployment_manifests() {
 }
 
 std::string print_manifest(const std::vector<Json>& objects) {
-  std::string text = "# Written by 'lockstep operator manifests'; change it by patches of a kustomization of your own.\n";
+  std::string text =
+      "# Written by 'lockstep operator manifests'; change it by patches of a kustomization of your own.\n";
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (i > 0) text += "---\n";
     text += print_yaml_of(objects[i]);

@@ -1,8 +1,8 @@
 // The objects that install the operator in a cluster: the files under deploy/.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

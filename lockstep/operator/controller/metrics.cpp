@@ -20,8 +20,8 @@ std::string Metrics::text(const std::map<std::string, double>& gauges) const {
       "# HELP lockstep_operator_requests_total Requests to the API server, by method and outcome.\n"
       "# TYPE lockstep_operator_requests_total counter\n";
   for (const auto& [which, count] : requests_) {
-    text += fmt::format("lockstep_operator_requests_total{{method=\"{}\",outcome=\"{}\"}} {}\n", which.first, which.second,
-                        count);
+    text += fmt::format("lockstep_operator_requests_total{{method=\"{}\",outcome=\"{}\"}} {}\n", which.first,
+                        which.second, count);
   }
   text +=
       "# HELP lockstep_operator_watches_total Watches that were begun, by kind.\n"

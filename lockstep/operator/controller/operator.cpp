@@ -16,10 +16,10 @@
 
 #include <fmt/format.h>
 
-#include <condition_variable>
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -57,9 +57,8 @@ class Operator {
 
  private:
   ApiClient client(std::shared_ptr<RateLimit> limit = nullptr) {
-    return ApiClient(options_.access, std::move(limit), [this](std::string_view method, Outcome outcome) {
-      metrics_.count_request(method, outcome);
-    });
+    return ApiClient(options_.access, std::move(limit),
+                     [this](std::string_view method, Outcome outcome) { metrics_.count_request(method, outcome); });
   }
   void find_gang_scheduler();
   void start_watches();
@@ -79,7 +78,7 @@ class Operator {
   Obstacles obstacles_;
   GangScheduler gang_ = GangScheduler::none;
   std::array<std::atomic<bool>, kMostWatches> synced_{};  ///< one for each watch
-  std::atomic<std::size_t> watches_{0};                     ///< 0: they have not begun
+  std::atomic<std::size_t> watches_{0};                   ///< 0: they have not begun
   std::string lost_;
   // Last, so that they end before what they use.
   std::vector<std::jthread> threads_;
@@ -118,12 +117,14 @@ void Operator::start_watches() {
   for (const Resource* resource : {&pods(), &services(), &config_maps(), &secrets()}) {
     watches.push_back({*resource, options_.space, ours, options_.watch_time});
   }
-  if (const Resource* groups = pod_groups_of(gang_)) watches.push_back({*groups, options_.space, ours, options_.watch_time});
+  if (const Resource* groups = pod_groups_of(gang_))
+    watches.push_back({*groups, options_.space, ours, options_.watch_time});
   watches_ = watches.size();
   for (std::size_t i = 0; i < watches.size(); ++i) {
     threads_.emplace_back([this, watch = watches[i], i] {
-      watch_forever(client(), watch, cache_, metrics_, synced_.at(i), [this](const std::string& key) { queue_.add(key); },
-                    stop_.get_token());
+      watch_forever(
+          client(), watch, cache_, metrics_, synced_.at(i), [this](const std::string& key) { queue_.add(key); },
+          stop_.get_token());
     });
   }
 }
@@ -135,7 +136,8 @@ bool Operator::synced() const {
 
 ProbeAnswer Operator::answer(const std::string& path) const {
   if (path == "/healthz") return {200, "ok\n"};
-  if (path == "/readyz") return synced() ? ProbeAnswer{200, "ok\n"} : ProbeAnswer{503, "the caches are not filled yet\n"};
+  if (path == "/readyz")
+    return synced() ? ProbeAnswer{200, "ok\n"} : ProbeAnswer{503, "the caches are not filled yet\n"};
   if (path != "/metrics") return {404, "there are /healthz, /readyz and /metrics\n"};
   std::map<std::string, double> gauges = {{"lockstep_operator_queue_length", static_cast<double>(queue_.size())}};
   for (const Object& job : cache_.all(lockstep_jobs())) {
@@ -193,7 +195,8 @@ void Operator::lead() {
       break;
     }
     if (holds && !acts) {
-      log_info("'{}' holds the Lease {}/{} and acts", options_.lease.identity, options_.lease.space, options_.lease.name);
+      log_info("'{}' holds the Lease {}/{} and acts", options_.lease.identity, options_.lease.space,
+               options_.lease.name);
       acts = true;
       start_workers();
     }
@@ -219,7 +222,8 @@ void Operator::run() {
   }
   for (const auto& warning : options_.access.warnings) log_warning("{}", warning);
   log_info("operator for {} through {}",
-           options_.space.empty() ? "all namespaces" : "the namespace '" + options_.space + "'", options_.access.origin);
+           options_.space.empty() ? "all namespaces" : "the namespace '" + options_.space + "'",
+           options_.access.origin);
   if (options_.on_start) options_.on_start(probes ? probes->port() : 0);
   find_gang_scheduler();
   start_watches();
@@ -231,7 +235,8 @@ void Operator::run() {
     threads_.clear();
   }
   if (!lost_.empty()) {
-    fail(ErrorKind::peer_lost, "operator", "the Lease {}/{} is lost: {}", options_.lease.space, options_.lease.name, lost_);
+    fail(ErrorKind::peer_lost, "operator", "the Lease {}/{} is lost: {}", options_.lease.space, options_.lease.name,
+         lost_);
   }
 }
 

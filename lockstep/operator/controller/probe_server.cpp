@@ -49,7 +49,8 @@ struct ProbeServer::State {
   }
 };
 
-ProbeServer::ProbeServer(const std::string& host, std::uint16_t port, std::function<ProbeAnswer(const std::string&)> answer)
+ProbeServer::ProbeServer(const std::string& host, std::uint16_t port,
+                         std::function<ProbeAnswer(const std::string&)> answer)
     : state_(std::make_unique<State>()) {
   state_->answer = std::move(answer);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -60,8 +61,8 @@ ProbeServer::ProbeServer(const std::string& host, std::uint16_t port, std::funct
   if (!error) state_->acceptor.bind(endpoint, error);
   if (!error) state_->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    fail(ErrorKind::io, "operator", "cannot listen on {}:{} for probes and metrics: {}; give another --probe-address", host,
-         port, error.message());
+    fail(ErrorKind::io, "operator", "cannot listen on {}:{} for probes and metrics: {}; give another --probe-address",
+         host, port, error.message());
   }
   asio::co_spawn(state_->context, state_->accept(), asio::detached);
   state_->thread = std::thread([state = state_.get()] { state->context.run(); });

@@ -72,12 +72,12 @@ std::optional<Reconciled> Reconciler::refresh(const Job& job) {
 }
 
 std::optional<Reconciled> Reconciler::store_status(const Job& job, const Status& status) {
-  const json object = {{"apiVersion", lockstep_jobs().api_version()},
-                       {"kind", lockstep_jobs().kind},
-                       {"metadata",
-                        {{"name", job.name}, {"namespace", job.space}, {"uid", job.uid}, {"resourceVersion", job.version}}},
-                       {"spec", object_at(*cache_.find(lockstep_jobs(), job.key()), "spec")},
-                       {"status", to_json(status)}};
+  const json object = {
+      {"apiVersion", lockstep_jobs().api_version()},
+      {"kind", lockstep_jobs().kind},
+      {"metadata", {{"name", job.name}, {"namespace", job.space}, {"uid", job.uid}, {"resourceVersion", job.version}}},
+      {"spec", object_at(*cache_.find(lockstep_jobs(), job.key()), "spec")},
+      {"status", to_json(status)}};
   Answer answer = client_.replace(path_of(lockstep_jobs(), job.space, job.name, "status"), object);
   if (answer.ok()) {
     cache_.put(lockstep_jobs(), std::move(answer.object));
@@ -105,8 +105,9 @@ std::optional<Reconciled> Reconciler::judge_taken(const Job& job, const Resource
     return Reconciled{Next::done, kNameIsFreed, ""};
   }
   const auto owner = controller_kind(found);
-  obstacles_.set(job.uid, {"NameConflict", fmt::format("{} '{}' is there already and belongs to {}; rename the job, or remove it",
-                                                       resource.kind, name, owner.empty() ? "nobody" : "a " + owner)});
+  obstacles_.set(
+      job.uid, {"NameConflict", fmt::format("{} '{}' is there already and belongs to {}; rename the job, or remove it",
+                                            resource.kind, name, owner.empty() ? "nobody" : "a " + owner)});
   return Reconciled{Next::at_once, {}, ""};
 }
 

@@ -17,7 +17,8 @@ constexpr milliseconds kLongestPause(30'000);
 
 class Watcher {
  public:
-  Watcher(ApiClient& client, const WatchOptions& options, Cache& cache, const std::function<void(const std::string&)>& changed)
+  Watcher(ApiClient& client, const WatchOptions& options, Cache& cache,
+          const std::function<void(const std::string&)>& changed)
       : client_(client), options_(options), cache_(cache), changed_(changed) {}
 
   /// False: it has failed, and `trouble` says why.
@@ -30,7 +31,8 @@ class Watcher {
   }
 
   bool watch(std::chrono::seconds time) {
-    const auto end = client_.watch(path(), options_.selector, version_, time, [&](const WatchEvent& event) { take(event); });
+    const auto end =
+        client_.watch(path(), options_.selector, version_, time, [&](const WatchEvent& event) { take(event); });
     progress_ = end.version != version_;
     version_ = end.version;
     if (end.why && end.why->outcome != Outcome::expired) return note(*end.why);
@@ -51,7 +53,9 @@ class Watcher {
     trouble_ = answer.text();
     wait_ = answer.retry_after;
     if (answer.outcome == Outcome::missing && options_.resource == lockstep_jobs()) {
-      trouble_ = "the cluster does not know LockstepJobs; install them with 'lockstep operator --print-crd | kubectl apply -f -'";
+      trouble_ =
+          "the cluster does not know LockstepJobs; install them with 'lockstep operator --print-crd | kubectl apply -f "
+          "-'";
     }
     return false;
   }
@@ -87,7 +91,8 @@ void pause(milliseconds time, std::stop_token stop) {
 }  // namespace
 
 void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, Metrics& metrics,
-                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed, std::stop_token stop) {
+                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed,
+                   std::stop_token stop) {
   const std::stop_callback cancel(stop, [&] { client.cancel(); });
   std::minstd_rand random(std::random_device{}());
   Watcher watcher(client, options, cache, changed);
@@ -111,7 +116,8 @@ void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, 
       wait = kFirstPause;
       continue;
     }
-    if (watcher.trouble() != last_trouble) log_warning("cannot watch {}: {}", options.resource.plural, watcher.trouble());
+    if (watcher.trouble() != last_trouble)
+      log_warning("cannot watch {}: {}", options.resource.plural, watcher.trouble());
     last_trouble = watcher.trouble();
     if (watcher.progress()) wait = kFirstPause;
     const milliseconds asked = watcher.wait().value_or(std::chrono::seconds(0));

@@ -24,6 +24,7 @@ struct WatchOptions {
 /// Lists and watches until `stop`; each error is logged once, and tried again after 0.2 s to 30 s. `changed` gets the
 /// keys of jobs. `synced` becomes true after the first list.
 void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, Metrics& metrics,
-                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed, std::stop_token stop);
+                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed,
+                   std::stop_token stop);
 
 }  // namespace lockstep::kube

@@ -70,7 +70,8 @@ std::optional<std::string> WorkQueue::take(std::stop_token stop) {
     for (const auto& [key, when] : delayed_) until = std::min(until, when);
     changed_.wait_until(lock, stop, until, [&] {
       // One that was added with an earlier time must be waited for anew.
-      return !ready_.empty() || std::any_of(delayed_.begin(), delayed_.end(), [&](const auto& d) { return d.second < until; });
+      return !ready_.empty() ||
+             std::any_of(delayed_.begin(), delayed_.end(), [&](const auto& d) { return d.second < until; });
     });
   }
   return std::nullopt;

@@ -147,7 +147,8 @@ void Decider::end_with(bool success, std::string reason, std::string message) {
   status_.completion_time = now_;
   if (!success) status_.last_error = message;
   // Its own reason says which failure; those of a wrong spec have a name of their own in the list of events.
-  const bool own = reason == "InvalidSpec" || reason == "NameConflict" || reason == "PodRefused" || reason == "DeadlineExceeded";
+  const bool own =
+      reason == "InvalidSpec" || reason == "NameConflict" || reason == "PodRefused" || reason == "DeadlineExceeded";
   say(!success, success ? "Succeeded" : own ? reason : "Failed", success ? message : reason + ": " + message);
   clean_up();
 }
@@ -175,8 +176,9 @@ void Decider::check_deadline() {
     again_in(left);
     return;
   }
-  end_with(false, "DeadlineExceeded",
-           fmt::format("it ran for {} s, as long as runPolicy.activeDeadlineSeconds allows", *job_.spec.active_deadline_s));
+  end_with(
+      false, "DeadlineExceeded",
+      fmt::format("it ran for {} s, as long as runPolicy.activeDeadlineSeconds allows", *job_.spec.active_deadline_s));
 }
 
 /// Ranks that are done stay so when their Pods are deleted.
@@ -215,9 +217,15 @@ void Decider::handle_failures() {
   }
   for (const PodView* pod : failed) say(true, "PodFailed", describe_failure(*pod));
   const PodView& first = *verdict.first;
-  status_.first_failure = Failure{first.name,      first.uid, first.role,    first.index,   first.node,
-                                  first.exit_code, first.kind.empty() ? first.reason : first.kind,
-                                  first.message,   status_.attempt};
+  status_.first_failure = Failure{first.name,
+                                  first.uid,
+                                  first.role,
+                                  first.index,
+                                  first.node,
+                                  first.exit_code,
+                                  first.kind.empty() ? first.reason : first.kind,
+                                  first.message,
+                                  status_.attempt};
   status_.last_error = verdict.message;
   if (verdict.kind == Verdict::Kind::fail) {
     end_with(false, verdict.reason, verdict.message);
@@ -263,8 +271,7 @@ void Decider::make_parts() {
     result_.actions.push_back(ReplaceObject{&config_maps(), map});
   }
   if (job_.spec.gang && seen_.gang != GangScheduler::none && !seen_.pod_group) {
-    result_.actions.push_back(
-        CreateObject{pod_groups_of(seen_.gang), make_pod_group(job_, status_, seen_.gang)});
+    result_.actions.push_back(CreateObject{pod_groups_of(seen_.gang), make_pod_group(job_, status_, seen_.gang)});
   }
 }
 
@@ -360,7 +367,8 @@ Decision Decider::run() {
     begin_attempt();
     if (job_.spec.gang && seen_.gang == GangScheduler::none) {
       say(true, "NoGangScheduler",
-          "runPolicy.schedulingPolicy is given, and this cluster has no PodGroups (Volcano or the coscheduling plugin): "
+          "runPolicy.schedulingPolicy is given, and this cluster has no PodGroups (Volcano or the coscheduling "
+          "plugin): "
           "Pods are scheduled one by one");
     }
   }

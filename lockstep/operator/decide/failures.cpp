@@ -10,14 +10,15 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr int kUsersMistake = 2;       // cluster/failure.h
-constexpr int kEndedEarly = 75;        // the same
+constexpr int kUsersMistake = 2;  // cluster/failure.h
+constexpr int kEndedEarly = 75;   // the same
 constexpr int kFirstOfSignals = 128;
 constexpr seconds kCauseMustShow(10);  // Pods end in one order, and their statuses arrive in another
 
 const PodView* first_of(const std::vector<const PodView*>& failed) {
   const auto order = [](const PodView* pod) {
-    return std::make_tuple(pod->is_consequence(), pod->ended.value_or(Seconds::max()), pod->role != Role::worker, pod->index);
+    return std::make_tuple(pod->is_consequence(), pod->ended.value_or(Seconds::max()), pod->role != Role::worker,
+                           pod->index);
   };
   return *std::min_element(failed.begin(), failed.end(),
                            [&](const PodView* a, const PodView* b) { return order(a) < order(b); });
@@ -62,7 +63,8 @@ std::string describe_failure(const PodView& pod) {
 Verdict judge_failures(const JobSpec& spec, const std::vector<const PodView*>& failed, bool others_run, int restarts,
                        Seconds now) {
   Verdict verdict;
-  const bool in_place = std::all_of(failed.begin(), failed.end(), [&](const PodView* pod) { return can_replace(spec, *pod); });
+  const bool in_place =
+      std::all_of(failed.begin(), failed.end(), [&](const PodView* pod) { return can_replace(spec, *pod); });
   const auto users_mistake = std::find_if(failed.begin(), failed.end(), [](const PodView* pod) {
     return pod->exit_code == kUsersMistake && !pod->is_consequence();
   });

@@ -85,7 +85,8 @@ std::int64_t gpus_of(const json& container) {
 
 void set_launcher_variables(const Job& job, const Status& status, int index, std::int64_t gpus, Variables& variables) {
   const auto& elastic = job.spec.elastic;
-  variables.set("PET_NNODES", elastic ? fmt::format("{}:{}", elastic->min, elastic->max) : std::to_string(status.workers));
+  variables.set("PET_NNODES",
+                elastic ? fmt::format("{}:{}", elastic->min, elastic->max) : std::to_string(status.workers));
   variables.set("PET_RDZV_BACKEND", "c10d");
   variables.set("PET_RDZV_ENDPOINT", fmt::format("{}:{}", pod_address(job, Role::worker, 0), kStorePort));
   variables.set("PET_RDZV_ID", fmt::format("{}-{}", job.uid, status.attempt));
@@ -192,8 +193,8 @@ const Resource* pod_groups_of(GangScheduler gang) {
 json make_pod_group(const Job& job, const Status& status, GangScheduler gang) {
   const Gang& wanted = *job.spec.gang;
   const int workers = job.spec.elastic ? job.spec.elastic->min : status.workers;
-  json spec = {
-      {"minMember", wanted.min_available.value_or(workers + job.spec.wanted(Role::scheduler) + job.spec.wanted(Role::ps))}};
+  json spec = {{"minMember",
+                wanted.min_available.value_or(workers + job.spec.wanted(Role::scheduler) + job.spec.wanted(Role::ps))}};
   if (!wanted.min_resources.empty()) spec["minResources"] = wanted.min_resources;
   if (gang == GangScheduler::volcano) {
     if (!wanted.queue.empty()) spec["queue"] = wanted.queue;
@@ -211,8 +212,8 @@ json make_pod_group(const Job& job, const Status& status, GangScheduler gang) {
 std::vector<std::string> certificate_hosts(const Job& job) {
   const auto space = fmt::format("{}.{}.svc", service_name(job), job.space);
   const auto first = pod_name(job.name, Role::scheduler, 0);
-  return {fmt::format("{}.{}", first, space), fmt::format("{}.{}.cluster.local", first, space), fmt::format("*.{}", space),
-          "localhost"};
+  return {fmt::format("{}.{}", first, space), fmt::format("{}.{}.cluster.local", first, space),
+          fmt::format("*.{}", space), "localhost"};
 }
 
 }  // namespace lockstep::kube

@@ -53,7 +53,8 @@ class Conversion {
   void copy_policy(const Json& policy) {
     for (const auto& [key, value] : policy.items()) {
       static constexpr std::initializer_list<const char*> kKnown = {
-          "suspend", "cleanPodPolicy", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "schedulingPolicy"};
+          "suspend",         "cleanPodPolicy", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished",
+          "schedulingPolicy"};
       if (std::any_of(kKnown.begin(), kKnown.end(), [&](const char* known) { return key == known; })) {
         made()["runPolicy"][key] = value;
       } else {
@@ -91,13 +92,16 @@ Converted convert_msjob(const Json& object) {
   }
   conversion.copy_policy(at(spec, "runPolicy"));
   if (spec.value("enableDynamicWorker", false)) {
-    conversion.remark("enableDynamicWorker: failed workers are not ignored here; recovery (recovery.enabled, recovery.path) "
-                      "replaces them");
+    conversion.remark(
+        "enableDynamicWorker: failed workers are not ignored here; recovery (recovery.enabled, recovery.path) "
+        "replaces them");
   }
   conversion.note_other_fields({"msReplicaSpecs", "successPolicy", "runPolicy", "enableDynamicWorker"});
-  conversion.remark("the containers' image and command are MindSpore's: give an image with lockstep, and a command such as "
-                    "[lockstep, train, --config, run.yaml]");
-  conversion.remark("connections use TLS with certificates that the operator makes; security: {tls: Insecure} is as before");
+  conversion.remark(
+      "the containers' image and command are MindSpore's: give an image with lockstep, and a command such as "
+      "[lockstep, train, --config, run.yaml]");
+  conversion.remark(
+      "connections use TLS with certificates that the operator makes; security: {tls: Insecure} is as before");
   return conversion.finish();
 }
 
@@ -111,8 +115,9 @@ Converted convert_pytorchjob(const Json& object) {
     const auto count = [&](const char* role) { return roles[role].value("replicas", 1); };
     worker["replicas"] = count("Master") + count("Worker");
     if (at(roles["Master"], "template") != at(roles["Worker"], "template")) {
-      conversion.remark("Master's template differs from Worker's and is left out: all ranks are Workers here, and rank 0 is "
-                        "worker 0");
+      conversion.remark(
+          "Master's template differs from Worker's and is left out: all ranks are Workers here, and rank 0 is "
+          "worker 0");
     }
   }
   conversion.made()["replicaSpecs"]["Worker"] = std::move(worker);
@@ -123,9 +128,10 @@ Converted convert_pytorchjob(const Json& object) {
       if (key == "minReplicas" || key == "maxReplicas") {
         conversion.made()["elastic"][key] = value;
       } else {
-        conversion.remark(fmt::format("elasticPolicy.{} has no counterpart and is left out; PET_ variables of the container "
-                                      "have the same effect",
-                                      key));
+        conversion.remark(
+            fmt::format("elasticPolicy.{} has no counterpart and is left out; PET_ variables of the container "
+                        "have the same effect",
+                        key));
       }
     }
   }
@@ -139,8 +145,9 @@ Converted convert_pytorchjob(const Json& object) {
   }
   conversion.copy_policy(at(spec, "runPolicy"));
   conversion.note_other_fields({"pytorchReplicaSpecs", "elasticPolicy", "nprocPerNode", "runPolicy"});
-  conversion.remark("MASTER_ADDR, RANK and WORLD_SIZE are not set for the Pod: its command must be 'torchrun ...' or "
-                    "'lockstep run ...', which find each other by PET_ variables and set them for each rank");
+  conversion.remark(
+      "MASTER_ADDR, RANK and WORLD_SIZE are not set for the Pod: its command must be 'torchrun ...' or "
+      "'lockstep run ...', which find each other by PET_ variables and set them for each rank");
   return conversion.finish();
 }
 

@@ -61,38 +61,45 @@ Json role(const char* description) {
       description,
       {{"replicas", with_default(number("Number of Pods.", 0, kMostReplicas), 1)},
        {"restartPolicy",
-        with_default(choice("Which failures are worth a restart. OnFailure and Always: all but exit code 2, a mistake in the "
-                            "configuration. ExitCode: 75, signals (128 and more) and Pods without an exit code. Never: none. "
-                            "The operator restarts, not the kubelet: the Pod's own restartPolicy is always Never.",
-                            {"OnFailure", "Always", "Never", "ExitCode"}),
-                     "OnFailure")},
-       {"template", anything("The Pod, as in a Deployment. The container that trains is named lockstep, or is the only one. "
-                             "Variables, labels, certificates and the host name are added; variables given here win.")}});
+        with_default(
+            choice("Which failures are worth a restart. OnFailure and Always: all but exit code 2, a mistake in the "
+                   "configuration. ExitCode: 75, signals (128 and more) and Pods without an exit code. Never: none. "
+                   "The operator restarts, not the kubelet: the Pod's own restartPolicy is always Never.",
+                   {"OnFailure", "Always", "Never", "ExitCode"}),
+            "OnFailure")},
+       {"template",
+        anything("The Pod, as in a Deployment. The container that trains is named lockstep, or is the only one. "
+                 "Variables, labels, certificates and the host name are added; variables given here win.")}});
 }
 
 Json scheduling_policy() {
-  return section("Start all Pods or none, by a PodGroup, where the cluster has Volcano or the coscheduling plugin.",
-                 {{"minAvailable", number("Pods that must find room at the same time; all when not given.", 1, kMostReplicas)},
-                  {"queue", text("The queue of Volcano.")},
-                  {"priorityClass", text("The PriorityClass of the group (Volcano).")},
-                  {"minResources", anything("Resources that must be free, such as {cpu: 8}.")},
-                  {"scheduleTimeoutSeconds", number("How long Pods of the group wait for each other (coscheduling plugin).", 0,
-                                                    kForever)}});
+  return section(
+      "Start all Pods or none, by a PodGroup, where the cluster has Volcano or the coscheduling plugin.",
+      {{"minAvailable", number("Pods that must find room at the same time; all when not given.", 1, kMostReplicas)},
+       {"queue", text("The queue of Volcano.")},
+       {"priorityClass", text("The PriorityClass of the group (Volcano).")},
+       {"minResources", anything("Resources that must be free, such as {cpu: 8}.")},
+       {"scheduleTimeoutSeconds",
+        number("How long Pods of the group wait for each other (coscheduling plugin).", 0, kForever)}});
 }
 
 Json run_policy() {
   return section(
       "When the job ends, and what is left of it.",
-      {{"suspend", with_default(described("boolean", "true: delete the Pods and wait; false again: go on from the newest "
-                                                     "checkpoint."),
+      {{"suspend", with_default(described("boolean",
+                                          "true: delete the Pods and wait; false again: go on from the newest "
+                                          "checkpoint."),
                                 false)},
-       {"cleanPodPolicy", with_default(choice("Which Pods of an ended job are deleted: those that have not ended, all, or none.",
-                                              {"Running", "All", "None"}),
-                                       "Running")},
-       {"backoffLimit", with_default(number("Restarts of the job, or of single ranks, before it fails.", 0, 1'000'000), 6)},
-       {"activeDeadlineSeconds", number("The job fails when it has run for so long, without the time it was suspended.", 1,
-                                        kForever)},
-       {"ttlSecondsAfterFinished", number("The job is deleted so long after its end; never when not given.", 0, kForever)},
+       {"cleanPodPolicy",
+        with_default(choice("Which Pods of an ended job are deleted: those that have not ended, all, or none.",
+                            {"Running", "All", "None"}),
+                     "Running")},
+       {"backoffLimit",
+        with_default(number("Restarts of the job, or of single ranks, before it fails.", 0, 1'000'000), 6)},
+       {"activeDeadlineSeconds",
+        number("The job fails when it has run for so long, without the time it was suspended.", 1, kForever)},
+       {"ttlSecondsAfterFinished",
+        number("The job is deleted so long after its end; never when not given.", 0, kForever)},
        {"schedulingPolicy", scheduling_policy()}});
 }
 
@@ -102,13 +109,15 @@ Json spec() {
       {{"replicaSpecs",
         section("The job's roles.",
                 {{"Worker", role("The ranks.")},
-                 {"Scheduler", role("Brings the workers together (mode Scheduler). Its template is the Worker's when not given.")},
+                 {"Scheduler",
+                  role("Brings the workers together (mode Scheduler). Its template is the Worker's when not given.")},
                  {"PS", role("Parameter servers (mode Scheduler).")}},
                 {"Worker"})},
-       {"mode", choice("How ranks meet. Scheduler: through Lockstep's scheduler in a Pod of its own. Run: each Pod runs "
-                       "'lockstep run' or torchrun, and they agree through worker 0. None: one worker, no variables. Not "
-                       "given: Scheduler when there is that role, else Run.",
-                       {"Scheduler", "Run", "None"})},
+       {"mode",
+        choice("How ranks meet. Scheduler: through Lockstep's scheduler in a Pod of its own. Run: each Pod runs "
+               "'lockstep run' or torchrun, and they agree through worker 0. None: one worker, no variables. Not "
+               "given: Scheduler when there is that role, else Run.",
+               {"Scheduler", "Run", "None"})},
        {"successPolicy", choice("When the job has succeeded. Empty: the scheduler ended with 0 (mode Run: worker 0). "
                                 "AllWorkers: all of them did.",
                                 {"", "AllWorkers"})},
@@ -116,14 +125,16 @@ Json spec() {
                            {{"minReplicas", with_default(number("Fewest workers that train.", 1, kMostReplicas), 1)},
                             {"maxReplicas", number("Most workers.", 1, kMostReplicas)}},
                            {"maxReplicas"})},
-       {"recovery", section("A lost worker is replaced, and the others go on from memory.",
-                            {{"enabled", with_default(described("boolean", "Whether single ranks are replaced."), true)},
-                             {"path", text("Where the scheduler saves its state (mode Scheduler): a folder of a volume, or "
-                                           "etcd://HOST:PORT/KEY.")}})},
-       {"security", section("Encryption between Pods.",
-                            {{"tls", text("Auto: with certificates that the operator makes, in the Secret NAME-tls. Insecure: "
-                                          "without TLS. Else the name of a Secret with config.json and what it names. Default: "
-                                          "Auto in mode Scheduler, Insecure in mode Run.")}})},
+       {"recovery",
+        section("A lost worker is replaced, and the others go on from memory.",
+                {{"enabled", with_default(described("boolean", "Whether single ranks are replaced."), true)},
+                 {"path", text("Where the scheduler saves its state (mode Scheduler): a folder of a volume, or "
+                               "etcd://HOST:PORT/KEY.")}})},
+       {"security",
+        section("Encryption between Pods.",
+                {{"tls", text("Auto: with certificates that the operator makes, in the Secret NAME-tls. Insecure: "
+                              "without TLS. Else the name of a Secret with config.json and what it names. Default: "
+                              "Auto in mode Scheduler, Insecure in mode Run.")}})},
        {"runPolicy", run_policy()}},
       {"replicaSpecs"});
 }
@@ -141,11 +152,12 @@ Json conditions() {
   list["x-kubernetes-list-map-keys"] = Json::array({"type"});
   Json time = text("The last change of status.");
   time["format"] = "date-time";
-  list["items"] = section("", {{"type", text("The condition.")},
-                               {"status", choice("Whether it holds.", {"True", "False", "Unknown"})},
-                               {"reason", text("One word.")},
-                               {"message", text("For people.")},
-                               {"lastTransitionTime", time}},
+  list["items"] = section("",
+                          {{"type", text("The condition.")},
+                           {"status", choice("Whether it holds.", {"True", "False", "Unknown"})},
+                           {"reason", text("One word.")},
+                           {"message", text("For people.")},
+                           {"lastTransitionTime", time}},
                           {"type", "status"});
   return list;
 }
@@ -166,18 +178,20 @@ Json status() {
        {"workers", described("integer", "Workers that this attempt was started with.")},
        {"step", described("integer", "The last completed step.")},
        {"lastError", text("The newest failure.")},
-       {"firstFailure", section("The rank that failed first in the newest attempt that failed.",
-                                {{"pod", text("Its Pod.")},
-                                 {"uid", text("The Pod's uid.")},
-                                 {"role", text("Its role.")},
-                                 {"index", described("integer", "Its number within the role.")},
-                                 {"node", text("Where it ran.")},
-                                 {"exitCode", described("integer", "128 + N for signal N; none for a lost or evicted Pod.")},
-                                 {"reason", text("The kind of its error, or Kubernetes' word.")},
-                                 {"message", text("Its own words.")},
-                                 {"attempt", described("integer", "The attempt.")}})},
+       {"firstFailure",
+        section("The rank that failed first in the newest attempt that failed.",
+                {{"pod", text("Its Pod.")},
+                 {"uid", text("The Pod's uid.")},
+                 {"role", text("Its role.")},
+                 {"index", described("integer", "Its number within the role.")},
+                 {"node", text("Where it ran.")},
+                 {"exitCode", described("integer", "128 + N for signal N; none for a lost or evicted Pod.")},
+                 {"reason", text("The kind of its error, or Kubernetes' word.")},
+                 {"message", text("Its own words.")},
+                 {"attempt", described("integer", "The attempt.")}})},
        {"conditions", conditions()},
-       {"replicaStatuses", section("Counts of each role.", {{"Scheduler", counts()}, {"PS", counts()}, {"Worker", counts()}})},
+       {"replicaStatuses",
+        section("Counts of each role.", {{"Scheduler", counts()}, {"PS", counts()}, {"Worker", counts()}})},
        {"replacements", map_of(map_of(described("integer", ""), ""),
                                "How often single ranks of this attempt were replaced, by role and index.")},
        {"completedIndexes", map_of(text(""), "Ranks of this attempt that are done, by role, such as 0-2,7.")},
@@ -195,10 +209,10 @@ Json column(const char* name, const char* type, const char* path, int priority =
 Json custom_resource_definition() {
   const Resource& jobs = lockstep_jobs();
   Json version = {{"name", jobs.version}, {"served", true}, {"storage", true}};
-  version["additionalPrinterColumns"] = {column("State", "string", ".status.phase"), column("Step", "integer", ".status.step"),
-                                         column("Restarts", "integer", ".status.restarts"),
-                                         column("Age", "date", ".metadata.creationTimestamp"),
-                                         column("Reason", "string", ".status.lastError", 1)};
+  version["additionalPrinterColumns"] = {
+      column("State", "string", ".status.phase"), column("Step", "integer", ".status.step"),
+      column("Restarts", "integer", ".status.restarts"), column("Age", "date", ".metadata.creationTimestamp"),
+      column("Reason", "string", ".status.lastError", 1)};
   version["subresources"] = {{"status", Json::object()},
                              {"scale",
                               {{"specReplicasPath", ".spec.replicaSpecs.Worker.replicas"},

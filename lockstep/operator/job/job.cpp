@@ -25,8 +25,8 @@ class Section {
 
   template <typename... Args>
   void refuse(const std::string& key, fmt::format_string<Args...> format, Args&&... args) {
-    problems_.push_back(
-        fmt::format("{}{}{}: {}", path_, key.empty() ? "" : ".", key, fmt::format(format, std::forward<Args>(args)...)));
+    problems_.push_back(fmt::format("{}{}{}: {}", path_, key.empty() ? "" : ".", key,
+                                    fmt::format(format, std::forward<Args>(args)...)));
   }
 
   bool has(const std::string& key) const { return object_.contains(key) && !object_[key].is_null(); }
@@ -95,8 +95,8 @@ void check_template(Section& role) {
     role.refuse("template.spec.containers", "there is none; give the container that trains");
     return;
   }
-  const bool named = std::any_of(containers.begin(), containers.end(),
-                                 [](const json& c) { return text_at(c, "name") == "lockstep"; });
+  const bool named =
+      std::any_of(containers.begin(), containers.end(), [](const json& c) { return text_at(c, "name") == "lockstep"; });
   if (containers.size() > 1 && !named) {
     role.refuse("template.spec.containers",
                 "of several, the one that trains must be named 'lockstep', and none of these {} is", containers.size());
@@ -132,21 +132,24 @@ void read_roles(Section roles, JobSpec& spec) {
 void read_policy(Section policy, JobSpec& spec) {
   constexpr std::int64_t kForever = std::numeric_limits<std::int32_t>::max();
   spec.suspend = policy.flag("suspend", false);
-  spec.clean = policy.choice<CleanPods>("cleanPodPolicy", {{"Running", CleanPods::running},
-                                                           {"All", CleanPods::all},
-                                                           {"None", CleanPods::none}})
-                   .value_or(CleanPods::running);
+  spec.clean =
+      policy
+          .choice<CleanPods>("cleanPodPolicy",
+                             {{"Running", CleanPods::running}, {"All", CleanPods::all}, {"None", CleanPods::none}})
+          .value_or(CleanPods::running);
   spec.backoff_limit = static_cast<int>(policy.integer("backoffLimit", 0, 1'000'000).value_or(6));
   spec.active_deadline_s = policy.integer("activeDeadlineSeconds", 1, kForever);
   spec.ttl_s = policy.integer("ttlSecondsAfterFinished", 0, kForever);
   if (!policy.has("schedulingPolicy")) return;
   Section scheduling = policy.section("schedulingPolicy");
   Gang gang;
-  if (const auto least = scheduling.integer("minAvailable", 1, kMostReplicas)) gang.min_available = static_cast<int>(*least);
+  if (const auto least = scheduling.integer("minAvailable", 1, kMostReplicas))
+    gang.min_available = static_cast<int>(*least);
   gang.queue = scheduling.text("queue");
   gang.priority_class = scheduling.text("priorityClass");
   gang.min_resources = object_at(scheduling.object(), "minResources");
-  if (const auto wait = scheduling.integer("scheduleTimeoutSeconds", 0, kForever)) gang.timeout_s = static_cast<int>(*wait);
+  if (const auto wait = scheduling.integer("scheduleTimeoutSeconds", 0, kForever))
+    gang.timeout_s = static_cast<int>(*wait);
   spec.gang = gang;
 }
 
@@ -206,9 +209,10 @@ void check_name(const std::string& job_name, const JobSpec& spec, std::vector<st
   const auto longest = std::max(pod_name(job_name, Role::worker, std::max(most - 1, 0)).size(),
                                 pod_name(job_name, Role::scheduler, 0).size());
   if (longest > kLongestLabel) {
-    problems.push_back(fmt::format("metadata.name: the names of its Pods would have {} characters, and host names have at "
-                                   "most {}; shorten it by {}",
-                                   longest, kLongestLabel, longest - kLongestLabel));
+    problems.push_back(
+        fmt::format("metadata.name: the names of its Pods would have {} characters, and host names have at "
+                    "most {}; shorten it by {}",
+                    longest, kLongestLabel, longest - kLongestLabel));
   }
 }
 

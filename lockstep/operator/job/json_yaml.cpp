@@ -23,7 +23,8 @@ bool is_word_for_something_else(std::string text) {
 std::string scalar_text(const Json& value) {
   if (!value.is_string()) return value.dump();
   const auto text = value.get<std::string>();
-  const bool begins_well = !text.empty() && (kLetters.find(text.front()) != std::string_view::npos || text.front() == '/');
+  const bool begins_well =
+      !text.empty() && (kLetters.find(text.front()) != std::string_view::npos || text.front() == '/');
   const bool plain = begins_well && text.back() != ' ' && text.back() != ':' && text.find(": ") == std::string::npos &&
                      text.find(" #") == std::string::npos &&
                      std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });

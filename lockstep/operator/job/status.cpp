@@ -22,8 +22,8 @@ json to_json(const Condition& condition) {
 }
 
 json to_json(const Failure& failure) {
-  json made = {{"pod", failure.pod},     {"uid", failure.uid},       {"role", name(failure.role)},
-               {"index", failure.index}, {"reason", failure.reason}, {"message", failure.message},
+  json made = {{"pod", failure.pod},        {"uid", failure.uid},       {"role", name(failure.role)},
+               {"index", failure.index},    {"reason", failure.reason}, {"message", failure.message},
                {"attempt", failure.attempt}};
   if (!failure.node.empty()) made["node"] = failure.node;
   if (failure.exit_code) made["exitCode"] = *failure.exit_code;
@@ -88,7 +88,8 @@ std::optional<Role> parse_role(std::string_view text) {
 }
 
 const Condition* Status::find(std::string_view type) const {
-  const auto found = std::find_if(conditions.begin(), conditions.end(), [&](const Condition& c) { return c.type == type; });
+  const auto found =
+      std::find_if(conditions.begin(), conditions.end(), [&](const Condition& c) { return c.type == type; });
   return found == conditions.end() ? nullptr : &*found;
 }
 
@@ -157,13 +158,12 @@ json to_json(const Status& status) {
   if (status.first_failure) made["firstFailure"] = to_json(*status.first_failure);
   for (const Condition& condition : status.conditions) made["conditions"].push_back(to_json(condition));
   for (const auto& [role, counts] : status.replicas) {
-    made["replicaStatuses"][std::string(name(role))] = {{"active", counts.active},
-                                                        {"ready", counts.ready},
-                                                        {"succeeded", counts.succeeded},
-                                                        {"failed", counts.failed}};
+    made["replicaStatuses"][std::string(name(role))] = {
+        {"active", counts.active}, {"ready", counts.ready}, {"succeeded", counts.succeeded}, {"failed", counts.failed}};
   }
   for (const auto& [role, of_role] : status.replacements) {
-    for (const auto& [index, times] : of_role) made["replacements"][std::string(name(role))][std::to_string(index)] = times;
+    for (const auto& [index, times] : of_role)
+      made["replacements"][std::string(name(role))][std::to_string(index)] = times;
   }
   for (const auto& [role, indexes] : status.completed) {
     if (!indexes.empty()) made["completedIndexes"][std::string(name(role))] = print_indexes(indexes);
@@ -185,7 +185,8 @@ Status parse_status(const json& from) {
   status.step = integer_at(from, "step");
   status.last_error = text_at(from, "lastError");
   status.selector = text_at(from, "selector");
-  if (const json& failure = object_at(from, "firstFailure"); !failure.empty()) status.first_failure = parse_failure(failure);
+  if (const json& failure = object_at(from, "firstFailure"); !failure.empty())
+    status.first_failure = parse_failure(failure);
   if (const auto conditions = from.find("conditions"); conditions != from.end() && conditions->is_array()) {
     for (const json& item : *conditions) {
       if (auto condition = parse_condition(item)) status.conditions.push_back(std::move(*condition));
