@@ -76,12 +76,12 @@ function(lockstep_allow_inlined_torch target)
   endif()
 endfunction()
 
-# lockstep_room(NAME [ATEN | TORCH] [APART] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
+# lockstep_room(NAME [ATEN | TORCH] [APART] [PROGRAM] SOURCES ... [LINK ...]): one folder under lockstep/, as an object library that the
 # library `lockstep` collects. TORCH: it uses libtorch; ATEN: only its tensors, no modules or optimizers (which compiles faster).
 # Without these the room must not include libtorch; its tests then run under TSan. APART: its files use the same local
-# names, so a unity build leaves them apart.
+# names, so a unity build leaves them apart. PROGRAM: a part of the program `lockstep` alone, not of the library.
 function(lockstep_room name)
-  cmake_parse_arguments(ROOM "TORCH;ATEN;APART" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ROOM "TORCH;ATEN;APART;PROGRAM" "" "SOURCES;LINK" ${ARGN})
   add_library(lockstep_${name} OBJECT ${ROOM_SOURCES})
   set_target_properties(lockstep_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(lockstep_${name} PUBLIC ${LOCKSTEP_INCLUDE_FOLDERS})
@@ -97,7 +97,9 @@ function(lockstep_room name)
     target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_plain_pch)
     target_compile_options(lockstep_${name} PRIVATE -fpch-preprocess)
   endif()
-  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
+  if(NOT ROOM_PROGRAM)
+    set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})
+  endif()
 endfunction()
 
 # lockstep_instruction_sets(ROOM SOURCE TABLE [ROOM_ABOVE]): compiles SOURCE, which defines LOCKSTEP_TABLE, once for each

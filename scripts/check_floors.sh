@@ -24,9 +24,10 @@ declare -A may_include=(
   [train]="base compat kernels rows world comm mirrored global plan data samples models"
   [cluster]="base world net store scheduler comm"
   [runner]="base world scheduler train data samples models cluster"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner"
+  [operator]="base net scheduler"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner operator"
 )
-torch_free=(base rows world net store scheduler doctor data)
+torch_free=(base rows world net store scheduler doctor data operator)
 
 # A room's sources and internal headers, and its public headers.
 folders_of() {

@@ -12,7 +12,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev liblmdb-dev python3 python3-venv python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
-  etcd-server openssl curl
+  etcd-server openssl curl jq xz-utils
   clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )
 

@@ -38,5 +38,7 @@ void add_scheduler(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
+void add_operator(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, Action& chosen);
 
 }  // namespace lockstep::cli

@@ -32,6 +32,7 @@ constexpr const char* kDescription =
     "  MS_ROLE=MS_WORKER lockstep train --config run.yaml       as a worker, with 'lockstep scheduler' somewhere\n"
     "  lockstep plan --config run.yaml --devices 16             how it would best be divided, and what that costs\n"
     "  lockstep doctor                                          what would keep a job from running here\n"
+    "  lockstep operator                                        run LockstepJobs on Kubernetes\n"
     "\n"
     "'lockstep COMMAND --help' explains a command.";
 
@@ -103,6 +104,8 @@ int parse_and_act(int argc, char** argv) {
   add_certs(app, chosen);
   add_status(app, chosen);
   add_bench(app, chosen);
+  add_operator(app, chosen);
+  add_convert(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   require_known_command(app, arguments);

@@ -2,6 +2,7 @@
 // Loading libtorch takes most of a second, which the ranks would wait for.
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/kube_commands.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/cli/run_arguments.h>
@@ -114,6 +115,8 @@ int become_whole_program(std::vector<std::string> words) {
 }
 
 int start(std::vector<std::string> words) {
+  const std::vector<std::string> behind(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
+  if (const auto code = run_kube_command(behind)) return *code;
   const auto done = words.empty() ? ForkStart{} : start_by_forking({words.begin() + 1, words.end()});
   if (done.exit_code) return *done.exit_code;
   if (done.spawn) words.insert(words.begin() + 2, "--start-method=spawn");

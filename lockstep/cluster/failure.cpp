@@ -44,6 +44,16 @@ std::optional<FailureNote> parse_note(const json& file) {
   return note;
 }
 
+/// By rename, so that a launcher reads all of it or nothing; where that cannot be, as with a container's
+/// /dev/termination-log, which is mounted, in place.
+void leave(const std::filesystem::path& path, const std::string& text) {
+  try {
+    write_file_atomically(path, text);
+  } catch (const Error&) {
+    std::ofstream(path) << text;
+  }
+}
+
 }  // namespace
 
 int exit_code_for(const std::exception& error) {
@@ -76,7 +86,7 @@ void report_failure(std::string_view message, std::string_view kind, const Envir
     const auto path = find(environment, "TORCHELASTIC_ERROR_FILE");
     if (!path || path->empty()) return;
     // A message may hold bytes that are not UTF-8, a file's name for one.
-    write_file_atomically(*path, describe_failure(message, kind).dump(2, ' ', false, json::error_handler_t::replace));
+    leave(*path, describe_failure(message, kind).dump(2, ' ', false, json::error_handler_t::replace));
   } catch (const std::exception&) {
     // The failure itself is still printed and ends the process with its exit code.
   }
@@ -92,7 +102,7 @@ void pass_on_failure(const std::filesystem::path& root_cause, const ExitStatus& 
     if (!parse_note(cause)) cause = describe_failure(report, "exception");
     // One of the short form has no place for the code.
     if (cause["message"].is_object()) cause["message"]["errorCode"] = status.signal != 0 ? -status.signal : status.code;
-    write_file_atomically(*path, cause.dump(2, ' ', false, json::error_handler_t::replace));
+    leave(*path, cause.dump(2, ' ', false, json::error_handler_t::replace));
   } catch (const std::exception&) {
     // The report has been printed, and the exit code tells of the failure.
   }

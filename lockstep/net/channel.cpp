@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/reasons.h>
 #include <lockstep/net/stream.h>
@@ -38,6 +39,14 @@ std::string text_of(const asio::ip::tcp::endpoint& endpoint) {
                                     : address + ":" + std::to_string(endpoint.port());
 }
 
+template <typename Header>
+std::optional<std::chrono::seconds> retry_after_of(const Header& header) {
+  const auto text = header[http::field::retry_after];
+  const auto seconds = parse_integer(std::string_view(text.data(), text.size()));
+  if (!seconds || *seconds < 0 || *seconds > 3600) return std::nullopt;  // or a date
+  return std::chrono::seconds(*seconds);
+}
+
 }  // namespace
 
 struct Channel::State {
@@ -53,6 +62,7 @@ struct Channel::State {
   void check(const ErrorCode& error) {
     if (error) fail_for(error, tls(), terms);
   }
+  void check_answer(const ErrorCode& error);
   template <typename Parser>
   Awaitable<ErrorCode> read(Parser& parser);
   void note_peer() {
@@ -182,6 +192,7 @@ Awaitable<void> Channel::send_request(HttpQuery query) {
   http::request<http::string_body> request(http::string_to_verb(query.method), query.target, 11);
   request.set(http::field::host, query.host);
   if (!query.content_type.empty()) request.set(http::field::content_type, query.content_type);
+  for (const auto& [name, value] : query.fields) request.set(name, value);
   request.body() = std::move(query.body);
   request.prepare_payload();
   state_->begin_step();
@@ -189,21 +200,60 @@ Awaitable<void> Channel::send_request(HttpQuery query) {
   state_->check(error);
 }
 
-Awaitable<HttpResponse> Channel::read_response() {
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(state_->limits.longest_answer);
-  const ErrorCode error = co_await state_->read(parser);
+void Channel::State::check_answer(const ErrorCode& error) {
   if (error == http::error::header_limit) {
     fail(ErrorKind::data, "network", "the header of its answer is longer than {} bytes", kLongestHeader);
   }
   if (error == http::error::body_limit) {
-    fail(ErrorKind::data, "network", "the body of its answer is longer than {} bytes", state_->limits.longest_answer);
+    fail(ErrorKind::data, "network", "the body of its answer is longer than {} bytes", limits.longest_answer);
   }
   if (error == http::error::buffer_overflow) fail(ErrorKind::data, "network", "a line of its answer is too long");
-  state_->check(error);
+  check(error);
+}
+
+Awaitable<HttpResponse> Channel::read_response() {
+  http::response_parser<http::string_body> parser;
+  parser.body_limit(state_->limits.longest_answer);
+  state_->check_answer(co_await state_->read(parser));
   // Bytes after the answer would be taken for the next one.
   const bool keep_alive = parser.keep_alive() && state_->buffer.size() == 0;
-  co_return HttpResponse{parser.get().result_int(), std::move(parser.get().body()), keep_alive};
+  const auto retry_after = retry_after_of(parser.get());
+  co_return HttpResponse{parser.get().result_int(), std::move(parser.get().body()), keep_alive, retry_after};
+}
+
+Awaitable<HttpResponse> Channel::read_response(TakePiece take) {
+  http::response_parser<http::buffer_body> parser;
+  parser.body_limit(boost::none);
+  parser.header_limit(kLongestHeader);
+  ErrorCode error;
+  state_->begin_step();
+  co_await http::async_read_header(state_->stream.next_layer(), state_->buffer, parser,
+                                   asio::redirect_error(asio::use_awaitable, error));
+  state_->check_answer(error);
+  const bool good = parser.get().result() == http::status::ok;
+  HttpResponse response{parser.get().result_int(), "", false, retry_after_of(parser.get())};
+  std::vector<char> piece(kLongestRead);
+  while (!parser.is_done()) {
+    auto& body = parser.get().body();
+    body.data = piece.data();
+    body.size = piece.size();
+    // Not async_read(), which would wait until the piece is full.
+    co_await http::async_read_some(state_->stream.next_layer(), state_->buffer, parser,
+                                   asio::redirect_error(asio::use_awaitable, error));
+    if (error == http::error::need_buffer) error = {};
+    state_->check_answer(error);
+    const std::string_view text(piece.data(), piece.size() - parser.get().body().size);
+    if (text.empty()) continue;
+    if (good) {
+      take(text);
+    } else if (response.body.size() + text.size() <= state_->limits.longest_answer) {
+      response.body += text;
+    } else {
+      state_->check_answer(http::error::body_limit);
+    }
+  }
+  response.keep_alive = parser.keep_alive() && state_->buffer.size() == 0;
+  co_return response;
 }
 
 Awaitable<void> Channel::accept_websocket() {

@@ -11,9 +11,12 @@
 #include <boost/asio/ssl/context.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::net {
@@ -35,7 +38,11 @@ struct HttpQuery {
   std::string target;
   std::string content_type;
   std::string body;
+  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
 };
+
+/// Takes a response's body as it comes, in pieces of any size.
+using TakePiece = std::function<void(std::string_view)>;
 
 /// Time and size limits of a channel.
 struct ChannelLimits {
@@ -80,6 +87,9 @@ class Channel {
   Awaitable<void> respond(unsigned status, std::string content_type, std::string body);
   Awaitable<void> send_request(HttpQuery query);
   Awaitable<HttpResponse> read_response();
+  /// The same for a body without end: with status 200 `take` gets its pieces as they come, and the response has none.
+  /// The limit of a body's length does not count then.
+  Awaitable<HttpResponse> read_response(TakePiece take);
 
   /// Accepts the upgrade to WebSocket that the last request asked for.
   Awaitable<void> accept_websocket();

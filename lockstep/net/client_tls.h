@@ -23,4 +23,15 @@ struct TlsFiles {
 /// TLS 1.2 or newer; the server's certificate is required and verified. Error(io) naming the file that cannot be used.
 std::shared_ptr<boost::asio::ssl::context> make_client_tls(const TlsFiles& files);
 
+/// PEM texts; empty ones are not used.
+struct TlsTexts {
+  std::string authorities;  ///< CAs that may have signed the server's certificate; empty: the system's
+  std::string certificate;  ///< this client's, with its chain
+  std::string key;          ///< that certificate's private key
+  bool verify = true;       ///< false: any certificate will do, which protects from nothing but listeners
+};
+
+/// The same from texts. Error(config) naming the text that cannot be used.
+std::shared_ptr<boost::asio::ssl::context> make_client_tls(const TlsTexts& texts);
+
 }  // namespace lockstep::net

@@ -3,8 +3,10 @@
 #include <lockstep/net/http_client.h>
 #include <lockstep/net/name_lookup.h>
 
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <exception>
 #include <optional>
 
@@ -29,15 +31,17 @@ struct HttpClient::State {
   asio::io_context context{1};
   std::optional<Channel> channel;
   std::string step;  // the current one, for messages
+  std::atomic<bool> cancelled{false};
 
-  HttpResponse ask(HttpQuery query, Deadline deadline);
-  Awaitable<HttpResponse> exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints, Deadline deadline);
+  HttpResponse ask(HttpQuery query, Deadline deadline, TakePiece take = {});
+  Awaitable<HttpResponse> exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints, Deadline deadline,
+                                   TakePiece take);
   [[noreturn]] void fail_in_step(const Error& error) const;
 };
 
 // `endpoints`: empty when there is a connection.
 Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints,
-                                                    Deadline deadline) {
+                                                    Deadline deadline, TakePiece take) {
   if (!channel) channel.emplace(asio::ip::tcp::socket(context), limits);
   channel->set_deadline(deadline);
   channel->set_terms(terms);
@@ -45,21 +49,23 @@ Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector
     step = "connecting";
     co_await channel->connect(std::move(endpoints));
     step = "agreeing on TLS";
-    if (tls) co_await channel->secure_as_client(*tls, server.host);
+    if (tls) co_await channel->secure_as_client(*tls, server.tls_name.empty() ? server.host : server.tls_name);
   }
   step = "sending the request";
   co_await channel->send_request(std::move(query));
   step = "waiting for the answer";
+  if (take) co_return co_await channel->read_response(std::move(take));
   co_return co_await channel->read_response();
 }
 
-HttpResponse HttpClient::State::ask(HttpQuery query, Deadline deadline) {
+HttpResponse HttpClient::State::ask(HttpQuery query, Deadline deadline, TakePiece take) {
+  if (cancelled) fail(ErrorKind::io, "network", "it was cancelled");
   std::vector<asio::ip::tcp::endpoint> endpoints;
   if (!channel) endpoints = look_up(server.host, server.port, deadline);
   query.host = server.text();
   HttpResponse response;
   std::exception_ptr trouble;
-  asio::co_spawn(context, exchange(std::move(query), std::move(endpoints), deadline),
+  asio::co_spawn(context, exchange(std::move(query), std::move(endpoints), deadline, std::move(take)),
                  [&](std::exception_ptr error, HttpResponse answer) {
                    trouble = std::move(error);
                    response = std::move(answer);
@@ -101,6 +107,26 @@ const HttpServer& HttpClient::server() const noexcept { return state_->server; }
 
 HttpResponse HttpClient::get(const std::string& target, Deadline deadline) {
   return state_->ask({"GET", "", target, "", ""}, deadline);
+}
+
+HttpResponse HttpClient::send(HttpAsk ask, Deadline deadline) {
+  return state_->ask(
+      {ask.method, "", std::move(ask.target), std::move(ask.content_type), std::move(ask.body), std::move(ask.fields)},
+      deadline);
+}
+
+HttpResponse HttpClient::stream(HttpAsk ask, Deadline deadline, std::function<void(std::string_view)> take) {
+  return state_->ask(
+      {ask.method, "", std::move(ask.target), std::move(ask.content_type), std::move(ask.body), std::move(ask.fields)},
+      deadline, std::move(take));
+}
+
+void HttpClient::cancel() noexcept {
+  state_->cancelled = true;
+  // Where a request runs, its thread runs the context, and with it this.
+  asio::post(state_->context, [state = state_.get()] {
+    if (state->channel) state->channel->close();
+  });
 }
 
 HttpResponse HttpClient::post(const std::string& target, const std::string& json, Deadline deadline) {

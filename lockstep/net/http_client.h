@@ -7,8 +7,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace boost::asio::ssl {
 class context;
@@ -19,13 +23,23 @@ namespace lockstep::net {
 struct HttpServer {
   std::string host;  ///< a name or an address, IPv6 without brackets
   std::uint16_t port = 0;
+  std::string tls_name{};  ///< the name that its certificate must be for; empty: the host's
 
   /// "host:port", an IPv6 address in brackets.
   std::string text() const;
 };
 
+/// A request of any method. Without a content type it has no body.
+struct HttpAsk {
+  std::string method;
+  std::string target;
+  std::string content_type{};
+  std::string body{};
+  std::vector<std::pair<std::string, std::string>> fields{};  ///< more fields of the header
+};
+
 /// Connects when there is something to ask, and keeps the connection. After an error it is closed, and the next request
-/// makes a new one. Follows no redirections and uses no proxy. Not thread-safe.
+/// makes a new one. Follows no redirections and uses no proxy. Not thread-safe, but for cancel().
 class HttpClient {
  public:
   /// A response with a longer body is an error, and so is one with a header above 8 KiB. `tls`: null for plain HTTP;
@@ -43,6 +57,15 @@ class HttpClient {
   /// message is the reason alone, without the server's name. Whether the server saw the request is unknown then.
   HttpResponse get(const std::string& target, std::chrono::steady_clock::time_point deadline);
   HttpResponse post(const std::string& target, const std::string& json, std::chrono::steady_clock::time_point deadline);
+  HttpResponse send(HttpAsk ask, std::chrono::steady_clock::time_point deadline);
+
+  /// A request whose answer may have no end: with status 200 `take` gets the pieces of the body as they come. What it
+  /// throws ends the request, and is passed on.
+  HttpResponse stream(HttpAsk ask, std::chrono::steady_clock::time_point deadline,
+                      std::function<void(std::string_view)> take);
+
+  /// From any thread: the current request, and all later ones, end with Error(io).
+  void cancel() noexcept;
 
  private:
   struct State;

@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <pty.h>
 #include <unistd.h>
 
@@ -410,6 +411,18 @@ TEST(ProcessCount, RefusesTheRest) {
     }
   }
   EXPECT_THROW(parse_process_count("gpu", {.cpus = 8, .gpus = 0}), Error);
+}
+
+/// As a container's /dev/termination-log is one: a file that nothing can be renamed onto.
+TEST(ErrorFile, AFileThatCannotBeReplacedIsWrittenInPlace) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "log";
+  const UniqueFd open(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Environment environment = {{"TORCHELASTIC_ERROR_FILE", fmt::format("/proc/self/fd/{}", open.get())}};
+  report_failure(Error(ErrorKind::numeric, "train", "the loss is NaN"), environment);
+  const auto note = read_error_file(path);
+  ASSERT_TRUE(note);
+  EXPECT_EQ(note->kind, "numeric");
 }
 
 TEST(ErrorFile, KeepsMessageKindAndTime) {

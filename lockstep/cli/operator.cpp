@@ -1,0 +1,195 @@
+// `lockstep operator`: brings the LockstepJobs of a Kubernetes cluster to their ends.
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/cli/command.h>
+#include <lockstep/operator/api/access.h>
+#include <lockstep/operator/controller/manifests.h>
+#include <lockstep/operator/controller/operator.h>
+#include <lockstep/operator/job/crd.h>
+#include <lockstep/operator/job/json_yaml.h>
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kOperatorFooter =
+    "Watches LockstepJobs, makes their Pods, Service, ConfigMap and certificates, restarts what fails, and writes how "
+    "far\n"
+    "they are into their status. It can be killed at any time: the next one goes on. Several may run; one of them "
+    "acts.\n"
+    "docs/kubernetes.md tells more.\n"
+    "\n"
+    "Exit code: 0 after SIGTERM or SIGINT, 1 when another operator has taken over, or the API server refuses this one, "
+    "2\n"
+    "when the command line or the kubeconfig is wrong.\n"
+    "\n"
+    "Examples:\n"
+    "  lockstep operator --print-crd | kubectl apply -f -     teach the cluster what a LockstepJob is\n"
+    "  lockstep operator                                      for all namespaces, as the current user of kubectl\n"
+    "  lockstep operator --namespace team-a                   for one\n"
+    "  lockstep operator manifests --out deploy               files that install it in a cluster";
+
+struct OperatorArguments {
+  std::string kubeconfig;
+  std::string context;
+  std::string space;
+  std::string lease_space;
+  std::string probe_address = "127.0.0.1:0";
+  std::string log_level = "info";
+  double requests = 20;
+  double burst = 50;
+  int watch_seconds = 300;
+  bool no_election = false;
+  bool print_crd = false;
+  double lease_seconds = 15;
+  std::string out;
+};
+
+void read_probe_address(const std::string& text, kube::OperatorOptions& options) {
+  const auto colon = text.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : parse_integer(text.substr(colon + 1));
+  if (!port || *port < 0 || *port > 65535 || colon == 0) {
+    fail(ErrorKind::invalid_argument, "operator", "--probe-address '{}' is not HOST:PORT", text);
+  }
+  options.probe_host = text.substr(0, colon);
+  options.probe_port = static_cast<std::uint16_t>(*port);
+}
+
+kube::OperatorOptions options_of(const OperatorArguments& arguments) {
+  kube::OperatorOptions options;
+  options.access = kube::find_access(arguments.kubeconfig, arguments.context, current_environment());
+  options.space = arguments.space;
+  options.elect_leader = !arguments.no_election;
+  options.lease.space = arguments.lease_space;
+  // As leaders of Kubernetes' own controllers do: two thirds, and a little more than an eighth.
+  const auto lease = std::chrono::milliseconds(static_cast<int>(arguments.lease_seconds * 1000));
+  options.lease.duration = lease;
+  options.lease.renew_deadline = lease * 2 / 3;
+  options.lease.retry = lease * 2 / 15;
+  options.requests_per_second = arguments.requests;
+  options.burst = arguments.burst;
+  options.watch_time = std::chrono::seconds(arguments.watch_seconds);
+  read_probe_address(arguments.probe_address, options);
+  options.on_start = [](std::uint16_t port) { log_info("/healthz, /readyz and /metrics are on port {}", port); };
+  return options;
+}
+
+/// Runs until one of these signals comes, or until it ends by itself, with an error.
+void run_until_signal(const kube::OperatorOptions& options) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::exception_ptr trouble;
+  const pthread_t waiter = ::pthread_self();
+  std::atomic<bool> ended{false};
+  std::jthread runner([&](std::stop_token stop) {
+    try {
+      kube::run_operator(options, std::move(stop));
+    } catch (...) {
+      trouble = std::current_exception();
+    }
+    ended = true;
+    ::pthread_kill(waiter, SIGHUP);  // blocked there, and waited for
+  });
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  if (!ended) log_info("signal {}: the operator ends; jobs go on without it", signal);
+  runner.request_stop();
+  runner.join();
+  if (trouble) std::rethrow_exception(trouble);
+}
+
+int run(const OperatorArguments& arguments) {
+  if (arguments.print_crd) {
+    fmt::print("{}", kube::print_yaml_of(kube::custom_resource_definition()));
+    std::fflush(stdout);
+    return kOk;
+  }
+  const auto options = options_of(arguments);
+  LogOptions log;
+  log.level = arguments.log_level;
+  start_logging(log);
+  run_until_signal(options);
+  return kOk;
+}
+
+int write_manifests(const std::string& folder) {
+  namespace fs = std::filesystem;
+  for (const auto& [file, objects] : kube::deployment_manifests()) {
+    const fs::path path = fs::path(folder) / file;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      fail(ErrorKind::io, "operator", "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+    write_file_atomically(path, kube::print_manifest(objects));
+    fmt::print("{}\n", path.string());
+  }
+  std::fflush(stdout);
+  return kOk;
+}
+
+}  // namespace
+
+void add_operator(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("operator", "Run LockstepJobs on Kubernetes");
+  const auto arguments = std::make_shared<OperatorArguments>();
+  command
+      ->add_option("--kubeconfig", arguments->kubeconfig,
+                   "How to reach the API server; default: KUBECONFIG, the Pod's "
+                   "service account, ~/.kube/config")
+      ->type_name("FILE");
+  command->add_option("--context", arguments->context, "A context of the kubeconfig")->type_name("NAME");
+  command->add_option("--namespace", arguments->space, "Only the jobs of this namespace")->type_name("NAME");
+  command->add_option("--probe-address", arguments->probe_address, "Where /healthz, /readyz and /metrics are")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  command->add_option("--requests-per-second", arguments->requests, "Most requests about jobs")
+      ->check(CLI::Range(0.1, 10000.0))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--burst", arguments->burst, "Most of them at once")
+      ->check(CLI::Range(1.0, 10000.0))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--watch-seconds", arguments->watch_seconds, "How long one watch lasts")
+      ->check(CLI::Range(1, 3600))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("--no-leader-election", arguments->no_election, "Act without a Lease: there is no other operator");
+  command
+      ->add_option("--lease-seconds", arguments->lease_seconds,
+                   "A leader that is silent for so long has lost the Lease")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--lease-namespace", arguments->lease_space,
+                   "Where the Lease is; default: that of the jobs, or of the "
+                   "kubeconfig")
+      ->type_name("NAME");
+  command->add_option("--log-level", arguments->log_level, "debug, info, warning, error or off")->capture_default_str();
+  command->add_flag("--print-crd", arguments->print_crd, "Print the CustomResourceDefinition, and do nothing else");
+  command->footer(kOperatorFooter);
+  CLI::App* manifests = command->add_subcommand("manifests", "Write the files that install the operator");
+  manifests->add_option("--out", arguments->out, "A folder; made if missing")->required()->type_name("DIR");
+  command->callback([=, &chosen] {
+    chosen = manifests->parsed() ? Action([=] { return write_manifests(arguments->out); })
+                                 : Action([=] { return run(*arguments); });
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,34 @@
+// The operator as a whole: watches, workers, the Lease, probes and metrics.
+#pragma once
+
+#include <lockstep/operator/api/access.h>
+#include <lockstep/operator/controller/leader.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+namespace lockstep::kube {
+
+struct OperatorOptions {
+  Access access;
+  std::string space{};  ///< of the jobs; empty: all namespaces
+  bool elect_leader = true;
+  LeaseOptions lease{};  ///< an empty identity: this host's name and something random
+  double requests_per_second = 20;
+  double burst = 50;
+  int workers = 4;
+  std::string probe_host = "127.0.0.1";
+  std::uint16_t probe_port = 0;  ///< 0: any
+  bool probes = true;
+  std::chrono::seconds watch_time = std::chrono::seconds(300);
+  std::function<void(std::uint16_t probe_port)> on_start{};
+};
+
+/// Runs until `stop`, or until the Lease is lost: Error(peer_lost) then, as another operator acts. Error(io) when there
+/// is no API server, or it does not accept this client, at the start.
+void run_operator(const OperatorOptions& options, std::stop_token stop);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,62 @@
+// Carries a decision out: stores the status, then deletes and creates.
+#pragma once
+
+#include <lockstep/operator/api/client.h>
+#include <lockstep/operator/controller/cache.h>
+#include <lockstep/operator/controller/event_recorder.h>
+#include <lockstep/operator/decide/decide.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace lockstep::kube {
+
+/// What a worker does with the key afterwards.
+struct Reconciled {
+  enum class Next { done, at_once, retry };
+  Next next = Next::done;
+  std::optional<std::chrono::milliseconds> after{};  ///< done: once more then; retry: not before
+  std::string trouble{};                             ///< of `retry`
+};
+
+/// What workers share about objects that can never be created. Thread-safe.
+class Obstacles {
+ public:
+  void set(const std::string& job_uid, Obstacle obstacle);
+  std::optional<Obstacle> find(const std::string& job_uid) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, Obstacle> by_uid_;
+};
+
+/// One for each worker. Not thread-safe.
+class Reconciler {
+ public:
+  Reconciler(ApiClient& client, Cache& cache, Obstacles& obstacles, GangScheduler gang, std::string identity)
+      : client_(client), cache_(cache), obstacles_(obstacles), gang_(gang), recorder_(std::move(identity)) {}
+
+  Reconciled reconcile(const std::string& key, Time now);
+
+ private:
+  Observed observe(const nlohmann::json& job) const;
+  std::optional<Reconciled> store_status(const Job& job, const Status& status);
+  std::optional<Reconciled> make_sure(const Job& job);
+  std::optional<Reconciled> carry_out(const Job& job, const Action& action);
+  std::optional<Reconciled> create(const Job& job, const Resource& resource, const nlohmann::json& object);
+  std::optional<Reconciled> judge_taken(const Job& job, const Resource& resource, const std::string& name);
+  std::optional<Reconciled> remove(const Job& job, const DeleteObject& what);
+  std::optional<Reconciled> refresh(const Job& job);
+  static Reconciled retry(const Answer& answer, const std::string& what);
+
+  ApiClient& client_;
+  Cache& cache_;
+  Obstacles& obstacles_;
+  GangScheduler gang_;
+  EventRecorder recorder_;
+};
+
+}  // namespace lockstep::kube

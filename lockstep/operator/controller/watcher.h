@@ -1,0 +1,30 @@
+// Keeps the objects of one kind in the cache, and tells whose jobs have changed.
+#pragma once
+
+#include <lockstep/operator/api/client.h>
+#include <lockstep/operator/api/resource.h>
+#include <lockstep/operator/controller/cache.h>
+#include <lockstep/operator/controller/metrics.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+namespace lockstep::kube {
+
+struct WatchOptions {
+  Resource resource;
+  std::string space;     ///< empty: all namespaces
+  std::string selector;  ///< of labels
+  std::chrono::seconds time = std::chrono::seconds(300);
+};
+
+/// Lists and watches until `stop`; each error is logged once, and tried again after 0.2 s to 30 s. `changed` gets the
+/// keys of jobs. `synced` becomes true after the first list.
+void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, Metrics& metrics,
+                   std::atomic<bool>& synced, const std::function<void(const std::string&)>& changed,
+                   std::stop_token stop);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,83 @@
+// The operator's decisions: one pure function from what is observed of a job to what is to be done about it.
+#pragma once
+
+#include <lockstep/operator/api/resource.h>
+#include <lockstep/operator/decide/pod_view.h>
+#include <lockstep/operator/job/job.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lockstep::kube {
+
+/// Which scheduler of gangs the cluster has.
+enum class GangScheduler { none, volcano, scheduling };
+
+/// An object of a job that is no Pod.
+struct Part {
+  std::string uid;
+  nlohmann::json data;  ///< what is compared with what it should be; null where nothing is
+};
+
+/// Why an object of a job can never be created: a name that another owner has, or a template that the server refuses.
+struct Obstacle {
+  std::string reason;  ///< "NameConflict", "PodRefused"
+  std::string message;
+};
+
+struct Observed {
+  Job job;
+  std::vector<PodView> pods{};       ///< those whose controller is this job, of all attempts
+  std::optional<Part> service{};     ///< parts are those that this job owns
+  std::optional<Part> config_map{};  ///< `data`: its field data
+  std::optional<Part> secret{};
+  std::optional<Part> pod_group{};  ///< `data`: its status
+  GangScheduler gang = GangScheduler::none;
+  std::optional<Obstacle> obstacle{};
+};
+
+struct CreateObject {
+  const Resource* resource;
+  nlohmann::json object;
+};
+struct ReplaceObject {  ///< with the data that it should have
+  const Resource* resource;
+  nlohmann::json object;
+};
+/// The Secret with new certificates for these hosts. Apart, as certificates come from random numbers.
+struct CreateCertificates {
+  std::string name;
+  std::vector<std::string> hosts;
+};
+struct DeleteObject {
+  const Resource* resource;
+  std::string name;
+  std::string uid;
+};
+
+using Action = std::variant<CreateObject, ReplaceObject, CreateCertificates, DeleteObject>;
+
+struct EventNote {
+  bool warning = false;
+  std::string reason;
+  std::string message;
+
+  bool operator==(const EventNote&) const = default;
+};
+
+/// To be carried out in this order: the status is stored before anything is deleted or created, so that a dead
+/// operator's successor counts no failure again. If storing it fails, nothing else may be done.
+struct Decision {
+  std::optional<Status> status{};  ///< nullopt: it stays as it is
+  std::vector<Action> actions{};
+  std::vector<EventNote> events{};
+  std::optional<std::chrono::milliseconds> again{};  ///< decide again after this time, even if nothing changes
+};
+
+Decision decide(const Observed& observed, Time now);
+
+}  // namespace lockstep::kube

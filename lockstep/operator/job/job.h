@@ -1,0 +1,85 @@
+// A LockstepJob as a value: what the user wrote, with defaults, and what the operator wrote into its status.
+#pragma once
+
+#include <lockstep/operator/job/status.h>
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::kube {
+
+enum class Mode {
+  scheduler,  ///< workers meet through Lockstep's scheduler
+  run,        ///< each Pod has a launcher; they agree through a store in worker 0
+  none,       ///< one worker, no variables
+};
+
+enum class RestartPolicy { on_failure, always, never, exit_code };
+enum class CleanPods { running, all, none };
+enum class TlsSource { insecure, automatic, named };
+
+struct RoleSpec {
+  int replicas = 1;
+  RestartPolicy restart = RestartPolicy::on_failure;
+  nlohmann::json pod_template;
+};
+
+struct Elastic {
+  int min = 1;
+  int max = 1;
+};
+
+/// What a scheduler of gangs shall know.
+struct Gang {
+  std::optional<int> min_available{};  ///< nullopt: all Pods
+  std::string queue{};
+  std::string priority_class{};
+  nlohmann::json min_resources{};
+  std::optional<int> timeout_s{};
+};
+
+struct JobSpec {
+  std::map<Role, RoleSpec> roles{};
+  Mode mode = Mode::run;
+  bool all_workers = false;  ///< success needs all of them
+  std::optional<Elastic> elastic{};
+  bool recovery = false;
+  std::string recovery_path{};
+  TlsSource tls = TlsSource::insecure;
+  std::string secret{};  ///< of TlsSource::named
+  bool suspend = false;
+  CleanPods clean = CleanPods::running;
+  int backoff_limit = 6;
+  std::optional<std::int64_t> active_deadline_s{};
+  std::optional<std::int64_t> ttl_s{};
+  std::optional<Gang> gang{};
+
+  /// The number of Pods that a role wants, within the limits of an elastic job; 0 for a role that there is not.
+  int wanted(Role role) const;
+};
+
+struct Job {
+  std::string space;
+  std::string name;
+  std::string uid;
+  std::string version;  ///< resourceVersion
+  std::int64_t generation = 0;
+  bool deleting = false;
+  JobSpec spec;
+  Status status;
+  std::vector<std::string> problems{};  ///< why the spec cannot be used: "spec.mode: ..."; empty: it can
+
+  std::string key() const { return space + "/" + name; }
+};
+
+/// Reads an object of the API server. Never throws for what a user can have written: that is in `problems`.
+Job parse_job(const nlohmann::json& object);
+
+/// The spec with its defaults; the path and reason of each mistake go to `problems`.
+JobSpec parse_spec(const nlohmann::json& spec, const std::string& job_name, std::vector<std::string>& problems);
+
+}  // namespace lockstep::kube

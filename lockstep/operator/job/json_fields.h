@@ -1,0 +1,31 @@
+// Reading fields of JSON objects that may lack them, or have them with another type.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+namespace lockstep::kube {
+
+/// The text of a field; empty when there is none, or it is no text.
+std::string text_at(const nlohmann::json& object, std::string_view key);
+std::optional<std::int64_t> integer_at(const nlohmann::json& object, std::string_view key);
+bool true_at(const nlohmann::json& object, std::string_view key);
+/// An object or list of a field; an empty one when there is none of that type.
+const nlohmann::json& object_at(const nlohmann::json& object, std::string_view key);
+const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);
+
+/// The fields of metadata that everything has.
+std::string name_of(const nlohmann::json& object);
+std::string space_of(const nlohmann::json& object);
+std::string uid_of(const nlohmann::json& object);
+std::string version_of(const nlohmann::json& object);
+/// A label; empty when there is none.
+std::string label_of(const nlohmann::json& object, std::string_view key);
+
+/// The uid of the controller among the owners; empty when there is none.
+std::string controller_uid(const nlohmann::json& object);
+std::string controller_kind(const nlohmann::json& object);
+
+}  // namespace lockstep::kube

@@ -1,0 +1,38 @@
+// Names, labels and addresses of the objects of a job. They follow from the job alone, so a rank can have but one Pod.
+#pragma once
+
+#include <lockstep/operator/job/job.h>
+
+#include <string>
+
+namespace lockstep::kube {
+
+inline constexpr const char* kJobNameLabel = "lockstep.dev/job-name";
+inline constexpr const char* kJobUidLabel = "lockstep.dev/job-uid";
+inline constexpr const char* kRoleLabel = "lockstep.dev/role";
+inline constexpr const char* kIndexLabel = "lockstep.dev/index";
+inline constexpr const char* kAttemptLabel = "lockstep.dev/attempt";          ///< starts of all ranks
+inline constexpr const char* kReplacementLabel = "lockstep.dev/replacement";  ///< of this rank, within the attempt
+
+inline constexpr int kSchedulerPort = 6667;
+inline constexpr int kStorePort = 29400;
+
+/// "JOB-worker-3".
+std::string pod_name(const std::string& job, Role role, int index);
+/// The Pod's name in DNS, "JOB-worker-3.JOB.NAMESPACE.svc".
+std::string pod_address(const Job& job, Role role, int index);
+std::string service_name(const Job& job);
+std::string config_map_name(const Job& job);
+/// The Secret with the certificates; empty: there is none.
+std::string secret_name(const Job& job);
+std::string pod_group_name(const Job& job);
+
+/// "lockstep.dev/job-name=JOB,lockstep.dev/role=Worker".
+std::string worker_selector(const Job& job);
+
+/// Labels that all objects of a job have.
+nlohmann::json job_labels(const Job& job);
+/// The list of owners of an object: the job, as its controller.
+nlohmann::json owned_by(const Job& job);
+
+}  // namespace lockstep::kube

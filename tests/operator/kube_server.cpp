@@ -1,0 +1,170 @@
+#include "operator/kube_server.h"
+
+#include <fcntl.h>
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/operator/api/resource.h>
+#include <lockstep/operator/job/crd.h>
+#include <lockstep/operator/job/json_fields.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+
+namespace lockstep::test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr auto kLimit = 120s;
+
+fs::path tools() {
+  if (const auto given = find(current_environment(), "LOCKSTEP_TEST_TOOLS")) return *given;
+  return fs::path(LOCKSTEP_SOURCE_DIR) / ".." / "shared" / "tools";
+}
+
+bool has_program(const std::string& name) {
+  for (const char* folder : {"/usr/bin", "/usr/local/bin", "/bin"}) {
+    if (::access((fs::path(folder) / name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+fs::path cache() { return fs::path(LOCKSTEP_BINARY_DIR) / "kube"; }
+
+/// Unpacks the server's programs, once; other test binaries wait.
+void prepare_cache() {
+  fs::create_directories(cache());
+  const UniqueFd lock(::open((cache() / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ::flock(lock.get(), LOCK_EX);
+  if (fs::exists(cache() / "bin" / "ready")) return;
+  fs::create_directories(cache() / "bin");
+  ChildOptions unpack;
+  unpack.arguments = {"tar", "-C", (cache() / "bin").string(), "-xJf", (tools() / "kube_bin.tar.xz").string()};
+  const auto done = run_and_capture(unpack, kLimit);
+  if (!done.status.ok()) fail(ErrorKind::io, "test", "cannot unpack the API server: {}", done.err);
+  fs::remove(cache() / "bin" / "etcd");
+  fs::create_symlink("/usr/bin/etcd", cache() / "bin" / "etcd");
+  UniqueFd(::open((cache() / "bin" / "ready").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+/// The lines "export NAME=VALUE" that the script prints once all is ready.
+std::map<std::string, std::string> read_exports(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t count; (count = ::read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  std::map<std::string, std::string> variables;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    const auto equals = line.find('=');
+    if (line.starts_with("export ") && equals != std::string::npos)
+      variables[line.substr(7, equals - 7)] = line.substr(equals + 1);
+  }
+  return variables;
+}
+
+}  // namespace
+
+std::optional<std::string> KubeServer::obstacle() {
+  for (const char* file : {"kube_start.sh", "kube_bin.tar.xz"}) {
+    if (fs::exists(tools() / file)) continue;
+    return fmt::format("there is no {} in {}; LOCKSTEP_TEST_TOOLS names the folder with a Kubernetes API server", file,
+                       tools().string());
+  }
+  for (const char* program : {"etcd", "jq", "openssl", "curl", "setpriv", "xz"}) {
+    if (!has_program(program)) return fmt::format("there is no {} here", program);
+  }
+  return std::nullopt;
+}
+
+KubeServer& KubeServer::get() {
+  static std::string trouble;  // a server that does not start is not tried again for each test
+  if (!trouble.empty()) fail(ErrorKind::io, "test", "{}", trouble);
+  try {
+    static KubeServer server;
+    return server;
+  } catch (const std::exception& error) {
+    trouble = error.what();
+    throw;
+  }
+}
+
+KubeServer::KubeServer() {
+  prepare_cache();
+  ChildOptions options;
+  options.arguments = {(tools() / "kube_start.sh").string(), cache().string()};
+  options.environment = current_environment();
+  (*options.environment)["KUBE_APISERVER_FLAGS"] = "--min-request-timeout=5";
+  options.out = ChildStream::pipe;
+  options.err = ChildStream::inherit;
+  script_.emplace(options);
+  variables_ = read_exports(script_->out().get());
+  if (!variables_.contains("KUBECONFIG")) fail(ErrorKind::io, "test", "the API server did not start");
+  auto admin = client();
+  const auto made =
+      admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kube::custom_resource_definition());
+  if (!made.ok()) fail(ErrorKind::io, "test", "the CRD is refused: {}", made.text());
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (!admin.get(kube::path_of(kube::lockstep_jobs(), "")).ok()) {
+    if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "LockstepJobs are not served");
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+// With SIGKILL its temporary folder would stay.
+KubeServer::~KubeServer() {
+  if (script_) script_->stop(std::chrono::seconds(20));
+}
+
+fs::path KubeServer::certificate_kubeconfig() const { return fs::path(variable("KUBE_FOLDER")) / "cert.kubeconfig"; }
+
+kube::Access KubeServer::access() const { return kube::find_access(kubeconfig().string(), "", {}); }
+
+bool KubeServer::is_ready() const { return fs::exists(fs::path(variable("KUBE_FOLDER")) / "ready"); }
+
+void KubeServer::take_away() {
+  ::kill(script_->pid(), SIGUSR1);
+  while (is_ready()) std::this_thread::sleep_for(10ms);
+}
+
+void KubeServer::bring_back() {
+  ::kill(script_->pid(), SIGUSR2);
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  while (!is_ready()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      fail(ErrorKind::timeout, "test", "the API server does not come back");
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+std::string KubeServer::new_space() {
+  const std::string name = fmt::format("test-{}", ++spaces_);
+  auto admin = client();
+  const auto made = admin.create("/api/v1/namespaces", {{"metadata", {{"name", name}}}});
+  if (!made.ok()) fail(ErrorKind::io, "test", "no namespace: {}", made.text());
+  // Until then no Pod could be created.
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto path = fmt::format("/api/v1/namespaces/{}/serviceaccounts/default", name);
+  for (;;) {
+    const auto account = admin.get(path);
+    if (account.ok() && !kube::list_at(account.object, "secrets").empty()) return name;
+    if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "no service account in {}", name);
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+Captured KubeServer::kubectl(std::vector<std::string> arguments) const {
+  ChildOptions options;
+  options.arguments = {(cache() / "bin" / "kubectl").string(), "--kubeconfig", kubeconfig().string()};
+  options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
+  return run_and_capture(options, kLimit);
+}
+
+}  // namespace lockstep::test
