@@ -13,7 +13,7 @@ namespace lockstep::train {
 
 /// Runs the model in evaluation mode over an epoch of batches. `of_all_ranks` makes the sums of all ranks of this
 /// one's, among them `loss` over items and `samples`. With a sampler that gives every sample to one rank the result is
-/// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are no integers.
+/// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are not integers.
 Evaluation evaluate(const Model& model, samples::Batches& batches, const ForwardOptions& options,
                     const std::function<Sums(const Sums&)>& of_all_ranks);
 
