@@ -12,6 +12,7 @@
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>
 
@@ -135,7 +136,8 @@ void check_run_config(const RunConfig& config) {
   check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
-  make_used_callbacks(config.callbacks);
+  check_metrics(config);
+  make_used_callbacks(config);
 }
 
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
