@@ -177,7 +177,7 @@ NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParam
       append_sum(out, name, *adagrad);
     } else if (state != nullptr) {
       fail(ErrorKind::unsupported, kStateWhere,
-           "the optimizer remembers for {} what is no state of torch::optim, and cannot be saved; use such a state "
+           "the optimizer remembers for {} what is not a state of torch::optim, and cannot be saved; use such a state "
            "(torch::optim::SGDParamState, AdamParamState, ...)",
            name);
     }
