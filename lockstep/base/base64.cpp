@@ -17,7 +17,7 @@ std::uint32_t gather(std::string_view bytes) {
   return bits;
 }
 
-// Four digits, missing ones as 0, in the low 24 bits; nullopt when one of them is no digit.
+// Four digits, missing ones as 0, in the low 24 bits; nullopt when one of them is not a digit.
 std::optional<std::uint32_t> gather_digits(std::string_view digits) {
   std::uint32_t bits = 0;
   for (std::size_t i = 0; i < 4; ++i) {

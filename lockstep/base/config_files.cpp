@@ -33,8 +33,8 @@ std::string read_text(const fs::path& path, const FilePosition& named_at) {
   }
   const auto size = fs::file_size(path, error);
   if (!error && size > kLargest) {
-    fail_at(named_at,
-            fmt::format("{} has {} bytes; that is no configuration file (at most {})", path.string(), size, kLargest));
+    fail_at(named_at, fmt::format("{} has {} bytes; that is not a configuration file (at most {})", path.string(), size,
+                                  kLargest));
   }
   std::ifstream in(path, std::ios::binary);
   const int opened = errno;
@@ -47,7 +47,7 @@ std::string read_text(const fs::path& path, const FilePosition& named_at) {
     text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
     if (text.size() > kLargest) {
       fail_at(named_at,
-              fmt::format("{} has more than {} bytes; that is no configuration file", path.string(), kLargest));
+              fmt::format("{} has more than {} bytes; that is not a configuration file", path.string(), kLargest));
     }
   }
   if (in.bad()) fail_at(named_at, fmt::format("cannot read {} to its end", path.string()));

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// The text of `file` as a section, which may be empty. Error(config) for text that is not YAML or is no section.
+/// The text of `file` as a section, which may be empty. Error(config) for text that is not YAML or is not a section.
 ConfigNode parse_section(std::string_view text, const std::string& file);
 
 /// Reads `path` over its bases. Each value has the position of the file that it comes from. Error(config) as

@@ -32,7 +32,7 @@ void require_section(ConfigNode& node, std::string_view path, const FilePosition
   if (node.kind == ConfigNode::Kind::map) return;
   throw Error(
       ErrorKind::config, "config",
-      fmt::format("'{}' is no section but {}; override it as a whole: {}=...", path, describe_found(node), path),
+      fmt::format("'{}' is not a section but {}; override it as a whole: {}=...", path, describe_found(node), path),
       position);
 }
 

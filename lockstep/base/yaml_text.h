@@ -1,4 +1,4 @@
-// Conversion between YAML text and ConfigNode. The only header and source that use yaml-cpp.
+// Conversion between YAML text and ConfigNode. Only its source and yaml_tree.cpp use yaml-cpp.
 #pragma once
 
 #include <lockstep/base/config.h>

@@ -1,6 +1,7 @@
 // `lockstep checkpoint`: shows checkpoints, merges those in parts to one file, and divides them differently.
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/train/checkpoint/saved_run.h>
 #include <lockstep/train/sharded/rewrite.h>
@@ -85,7 +86,7 @@ int inspect_file(const std::string& file, bool verify) {
     fmt::print("{:<{}}  {:<5} [{}]\n", entry.name, longest, entry.dtype, fmt::join(entry.shape, ", "));
   }
   if (!header.metadata.contains(train::kRunStateKey)) {
-    fmt::print("the file is whole; it has no checksum, as it is no checkpoint of a run\n");
+    fmt::print("the file is whole; it has no checksum, as it is not a checkpoint of a run\n");
   } else if (!verify) {
     fmt::print("the file is whole; --verify compares its checksum, too\n");
   } else {
@@ -157,6 +158,7 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
   command->callback([=, &chosen] {
     chosen = [=] {
       const auto index = train::read_index(arguments->folder);
+      require_writable_file(arguments->out, "--out");
       if (index.metadata.contains(train::kRunStateKey)) {
         train::merge_saved_run(arguments->folder, arguments->out);
       } else {

@@ -133,7 +133,7 @@ int run_command_line(int argc, char** argv) noexcept {
   } catch (const std::exception& error) {
     return report(error);
   } catch (...) {
-    std::fputs("lockstep: error: something was thrown that is no std::exception\n", stderr);
+    std::fputs("lockstep: error: something was thrown that is not a std::exception\n", stderr);
     return kFailed;
   }
 }

@@ -1,6 +1,7 @@
 // `lockstep eval`: the metrics of weights in a file.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
@@ -26,6 +27,7 @@ constexpr const char* kEvalFooter =
 
 struct EvalArguments : runner::ProgramArguments {
   std::string weights;
+  bool average = false;
   std::string json;
 };
 
@@ -46,12 +48,15 @@ int evaluate(EvalArguments arguments) {
          "--weights FILE is missing: the model.safetensors of a run, a .pth, or a checkpoint");
   }
   runner::refuse_file_without_flag(arguments, "lockstep eval");
-  const auto config =
-      train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights);
+  const auto config = train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights,
+                                                  arguments.average);
   auto command = runner::rank_command({this_program().string(), "eval"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
+  if (arguments.average) command.emplace_back("--average");
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
   const auto act = [&](Trainer& trainer) {
+    const bool writes = !arguments.json.empty() && trainer.is_rank() && trainer.world().rank <= 0;
+    if (writes) require_writable_file(arguments.json, "--json");
     const auto evaluation = trainer.evaluate();
     if (!trainer.is_rank() || trainer.world().rank != 0 || arguments.json.empty()) return;
     write_json(arguments.json, evaluation, arguments.weights);
@@ -70,6 +75,8 @@ void add_eval(CLI::App& app, Action& chosen) {
   runner::add_program_options(*command, *arguments);
   command->add_option("--weights", arguments->weights, "The weights: safetensors, .pth of torch.save, or a checkpoint")
       ->type_name("FILE");
+  command->add_flag("--average", arguments->average,
+                    "Of a checkpoint: the average that the callback ema kept, not the trained weights");
   command->add_option("--json", arguments->json, "Writes the metrics there")->type_name("FILE");
   command->footer(kEvalFooter);
   command->callback([=, &chosen] { chosen = [=] { return evaluate(*arguments); }; });

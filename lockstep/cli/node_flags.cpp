@@ -44,7 +44,7 @@ int parse_node_rank(const NodeFlags& flags, int nodes) {
 }
 
 void check_port(std::string_view flag, std::int64_t port) {
-  if (port < 1 || port > kHighestPort) refuse("{} {} is no port; ports are from 1 to {}", flag, port, kHighestPort);
+  if (port < 1 || port > kHighestPort) refuse("{} {} is not a port; ports are from 1 to {}", flag, port, kHighestPort);
 }
 
 /// HOST, HOST:PORT, [IPV6] or [IPV6]:PORT.

@@ -1,6 +1,7 @@
 // `lockstep predict`: what a model with weights from a file says of samples.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
@@ -8,6 +9,7 @@
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/weights/safetensors.h>
+#include <lockstep/train/work_dir.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -38,6 +40,7 @@ constexpr const char* kPredictFooter =
 
 struct PredictArguments : runner::ProgramArguments {
   std::string weights;
+  bool average = false;
   std::string json;
   std::string out;
 };
@@ -55,7 +58,7 @@ std::int64_t samples_of(const train::Prediction& all) {
   return all.texts.empty() ? 0 : static_cast<std::int64_t>(all.texts.begin()->second.size());
 }
 
-/// A line for each sample; bytes that are no UTF-8 are replaced.
+/// A line for each sample; bytes that are not UTF-8 are replaced.
 std::string lines_of(const train::Prediction& all) {
   std::string lines;
   for (std::int64_t i = 0; i < samples_of(all); ++i) {
@@ -74,12 +77,17 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
   if (!arguments.json.empty()) write_file_atomically(arguments.json, lines);
   if (!arguments.out.empty()) {
     const std::filesystem::path folder = arguments.out;
-    std::filesystem::create_directories(folder);
     write_file_atomically(folder / "predictions.jsonl", lines);
     train::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
                             {{"weights", arguments.weights}});
   }
   if (arguments.json.empty() && arguments.out.empty()) fmt::print("{}", lines);
+}
+
+/// Before the work rather than after it.
+void require_writable(const PredictArguments& arguments) {
+  if (!arguments.json.empty()) require_writable_file(arguments.json, "--json");
+  if (!arguments.out.empty()) train::require_writable_folder(arguments.out, "--out");
 }
 
 int predict(PredictArguments arguments) {
@@ -90,13 +98,15 @@ int predict(PredictArguments arguments) {
          "--weights FILE is missing: the model.safetensors of a run, a .pth, or a checkpoint");
   }
   runner::refuse_file_without_flag(arguments, "lockstep predict");
-  const auto config =
-      train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights);
+  const auto config = train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights,
+                                                  arguments.average);
   auto command = runner::rank_command({this_program().string(), "predict"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
+  if (arguments.average) command.emplace_back("--average");
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
   if (!arguments.out.empty()) command.insert(command.end(), {"--out", arguments.out});
   const auto act = [&](Trainer& trainer) {
+    if (trainer.is_rank() && trainer.world().rank <= 0) require_writable(arguments);
     const auto all = trainer.predict();
     if (trainer.is_rank() && trainer.world().rank == 0) leave_predictions(arguments, all);
   };
@@ -114,6 +124,8 @@ void add_predict(CLI::App& app, Action& chosen) {
   runner::add_program_options(*command, *arguments);
   command->add_option("--weights", arguments->weights, "The weights: safetensors, .pth of torch.save, or a checkpoint")
       ->type_name("FILE");
+  command->add_flag("--average", arguments->average,
+                    "Of a checkpoint: the average that the callback ema kept, not the trained weights");
   command->add_option("--json", arguments->json, "Writes a line of JSON for each sample there, not to stdout")
       ->type_name("FILE");
   command->add_option("--out", arguments->out, "Leaves predictions.jsonl and predictions.safetensors there")

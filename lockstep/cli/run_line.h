@@ -38,8 +38,8 @@ std::string pet_variable_of(const CLI::App& command, const CLI::Option& option);
 
 /// Gives each option of `command` that is not among `given` (by the command line) the value of its variable; to be
 /// called before `command` is parsed. A variable that is empty counts as not set. Flags without a value are on when
-/// theirs is an integer other than 0; Error(environment) naming the variable when it is no integer. Returns what was
-/// taken. Does nothing when --help is given.
+/// theirs is an integer other than 0; Error(environment) naming the variable when it is not an integer. Returns what
+/// was taken. Does nothing when --help is given.
 std::vector<PetDefault> apply_pet_defaults(CLI::App& command, std::span<const CLI::Option* const> given,
                                            const Environment& environment);
 

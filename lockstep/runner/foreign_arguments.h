@@ -24,7 +24,7 @@ struct ForeignArguments {
 /// --ignore-unknown is given.
 void add_foreign_options(CLI::App& app, ForeignArguments& arguments);
 
-/// `overrides`, and behind them the flags as KEY=VALUE. With --ignore-unknown, words that are no KEY=VALUE are left
+/// `overrides`, and behind them the flags as KEY=VALUE. With --ignore-unknown, words that are not KEY=VALUE are left
 /// out, with a warning on stderr.
 std::vector<std::string> with_foreign(const std::vector<std::string>& overrides, const ForeignArguments& arguments);
 

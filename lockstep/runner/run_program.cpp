@@ -2,6 +2,7 @@
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/key_places.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/run_model.h>
@@ -42,7 +43,12 @@ int run_program(const train::RunConfig& config, std::function<train::Program()> 
     return cluster::kOk;
   }
   const Start found = find_start(config, start);
-  if (found.world.rank <= 0) print_dry_run(conclusion(found), config, make(), found.world.size);
+  if (found.world.rank > 0) return cluster::kOk;
+  try {
+    print_dry_run(conclusion(found), config, make(), found.world.size);
+  } catch (const Error& error) {
+    throw train::with_place(error, config.given);
+  }
   return cluster::kOk;
 }
 

@@ -68,7 +68,7 @@ int run_and_report(int argc, char** argv, const std::function<Own()>& own) noexc
   } catch (const std::exception& error) {
     return cluster::end_with(error, error.what(), name);
   } catch (...) {
-    std::fputs("error: something was thrown that is no std::exception\n", stderr);
+    std::fputs("error: something was thrown that is not a std::exception\n", stderr);
     return cluster::kFailed;
   }
 }

@@ -8,6 +8,7 @@
 #include <lockstep/runner/scheduler_role.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/key_places.h>
 #include <lockstep/train/evaluation/predict_run.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/stop_signals.h>
@@ -115,6 +116,10 @@ struct Trainer::State {
         group = train::connect_run(config, *world);
       }
       return act(group);
+    } catch (const Error& error) {
+      const auto placed = train::with_place(error, config.given);
+      failed(placed, placed.what());
+      throw placed;
     } catch (const c10::Error& error) {
       failed(error, error.what_without_backtrace());
       throw;
@@ -201,7 +206,7 @@ bool Trainer::is_rank() { return state_->find_out(); }
 const World& Trainer::world() {
   if (!is_rank())
     fail(ErrorKind::invalid_argument, "trainer",
-         "this process is no rank: it has started those of its node, or was the scheduler");
+         "this process is not a rank: it has started those of its node, or was the scheduler");
   return *state_->world;
 }
 

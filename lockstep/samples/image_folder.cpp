@@ -117,7 +117,7 @@ std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& optio
     });
   }
   bad.report(static_cast<std::int64_t>(names.size()));
-  if (others > 0) log_info("{}: {} files are no pictures by their names and are not read", folder.string(), others);
+  if (others > 0) log_info("{}: {} files are not pictures by their names and are not read", folder.string(), others);
   return std::make_shared<ImageFolder>(std::move(files), classes, options.pictures);
 }
 

@@ -24,7 +24,7 @@ void describe(ConfigFields& fields, ImageFolderOptions& options);
 /// counted in the log. nullptr for the test split without a folder.
 ///
 /// Error(config) naming the key for a folder that is missing or has no class; Error(data) for a class without pictures
-/// and a folder of evaluation that is no class. `get` throws Error(data) naming the file (data/files/picture.h).
+/// and a folder of evaluation that is not a class. `get` throws Error(data) naming the file (data/files/picture.h).
 std::shared_ptr<const Dataset> load_image_folder(const ImageFolderOptions& options, data::Split split);
 
 }  // namespace lockstep::samples

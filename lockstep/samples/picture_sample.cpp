@@ -102,7 +102,7 @@ void add_label(Sample& sample, std::string_view label, const LabelOptions& optio
     const auto parsed = parse_integer(label);
     if (!parsed || *parsed < 0) {
       fail(ErrorKind::data, "data",
-           "the label '{}' is no whole number from 0 on; set data.label to class for names, to text for texts",
+           "the label '{}' is not a whole number from 0 on; set data.label to class for names, to text for texts",
            cut_text(label));
     }
     if (options.num_classes > 0 && *parsed >= options.num_classes) {

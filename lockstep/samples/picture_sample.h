@@ -56,8 +56,8 @@ struct LabelOptions {
 };
 void describe_labels(ConfigFields& fields, LabelOptions& options);
 
-/// Adds the label to a sample: `labels`, int64 scalar, or the text `labels`. Error(data) for a text that is no number,
-/// a number outside, an unknown class.
+/// Adds the label to a sample: `labels`, int64 scalar, or the text `labels`. Error(data) for a text that is not a
+/// number, a number outside, an unknown class.
 void add_label(Sample& sample, std::string_view label, const LabelOptions& options, const ClassList& classes);
 
 /// A file in `folder`, unless `name` is an absolute path.

@@ -214,7 +214,18 @@ std::vector<float> features_of(const TableRow& row, const TableOptions& options,
   return out;
 }
 
+void require_each_once(const std::vector<std::string>& columns, std::string_view key) {
+  std::set<std::string_view> seen;
+  for (const auto& column : columns) {
+    if (seen.insert(column).second) continue;
+    fail(ErrorKind::config, key, "names the column '{}' twice; remove one", column);
+  }
+}
+
 void check_table(const TableOptions& options) {
+  require_each_once(options.numbers, "data.numbers");
+  require_each_once(options.categories, "data.categories");
+  require_each_once(options.targets, "data.targets");
   if (options.targets.empty()) fail(ErrorKind::config, "data.targets", "is empty; name the columns to predict");
   if (options.numbers.empty() && options.categories.empty()) {
     fail(ErrorKind::config, "data.numbers", "and data.categories are empty; name the columns to predict from");

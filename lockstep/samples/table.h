@@ -37,8 +37,8 @@ void describe(ConfigFields& fields, TableOptions& options);
 /// The header names the columns; those that no option names are not read. nullptr for the test split without a file.
 ///
 /// Error(config) for a missing file, a column that the header lacks (with the nearest), and options that contradict
-/// each other; Error(data) with file and line for a row with another number of cells, a cell that is no finite number,
-/// is missing, or has a category that training lacks.
+/// each other; Error(data) with file and line for a row with another number of cells, a cell that is not a finite
+/// number, is missing, or has a category that training lacks.
 std::shared_ptr<const Dataset> load_table(const TableOptions& options, data::Split split);
 
 }  // namespace lockstep::samples

@@ -27,7 +27,7 @@ void describe(ConfigFields& fields, TextOptions& options);
 /// A split of the file: windows of `length` tokens, one after the other; what fills no window is left out. The file is
 /// mapped, so it may be larger than memory. nullptr for the test split with eval_share 0. Error(config) naming
 /// data.file when it is not there, empty, or too short for a window; Error(io) when it cannot be read; Error(data) when
-/// its size is no multiple of a token's. `get` throws Error(data) for a token outside the vocabulary.
+/// its size is not a multiple of a token's. `get` throws Error(data) for a token outside the vocabulary.
 std::shared_ptr<const Dataset> load_text(const TextOptions& options, data::Split split);
 
 /// A batch of one sample; reads no file.

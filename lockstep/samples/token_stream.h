@@ -29,7 +29,7 @@ void describe(ConfigFields& fields, TokenStreamOptions& options);
 /// is a token. nullptr for the test split without files.
 ///
 /// Error(config) for files that are missing, and when no file has a whole sample; Error(data) with file and line for
-/// a line that is no JSON with that key, and a token outside the vocabulary.
+/// a line that is not JSON with that key, and a token outside the vocabulary.
 std::shared_ptr<const Dataset> load_token_stream(const TokenStreamOptions& options, data::Split split);
 
 }  // namespace lockstep::samples

@@ -26,7 +26,7 @@ void for_each_kind(const Visit& visit) {
   visit("wrappers", "parallel.wrapper", &Parts::wrappers);
 }
 
-/// Parts that are items of a list, such as callbacks: their keys are no keys of a section.
+/// Parts that are items of a list, such as callbacks: their keys are not keys of a section.
 inline bool is_list_item(std::string_view section) {
   return section == "transform" || section == "metric" || section == "callback";
 }

@@ -131,7 +131,8 @@ TaskPart language_modelling() {
           .doc = "the next token of each token; perplexity; a sample of text at each evaluation",
           .options = PartOptions::of(LanguageOptions{}),
           .make = [](const PartOptions& options) { return make_language_modelling(options.as<LanguageOptions>()); },
-          .measures = {{"accuracy", "perplexity"}}};
+          .measures = {{"accuracy", "perplexity"}},
+          .targets = Targets::classes};
 }
 
 TaskPart binary_classification() {
@@ -147,7 +148,8 @@ TaskPart regression() {
           .doc = "numbers; mean absolute error and root of the mean squared error",
           .options = PartOptions::of(RegressionOptions{}),
           .make = [](const PartOptions& options) { return make_regression(options.as<RegressionOptions>()); },
-          .measures = {{"mae", "rmse"}}};
+          .measures = {{"mae", "rmse"}},
+          .targets = Targets::numbers};
 }
 
 }  // namespace

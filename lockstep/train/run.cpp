@@ -49,9 +49,7 @@ class RankLog {
 Callbacks make_callbacks(const RunConfig& config, const Program& program, const WorkDir& work_dir,
                          const Session& session, Console& console, int rank) {
   const auto& wanted = config.callbacks;
-  Callbacks callbacks;
-  if (program.callbacks) callbacks = program.callbacks(rank);
-  for (auto& used : make_used_callbacks(wanted)) callbacks.push_back(std::move(used));
+  auto callbacks = make_used_callbacks(config, program.callbacks ? program.callbacks(rank) : Callbacks{});
   if (wanted.loss_every != 0) callbacks.push_back(std::make_unique<LossLog>(console, wanted.loss_every));
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));

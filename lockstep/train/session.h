@@ -77,6 +77,7 @@ class Session final : private RunView {
   const std::vector<Evaluation>& evaluations() const override { return state_.evaluations; }
   const std::optional<StepReport>& logged() const override { return state_.logged; }
   const samples::Dataset& training_data() const override { return *train_data_.dataset; }
+  const samples::Dataset* evaluation_data() const override { return eval_data_ ? eval_data_->dataset.get() : nullptr; }
   void ask_to_stop(std::string reason) override;
   void ask_to_save() override { asked_.save = true; }
   void ask_to_evaluate() override { asked_.evaluate = true; }

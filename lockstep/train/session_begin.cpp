@@ -117,7 +117,7 @@ void Session::tell_of_shares() {
                           *batch, share_.count, share_.count - *batch));
 }
 
-// A name that is no name of anything else in the configuration, such as a misspelled `data`.
+// A name that is not a name of anything else in the configuration, such as a misspelled `data`.
 void Session::tell_of_idle_axes() {
   if (!is_global_mode(config_.parallel)) return;
   const auto mesh = mesh_layout(config_.parallel, group_.size());

@@ -142,7 +142,7 @@ double Session::take_seconds() {
   return std::chrono::duration<double>(now - std::exchange(counted_, now)).count();
 }
 
-// What callbacks have taken since the last step, which is no part of a next one's time where none follows at once.
+// What callbacks have taken since the last step, which is not a part of a next one's time where none follows at once.
 double Session::take_seconds_of_callbacks() {
   const double seconds = take_seconds();
   state_.seconds += seconds;

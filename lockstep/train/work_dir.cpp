@@ -1,17 +1,28 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/work_dir.h>
 
+#include <cerrno>
 #include <system_error>
 
 namespace lockstep::train {
+
+namespace {
+
+/// Whether another place would help: all but a disk that is full or fails.
+bool is_of_place(const std::error_code& error) {
+  const auto code = error.default_error_condition();
+  return code != std::errc::no_space_on_device && code != std::errc::io_error && error.value() != EDQUOT;
+}
+
+}  // namespace
 
 void require_writable_folder(const std::filesystem::path& folder, std::string_view key) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    const bool is_a_file = failed == std::errc::not_a_directory || failed == std::errc::file_exists;
-    fail(is_a_file ? ErrorKind::config : ErrorKind::io, key, "cannot make the folder {}: {}; choose another",
+    fail(is_of_place(failed) ? ErrorKind::config : ErrorKind::io, key, "cannot make the folder {}: {}; choose another",
          folder.string(), failed.message());
   }
   try {
@@ -21,6 +32,20 @@ void require_writable_folder(const std::filesystem::path& folder, std::string_vi
   } catch (const Error& error) {
     fail(ErrorKind::io, key, "cannot write into the folder {}; choose another: {}", folder.string(), error.message());
   }
+}
+
+std::vector<std::filesystem::path> paths_of_run(const RunConfig& config) {
+  const std::filesystem::path folder = config.system.work_dir;
+  std::vector<std::filesystem::path> paths{checkpoint_folder_of(config)};
+  for (const auto* name : {"config.yaml", "metrics.jsonl", "loss.svg", "result.json", "model.safetensors", "model.pt",
+                           "plan.json", "lock", "log", "log/rank.0"}) {
+    paths.push_back(folder / name);
+  }
+  if (config.callbacks.tensorboard) paths.push_back(folder / "tensorboard");
+  for (const auto& file : {config.parallel.plan, config.parallel.strategy_ckpt_save_file}) {
+    if (file) paths.emplace_back(*file);
+  }
+  return paths;
 }
 
 WorkDir::WorkDir(const std::filesystem::path& path) : path_(path) {

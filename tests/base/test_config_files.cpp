@@ -105,7 +105,7 @@ TEST_F(ConfigFiles, RefusesBadBases) {
       {"base: folder\n", "is a folder"},
       {"base: words.yaml\n", "words.yaml:1"},
       {"base: broken.yaml\n", "broken.yaml:"},
-      {"base: /dev/zero\n", "no configuration file"},
+      {"base: /dev/zero\n", "not a configuration file"},
       {"_base_: words.yaml\n", "here it is called 'base'"},
   };
   for (const auto& [text, words] : cases) {

@@ -16,7 +16,7 @@ TEST(ShownText, LongTextsAreCutAndCounted) {
   EXPECT_EQ(cut_text("abc", 2), "ab... (3 bytes)");
   EXPECT_EQ(cut_text("aä€", 2), "a... (6 bytes)") << "a character is not cut in two";
   EXPECT_EQ(cut_text("aä€", 3), "aä... (6 bytes)");
-  EXPECT_EQ(cut_text("\x80\x80\x80\x80\x80", 4), "\x80... (5 bytes)") << "what is no UTF-8 is cut all the same";
+  EXPECT_EQ(cut_text("\x80\x80\x80\x80\x80", 4), "\x80... (5 bytes)") << "what is not UTF-8 is cut all the same";
 }
 
 TEST(ShownText, FilesAreKnownByTheirFirstBytes) {

@@ -51,7 +51,7 @@ TEST(YamlText, ReadsWindowsLinesAndByteOrderMarks) {
 
 // yaml-cpp reads a comma there as endless empty documents.
 TEST(YamlText, RefusesACommaAtTheBeginning) {
-  for (const auto* text : {",", ",,", "# comment\n, 1\n", "--- ,\n"}) {
+  for (const auto* text : {",", ",,", "# comment\n, 1\n", "--- ,\n", "[a], b", "\xEF\xBB\xBF, a"}) {
     expect_error(ErrorKind::config, {"f.yaml", "may not begin with ','"}, [&] { parse_yaml(text, "f.yaml"); });
   }
   EXPECT_EQ(parse_yaml("a: b,,\n", "f.yaml").find("a")->scalar, "b,,");
@@ -73,6 +73,10 @@ TEST(YamlText, ResolvesAnchorsAndMerges) {
   EXPECT_EQ(root.find("merged")->entries.size(), 2u);
   EXPECT_EQ(root.find("both")->find("lr")->scalar, "1");
   EXPECT_EQ(root.find("both")->find("x")->scalar, "6");
+  const ConfigNode names = parse_yaml("a: &name lr\n*name : 2\nb: &list [1, 2]\nc: [*list, *name]\n", "f");
+  EXPECT_EQ(names.find("lr")->scalar, "2");
+  EXPECT_EQ(names.find("c")->items[0].items[1].scalar, "2");
+  EXPECT_EQ(names.find("c")->items[1].scalar, "lr");
 }
 
 struct BadYaml {

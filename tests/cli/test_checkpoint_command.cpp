@@ -141,7 +141,7 @@ TEST_F(CheckpointCommand, WhatMakesNoSenseIsExplained) {
   std::filesystem::create_directory(other("nothing"));
   const auto empty = lockstep({"checkpoint", "inspect", other("nothing")});
   EXPECT_EQ(empty.status, (ExitStatus{1, 0}));
-  EXPECT_THAT(empty.err, AllOf(HasSubstr("nothing"), HasSubstr("no sharded checkpoint")));
+  EXPECT_THAT(empty.err, AllOf(HasSubstr("nothing"), HasSubstr("not a sharded checkpoint")));
 }
 
 // The checkpoints of `lockstep train`: shown, merged, divided for more ranks, and trained on from there.

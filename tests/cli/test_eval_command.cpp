@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -84,6 +86,53 @@ TEST(EvalCommand, TakesTheCheckpointsThatBestCheckpointsLeaves) {
   EXPECT_THAT(damaged.err, HasSubstr(checkpoint.string()));
 }
 
+// Evaluations of a run with ema are of the average, so that is what the best checkpoint was chosen by.
+TEST(EvalCommand, MeasuresTheAverageOfACheckpoint) {
+  const Workbench bench;
+  const auto trained = run_program(
+      bench.train({"train.epochs=2", "callbacks.use=[ema: {decay: 0.7}, best_checkpoints: {metric: loss, keep: 9}]"}));
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  const auto last = json_of(bench.work_dir() / "result.json")["evaluations"].back();
+  const auto checkpoint =
+      bench.work_dir() / "best" / fmt::format("step_{:08}.sharded", last["step"].get<std::int64_t>());
+  const auto out = bench.path() / "metrics.json";
+  const auto loss = [&](int ranks, Words more) {
+    std::filesystem::remove(out);
+    Words words{"eval", "--config", bench.config(), "--json", out.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    if (ranks > 1) words.insert(words.begin(), LOCKSTEP_BINARY);
+    const auto ran = ranks > 1 ? under_lockstep_run(ranks, words) : lockstep(words);
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return ran.status.ok() ? json_of(out)["eval_loss"].get<double>() : 0;
+  };
+  for (const int ranks : {1, 2}) {
+    EXPECT_NEAR(loss(ranks, {"--average", "--weights", checkpoint}), last["loss"].get<double>(), 1e-6);
+  }
+  EXPECT_NEAR(loss(1, {"--weights", bench.work_dir() / "ema.safetensors"}), last["loss"].get<double>(), 1e-6);
+  const double of_weights = loss(1, {"--weights", checkpoint});
+  EXPECT_GT(std::abs(of_weights - last["loss"].get<double>()), 1e-4);
+  EXPECT_NEAR(of_weights, loss(1, {"--weights", bench.work_dir() / "model.safetensors"}), 1e-6);
+  // The run's own configuration names its callbacks, which have no part in an evaluation with other metrics.
+  const auto own = bench.work_dir() / "config.yaml";
+  const auto with_own = lockstep({"eval", "--config", own, "--weights", checkpoint, "--average", "metrics=[f1]"});
+  EXPECT_TRUE(with_own.status.ok()) << with_own.err;
+  EXPECT_THAT(with_own.out, HasSubstr("f1 "));
+  const auto predicted = lockstep({"predict", "--config", bench.config(), "--weights", checkpoint, "--average"});
+  EXPECT_TRUE(predicted.status.ok()) << predicted.err;
+
+  const auto file =
+      lockstep({"eval", "--config", bench.config(), "--average", "--weights", bench.work_dir() / "ema.safetensors"});
+  EXPECT_EQ(file.status.code, 2);
+  EXPECT_THAT(file.err,
+              testing::AllOf(HasSubstr("--average"), HasSubstr("ema.safetensors"), HasSubstr("leave that out")));
+  const Workbench plain;
+  ASSERT_TRUE(run_program(plain.train()).status.ok());
+  const auto saved = std::filesystem::directory_iterator(plain.work_dir() / "checkpoints")->path();
+  const auto none = lockstep({"eval", "--config", plain.config(), "--average", "--weights", saved});
+  EXPECT_EQ(none.status.code, 2);
+  EXPECT_THAT(none.err, testing::AllOf(HasSubstr("has no average"), HasSubstr("callbacks.use")));
+}
+
 TEST(EvalCommand, TakesAMergedCheckpointAndRulesForNames) {
   const Workbench bench;
   ASSERT_TRUE(run_program(bench.train()).status.ok());
@@ -104,11 +153,18 @@ TEST(EvalCommand, TakesAMergedCheckpointAndRulesForNames) {
   EXPECT_EQ(accuracy(bench.config(), merged, {}), trained);
   // The rules are about the file of --weights, whether in the configuration or on the command line.
   const auto other = bench.path() / "other.yaml";
-  write_file(other, "base: " + bench.config() + "\nmodel: {weights_prefix: module.}\n");
-  EXPECT_EQ(accuracy(other, bench.work_dir() / "model.safetensors", {}), trained);
+  write_file(other, "base: " + bench.config() + "\nmodel: {weights_prefix: fc}\n");
+  const auto prefixed = lockstep({"eval", "--config", other, "--weights", merged.string()});
+  EXPECT_EQ(prefixed.status.code, 2) << "the rule of the configuration is about this file";
+  const auto wrong = lockstep(
+      {"eval", "--config", other, "--weights", bench.work_dir() / "model.safetensors", "model.weights_prefix=module."});
+  EXPECT_EQ(wrong.status.code, 2);
+  EXPECT_THAT(wrong.err,
+              testing::AllOf(HasSubstr("model.weights_prefix is 'module.'"), HasSubstr("no name in the file")));
   EXPECT_EQ(accuracy(bench.config(), merged, {"model.weights_rename={\"*.weight\": \"*.weight\"}"}), trained);
   // But those in a configuration with weights of its own are about these: nothing is left out of the trained ones.
   for (const auto* model : {"model: {weights: /begun/from.pth, weights_except: [\"*\"], weights_rename: {x.: y.}}\n",
+                            "model: {weights: /begun/from.pth, weights_prefix: module., weights_average: true}\n",
                             "load_from: /begun/from.pth\nmodel: {weights_except: [\"*\"]}\n"}) {
     write_file(other, "base: " + bench.config() + "\n" + model);
     EXPECT_EQ(accuracy(other, bench.work_dir() / "model.safetensors", {}), trained) << model;

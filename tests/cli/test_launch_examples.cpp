@@ -174,7 +174,7 @@ TEST(LaunchExamples, AProgramThatSpawnsItsRanks) {
   const auto ran = run_in(folder.path(), script("spawn.sh", {LOCKSTEP_EXAMPLES "/spawn"}));
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_EQ(ran.out, "replicas on 2 rank(s) are equal\n");
-  // Pools of threads that OpenBLAS makes when it is loaded are no obstacle.
+  // Pools of threads that OpenBLAS makes when it is loaded are not an obstacle.
   const auto pools = run_in(folder.path(), {LOCKSTEP_EXAMPLES "/spawn", "--nprocs=2", "--data_url=s3://x"},
                             {{"OMP_NUM_THREADS", "3"}});
   ASSERT_TRUE(pools.status.ok()) << pools.err;

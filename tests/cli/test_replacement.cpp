@@ -193,7 +193,7 @@ TEST(ReplacementOfProcesses, TwoProgramsInARowUnderOneLauncher) {
   const auto both = line(first.train(kRun)) + " && " + line(second.train(kRun));
   const auto ran =
       run_program(launched(2, {}, {"bash", "-c", both}), {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill"}});
-  // Bash tells of its program's end by its exit code, which is no mishap: the whole rank is not replaced.
+  // Bash tells of its program's end by its exit code, which is not a mishap: the whole rank is not replaced.
   EXPECT_EQ(ran.status.code, 128 + SIGKILL) << ran.err;
   const Workbench third;
   const auto calm = line(second.train(kRun)) + " && " + line(third.train(kRun));

@@ -127,7 +127,7 @@ TEST(UserMistakes, WeightsThatAreNone) {
   const auto weights = bench.path() / "model.pth";
   write_file(weights, "PK\x03\x04" + std::string(1000, 'x'));
   expect_refused(run_program(bench.train({"model.weights=" + weights.string()})), 2,
-                 {"[model.weights]", "no whole zip archive", "torch.save", "cut short", "model.pth"});
+                 {"[model.weights]", "not a whole zip archive", "torch.save", "cut short", "model.pth"});
   write_file(weights, "\x80\x04" + std::string(1000, 'x'));
   expect_refused(run_program(bench.train({"model.weights=" + weights.string()})), 2,
                  {"[model.weights]", "a Python pickle", "safetensors.torch.save_file", "model.pth"});
@@ -316,6 +316,53 @@ TEST(UserMistakes, FilesWhereFoldersBelongAndFoldersWhereFilesDo) {
                  {"[system.work_dir]", "cannot make the folder " + config});
   expect_refused(run_program(bench.train({"checkpoint.folder=" + config})), 2,
                  {"[checkpoint.folder]", "cannot make the folder " + config});
+  expect_refused(run_program(bench.train({"system.work_dir=/proc/x"})), 2,
+                 {"[system.work_dir]", "cannot make the folder /proc/x", "choose another"});
+}
+
+// Of what is measured or predicted nothing is lost: the paths are tried first.
+TEST(UserMistakes, ResultsHaveAPlaceBeforeTheWorkBegins) {
+  const Workbench bench;
+  ASSERT_TRUE(run_program(bench.train()).status.ok());
+  const auto weights = bench.work_dir() / "model.safetensors";
+  const auto run = [&](Words words) {
+    words.insert(words.end(), {"--config", bench.config(), "--weights", weights});
+    auto ran = lockstep(words);
+    EXPECT_THAT(ran.out, Not(HasSubstr("samples in"))) << "nothing was measured";
+    return ran;
+  };
+  const std::string folder = bench.path(), below_file = bench.config() + "/out", nowhere = folder + "/none/file";
+  for (const auto* command : {"eval", "predict"}) {
+    expect_refused(run({command, "--json", folder}), 2, {"[--json]", folder + " is a folder", "name of a file"});
+    expect_refused(run({command, "--json", nowhere}), 2, {"[--json]", nowhere, "/none does not exist"});
+    expect_refused(run({command, "--json", below_file}), 2, {"[--json]", "run.yaml is not a folder"});
+  }
+  expect_refused(run({"predict", "--out", below_file}), 2, {"[--out]", "cannot make the folder " + below_file});
+  const auto saved = fs::directory_iterator(bench.work_dir() / "checkpoints")->path();
+  expect_refused(lockstep({"checkpoint", "merge", saved, "--out", folder}), 2, {"[--out]", "is a folder"});
+  expect_refused(lockstep({"eval", "--config", bench.config(), "--weights", bench.config()}), 2,
+                 {"[model.weights]", "run.yaml", "a safetensors file, a .pth of torch.save, or a checkpoint"});
+}
+
+TEST(UserMistakes, WhatOnlyTheDataShowsNamesTheLineOfTheKey) {
+  const Workbench bench;
+  const auto other = bench.path() / "other.yaml";
+  write_file(other, "base: " + bench.config() + "\nmodel:\n  num_classes: 3\n");
+  for (const int ranks : {1, 2}) {
+    const Words words{LOCKSTEP_BINARY, "train", "--config", other};
+    const auto ran = ranks == 1 ? run_program(words) : under_lockstep_run(ranks, words);
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << ran.err;
+    EXPECT_THAT(ran.err,
+                AllOf(HasSubstr("[model.num_classes] is 3, but cifar10 has 10 classes"), HasSubstr("other.yaml:3")));
+  }
+}
+
+TEST(UserMistakes, MetricsThatTheTaskHasNotAreAnsweredByADryRun) {
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"metrics=[acuracy]", "--dry-run"})), 2, {"'acuracy'", "override"});
+  expect_refused(run_program(bench.train({"metrics=[mae]", "--dry-run"})), 2, {"'mae' compares numbers"});
+  expect_refused(run_program(bench.train({"callbacks.use=[early_stopping: {metric: f1}]", "--dry-run"})), 2,
+                 {"no metric 'f1'; it has loss, accuracy", "override"});
 }
 
 // A shell leaves it as it is behind the `=`.
@@ -347,7 +394,7 @@ TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, AllOf(HasSubstr("step_00000101.safetensors.damaged): it is a folder"),
                              HasSubstr("step_00000102.safetensors.damaged): it is a link to nothing"),
-                             HasSubstr("step_00000103.safetensors.damaged): it is no regular file")));
+                             HasSubstr("step_00000103.safetensors.damaged): it is not a regular file")));
   EXPECT_TRUE(fs::exists(checkpoints / "step_00000101.safetensors.damaged" / "file"));
 }
 

@@ -121,6 +121,9 @@ TEST_F(Tables, WrongOptionsNameTheirKey) {
     expect_error(ErrorKind::config, words, [&] { samples::load_table(of, Split::train); });
   };
   fails({"data.numbers", "'aera'", "did you mean 'area'"}, [](auto& of) { of.numbers = {"aera"}; });
+  fails({"data.numbers", "'area' twice"}, [](auto& of) { of.numbers = {"area", "area"}; });
+  fails({"data.categories", "'city' twice"}, [](auto& of) { of.categories = {"city", "city"}; });
+  fails({"data.targets", "'price' twice"}, [](auto& of) { of.targets = {"price", "price"}; });
   fails({"data.targets", "empty"}, [](auto& of) { of.targets = {}; });
   fails({"data.numbers", "data.categories"}, [](auto& of) { of.numbers = of.categories = {}; });
   fails({"data.separator"}, [](auto& of) { of.separator = ""; });

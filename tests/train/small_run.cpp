@@ -73,4 +73,9 @@ const SmallRun& mnist() {
   return run;
 }
 
+const SmallRun& cifar10() {
+  static const SmallRun run("cifar10");
+  return run;
+}
+
 }  // namespace lockstep::test

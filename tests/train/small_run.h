@@ -48,7 +48,8 @@ class SmallRun {
   TemporaryFolder folder_;
 };
 
-/// One for all tests of a process.
+/// One of each data set for all tests of a process.
 const SmallRun& mnist();
+const SmallRun& cifar10();
 
 }  // namespace lockstep::test

@@ -27,6 +27,7 @@ class StillRun final : public train::RunView {
   const std::vector<train::Evaluation>& evaluations() const override { return evaluated; }
   const std::optional<train::StepReport>& logged() const override { return logged_step; }
   const samples::Dataset& training_data() const override { none(); }
+  const samples::Dataset* evaluation_data() const override { none(); }
   void ask_to_stop(std::string) override { none(); }
   void ask_to_save() override { none(); }
   void ask_to_evaluate() override { none(); }

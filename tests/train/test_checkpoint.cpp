@@ -191,7 +191,7 @@ TEST_F(CheckpointTest, AnIndexThatDoesNotFitIsFound) {
 TEST_F(CheckpointTest, AFileOfWeightsIsNoCheckpoint) {
   const auto file = folder() / "weights.safetensors";
   save_safetensors(file, {{"weight", torch::zeros({2})}});
-  expect_error(ErrorKind::data, {"no checkpoint", file.string()}, [&] { load_intact(file); });
+  expect_error(ErrorKind::data, {"not a checkpoint", file.string()}, [&] { load_intact(file); });
 }
 
 TEST_F(CheckpointTest, AnotherVersionIsNotTakenForDamage) {

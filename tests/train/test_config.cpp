@@ -5,8 +5,10 @@
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plan.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -124,6 +126,64 @@ TEST(RunConfig, KeysThatContradictEachOther) {
   expect_refused({"model.weights_rename={a.: b.}"}, {"weights_rename", "model.weights, which is not given"});
   expect_refused({"data.batch_size=8", "data.global_batch_size=16"}, {"data.batch_size is 8", "16 for all", "null"});
   expect_refused({"data.global_batch_size=16", "parallel.gradients_mean=false"}, {"gradients_mean", "batch_size"});
+}
+
+TEST(RunConfig, MetricsAreThoseOfTheTargets) {
+  const std::string of_table =
+      "model: {name: mlp, num_classes: 1}\ntask: {name: regression}\n"
+      "data: {name: csv, train: a.csv, numbers: [x], targets: [y]}\noptimizer: {lr: 0.1}\ntrain: {epochs: 2}\n";
+  const auto refused = [&](const std::string& line, std::initializer_list<std::string_view> words) {
+    expect_error(ErrorKind::config, words, [&] { read_run_config(parse_config(of_table + line, "run.yaml")); });
+  };
+  EXPECT_NO_THROW(read({"metrics=[top_k: {k: 3}, f1, precision: {average: each}, confusion]"}));
+  EXPECT_NO_THROW(read_run_config(parse_config(of_table + "metrics: [mse, r2]\n", "run.yaml")));
+  expect_refused({"metrics=[mae]"}, {"'mae' compares numbers", "task classification are classes", "accuracy, top_k"});
+  refused("metrics: [mse, f1]\n", {"'f1' compares classes", "task regression are numbers", "mae, mse", "run.yaml:6"});
+  expect_refused({"metrics=[acuracy]"}, {"'acuracy'", "did you mean 'accuracy'"});
+  expect_refused({"metrics=[accuracy, accuracy]"}, {"items 1 and 2 both measure 'accuracy'"});
+  expect_refused({"metrics=[top_k, top_k: {k: 5}]"}, {"both measure 'top_5'"});
+  expect_refused({"metrics=[f1, f1: {average: micro}]"}, {"both measure 'f1'"});
+}
+
+TEST(RunConfig, CallbacksCompareByAMetricThatThereIs) {
+  for (const auto* metric : {"loss", "accuracy", "top_3", "f1_7"}) {
+    EXPECT_NO_THROW(read(
+        {"metrics=[accuracy, top_k: {k: 3}, f1: {average: each}]",
+         fmt::format("callbacks.use=[early_stopping: {{metric: {0}}}, best_checkpoints: {{metric: {0}}}]", metric)}));
+  }
+  for (const auto* name : {"early_stopping", "best_checkpoints"}) {
+    expect_refused({"metrics=[accuracy, top_k: {k: 3}]", fmt::format("callbacks.use=[{}: {{metric: top_5}}]", name)},
+                   {"no metric 'top_5'; it has loss, accuracy, top_3; did you mean 'top_3'?"});
+    expect_refused({"metrics=[f1: {average: each}]", fmt::format("callbacks.use=[{}: {{metric: f1}}]", name)},
+                   {"no metric 'f1'; it has loss, accuracy, f1_*"});
+  }
+  expect_error(ErrorKind::config, {"no metric 'acuracy'", "run.yaml:6"}, [&] {
+    read_run_config(
+        parse_config(std::string(kSmallest) + "callbacks:\n  use: [early_stopping: {metric: acuracy}]\n", "run.yaml"));
+  });
+}
+
+TEST(RunConfig, NoTwoCallbacksWriteToTheSamePath) {
+  EXPECT_NO_THROW(
+      read({"callbacks.use=[profiler, profiler: {file: b.json}, best_checkpoints: {metric: loss}, "
+            "best_checkpoints: {metric: accuracy, folder: other}, early_stopping: {metric: loss}, "
+            "early_stopping: {metric: accuracy}]"}));
+  const std::string whole = std::filesystem::absolute("out/x/../best/").string();
+  expect_refused({"callbacks.use=[best_checkpoints, best_checkpoints: {metric: accuracy, folder: " + whole + "}]"},
+                 {"best_checkpoints would write to", "out/best", "another best_checkpoints", "another `folder`"});
+  expect_refused({"callbacks.use=[best_checkpoints: {folder: ./checkpoints}]"},
+                 {"out/checkpoints", "the run itself writes", "another `folder`"});
+  expect_refused({"checkpoint.folder=~/kept", "callbacks.use=[best_checkpoints: {folder: ~/kept}]"},
+                 {"the run itself writes", "another `folder`"});
+  expect_refused({"callbacks.use=[profiler: {file: config.yaml}]"},
+                 {"config.yaml", "the run itself", "another `file`"});
+  expect_refused({"callbacks.use=[profiler: {file: t}, best_checkpoints: {folder: t}]"}, {"where profiler writes"});
+  expect_refused({"callbacks.use=[ema: {decay: 0.9}, ema: {decay: 0.99}]"}, {"ema.safetensors", "remove one"});
+  expect_refused({"callbacks.tensorboard=true", "callbacks.use=[tensorboard]"}, {"the run itself", "remove one"});
+  for (const auto* twice :
+       {"[ema, ema]", "[early_stopping, early_stopping: {}]", "[lr_log: {every: 2}, lr_log: {every: 2}]"}) {
+    expect_refused({std::string("callbacks.use=") + twice}, {"callbacks.use[1]", "is given twice", "remove one"});
+  }
 }
 
 // One file serves several optimizers: what the named one does not have is checked, shown by --dry-run, and has no

@@ -104,6 +104,36 @@ TEST_F(DiskData, ACategoryOfATableIsClassified) {
   });
 }
 
+TEST_F(DiskData, WhatActsOnEvaluationsNeedsDataForThem) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(40, 2));
+  World alone;
+  alone.meeting = Meeting::alone;
+  for (const auto* name : {"early_stopping", "best_checkpoints"}) {
+    expect_error(ErrorKind::config, {name, "no data for them", "data.eval", "remove it"}, [&] {
+      train::run_training(
+          config(table_yaml(root()), "without", {fmt::format("callbacks.use=[{}]", name), "data.eval=\"\""}), alone);
+    });
+  }
+  mnist().run(1, config(table_yaml(root()), "at_the_end",
+                        {"callbacks.use=[early_stopping]", "train.eval_every=0", "train.epochs=1"}));
+  EXPECT_NE(read_file(root() / "at_the_end" / "log" / "rank.0").find("train.eval_every 0"), std::string::npos);
+}
+
+// The keys that would help are named.
+TEST_F(DiskData, ModelsTasksAndDataThatDoNotFitEachOther) {
+  write_bytes(root() / "train.csv", table(80, 1));
+  write_bytes(root() / "eval.csv", table(40, 2));
+  World alone;
+  alone.meeting = Meeting::alone;
+  expect_error(ErrorKind::config, {"model.name", "lenet5 takes pictures [C, H, W]", "data.name csv", "model.name=mlp"},
+               [&] { train::run_training(config(table_yaml(root()), "lenet", {"model.name=lenet5"}), alone); });
+  expect_error(ErrorKind::config, {"task.name", "'targets'", "labels, pictures", "data.name=csv", "remove task.name"},
+               [&] {
+                 train::run_training(mnist().config("pictures", {"task.name=regression", "data.workers=0"}), alone);
+               });
+}
+
 TEST_F(DiskData, CrossEntropyIsForSharesAlone) {
   write_bytes(root() / "train.csv", table(80, 1));
   write_bytes(root() / "eval.csv", table(40, 2));
@@ -212,12 +242,14 @@ TEST_F(DiskData, MistakesInPicturesNameTheKeyAndTheFile) {
           {"[data.eval_transforms] makes `pictures` Byte [1, 16, 16, 3]", "Float [1, 3, 16, 16]"});
   refused(ErrorKind::data, {"data.eval_transforms=[to_tensor]"},
           {"[data.collate] is stack", "val/dark/11.png is [3, 18, 18]", "is [3, 16, 16]", "set data.collate to pad"});
-  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {metric: acuracy}]"},
-          {"no metric 'acuracy'; it has loss, accuracy; did you mean 'accuracy'?"});
-  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {folder: ./checkpoints}]"},
-          {"where the run keeps its own", "give another `folder`"});
-  refused(ErrorKind::config, {"callbacks.use=[best_checkpoints: {metric: accuracy}, best_checkpoints: {mode: max}]"},
-          {"2 best_checkpoints keep their checkpoints in", "best", "of its own"});
+  write_bytes(root() / "a_file", "x");
+  for (const std::string callback : {"best_checkpoints: {folder: ", "profiler: {file: "}) {
+    const auto below = (root() / "a_file").string() + (callback.starts_with("profiler") ? "/trace.json" : "");
+    refused(ErrorKind::config, {"callbacks.use=[" + callback + below + "}]"}, {"cannot make the folder", "a_file"});
+  }
+  std::filesystem::create_directory(root() / "a_folder");
+  refused(ErrorKind::config, {"callbacks.use=[profiler: {file: " + (root() / "a_folder").string() + "}]"},
+          {"a_folder, which is a folder", "another `file`"});
 
   write_bytes(root() / "list.txt", "dark/1.png\t0\nlight/1.png\t1\ndark/2.png\t0\nlight/2.png\t7\n");
   const auto list = [&](const std::string& more) {

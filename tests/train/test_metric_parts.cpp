@@ -142,6 +142,7 @@ TEST(MetricParts, MistakesNameTheirPlace) {
   fails("[top_k: {n: 3}]", {"metrics.top_k", "'metrics.top_k.n'", "m.yaml:1"});
   fails("[top_k: {k: 0}]", {"out of range"});
   fails("accuracy", {"metrics"});
+  fails("[mae, mse, mae]", {"items 1 and 3 both measure 'mae'", "m.yaml:1"});
   const auto metric = read("[accuracy]").front();
   expect_error(ErrorKind::config, {"accuracy", "[3, 4]", "[4]"}, [&] {
     metric->measure(torch::ones({3, 4}), torch::ones({4}, torch::kLong));

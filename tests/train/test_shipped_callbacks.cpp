@@ -83,6 +83,29 @@ TEST_P(ShippedCallbacks, TheBestCheckpointsAreThoseOfTheBestEvaluations) {
   }
 }
 
+// The best evaluation was before: of it there is no checkpoint, so the best of those that follow are kept.
+TEST_P(ShippedCallbacks, TheBestCheckpointsOfARunThatGoesOnAreThoseThatItCanKeep) {
+  const auto steps_in = [&](const std::string& folder) {
+    std::vector<std::int64_t> steps;
+    for (const auto& each : list_checkpoints(file("added", folder))) steps.push_back(each.step);
+    return steps;
+  };
+  mnist().run(ranks(), config("added", {"train.epochs=2"}));
+  const auto end = result("added")["steps"].get<std::int64_t>();
+  const std::string use = "callbacks.use=[best_checkpoints: {metric: loss, mode: max, keep: 1, folder: ";
+  mnist().run(ranks(), config("added", {"train.epochs=4", use + "worst}]"}));
+  const auto loss = [&](std::size_t epoch) { return result("added")["evaluations"][epoch - 1]["loss"].get<double>(); };
+  ASSERT_GT(loss(1), std::max(loss(3), loss(4))) << "by the mode max, the first would be the best";
+  EXPECT_EQ(steps_in("worst"), (std::vector<std::int64_t>{end / 2 * (loss(3) >= loss(4) ? 3 : 4)}));
+  // A checkpoint of the same step that another run has left is not taken for one of this.
+  mnist().run(ranks(), config("other", {"train.epochs=4", "system.seed=9"}));
+  std::filesystem::create_directory(file("added", "found"));
+  std::filesystem::rename(file("other", fmt::format("checkpoints/step_{:08}.sharded", end * 2)),
+                          file("added", fmt::format("found/step_{:08}.sharded", end * 2)));
+  mnist().run(ranks(), config("added", {"train.epochs=5", use + "found}]"}));
+  EXPECT_EQ(steps_in("found"), (std::vector<std::int64_t>{end / 2 * 5}));
+}
+
 TEST_P(ShippedCallbacks, TheAverageOfWeightsIsExactAndExactAfterAResume) {
   run_and_kill("ema", 15, {"train.epochs=3", "callbacks.use=[ema: {decay: 0.9}]"});
   const auto average = load_safetensors(file("ema", "ema.safetensors"));
@@ -121,7 +144,7 @@ TEST_P(ShippedCallbacks, TheAverageOfWeightsIsExactAndExactAfterAResume) {
     EXPECT_TRUE(torch::allclose(average.at(name).to(torch::kDouble), expected, 1e-5, 1e-7)) << name;
     EXPECT_FALSE(torch::allclose(average.at(name).to(torch::kDouble),
                                  load_safetensors(file("ema", "model.safetensors")).at(name).to(torch::kDouble), 1e-5))
-        << name << " of the weights is no average";
+        << name << " of the weights is not an average";
   }
   // Evaluations are those of the average, training is not changed by it.
   EXPECT_EQ(result("ema")["params_sha256"], result("ema_by_hand")["params_sha256"]);

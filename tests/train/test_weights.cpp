@@ -97,7 +97,7 @@ TEST(Weights, AreReadFromFilesOfTorchSave) {
   expect_equal(test::state_of(*parallel), expected_state());
 
   auto mixed = test::small_network();
-  EXPECT_THAT(load_weights(*mixed, pth("mixed.pth")), ElementsAre("left out, as they are no tensors (1): epoch"));
+  EXPECT_THAT(load_weights(*mixed, pth("mixed.pth")), ElementsAre("left out, as they are not tensors (1): epoch"));
 }
 
 TEST(Weights, FilesOfTorchSaveThatCannotBeReadSayWhatToDo) {

@@ -50,6 +50,8 @@ class RunView {
   virtual const std::optional<StepReport>& logged() const = 0;
 
   virtual const samples::Dataset& training_data() const = 0;
+  /// nullptr: the run has none, and makes no evaluations.
+  virtual const samples::Dataset* evaluation_data() const = 0;
 
   /// Any rank may ask, at any point; what one asks for is done by all. Asked before the backward pass of a step has
   /// begun, it is done after that step; asked later, after the next one. Asked at an evaluation, at the end of an epoch
@@ -77,6 +79,12 @@ struct CallbackState {
   NamedTensors tensors;  ///< in parallel.mode semi_auto and auto they may be global
 };
 
+/// A file or a folder that one callback alone writes.
+struct OwnPath {
+  std::filesystem::path path;  ///< in system.work_dir, unless it is a whole path
+  std::string option{};        ///< that chooses it, such as `file`; empty: none does
+};
+
 /// Called on the training thread of each rank that has it, in the order of priorities. An exception ends the run on all
 /// ranks, with the callback's name and the point.
 class Callback {
@@ -89,6 +97,13 @@ class Callback {
   /// Callbacks with smaller numbers are called first; equal ones in the order in which they were given.
   virtual int priority() const { return kNormal; }
   static constexpr int kFirst = 10, kEarly = 30, kNormal = 50, kLate = 70, kLast = 90;
+
+  /// Error(config) where the options contradict the configuration. Called before the run, for callbacks.use also when a
+  /// configuration is read (--dry-run).
+  virtual void check(const RunConfig&) const {}
+  /// What it writes. A run in which two callbacks, or a callback and the run itself, write to the same path is refused
+  /// when `check` is called.
+  virtual std::vector<OwnPath> own_paths() const { return {}; }
 
   virtual void before_run(RunView&) {}
   /// At the end of a run, also one that a callback stopped; not of one that a signal ended, which goes on later.

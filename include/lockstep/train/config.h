@@ -94,8 +94,8 @@ struct ParallelConfig {
   std::string buffers = "broadcast";
   /// data_parallel: BatchNorm sees all ranks' pictures, as on one rank with all; the others always do so.
   bool sync_batch_norm = false;
-  /// names or patterns of blocks (recompute.h) whose activations backward computes again instead of keeping them, e.g.
-  /// ["blocks.*"]: less memory, about a third more work.
+  /// names or patterns of blocks whose activations are computed again in the backward pass instead of kept, e.g.
+  /// ["blocks.*"] of gpt: less memory, about a third more work.
   std::vector<std::string> recompute;
   /// compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap.
   bool check_collectives = false;
@@ -158,6 +158,8 @@ struct ModelConfig {
   std::vector<std::string> weights_except;
   /// false: take what fits, and log the rest, which keeps its random weights.
   bool weights_strict = true;
+  /// of a checkpoint take the average that the callback ema kept, in place of the trained parameters.
+  bool weights_average = false;
   /// NHWC memory, faster for convolutions on many CPUs.
   bool channels_last = false;
   /// dtype of convolutions and matrix products; O2, O3: float16 on CUDA, bfloat16 on a CPU; O0: none. Allowed: none,
@@ -178,7 +180,7 @@ struct LossConfig {
   double label_smoothing = 0;
 };
 
-/// The section `task` of models that are no classifiers of pictures: what is computed from a batch, and measured.
+/// The section `task` of models that are not classifiers of pictures: what is computed from a batch, and measured.
 struct TaskConfig {
   std::shared_ptr<const Parts> parts{};  ///< no key: the tasks (parts.h)
   PartOptions options{};                 ///< the keys of the task `name`
@@ -359,6 +361,7 @@ struct RunConfig {
   CallbacksConfig callbacks;
   ConfigNode program;     ///< keys of the program that brings the model, which reads them itself
   std::string origins{};  ///< no key: lines of comments that say which of several files gives which keys
+  ConfigNode given{};     ///< no key: what was read, with its places in files, for messages
 };
 
 /// Reads the YAML file `path` over its bases (base/config.h), applies the overrides ("train.epochs=3", the value

@@ -86,8 +86,10 @@ struct TaskPart {
   PartOptions options{};
   std::function<std::shared_ptr<Task>(const PartOptions&)> make;
   /// The names of what the task measures beside the loss: a callback that compares by another name is then refused
-  /// before the first step. nullopt: only an evaluation tells.
+  /// when the configuration is read. nullopt: only an evaluation tells.
   std::optional<std::vector<std::string>> measures{};
+  /// What Outcome::output and target are: metrics of the other kind are refused when the configuration is read.
+  Targets targets = Targets::any;
 };
 
 /// From logits [N, C], floating, and labels [N], int64 in 0..C-1, to a scalar that autograd can follow: the mean over

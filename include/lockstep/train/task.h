@@ -211,15 +211,24 @@ class Metric {
   virtual Values values_of_rows(const at::Tensor& rows) const;
 };
 
+/// What the output and the target of a task are, and what a metric compares.
+enum class Targets {
+  any,      ///< not declared: only an evaluation tells
+  classes,  ///< output [..., C], target int64 [...]
+  numbers,  ///< of equal shapes
+};
+
 /// An entry of `metrics`
 struct MetricPart {
   std::string name;
   std::string doc{};  ///< one line
   PartOptions options{};
   std::function<std::shared_ptr<Metric>(const PartOptions&)> make;
-  /// What the names of all its values begin with: a callback that compares by another name is then refused before the
-  /// first step. Empty: only an evaluation tells.
-  std::string values_begin_with{};
+  /// With a task of the other kind it is refused when the configuration is read.
+  Targets targets = Targets::any;
+  /// The names of its values, with a star for what depends on the data: {"top_3"}, {"f1_*"}. A callback that compares
+  /// by another name is then refused when the configuration is read. Empty: only an evaluation tells.
+  std::function<std::vector<std::string>(const PartOptions&)> values{};
 };
 
 /// The metrics that Lockstep brings. Of classes (output [..., C], target int64 [...]; targets below 0 do not count):

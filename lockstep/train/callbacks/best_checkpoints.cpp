@@ -1,14 +1,16 @@
 // The best checkpoints of a run by a metric, in a folder of their own.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
+#include <lockstep/comm/texts.h>
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/work_dir.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -29,24 +31,27 @@ void describe(ConfigFields& fields, BestCheckpointsOptions& options) {
   fields.field("folder", options.folder, a_path(), "in system.work_dir, unless it is a whole path");
 }
 
-/// Which are the best follows from the evaluations, which are part of checkpoints: a run that is resumed comes to the
-/// same.
+/// Chosen among those that the folder has, and the one of the new evaluation: whatever was measured before this
+/// callback was there has no checkpoint to keep. Evaluations are part of checkpoints, so a run that is resumed comes to
+/// the same choice.
 class BestCheckpoints final : public Callback {
  public:
   explicit BestCheckpoints(BestCheckpointsOptions options) : options_(std::move(options)) {}
 
   std::string name() const override { return "best_checkpoints"; }
   int priority() const override { return kLate; }
+  void check(const RunConfig& config) const override { options_.choice.require_possible(config); }
+  std::vector<OwnPath> own_paths() const override { return {{options_.folder, "folder"}}; }
 
   void before_run(RunView& run) override {
-    options_.choice.require_possible(run.config());
-    require_own_folder(run.config());
+    require_evaluations(run, name());
+    if (run.group().rank() == 0) require_writable_folder(folder_of(run), "callbacks.use");
   }
 
   void after_evaluation(RunView& run, const Evaluation& evaluation) override {
-    const auto best = best_steps(run.evaluations());
+    const auto folder = folder_of(run);
+    const auto best = best_steps(with_checkpoints(run, folder));
     if (std::ranges::find(best, evaluation.step) == best.end()) return;
-    const auto folder = folder_of(run.config(), options_.folder);
     const auto file = run.save_checkpoint(folder);
     run.tell(fmt::format("{} {:.6g} is among the best {}: saved as {}", options_.choice.metric,
                          options_.choice.of(evaluation), options_.keep, file.string()));
@@ -54,30 +59,38 @@ class BestCheckpoints final : public Callback {
   }
 
  private:
-  static std::filesystem::path folder_of(const RunConfig& config, const std::string& folder) {
-    return (std::filesystem::path(config.system.work_dir) / folder).lexically_normal();
+  std::filesystem::path folder_of(const RunView& run) const {
+    return (std::filesystem::path(run.config().system.work_dir) / options_.folder).lexically_normal();
   }
 
-  /// What removes all but its own checkpoints can share a folder with nothing that does the same.
-  void require_own_folder(const RunConfig& config) const {
-    const auto folder = folder_of(config, options_.folder);
-    if (folder == checkpoint_folder_of(config).lexically_normal()) {
-      fail(ErrorKind::config, "callbacks.use",
-           "best_checkpoints would keep its checkpoints in {}, where the run keeps its own, and each removes the "
-           "other's; give another `folder`",
-           folder.string());
+  /// The evaluations of this run of which there are checkpoints in the folder, as rank 0 sees it, and the newest. A
+  /// collective.
+  static std::vector<Evaluation> with_checkpoints(const RunView& run, const std::filesystem::path& folder) {
+    const auto& all = run.evaluations();
+    std::string present;  // a character for each evaluation
+    if (run.group().rank() == 0) {
+      const auto files = list_checkpoints(folder);
+      for (const auto& evaluation : all) {
+        const auto file = std::ranges::find(files, evaluation.step, &CheckpointFile::step);
+        present += file != files.end() && is_of(*file, evaluation) ? '1' : '0';
+      }
     }
-    int users = 0;
-    for (const auto& item : read_named_list(config.callbacks.use, "callbacks.use")) {
-      if (item.name != name()) continue;
-      const auto* given = item.arguments.find("folder");
-      if (folder_of(config, given != nullptr ? given->scalar : BestCheckpointsOptions{}.folder) == folder) ++users;
+    present = share_text(present, run.group());
+    std::vector<Evaluation> found;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (present[i] == '1' || i + 1 == all.size()) found.push_back(all[i]);
     }
-    if (users > 1) {
-      fail(ErrorKind::config, "callbacks.use",
-           "{} best_checkpoints keep their checkpoints in {}, and each removes the others'; give each a `folder` of "
-           "its own",
-           users, folder.string());
+    return found;
+  }
+
+  /// Whether a checkpoint was saved at this evaluation: another run may have left one of the same step.
+  static bool is_of(const CheckpointFile& file, const Evaluation& evaluation) {
+    try {
+      const auto& saved = open_saved_run(file.path).state.evaluations;
+      return !saved.empty() && saved.back().step == evaluation.step &&
+             (saved.back().loss == evaluation.loss || (std::isnan(saved.back().loss) && std::isnan(evaluation.loss)));
+    } catch (const Error&) {
+      return false;  // it cannot be read, so it is none to keep
     }
   }
 

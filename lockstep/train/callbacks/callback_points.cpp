@@ -44,7 +44,7 @@ void CallbackPoints::rethrow(const std::string& name, std::string_view point) {
   } catch (const std::exception& error) {
     throw std::runtime_error(words(error.what()));
   } catch (...) {
-    throw std::runtime_error(words("something was thrown that is no std::exception"));
+    throw std::runtime_error(words("something was thrown that is not a std::exception"));
   }
 }
 

@@ -30,8 +30,14 @@ class EarlyStopping final : public Callback {
 
   std::string name() const override { return "early_stopping"; }
   int priority() const override { return kLate; }
+  void check(const RunConfig& config) const override { options_.choice.require_possible(config); }
+
   void before_run(RunView& run) override {
-    options_.choice.require_possible(run.config());
+    require_evaluations(run, name());
+    if (run.config().train.eval_every == 0) {
+      run.tell(
+          "early_stopping: with train.eval_every 0 the only evaluation is at the end, where nothing is left to stop");
+    }
     decide(run);
   }
   void after_evaluation(RunView& run, const Evaluation&) override { decide(run); }

@@ -37,6 +37,7 @@ class GradientNorms final : public Callback {
   explicit GradientNorms(const GradientNormsOptions& options) : options_(options) {}
 
   std::string name() const override { return "gradient_norms"; }
+  std::vector<OwnPath> own_paths() const override { return {{kNormsFile}}; }
 
   void before_run(RunView& run) override {
     parameters_ = trainable_parameters(run.model());

@@ -1,29 +1,19 @@
 #include <lockstep/train/callbacks/metric_choice.h>
 
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/global/distribute_module.h>
 #include <lockstep/train/part_kinds.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 namespace lockstep::train {
 namespace {
-
-/// Those of the task beside the loss; nullopt: only an evaluation tells.
-std::optional<std::vector<std::string>> measures_of_task(const RunConfig& config) {
-  if (config.model.is_own) return std::nullopt;
-  if (!has_task(config)) return std::vector<std::string>{"accuracy"};
-  const auto& parts = parts_or_shipped(config.task.parts);
-  const auto* model = find_part(parts.models, config.model.name);
-  const auto& name = config.task.name.empty() && model != nullptr ? model->task : config.task.name;
-  const auto* task = find_part(parts.tasks, name);
-  return task != nullptr ? task->measures : std::nullopt;
-}
 
 [[noreturn]] void fail_without(const std::string& metric, const std::vector<std::string>& names) {
   fail(ErrorKind::config, "callbacks.use", "the evaluation has no metric '{}'; it has {}{}", metric,
@@ -33,17 +23,26 @@ std::optional<std::vector<std::string>> measures_of_task(const RunConfig& config
 }  // namespace
 
 void MetricChoice::require_possible(const RunConfig& config) const {
-  auto names = measures_of_task(config);
-  if (!names || metric == "loss") return;
-  const auto& parts = parts_or_shipped(config.model.parts).metrics;
-  for (const auto& item : read_named_list(config.metrics, "metrics")) {
-    const auto* part = find_part(parts, item.name);
-    if (part == nullptr || part->values_begin_with.empty() || metric.starts_with(part->values_begin_with)) return;
-    names->push_back(item.name);
-  }
-  if (std::ranges::find(*names, metric) != names->end()) return;
-  names->insert(names->begin(), "loss");
+  const auto names = value_names(config);
+  if (!names || std::ranges::any_of(*names, [this](const auto& name) { return fits(metric, name); })) return;
   fail_without(metric, *names);
+}
+
+void require_evaluations(const RunView& run, std::string_view callback) {
+  if (run.evaluation_data() != nullptr) return;
+  const auto& data = run.config().data;
+  std::string keys;
+  const auto* part = data.is_own ? nullptr : find_part(parts_or_shipped(data.parts).data, data.name);
+  if (part != nullptr) {
+    for (const auto& key :
+         list_fields([options = part->options](ConfigFields& fields) mutable { options.visit(fields); })) {
+      if (key.path.starts_with("eval")) keys += fmt::format(" by data.{}", key.path);
+    }
+  }
+  fail(
+      ErrorKind::config, "callbacks.use",
+      "{} acts on evaluations, and the run has no data for them, so that it would never act; give some{}, or remove it",
+      callback, keys);
 }
 
 bool MetricChoice::wants_max() const {

@@ -1,11 +1,13 @@
 // The metric that callbacks compare evaluations by.
 #pragma once
 
+#include <lockstep/train/callback.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/reports.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::train {
@@ -17,8 +19,8 @@ struct MetricChoice {
   std::string mode = "auto";
 
   bool wants_max() const;
-  /// Error(config) before the first evaluation, for a metric that none will have. Silent where only an evaluation can
-  /// tell: with a task or metrics that do not declare their names.
+  /// Error(config) for a metric that no evaluation of this run will have. Silent where only an evaluation can tell:
+  /// with a task or metrics that do not declare their names.
   void require_possible(const RunConfig& config) const;
   /// Error(config) naming the metrics that there are when the task has no such metric.
   double of(const Evaluation& evaluation) const;
@@ -26,5 +28,9 @@ struct MetricChoice {
   /// NaN.
   bool is_better(double value, double than, double min_delta = 0) const;
 };
+
+/// Error(config) naming the keys that would help, where the run has no data for evaluations: what acts on them would
+/// never act.
+void require_evaluations(const RunView& run, std::string_view callback);
 
 }  // namespace lockstep::train

@@ -9,6 +9,7 @@
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/viewers/merge_traces.h>
 #include <lockstep/train/viewers/trace_file.h>
+#include <lockstep/train/work_dir.h>
 
 #include <torch/torch.h>
 
@@ -106,6 +107,17 @@ class Profiler final : public Callback {
 
   std::string name() const override { return "profiler"; }
   int priority() const override { return kFirst; }
+  std::vector<OwnPath> own_paths() const override { return {{options_.file, "file"}}; }
+
+  void before_run(RunView& run) override {
+    if (run.group().rank() != 0) return;
+    const auto file = file_of(run);
+    require_writable_folder(file.parent_path(), "callbacks.use");
+    if (std::filesystem::is_directory(file)) {
+      fail(ErrorKind::config, "callbacks.use", "the profiler's file is {}, which is a folder; give another `file`",
+           file.string());
+    }
+  }
 
   void before_step(RunView& run) override {
     if (!done_ && !observer_ && run.step() + 1 >= options_.from_step) start(run);
@@ -136,6 +148,10 @@ class Profiler final : public Callback {
   }
 
  private:
+  std::filesystem::path file_of(const RunView& run) const {
+    return std::filesystem::path(run.config().system.work_dir) / options_.file;
+  }
+
   void start(RunView& run) {
     offset_ = clock_offset(run.group());
     first_step_ = run.step() + 1;
@@ -171,7 +187,7 @@ class Profiler final : public Callback {
     all_reduce(worst, group, ReduceOp::max);
     const auto texts = gather_texts(own_part(group.rank(), offset), group);
     if (group.rank() != 0) return;
-    const auto file = std::filesystem::path(run.config().system.work_dir) / options_.file;
+    const auto file = file_of(run);
     const TemporaryFolder folder("lockstep-trace");
     std::vector<RankTrace> parts;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {

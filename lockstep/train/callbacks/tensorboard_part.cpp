@@ -52,6 +52,7 @@ class TensorBoardPart final : public Callback {
 
   std::string name() const override { return "tensorboard"; }
   int priority() const override { return kLate; }
+  std::vector<OwnPath> own_paths() const override { return {{"tensorboard"}}; }
 
   void before_run(RunView& run) override {
     parameters_ = trainable_parameters(run.model());

@@ -1,13 +1,13 @@
-// The callbacks that a configuration names in callbacks.use.
+// The callbacks of callbacks.use, and the rules between the callbacks of a run.
 #pragma once
 
 #include <lockstep/train/callback.h>
-#include <lockstep/train/config.h>
 
 namespace lockstep::train {
 
-/// Makes them, in their order. Error(config) with file and line for what is no list of names with their keys, for a
-/// name that no part has, and for wrong keys and values of a part.
-Callbacks make_used_callbacks(const CallbacksConfig& config);
+/// The callbacks of the program, which are `of_program`, and those that callbacks.use names. Error(config) with the
+/// place in the file for unknown names and options, an item that is given twice, what Callback::check says, and two
+/// that write to the same path (Callback::own_paths), one of which may be the run itself.
+Callbacks make_used_callbacks(const RunConfig& config, Callbacks of_program = {});
 
 }  // namespace lockstep::train

@@ -3,6 +3,7 @@
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/optimizer.h>
 #include <lockstep/train/weights/safetensors.h>
 
@@ -14,6 +15,8 @@
 
 namespace lockstep::train {
 namespace {
+
+constexpr const char* kAverageFile = "ema.safetensors";
 
 struct WeightAverageOptions {
   double decay = 0.9999;
@@ -33,8 +36,10 @@ class WeightAverage final : public Callback {
  public:
   explicit WeightAverage(const WeightAverageOptions& options) : options_(options) {}
 
-  std::string name() const override { return "ema"; }
+  std::string name() const override { return kAverageCallback; }
   int priority() const override { return kEarly; }
+
+  std::vector<OwnPath> own_paths() const override { return {{kAverageFile}}; }
 
   void restore(const CallbackState& state) override { saved_ = state.tensors; }
 
@@ -75,7 +80,7 @@ class WeightAverage final : public Callback {
     auto weights = run.weights();
     for (const auto& [name, average] : average_) weights[name] = is_global(average) ? full(average) : average;
     if (run.group().rank() != 0) return;
-    const auto file = std::filesystem::path(run.config().system.work_dir) / "ema.safetensors";
+    const auto file = std::filesystem::path(run.config().system.work_dir) / kAverageFile;
     save_safetensors(file, weights, {{"model", run.config().model.name}, {"params_sha256", sha256_of(weights)}});
   }
 
@@ -91,7 +96,7 @@ class WeightAverage final : public Callback {
 }  // namespace
 
 CallbackPart weight_average_part() {
-  return {.name = "ema",
+  return {.name = kAverageCallback,
           .doc = "an exponential moving average of the weights, evaluated and left as ema.safetensors",
           .options = PartOptions::of(WeightAverageOptions{}),
           .make = [](const PartOptions& options) {

@@ -21,6 +21,8 @@ struct Checkpoint {
 
 /// The part of what callbacks keep, each under its name.
 inline constexpr const char* kCallbacksPart = "callbacks";
+/// The name of the callback whose tensors are an average of the parameters, by their names.
+inline constexpr const char* kAverageCallback = "ema";
 
 /// The tensors of one part ("model", "optimizer", "callbacks"), without its prefix; and the inverse, with the prefix.
 NamedTensors part_of(const NamedTensors& tensors, std::string_view part);

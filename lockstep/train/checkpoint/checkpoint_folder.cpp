@@ -37,10 +37,10 @@ std::string why_none(const fs::path& path) {
   std::error_code failed;
   const bool is_link = fs::is_symlink(fs::symlink_status(path, failed));
   const auto status = fs::status(path, failed);
-  if (path.extension() == kPartsSuffix && fs::exists(status)) return "it is no folder";
+  if (path.extension() == kPartsSuffix && fs::exists(status)) return "it is not a folder";
   if (fs::is_regular_file(status)) return "";
   if (fs::is_directory(status)) return "it is a folder, not a file";
-  if (fs::exists(status)) return "it is no regular file";
+  if (fs::exists(status)) return "it is not a regular file";
   return is_link ? "it is a link to nothing" : "it is gone";
 }
 

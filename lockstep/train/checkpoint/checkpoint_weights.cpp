@@ -34,15 +34,33 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& folder) {
               {folder.string(), 0});
 }
 
+/// In place of the parameters that are averaged.
+void put_average(StateSource& source, const std::filesystem::path& path, NamedTensors& weights) {
+  const auto part = fmt::format("{}.{}", kCallbacksPart, kAverageCallback);
+  const auto average = source.outline(part);
+  if (average.empty()) {
+    throw Error(ErrorKind::data, "load_weights",
+                "this checkpoint has no average of the weights: its run did not have ema in callbacks.use; take the "
+                "trained ones, without model.weights_average (--average)",
+                {path.string(), 0});
+  }
+  for (const auto& [name, outline] : average) {
+    weights.insert_or_assign(name, source.read(fmt::format("{}.{}", part, name)));
+  }
+}
+
 }  // namespace
 
-NamedTensors load_checkpoint_weights(const std::filesystem::path& path, std::vector<std::string>& remarks) {
+NamedTensors load_checkpoint_weights(const std::filesystem::path& path, bool average,
+                                     std::vector<std::string>& remarks) {
   const auto saved = open_saved_run(checkpoint_in(path));
   if (saved.is_file) require_intact(saved);
-  remarks.push_back(
-      fmt::format("the weights are those of the checkpoint {} after step {}", saved.path.string(), saved.state.step));
+  remarks.push_back(fmt::format("the weights are {} of the checkpoint {} after step {}",
+                                average ? "the average (ema)" : "those", saved.path.string(), saved.state.step));
   StateSource source(saved.reader(Checksums::compare));
-  return model_weights(source);
+  auto weights = model_weights(source);
+  if (average) put_average(source, saved.path, weights);
+  return weights;
 }
 
 NamedTensors model_weights(StateSource& source) {

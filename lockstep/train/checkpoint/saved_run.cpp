@@ -41,7 +41,7 @@ ShardedIndex index_of_file(const fs::path& file) {
 const std::string& find_key(const SavedRun& saved, const char* key) {
   const auto found = saved.index.metadata.find(key);
   if (found == saved.index.metadata.end()) {
-    damaged(saved.path, fmt::format("this is no checkpoint of a run: its metadata has no {}", key));
+    damaged(saved.path, fmt::format("this is not a checkpoint of a run: its metadata has no {}", key));
   }
   return found->second;
 }

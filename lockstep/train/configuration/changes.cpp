@@ -64,11 +64,11 @@ bool shapes_part(std::string_view key, const KnownKeys& known) {
 
 Weight weight_of(std::string_view key, const Settings& before, const Settings& now, const KnownKeys& known) {
   constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
-  constexpr std::array<std::string_view, 15> kShaping{
-      "model.weights_prefix",    "model.weights_except",    "model.weights",        "model.weights_rename",
-      "model.weights_strict",    "model.autocast",          "model.freeze",         "train.clip_norm",
-      "parallel.gradients_mean", "data.train_transforms",   "data.eval_transforms", "parallel.sync_batch_norm",
-      "parallel.buffers",        "train.dataset_sink_mode", "train.sink_size"};
+  constexpr std::array<std::string_view, 16> kShaping{
+      "model.weights_prefix",     "model.weights_except",    "model.weights",           "model.weights_rename",
+      "model.weights_strict",     "model.weights_average",   "model.autocast",          "model.freeze",
+      "train.clip_norm",          "parallel.gradients_mean", "data.train_transforms",   "data.eval_transforms",
+      "parallel.sync_batch_norm", "parallel.buffers",        "train.dataset_sink_mode", "train.sink_size"};
   if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
   if (is_one_of(key, kFixed)) return Weight::fixed;
   if (is_one_of(key, kShaping)) return Weight::shapes_result;
@@ -110,7 +110,7 @@ Allowed allowed_changes(const RunConfig& config) {
     auto keys = all_keys(config);
     for (const auto& [key, value] : all_settings(config)) keys.push_back(key);  // those of a program, too
     if (!is_one_of(item.scalar, keys)) {
-      wrong(fmt::format("'{}', which is no key{}", item.scalar, did_you_mean(item.scalar, keys)));
+      wrong(fmt::format("'{}', which is not a key{}", item.scalar, did_you_mean(item.scalar, keys)));
     }
     allowed.keys.push_back(item.scalar);
   };

@@ -37,6 +37,8 @@ void describe_weights(ConfigFields& fields, ModelConfig& c) {
                "names or patterns of what keeps its random weights and may be missing in that file, e.g. [fc.*]");
   fields.field("weights_strict", c.weights_strict, anything(),
                "false: take what fits, and log the rest, which keeps its random weights");
+  fields.field("weights_average", c.weights_average, anything(),
+               "of a checkpoint take the average that the callback ema kept, in place of the trained parameters");
   fields.field("channels_last", c.channels_last, anything(), "NHWC memory, faster for convolutions on many CPUs");
   fields.field("autocast", c.autocast, one_of({"none", "bfloat16", "float16", "O0", "O2", "O3"}),
                "dtype of convolutions and matrix products; O2, O3: float16 on CUDA, bfloat16 on a CPU; O0: none");
@@ -46,6 +48,8 @@ void describe_weights(ConfigFields& fields, ModelConfig& c) {
 }
 
 }  // namespace
+
+std::vector<std::string> parallel_modes() { return {"data_parallel", "semi_auto", "auto", "stand_alone"}; }
 
 void describe(ConfigFields& fields, SystemConfig& c) {
   fields.field("work_dir", c.work_dir, a_path(), "folder for logs, metrics, checkpoints and results; made if missing");
@@ -74,7 +78,7 @@ void describe(ConfigFields& fields, WrapperConfig& c) {
 
 void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field(
-      "mode", c.mode, one_of({"data_parallel", "semi_auto", "auto", "stand_alone"}),
+      "mode", c.mode, one_of(parallel_modes()),
       "semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md); "
       "stand_alone: one process, no communication");
   fields.field(
@@ -120,8 +124,8 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("sync_batch_norm", c.sync_batch_norm, anything(),
                "data_parallel: BatchNorm sees all ranks' pictures, as on one rank with all; the others always do so");
   fields.field("recompute", c.recompute, anything(),
-               "names or patterns of blocks (recompute.h) whose activations backward computes again instead of keeping "
-               "them, e.g. [\"blocks.*\"]: less memory, about a third more work");
+               "names or patterns of blocks whose activations are computed again in the backward pass instead of kept, "
+               "e.g. [\"blocks.*\"] of gpt: less memory, about a third more work");
   fields.field("check_collectives", c.check_collectives, anything(),
                "compare the ranks' arguments before each collective: finds a rank that is out of step, costs overlap");
   fields.field("encrypt", c.encrypt, anything(),

@@ -29,6 +29,9 @@ void describe(ConfigFields& fields, CheckpointConfig& c);
 void describe(ConfigFields& fields, CallbacksConfig& c);
 void describe(ConfigFields& fields, RunConfig& c);
 
+/// The values of parallel.mode.
+std::vector<std::string> parallel_modes();
+
 /// Reads and checks a whole configuration. Error(config) as read_config's, and for keys that contradict each other.
 /// `defaults` are changed by it.
 RunConfig read_run_config(const ConfigSource& source, RunConfig defaults = {});
@@ -56,7 +59,7 @@ RunConfig config_with(std::shared_ptr<const Parts> parts);
 /// given. Error(config) for an entry that names no address.
 NodeList node_list_of(const ParallelConfig& config);
 
-/// model.weights_rename, in its order. Error(config) for what is no map of texts to texts, or a rule that cannot be.
+/// model.weights_rename, in its order. Error(config) for what is not a map of texts to texts, or a rule that cannot be.
 std::vector<Rename> renames_of(const ModelConfig& config);
 
 /// The values of keys whose defaults follow from other keys.

@@ -12,6 +12,7 @@
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>
 
@@ -67,10 +68,10 @@ void check_model(const RunConfig& config) {
   }
   const auto renames = renames_of(config.model);
   if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty() ||
-                                !renames.empty() || !config.model.weights_strict)) {
+                                !renames.empty() || !config.model.weights_strict || config.model.weights_average)) {
     contradiction(
-        "model.weights_prefix, weights_rename, weights_except and weights_strict are about the file model.weights, "
-        "which is not given");
+        "model.weights_prefix, weights_rename, weights_except, weights_strict and weights_average are about the file "
+        "model.weights, which is not given");
   }
   const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
   const auto& mode = config.parallel.mode;
@@ -151,7 +152,8 @@ void check_run_config(const RunConfig& config) {
   check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
-  make_used_callbacks(config.callbacks);
+  check_metrics(config);
+  make_used_callbacks(config);
 }
 
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
@@ -217,6 +219,7 @@ RunConfig read_run_config(const ConfigSource& source, RunConfig config) {
   } catch (const Error& error) {
     throw with_place(error, given);
   }
+  config.given = given;
   return config;
 }
 

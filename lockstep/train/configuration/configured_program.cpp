@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/models/picture_model.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/samples/pictures.h>
 #include <lockstep/samples/table.h>
@@ -11,11 +12,13 @@
 #include <lockstep/train/plugins/load.h>
 #include <lockstep/train/program.h>
 #include <lockstep/train/tasks/classification.h>
+#include <lockstep/train/tensor_text.h>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <future>
 #include <utility>
 
@@ -56,6 +59,13 @@ models::ModelSpec model_spec(const RunConfig& config, const samples::Batch& batc
          config.model.name, config.data.name, samples::kPictures, samples::kFeatures);
   }
   const auto& input = input_of(batch);
+  const auto model = std::ranges::find(models::picture_models(), config.model.name, &models::PictureModel::name);
+  if (model != models::picture_models().end() && model->features > 0 && input.dim() != 4) {
+    fail(ErrorKind::config, "model.name",
+         "{} takes pictures [C, H, W], and a sample of data.name {} is [{}]; take model.name=mlp, or a data set of "
+         "pictures",
+         config.model.name, config.data.name, fmt::join(input.sizes().slice(1), ", "));
+  }
   return {config.model.name, config.model.num_classes, input.size(1), input.numel() / input.size(0),
           config.model.hidden};
 }
@@ -98,9 +108,6 @@ std::shared_ptr<Task> make_task_of(const RunConfig& config, const ModelPart& mod
 
 /// Sizes may differ.
 void require_same_kind(const samples::Batch& training, const samples::Batch& evaluation) {
-  const auto words = [](const at::Tensor& tensor) {
-    return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-  };
   for (const auto& [name, tensor] : evaluation.tensors) {
     const auto found = training.tensors.find(name);
     if (found == training.tensors.end()) continue;
@@ -109,7 +116,7 @@ void require_same_kind(const samples::Batch& training, const samples::Batch& eva
     fail(ErrorKind::config, "data.eval_transforms",
          "makes `{}` {}, and data.train_transforms makes it {}; the model takes only one of the two: end both lists "
          "with the same steps, such as to_tensor",
-         name, words(tensor), words(other));
+         name, dtype_and_sizes(tensor), dtype_and_sizes(other));
   }
 }
 

@@ -21,7 +21,7 @@ struct OfAllRanks {
 
 /// Runs the model in evaluation mode over an epoch of batches. `of_all_ranks` is called with sums, among them `loss`
 /// over items and `samples`, and then with rows. With a sampler that gives every sample to one rank the result is
-/// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are no integers.
+/// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are not integers.
 Evaluation evaluate(const Model& model, samples::Batches& batches, const ForwardOptions& options,
                     const OfAllRanks& of_all_ranks);
 

@@ -22,19 +22,21 @@ bool names_weights(const ConfigNode& root) {
 }  // namespace
 
 RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights) {
+                               const std::string& weights, bool average) {
   const auto file = load_config(path).root;
   std::vector<std::string> all;
   if (names_weights(file)) {
     all = {"model.weights_prefix=''", "model.weights_rename=null", "model.weights_except=[]",
-           "model.weights_strict=true"};
+           "model.weights_strict=true", "model.weights_average=false"};
   }
+  all.push_back("callbacks.use=null");  // they have no part in it, and may name metrics of another list
   all.insert(all.end(), overrides.begin(), overrides.end());
   // Two names of one key would contradict each other.
   const bool by_their_name = file.find(kTheirs) != nullptr || std::ranges::any_of(overrides, [](const auto& each) {
                                return each.starts_with(std::string(kTheirs) + "=");
                              });
   all.push_back(std::string(by_their_name ? kTheirs : kWeights) + "=" + print_yaml_flow(make_scalar(weights, true)));
+  if (average) all.emplace_back("model.weights_average=true");
   return load_run_config(path, all);
 }
 

@@ -2,6 +2,7 @@
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/train/modes/autocast.h>
 #include <lockstep/train/modes/forward.h>
+#include <lockstep/train/tensor_text.h>
 
 #include <torch/torch.h>
 
@@ -46,8 +47,7 @@ void require_gradient(const at::Tensor& loss) {
 std::string describe(const samples::Batch& batch) {
   std::vector<std::string> fields;
   for (const auto& [name, tensor] : batch.tensors) {
-    fields.push_back(
-        fmt::format("{} {} [{}]", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", ")));
+    fields.push_back(name + " " + dtype_and_sizes(tensor));
   }
   return fmt::format("{}", fmt::join(fields, ", "));
 }

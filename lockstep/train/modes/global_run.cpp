@@ -6,6 +6,7 @@
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/evaluation/evaluate.h>
 #include <lockstep/train/modes/global_run.h>
+#include <lockstep/train/modes/module_names.h>
 #include <lockstep/train/modes/strategies.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
@@ -33,12 +34,6 @@ NamedTensors whole(NamedTensors tensors) {
 
 GradientReductionOptions reduction_options(const ParallelConfig& config) {
   return {.bucket_bytes = bytes_of_mib(config.bucket_mb), .first_bucket_bytes = bytes_of_mib(config.first_bucket_mb)};
-}
-
-std::vector<std::string> names_of(const torch::nn::Module& module) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : module_state(module)) names.push_back(name);
-  return names;
 }
 
 /// The part of a step that needs parameters: forward and backward.
@@ -73,7 +68,7 @@ GlobalRun::GlobalRun(const RunConfig& config, const Model& model, const Group& g
     const auto own = batch.inputs.find(name);
     return own == batch.inputs.end() ? loaded : redistribute(loaded, own->second);
   };
-  const auto names = names_of(*model_.module);
+  const auto names = names_in(*model_.module);
   auto plan = whole_plan(config.parallel, layout_, names);
   distribute_module(*model_.module, mesh_,
                     with_wrapper_placements(std::move(plan), config.parallel.wrapper, layout_, *model_.module),
@@ -188,7 +183,8 @@ void GlobalRun::load_state(StateSource& source) {
     if (update_) update_->take_values();
     for (const auto& [name, outline] : saved) {
       const auto owner = parameters.find(std::string_view(name).substr(0, name.rfind('.')));
-      // What is no part of a parameter's state is read as it is: a step counter, or what load_optimizer_state refuses.
+      // What is not a part of a parameter's state is read as it is: a step counter, or what load_optimizer_state
+      // refuses.
       if (owner == parameters.end() || owner->second.sizes() != outline.sizes() || outline.dim() == 0) {
         state.emplace(name, source.read("optimizer." + name));
         continue;

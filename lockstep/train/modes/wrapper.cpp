@@ -1,5 +1,7 @@
 #include <lockstep/base/error.h>
+#include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/module_names.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/part_settings.h>
@@ -8,7 +10,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -66,10 +67,10 @@ const WrapperPart* wrapper_of(const WrapperConfig& config) {
 }
 
 void require_mode(const std::string& mode, const WrapperPart& part) {
-  constexpr std::array<std::string_view, 4> kWrapperModes{"data_parallel", "semi_auto", "auto", "stand_alone"};
-  if (std::ranges::find(kWrapperModes, mode) == kWrapperModes.end()) {
+  const auto modes = parallel_modes();
+  if (std::ranges::find(modes, mode) == modes.end()) {
     fail(ErrorKind::config, "config", "parallel.wrapper.type {} sets parallel.mode '{}', which is not one of {}",
-         part.name, mode, fmt::join(kWrapperModes, ", "));
+         part.name, mode, fmt::join(modes, ", "));
   }
   if (part.place && mode != "semi_auto") {
     fail(ErrorKind::config, "config",
@@ -119,9 +120,7 @@ ModulePlan with_wrapper_placements(ModulePlan plan, const WrapperConfig& config,
          "the part {} gives {} placements for {}, and the mesh has {} axes ({})", part->name, placements.size(),
          pattern, mesh.names.size(), fmt::join(mesh.names, ", "));
   }
-  std::vector<std::string> names;
-  for (const auto& each : module.named_parameters()) names.push_back(each.key());
-  for (const auto& each : module.named_buffers()) names.push_back(each.key());
+  auto names = names_in(module);
   check_patterns(own, names);
   auto whole = plan;
   for (auto& name : names) {

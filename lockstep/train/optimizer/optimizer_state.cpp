@@ -220,7 +220,7 @@ NamedTensors optimizer_state(const optim::Optimizer& optimizer, const NamedParam
       append_rows(out, name, *rows);
     } else if (state != nullptr) {
       fail(ErrorKind::unsupported, kStateWhere,
-           "the optimizer remembers for {} what is no state of torch::optim, and cannot be saved; use such a state "
+           "the optimizer remembers for {} what is not a state of torch::optim, and cannot be saved; use such a state "
            "(torch::optim::SGDParamState, AdamParamState, ...)",
            name);
     }

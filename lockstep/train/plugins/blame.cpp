@@ -141,7 +141,7 @@ void rethrow_with(const std::string& who) {
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("[{}] {}", who, error.what()));
   } catch (...) {
-    throw std::runtime_error(fmt::format("[{}] threw something that is no std::exception", who));
+    throw std::runtime_error(fmt::format("[{}] threw something that is not a std::exception", who));
   }
 }
 
@@ -199,7 +199,9 @@ SchedulePart blamed_part(SchedulePart part, const std::string& library) {
 }
 
 MetricPart blamed_part(MetricPart part, const std::string& library) {
-  part.make = with_result_blamed(std::move(part.make), name_of(library, "metric", part.name));
+  const auto who = name_of(library, "metric", part.name);
+  part.make = with_result_blamed(std::move(part.make), who);
+  part.values = blamed(std::move(part.values), who);
   return part;
 }
 

@@ -9,8 +9,8 @@
 namespace lockstep::train {
 
 /// Throws the exception that is handled again, with `who` ("libmine.so, model net") before its message: an Error of the
-/// same kind, or std::runtime_error. What ranks tell each other (timeout, peer_lost, mismatch) is no mistake of a part,
-/// and goes on as it is. For catch blocks.
+/// same kind, or std::runtime_error. What ranks tell each other (timeout, peer_lost, mismatch) is not a mistake of a
+/// part, and goes on as it is. For catch blocks.
 [[noreturn]] void rethrow_with(const std::string& who);
 
 /// What `call` returns; exceptions as by rethrow_with().

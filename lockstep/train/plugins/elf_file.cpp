@@ -59,7 +59,7 @@ ElfFile::ElfFile(const std::filesystem::path& path) {
   file_.open(path, std::ios::binary);
   if (!file_) fail(ErrorKind::io, kElf, "cannot be read: {}", std::generic_category().message(errno));
   const auto start = bytes(0, std::min<std::uint64_t>(size_, sizeof(Elf64_Ehdr)));
-  if (!start.starts_with(ELFMAG)) fail(ErrorKind::data, kElf, "is no shared library, and no ELF file at all");
+  if (!start.starts_with(ELFMAG)) fail(ErrorKind::data, kElf, "is not a shared library, and no ELF file at all");
   const auto header = read_as<Elf64_Ehdr>(start);
   require_loadable(header);
   if (header.e_shoff == 0 || header.e_shentsize != sizeof(Elf64_Shdr)) damaged("it has no table of sections");

@@ -14,8 +14,8 @@ namespace lockstep::train {
 /// A 64-bit ELF file for this machine. Reads only what is asked for, and trusts no number in the file.
 class ElfFile {
  public:
-  /// Error(io) for a file that cannot be read, Error(data) for one that is no shared library for this machine. Messages
-  /// are without the file's name.
+  /// Error(io) for a file that cannot be read, Error(data) for one that is not a shared library for this machine.
+  /// Messages are without the file's name.
   explicit ElfFile(const std::filesystem::path& path);
 
   /// The bytes of the section of that name; nullopt without one. Error(data) for a damaged file.

@@ -145,12 +145,12 @@ class Machine {
 
   void set_items(const std::vector<PickleRef>& items) {
     if (items.size() % 2 != 0) damaged("a key of a dict has no value");
-    auto& dict = expect<PickleDict>(top(), "it puts keys into what is no dict").items;
+    auto& dict = expect<PickleDict>(top(), "it puts keys into what is not a dict").items;
     dict.insert(dict.end(), items.begin(), items.end());
   }
 
   void append(const std::vector<PickleRef>& items) {
-    auto& list = expect<PickleList>(top(), "it appends to what is no list").items;
+    auto& list = expect<PickleList>(top(), "it appends to what is not a list").items;
     list.insert(list.end(), items.begin(), items.end());
   }
 
@@ -179,7 +179,8 @@ class Machine {
         known_names(), [&](const KnownName& each) { return each.module == module && each.name == name; });
     if (found == known_names().end()) {
       wrong_(
-          "it asks for {}.{}, which is no part of a plain state dict, and Lockstep runs nothing that a file asks for. "
+          "it asks for {}.{}, which is not a part of a plain state dict, and Lockstep runs nothing that a file asks "
+          "for. "
           "If you trust the file, {}",
           shown_name(module), shown_name(name), kSavePlainly);
     }
@@ -188,8 +189,8 @@ class Machine {
 
   void call() {
     const auto argument = pop();
-    const auto function = expect<PickleFunction>(pop(), "it calls what is no function");
-    const auto& arguments = expect<PickleTuple>(argument, "a function's arguments are no tuple").items;
+    const auto function = expect<PickleFunction>(pop(), "it calls what is not a function");
+    const auto& arguments = expect<PickleTuple>(argument, "a function's arguments are not a tuple").items;
     switch (function) {
       case PickleFunction::ordered_dict:
         if (!arguments.empty()) damaged("an OrderedDict is made of something");
@@ -199,7 +200,7 @@ class Machine {
         return push(PickleTensor{argument});
       case PickleFunction::rebuild_parameter:
         if (arguments.empty()) damaged("a parameter has no tensor");
-        expect<PickleTensor>(arguments.front(), "a parameter is no tensor");
+        expect<PickleTensor>(arguments.front(), "a parameter is not a tensor");
         return push_again(arguments.front());
     }
   }
@@ -207,7 +208,7 @@ class Machine {
   /// Attributes of an OrderedDict: a state dict's `_metadata`, which names the versions of Python's modules.
   void leave_out_attributes() {
     pop();
-    expect<PickleDict>(top(), "it sets attributes of what is no OrderedDict");
+    expect<PickleDict>(top(), "it sets attributes of what is not an OrderedDict");
   }
 
   /// Carries out one opcode; false after the last.

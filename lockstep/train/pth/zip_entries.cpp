@@ -50,7 +50,7 @@ std::uint64_t find_end(const ByteSource& source, const PthComplaint& wrong) {
     }
   }
   wrong(
-      "this is no whole zip archive, which torch.save writes: its end is missing. It was cut short, or is another "
+      "this is not a whole zip archive, which torch.save writes: its end is missing. It was cut short, or is another "
       "kind of file");
 }
 

@@ -99,7 +99,7 @@ std::string read_index_text(const std::filesystem::path& folder) {
   std::error_code failed;
   if (!std::filesystem::exists(file, failed)) {
     fail(ErrorKind::data, "sharded checkpoint",
-         "{} holds no {}: it is no sharded checkpoint, or the save that was to make it never ended", folder.string(),
+         "{} holds no {}: it is not a sharded checkpoint, or the save that was to make it never ended", folder.string(),
          kIndexName);
   }
   auto text = read_file(file);

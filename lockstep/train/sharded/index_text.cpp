@@ -69,7 +69,7 @@ std::string problem_with(const SavedTensor& tensor, const MeshShape& mesh) {
                          fmt::join(shard.box.sizes, ", "), fmt::join(tensor.shape, ", "));
     }
     if (shard.file.empty() || shard.file.find('/') != std::string::npos) {
-      return fmt::format("has a shard in \"{}\", which is no file name", shard.file);
+      return fmt::format("has a shard in \"{}\", which is not a file name", shard.file);
     }
     covered += shard.box.elements();
   }
@@ -128,7 +128,7 @@ ShardedIndex parse_index(std::string_view text, const std::filesystem::path& fil
     }
     return from_json(value, file);
   } catch (const json::exception& error) {
-    index_is_wrong(file, fmt::format("this is no index of a sharded checkpoint: {}", json_mistake(error)));
+    index_is_wrong(file, fmt::format("this is not an index of a sharded checkpoint: {}", json_mistake(error)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,7 @@ MetricPart auc_part() {
           .doc = "probability that a sample of class 1 has a larger output than one of class 0; equal ones count half",
           .options = {},
           .make = [](const PartOptions&) { return std::make_shared<RocArea>(); },
-          .values_begin_with = "auc"};
+          .values = [](const PartOptions&) { return std::vector<std::string>{"auc"}; }};
 }
 
 }  // namespace lockstep::train

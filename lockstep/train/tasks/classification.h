@@ -32,7 +32,7 @@ std::vector<LossPart> classification_losses();
 
 /// Loss and `accuracy` of batches with the fields of samples/pictures.h, or `features` for the pictures, for the models
 /// of models/registry.h. Predicts `class` int64 [N], its `probability` float32 [N], and `logits` [N, num_classes].
-/// Error(config) for a loss.name that is no part.
+/// Error(config) for a loss.name that is not a part.
 std::shared_ptr<Task> classification(const LossConfig& config);
 
 }  // namespace lockstep::train

@@ -1,16 +1,13 @@
 // A task with the metrics of a configuration.
 #include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
-#include <lockstep/base/home_paths.h>
-#include <lockstep/base/nearest.h>
 #include <lockstep/global/global_tensor.h>
-#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/task.h>
+#include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <torch/torch.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -107,19 +104,7 @@ std::shared_ptr<Task> with_metrics(std::shared_ptr<Task> task, std::vector<std::
 
 std::vector<std::shared_ptr<Metric>> metrics_of(const ConfigNode& list, const std::vector<MetricPart>& parts) {
   std::vector<std::shared_ptr<Metric>> metrics;
-  for (const auto& item : read_named_list(list, "metrics")) {
-    const auto* part = find_part(parts, item.name);
-    if (part == nullptr) {
-      const auto names = names_of(parts);
-      throw Error(ErrorKind::config, "metrics",
-                  fmt::format("there is no metric '{}'{}; known are {}", item.name, did_you_mean(item.name, names),
-                              fmt::join(names, ", ")),
-                  item.position);
-    }
-    PartOptions options = part->options;
-    read_options(item.arguments, "metrics." + part->name, options);
-    metrics.push_back(part->make(options));
-  }
+  for (const auto& metric : chosen_metrics(list, parts)) metrics.push_back(metric.part->make(metric.options));
   return metrics;
 }
 

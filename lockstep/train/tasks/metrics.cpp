@@ -204,6 +204,15 @@ class Determination final : public Metric {
   }
 };
 
+using ValueNames = std::function<std::vector<std::string>(const PartOptions&)>;
+
+/// The names of values that no option changes.
+ValueNames always(const char* name) {
+  return [name](const PartOptions&) { return std::vector<std::string>{name}; };
+}
+
+std::string top_name(const PartOptions& options) { return fmt::format("top_{}", options.as<TopKOptions>().k); }
+
 MetricPart quality_part(const char* name, const char* doc) {
   return {.name = name,
           .doc = doc,
@@ -212,7 +221,12 @@ MetricPart quality_part(const char* name, const char* doc) {
               [name](const PartOptions& options) {
                 return std::make_shared<ClassQuality>(name, options.as<AverageOptions>().average);
               },
-          .values_begin_with = name};
+          .targets = Targets::classes,
+          .values =
+              [name](const PartOptions& options) {
+                const bool each = options.as<AverageOptions>().average == "each";
+                return std::vector<std::string>{each ? fmt::format("{}_*", name) : name};
+              }};
 }
 
 MetricPart difference_part(const char* name, const char* doc) {
@@ -220,7 +234,8 @@ MetricPart difference_part(const char* name, const char* doc) {
           .doc = doc,
           .options = {},
           .make = [name](const PartOptions&) { return std::make_shared<Differences>(name); },
-          .values_begin_with = name};
+          .targets = Targets::numbers,
+          .values = always(name)};
 }
 
 }  // namespace
@@ -230,16 +245,17 @@ std::vector<MetricPart> shipped_metrics() {
            .doc = "share of the targets that the largest output names",
            .options = {},
            .make = [](const PartOptions&) { return std::make_shared<TopK>(1, "accuracy"); },
-           .values_begin_with = "accuracy"},
+           .targets = Targets::classes,
+           .values = always("accuracy")},
           {.name = "top_k",
            .doc = "share of the targets that are among the k largest outputs",
            .options = PartOptions::of(TopKOptions{}),
            .make =
                [](const PartOptions& options) {
-                 const auto k = options.as<TopKOptions>().k;
-                 return std::make_shared<TopK>(k, fmt::format("top_{}", k));
+                 return std::make_shared<TopK>(options.as<TopKOptions>().k, top_name(options));
                },
-           .values_begin_with = "top_"},
+           .targets = Targets::classes,
+           .values = [](const PartOptions& options) { return std::vector<std::string>{top_name(options)}; }},
           quality_part("precision", "of what was said to be of a class, the share that is"),
           quality_part("recall", "of what is of a class, the share that was said to be"),
           quality_part("f1", "harmonic mean of precision and recall"),
@@ -247,7 +263,8 @@ std::vector<MetricPart> shipped_metrics() {
            .doc = "how often class A was taken for class B, as confusion_A_B",
            .options = {},
            .make = [](const PartOptions&) { return std::make_shared<Confusion>(); },
-           .values_begin_with = "confusion"},
+           .targets = Targets::classes,
+           .values = always("confusion_*")},
           auc_part(),
           difference_part("mae", "mean absolute difference"),
           difference_part("mse", "mean squared difference"),
@@ -256,7 +273,8 @@ std::vector<MetricPart> shipped_metrics() {
            .doc = "share of the targets' variance that is explained",
            .options = {},
            .make = [](const PartOptions&) { return std::make_shared<Determination>(); },
-           .values_begin_with = "r2"}};
+           .targets = Targets::numbers,
+           .values = always("r2")}};
 }
 
 }  // namespace lockstep::train

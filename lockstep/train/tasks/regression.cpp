@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 namespace lockstep::train {
 namespace {
@@ -32,12 +34,23 @@ void require_shares(const at::Tensor& targets) {
        least, most);
 }
 
+const at::Tensor& targets_of(const samples::Batch& batch) {
+  if (const auto found = batch.tensors.find(samples::kTargets); found != batch.tensors.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : batch.tensors) names.push_back(name);
+  fail(
+      ErrorKind::config, "task.name",
+      "regression learns numbers, the field '{}' of samples, and those of data.name have {}; take data with numbers to "
+      "predict, such as data.name=csv with data.targets, or remove task.name to classify",
+      samples::kTargets, fmt::join(names, ", "));
+}
+
 class Regression final : public Task {
  public:
   explicit Regression(RegressionOptions options) : options_(std::move(options)) {}
 
   Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
-    const auto& targets = batch[samples::kTargets];
+    const auto& targets = targets_of(batch);
     const auto values = models::classify(model, input_of(batch)).to(torch::kFloat);
     if (values.sizes() != targets.sizes()) {
       fail(ErrorKind::config, "model.num_classes",

@@ -37,7 +37,7 @@ void for_each_event(const std::filesystem::path& file, const std::function<void(
     fail(ErrorKind::io, kWhere, "cannot read {}: {}", file.string(), std::generic_category().message(errno));
   }
   if (line != "[") {
-    fail(ErrorKind::data, kWhere, "{} is no trace of a rank: its first line is not [", file.string());
+    fail(ErrorKind::data, kWhere, "{} is not a trace of a rank: its first line is not [", file.string());
   }
   while (std::getline(in, line)) {
     auto event = event_of(std::move(line));

@@ -38,6 +38,12 @@ void read_exactly(std::ifstream& stream, const fs::path& path, std::span<char> i
 
 /// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form.
 void require_no_other_kind(std::string_view begin, const fs::path& path) {
+  const auto is_text = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t'; };
+  if (std::ranges::all_of(begin, is_text)) {
+    throw Error(ErrorKind::data, "safetensors",
+                "this is a text; weights are a safetensors file, a .pth of torch.save, or a checkpoint",
+                {path.string(), 0});
+  }
   const auto kind = kind_of_file(begin);
   if (kind.empty()) return;
   const bool from_torch = kind == "a zip archive" || kind == "a Python pickle";
@@ -97,7 +103,7 @@ SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
   if (const auto type = fs::status(path_, failed).type();
       type != fs::file_type::regular && type != fs::file_type::none && type != fs::file_type::not_found) {
     throw Error(ErrorKind::data, "safetensors",
-                type == fs::file_type::directory ? "this is a folder, not a file" : "this is no regular file",
+                type == fs::file_type::directory ? "this is a folder, not a file" : "this is not a regular file",
                 {path_.string(), 0});
   }
   const auto file_bytes = fs::file_size(path_, failed);

@@ -1,3 +1,4 @@
+#include <lockstep/train/tensor_text.h>
 #include <lockstep/train/weights/weight_differences.h>
 
 #include <lockstep/base/nearest.h>
@@ -14,10 +15,6 @@ namespace {
 // How many of a file's names are compared with those that are missing, how long they are, and how many comparisons
 // there are in all: more would take long, and help nobody.
 constexpr std::size_t kMostCompared = 1000, kLongestCompared = 100, kMostComparisons = 100'000;
-
-std::string outline(const at::Tensor& tensor) {
-  return fmt::format("{} [{}]", at::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-}
 
 bool alike(const at::Tensor& own, const at::Tensor& stored) {
   const bool convertible = own.is_floating_point() && stored.is_floating_point();
@@ -114,8 +111,8 @@ std::vector<std::string> in_words(const WeightDifferences& found, const TensorMa
   if (!found.unlike.empty()) {
     words.push_back(list("of another shape or type", found.unlike.size(),
                          first_of(found.unlike, most, [&](const std::string& name) {
-                           return fmt::format("{} is {} in the file, {} in the module", name, outline(stored.at(name)),
-                                              outline(own.at(name)));
+                           return fmt::format("{} is {} in the file, {} in the module", name,
+                                              dtype_and_sizes(stored.at(name)), dtype_and_sizes(own.at(name)));
                          })));
   }
   return words;

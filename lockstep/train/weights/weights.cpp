@@ -57,9 +57,16 @@ bool is_checkpoint(const std::filesystem::path& path, WeightsFormat format) {
 }
 
 /// The file's tensors under its names. Adds to `remarks` what was chosen and left out.
-TensorMap read_tensors(const std::filesystem::path& path, std::vector<std::string>& remarks) {
+TensorMap read_tensors(const std::filesystem::path& path, bool average, std::vector<std::string>& remarks) {
   const auto format = format_of(path);
-  if (is_checkpoint(path, format)) return load_checkpoint_weights(path, remarks);
+  if (is_checkpoint(path, format)) return load_checkpoint_weights(path, average, remarks);
+  if (average) {
+    throw Error(
+        ErrorKind::data, "load_weights",
+        "this is not a checkpoint of a run, and model.weights_average (--average) takes the average in one; give "
+        "a checkpoint, or leave that out for a file that is an average itself, such as ema.safetensors",
+        {path.string(), 0});
+  }
   switch (format) {
     case WeightsFormat::safetensors: return load_safetensors(path);
     case WeightsFormat::pth: break;
@@ -74,7 +81,7 @@ TensorMap read_tensors(const std::filesystem::path& path, std::vector<std::strin
   if (!file.place.empty()) remarks.push_back(fmt::format("the weights are those under \"{}\" in the file", file.place));
   if (const auto count = file.others.size(); count > 0) {
     file.others.resize(std::min(count, kMostInError));
-    remarks.push_back(fmt::format("left out, as they are no tensors ({}): {}{}", count, fmt::join(file.others, ", "),
+    remarks.push_back(fmt::format("left out, as they are not tensors ({}): {}{}", count, fmt::join(file.others, ", "),
                                   count > file.others.size() ? ", ..." : ""));
   }
   return std::move(file.tensors);
@@ -104,6 +111,14 @@ TensorMap named_as_own(const TensorMap& stored, const WeightNames& names, const 
                   {path.string(), 0});
     }
     before.emplace(name, full);
+  }
+  const auto has_prefix = [&](const auto& item) { return item.first.starts_with(names.prefix); };
+  if (!stored.empty() && std::ranges::none_of(stored, has_prefix)) {
+    throw Error(ErrorKind::data, "load_weights",
+                fmt::format("model.weights_prefix is '{}', and no name in the file begins with it; they are {}{}; "
+                            "remove it, or give the beginning that they have",
+                            names.prefix, stored.begin()->first, stored.size() > 1 ? ", ..." : ""),
+                {path.string(), 0});
   }
   for (std::size_t i = 0; i < names.rename.size(); ++i) {
     if (used[i]) continue;
@@ -139,7 +154,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   require_known(names.except, own);
   std::erase_if(own, [&](const auto& item) { return is_left_out(item.first, names); });
   std::vector<std::string> remarks;
-  const auto stored = named_as_own(read_tensors(path, remarks), names, path);
+  const auto stored = named_as_own(read_tensors(path, names.average, remarks), names, path);
   const auto all = own;
   const auto found = compare(all, stored);
   for (const auto* left : {&found.missing, &found.unlike}) {

@@ -210,7 +210,7 @@ TEST(ShardIndex, ShardsThatDoNotMakeTheTensorAreRefused) {
   expect_error(ErrorKind::data, {"fc.bias", "not inside [5]"}, [&] { parse_index(format_index(index), "i"); });
   index = sample_index();
   index.tensors.at("fc.bias").shards[0].file = "../elsewhere";
-  expect_error(ErrorKind::data, {"fc.bias", "no file name"}, [&] { parse_index(format_index(index), "i"); });
+  expect_error(ErrorKind::data, {"fc.bias", "not a file name"}, [&] { parse_index(format_index(index), "i"); });
 }
 
 TEST(ShardIndex, AFolderWithoutOneIsNoCheckpoint) {

@@ -149,7 +149,7 @@ TEST_F(ShardedFailures, ADamagedShardIsNamedOnAllRanks) {
 TEST_F(ShardedFailures, AFolderWithoutAnIndexIsAnErrorOnAllRanks) {
   run_ranks(2, shared_memory(), [&](Rank& rank) {
     const Mesh mesh(rank.group());
-    expect_error(ErrorKind::data, {"index.json", "no sharded checkpoint"},
+    expect_error(ErrorKind::data, {"index.json", "not a sharded checkpoint"},
                  [&] { load_sharded(folder(), big(mesh, 10, 0)); });
   });
 }

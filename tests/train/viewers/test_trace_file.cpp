@@ -216,7 +216,7 @@ TEST(MergeTraces, NamesTheFileThatIsNone) {
   std::ofstream(folder.path() / "notes") << "hello\n";
   expect_error(ErrorKind::io, {"trace", "/no/such/trace", "No such file"},
                [&] { merge_traces(std::vector<RankTrace>{{"/no/such/trace"}}, merged); });
-  expect_error(ErrorKind::data, {"trace", "notes", "no trace"},
+  expect_error(ErrorKind::data, {"trace", "notes", "not a trace"},
                [&] { merge_traces(std::vector<RankTrace>{{folder.path() / "notes"}}, merged); });
   EXPECT_FALSE(std::filesystem::exists(merged));
   merge_traces({}, merged);
