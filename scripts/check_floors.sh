@@ -21,9 +21,10 @@ declare -A may_include=(
   [samples]="base data"
   [models]="base kernels"
   [train]="base compat kernels world comm mirrored global plan data samples models"
+  [ocr]="base compat kernels data samples models train"
   [cluster]="base world net store scheduler comm"
   [runner]="base world scheduler train data samples models cluster"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train ocr cluster runner"
 )
 torch_free=(base world net store scheduler doctor data)
 

@@ -2,6 +2,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
@@ -83,7 +84,7 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
 }
 
 int predict(PredictArguments arguments) {
-  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
+  if (runner::answers_about_parts(arguments, train::config_with(known_parts()))) return kOk;
   if (arguments.config.empty()) fail(ErrorKind::invalid_argument, "predict", "--config FILE is missing");
   if (arguments.weights.empty()) {
     fail(ErrorKind::invalid_argument, "predict",
@@ -91,7 +92,7 @@ int predict(PredictArguments arguments) {
   }
   runner::refuse_file_without_flag(arguments, "lockstep predict");
   const auto config =
-      train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights);
+      train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights, known_parts());
   auto command = runner::rank_command({this_program().string(), "predict"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
