@@ -32,7 +32,7 @@ constexpr const char* kPredictFooter =
     "\n"
     "A line of JSON for each sample: its index, and what the task predicts, such as class and probability of a\n"
     "picture, or the text that a language model adds. --out also leaves predictions.safetensors, with what does not\n"
-    "fit into lines, such as the logits.\n"
+    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words.\n"
     "\n"
     "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
     "wrong.";
@@ -79,6 +79,7 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
     write_file_atomically(folder / "predictions.jsonl", lines);
     train::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
                             {{"weights", arguments.weights}});
+    for (const auto& [name, content] : all.files) write_file_atomically(folder / name, content);
   }
   if (arguments.json.empty() && arguments.out.empty()) fmt::print("{}", lines);
 }

@@ -23,6 +23,8 @@ Prediction Task::predict(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
 }
 
+std::map<std::string, std::string, std::less<>> Task::files(const Prediction&) const { return {}; }
+
 std::string Task::show(torch::nn::Module&, const Place&) { return ""; }
 
 at::Tensor Task::nothing(torch::nn::Module&, const samples::Batch&) {

@@ -68,6 +68,8 @@ struct Outcome {
 struct Prediction {
   samples::Tensors tensors{};  ///< each with the samples along dimension 0
   std::map<std::string, std::vector<std::string>, std::less<>> texts{};
+  /// Of all samples together: Task::files.
+  std::map<std::string, std::string, std::less<>> files{};
 };
 
 /// Called on the training thread of each rank, with tensors on the run's device. In parallel.mode semi_auto and auto
@@ -86,6 +88,10 @@ class Task {
 
   /// What the model says of a batch. Error(unsupported) by default.
   virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
+
+  /// Files that `lockstep predict --out DIR` leaves beside its own, by name, from the predictions of all samples: what
+  /// other programs read. By default none.
+  virtual std::map<std::string, std::string, std::less<>> files(const Prediction& all) const;
 
   /// A text about the model to be shown after an evaluation, such as a sample of what it generates; empty: nothing.
   /// Called on all ranks, with the model in evaluation mode. `place` makes of a tensor of this rank a batch as `run`

@@ -154,6 +154,7 @@ Prediction predict_run(const RunConfig& config, const Program& program, const Gr
       }
     }
   }
+  all.files = measured.task().files(all);
   return all;
 }
 

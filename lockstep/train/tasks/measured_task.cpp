@@ -71,6 +71,9 @@ class MeasuredTask final : public Task {
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
     return task_->predict(model, batch);
   }
+  std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
+    return task_->files(all);
+  }
   std::string show(torch::nn::Module& model, const Place& place) override { return task_->show(model, place); }
   at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
     return task_->nothing(model, batch);
