@@ -25,7 +25,8 @@ void describe(ConfigFields& fields, Missing& options) {
 /// Options are read before a part is used in any other way.
 template <typename Part>
 void add(std::vector<Part>& parts, const std::string& name) {
-  Part part{.name = name};
+  Part part{};
+  part.name = name;
   part.doc = "not in this build: needs OpenCV and Clipper";
   part.options = PartOptions::of(Missing{name});
   parts.push_back(std::move(part));
@@ -34,7 +35,6 @@ void add(std::vector<Part>& parts, const std::string& name) {
 }  // namespace
 
 void add_missing_parts(train::Parts& parts) {
-  // Detection.
   add(parts.models, "dbnet");
   add(parts.data, "text_boxes");
   add(parts.tasks, "text_detection");
@@ -42,7 +42,6 @@ void add_missing_parts(train::Parts& parts) {
                            "text_resize", "text_shrink_map", "text_border_map"}) {
     add(parts.transforms, name);
   }
-  // Recognition.
 }
 
 }  // namespace lockstep::ocr

@@ -5,7 +5,7 @@
 
 namespace lockstep::ocr {
 
-/// Adds parts of the same names as add_detection_parts() and add_recognition_parts() do. Reading the keys of one is
+/// Adds parts of the same names as add_detection_parts() does. Reading the keys of one is
 /// Error(unsupported), which names the packages to install.
 void add_missing_parts(train::Parts& parts);
 
