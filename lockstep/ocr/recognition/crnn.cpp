@@ -17,7 +17,8 @@ torch::nn::LSTM both_directions(std::int64_t in, std::int64_t hidden) {
 
 void describe(ConfigFields& fields, CrnnOptions& options) {
   fields.field("num_classes", options.num_classes, between(2, 1e6), "the dictionary's characters and the blank of CTC");
-  fields.field("channels", options.channels, between(2, 1024), "of the first stage; the last one has eight times as many");
+  fields.field("channels", options.channels, between(2, 1024),
+               "of the first stage; the last one has eight times as many");
   fields.field("hidden", options.hidden, between(1, 8192), "of each direction of the two recurrent layers");
 }
 

@@ -47,9 +47,8 @@ Dictionary::Dictionary(const DictionaryOptions& options, std::string_view sectio
   } else {
     const data::MappedFile mapped(file, key);
     const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
-    data::for_each_line(text, [&](std::string_view line, int number) {
-      add(only_character(line, file, number), file, number);
-    });
+    data::for_each_line(
+        text, [&](std::string_view line, int number) { add(only_character(line, file, number), file, number); });
     if (characters_.empty()) fail(ErrorKind::config, key, "the dictionary {} has no characters", file);
   }
   if (options.use_space_char) {

@@ -14,9 +14,9 @@ namespace lockstep::ocr {
 
 /// The keys that data and task share; both need the same.
 struct DictionaryOptions {
-  std::string dictionary;       ///< file; empty: 0-9 and a-z
+  std::string dictionary{};     ///< file; empty: 0-9 and a-z
   bool use_space_char = false;  ///< a blank as a last character
-  std::optional<bool> lower;    ///< capital letters are small ones; none: as the dictionary has them
+  std::optional<bool> lower{};  ///< capital letters are small ones; none: as the dictionary has them
 };
 void describe_dictionary(ConfigFields& fields, DictionaryOptions& options);
 

@@ -24,7 +24,8 @@ constexpr std::string_view kInfinite = "infinite_losses";
 Crnn& crnn_of(torch::nn::Module& model) {
   auto* crnn = dynamic_cast<Crnn*>(&model);
   if (crnn != nullptr) return *crnn;
-  fail(ErrorKind::config, "task.name", "text_recognition is for the models crnn_resnet34 and crnn_vgg7, and the model is another");
+  fail(ErrorKind::config, "task.name",
+       "text_recognition is for the models crnn_resnet34 and crnn_vgg7, and the model is another");
 }
 
 const std::vector<std::string>& labels_of(const samples::Batch& batch) {
@@ -102,7 +103,8 @@ class Recognition final : public train::Task {
     const auto names = all.texts.find("name"), texts = all.texts.find("text");
     if (names == all.texts.end() || texts == all.texts.end()) return {};
     for (std::size_t i = 0; i < names->second.size(); ++i) {
-      lines += fmt::format("{}\t{}\n", std::filesystem::path(names->second[i]).filename().string(), texts->second.at(i));
+      lines +=
+          fmt::format("{}\t{}\n", std::filesystem::path(names->second[i]).filename().string(), texts->second.at(i));
     }
     return {{"rec_results.txt", lines}};
   }
@@ -131,9 +133,10 @@ class Recognition final : public train::Task {
 
   void tell_infinite(const samples::Batch& batch, std::size_t word, std::int64_t needed, std::int64_t columns) {
     constexpr std::int64_t kShown = 10;
-    const auto text = fmt::format("the word '{}' of {} needs {} columns (one for each character, and one between equal "
-                                  "neighbours), and the network makes {}",
-                                  cut_text(labels_of(batch)[word]), name_of(batch, word), needed, columns);
+    const auto text = fmt::format(
+        "the word '{}' of {} needs {} columns (one for each character, and one between equal "
+        "neighbours), and the network makes {}",
+        cut_text(labels_of(batch)[word]), name_of(batch, word), needed, columns);
     if (!options_.zero_infinity) {
       fail(ErrorKind::data, "task.zero_infinity",
            "is false, and {}; make data.max_text_len smaller, the pictures wider, or set it to true", text);

@@ -12,10 +12,10 @@
 namespace lockstep::ocr {
 
 struct RecognitionOptions {
-  DictionaryOptions dictionary;
+  DictionaryOptions dictionary{};
   std::string blank = "last";  ///< last or first: which class is the blank of CTC
   bool zero_infinity = true;   ///< a word that needs more columns than there are has loss 0, and is counted
-  WordFilter filter;
+  WordFilter filter{};
 };
 void describe(ConfigFields& fields, RecognitionOptions& options);
 
@@ -24,9 +24,9 @@ void describe(ConfigFields& fields, RecognitionOptions& options);
 /// that zero_infinity is about, where there are any. Predicts `text` and `confidence`, and `name`, the picture's file,
 /// with the file rec_results.txt in MindOCR's form: name, tab, text.
 ///
-/// In training, the first ten words with an infinite loss are logged with their pictures. Error(data) naming the picture
-/// for such a word without zero_infinity; Error(config) where the model's classes are not those of the dictionary, and
-/// for a word of training without a character of it.
+/// In training, the first ten words with an infinite loss are logged with their pictures. Error(data) naming the
+/// picture for such a word without zero_infinity; Error(config) where the model's classes are not those of the
+/// dictionary, and for a word of training without a character of it.
 std::shared_ptr<train::Task> make_recognition(const RecognitionOptions& options);
 
 }  // namespace lockstep::ocr

@@ -17,7 +17,8 @@ std::string text_of(const FilePosition& place) {
 
 void describe_limits(ConfigFields& fields, WordLimits& limits) {
   fields.field("max_text_len", limits.max_text_len, between(1, 10000), "characters of the longest word of training");
-  fields.field("too_long", limits.too_long, one_of({"drop", "fail"}), "a longer word: left out and counted, or an error");
+  fields.field("too_long", limits.too_long, one_of({"drop", "fail"}),
+               "a longer word: left out and counted, or an error");
   fields.field("empty", limits.empty, one_of({"drop", "fail"}),
                "a word that is empty, or has no character of the dictionary: left out and counted, or an error");
   fields.field("outside", limits.outside, one_of({"remove", "drop", "fail"}),
@@ -55,10 +56,10 @@ bool WordRules::keeps(std::string_view label, const Place& place) {
 bool WordRules::drop(Reason reason, const std::string& policy, std::string_view key, std::string_view rule,
                      std::string_view label, const Place& place) {
   if (policy == "fail") {
-    throw Error(ErrorKind::data, key,
-                fmt::format("is fail, and the word '{}' {}; correct the word, or set {} to drop", cut_text(label), rule,
-                            key),
-                place());
+    throw Error(
+        ErrorKind::data, key,
+        fmt::format("is fail, and the word '{}' {}; correct the word, or set {} to drop", cut_text(label), rule, key),
+        place());
   }
   count(reason, label, place);
   return false;

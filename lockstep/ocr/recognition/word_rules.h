@@ -14,10 +14,10 @@
 namespace lockstep::ocr {
 
 struct WordLimits {
-  std::int64_t max_text_len = 24;   ///< characters
-  std::string too_long = "drop";    ///< drop or fail
-  std::string empty = "drop";       ///< drop or fail: nothing, or nothing that is in the dictionary
-  std::string outside = "remove";   ///< remove, drop or fail: characters that are not in the dictionary
+  std::int64_t max_text_len = 24;  ///< characters
+  std::string too_long = "drop";   ///< drop or fail
+  std::string empty = "drop";      ///< drop or fail: nothing, or nothing that is in the dictionary
+  std::string outside = "remove";  ///< remove, drop or fail: characters that are not in the dictionary
 };
 void describe_limits(ConfigFields& fields, WordLimits& limits);
 
@@ -29,8 +29,8 @@ class WordRules {
   /// Where a word is written; asked for where a message needs it.
   using Place = std::function<FilePosition()>;
 
-  /// Whether a word is trained; counts those that are not. Error(data), with the place, for one that a rule refuses, and
-  /// for a text that is no UTF-8.
+  /// Whether a word is trained; counts those that are not. Error(data), with the place, for one that a rule refuses,
+  /// and for a text that is no UTF-8.
   bool keeps(std::string_view label, const Place& place);
 
   /// A line in the log when a word was left out or shortened. `what` names the data.

@@ -28,7 +28,7 @@ class WordSource {
 };
 
 struct WordFiles {
-  std::filesystem::path path;    ///< a list, or a folder with LMDB databases in it or below it
+  std::filesystem::path path{};  ///< a list, or a folder with LMDB databases in it or below it
   std::filesystem::path images;  ///< folder that the names in a list are relative to
   std::string labels = "tab";    ///< tab or icdar: how a list is written
   bool skips = false;            ///< lines that cannot be read are left out and counted, instead of ending the run

@@ -21,7 +21,8 @@ Transform on_pictures(Function function) {
   return [function = std::move(function)](Sample sample, const samples::Chance&) {
     auto& picture = sample.tensors[samples::kPictures];
     if (!picture.defined() || picture.dim() != 3) {
-      fail(ErrorKind::invalid_argument, "transforms", "it needs the field `pictures` of shape [height, width, channels]");
+      fail(ErrorKind::invalid_argument, "transforms",
+           "it needs the field `pictures` of shape [height, width, channels]");
     }
     picture = function(picture);
     return sample;
@@ -53,13 +54,13 @@ void describe(ConfigFields& fields, HeightOptions& options) {
 
 Transform make_resize_to_height(const PartOptions& part, const samples::TransformStep&) {
   const auto& options = part.as<HeightOptions>();
-  return on_pictures([height = options.size[0], width = options.size[1],
-                      antialias = options.antialias](const at::Tensor& picture) {
-    // Rounded up, in whole numbers.
-    const auto scaled = (height * picture.size(1) + picture.size(0) - 1) / picture.size(0);
-    const auto used = std::clamp<std::int64_t>(scaled, 1, width);
-    return samples::with_margins(samples::resized(picture, height, used, antialias), {.right = width - used}, 0);
-  });
+  return on_pictures(
+      [height = options.size[0], width = options.size[1], antialias = options.antialias](const at::Tensor& picture) {
+        // Rounded up, in whole numbers.
+        const auto scaled = (height * picture.size(1) + picture.size(0) - 1) / picture.size(0);
+        const auto used = std::clamp<std::int64_t>(scaled, 1, width);
+        return samples::with_margins(samples::resized(picture, height, used, antialias), {.right = width - used}, 0);
+      });
 }
 
 }  // namespace
