@@ -36,6 +36,7 @@ void write_json(const std::string& file, const train::Evaluation& evaluation, co
   for (const auto& [name, value] : evaluation.metrics) json["eval_" + name] = value;
   json["eval_loss"] = evaluation.loss;
   json["eval_samples"] = evaluation.samples;
+  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);  // as result.json has them
   write_file_atomically(file, json.dump(2) + "\n");
 }
 
