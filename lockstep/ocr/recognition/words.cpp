@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace lockstep::ocr {
@@ -67,10 +68,27 @@ std::vector<std::int64_t> used_words(const WordSource& source, WordRules* rules,
   return indices;
 }
 
+/// `root` if it has `path`, else the only folder up to two levels below it that has.
+std::filesystem::path root_with(const std::filesystem::path& root, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (root.empty() || fs::exists(samples::in_folder(root, path), code)) return root;
+  std::vector<fs::path> found;
+  for (auto entry = fs::recursive_directory_iterator(root, code); !code && entry != fs::recursive_directory_iterator();
+       entry.increment(code)) {
+    if (entry.depth() == 1) entry.disable_recursion_pending();
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && fs::exists(entry->path() / path, ignored)) found.push_back(entry->path());
+  }
+  return found.size() == 1 ? found.front() : root;
+}
+
 }  // namespace
 
 void describe(ConfigFields& fields, WordsOptions& options) {
-  fields.field("root", options.root, a_path(), "folder that the paths of train, eval and their images are relative to");
+  fields.field("root", options.root, a_path(),
+               "folder that the paths of train, eval and their images are relative to, or the only one up to two "
+               "levels below it that has them");
   fields.field("train", options.train, required(a_path()),
                "list files of names and words, and folders with LMDB databases in them or below them");
   fields.field("eval", options.eval, a_path(), "the same for evaluation; empty: no evaluation");
@@ -91,13 +109,14 @@ std::shared_ptr<const samples::Dataset> load_words(const WordsOptions& options, 
     if (!trains) return nullptr;
     fail(ErrorKind::config, key, "is an empty list; give list files, or folders of LMDB databases");
   }
+  const auto root = root_with(options.root, paths.front());
   const Dictionary dictionary(options.dictionary, "data");
   WordRules rules(options.limits, dictionary);
   std::vector<UsedWords> sources;
   const bool skips = options.pictures.on_error == "skip";
   for (const auto& each : paths) {
-    const auto path = samples::in_folder(options.root, each);
-    const auto images = samples::in_folder(options.root, trains ? options.train_images : options.eval_images);
+    const auto path = samples::in_folder(root, each);
+    const auto images = samples::in_folder(root, trains ? options.train_images : options.eval_images);
     auto source = open_words({path, images, options.labels, skips, key});
     data::BadItems bad(skips, "words of " + path.string());
     auto indices = used_words(*source, trains ? &rules : nullptr, bad);

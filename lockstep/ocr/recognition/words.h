@@ -14,7 +14,7 @@
 namespace lockstep::ocr {
 
 struct WordsOptions {
-  std::string root;                ///< folder that all other paths are relative to
+  std::string root;                ///< folder that all other paths are relative to, or one that holds it
   std::vector<std::string> train;  ///< list files, and folders of LMDB databases
   std::vector<std::string> eval;   ///< the same for evaluation; empty: none
   std::string train_images;        ///< folder of the pictures that lists name
