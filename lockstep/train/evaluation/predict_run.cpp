@@ -130,7 +130,7 @@ at::Tensor gathered(const Rows& rows, const std::string& name, const std::vector
 }  // namespace
 
 Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
-                       const std::shared_ptr<const samples::Dataset>& dataset) {
+                       const std::shared_ptr<const samples::Dataset>& dataset, const std::filesystem::path& folder) {
   const MeasuredModel measured(config, program, group, weights);
   const auto data = measured.data(dataset);
   if (!data) fail(ErrorKind::config, "data", "there is nothing to predict for: the data has no test split");
@@ -155,6 +155,7 @@ Prediction predict_run(const RunConfig& config, const Program& program, const Gr
     }
   }
   all.files = measured.task().files(all);
+  if (!folder.empty()) measured.task().leave_files(all, folder, group.rank(), group.size());
   return all;
 }
 
