@@ -7,6 +7,7 @@
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/given_pictures.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/weights/safetensors.h>
 
@@ -25,20 +26,23 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kPredictFooter =
-    "Over the evaluation data of the configuration, in its order, alone or on several ranks; other inputs are other\n"
-    "data, by the keys of the section data:\n"
+    "Over the evaluation data of the configuration, in its order, or over the pictures of a folder (--images), alone "
+    "or\n"
+    "on several ranks; other inputs are other data, by the keys of the section data:\n"
     "  lockstep predict --config configs/resnet20_cifar10.yaml data.root=data/cifar10 --weights out/model.safetensors\n"
     "  lockstep run --nproc-per-node 2 lockstep predict --config run.yaml --weights model.pth --out predictions\n"
     "\n"
     "A line of JSON for each sample: its index, and what the task predicts, such as class and probability of a\n"
     "picture, or the text that a language model adds. --out also leaves predictions.safetensors, with what does not\n"
-    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words.\n"
+    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words, and\n"
+    "pictures with the words that were found.\n"
     "\n"
     "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
     "wrong.";
 
 struct PredictArguments : runner::ProgramArguments {
   std::string weights;
+  std::string images;
   std::string json;
   std::string out;
 };
@@ -75,7 +79,6 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
   if (!arguments.json.empty()) write_file_atomically(arguments.json, lines);
   if (!arguments.out.empty()) {
     const std::filesystem::path folder = arguments.out;
-    std::filesystem::create_directories(folder);
     write_file_atomically(folder / "predictions.jsonl", lines);
     train::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
                             {{"weights", arguments.weights}});
@@ -98,8 +101,11 @@ int predict(PredictArguments arguments) {
   command.insert(command.end(), {"--weights", arguments.weights});
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
   if (!arguments.out.empty()) command.insert(command.end(), {"--out", arguments.out});
+  if (!arguments.images.empty()) command.insert(command.end(), {"--images", arguments.images});
   const auto act = [&](Trainer& trainer) {
-    const auto all = trainer.predict();
+    if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
+    const auto all = trainer.predict(
+        arguments.images.empty() ? nullptr : train::given_pictures(config, arguments.images), arguments.out);
     if (trainer.is_rank() && trainer.world().rank == 0) leave_predictions(arguments, all);
   };
   return runner::run_program(
@@ -116,6 +122,8 @@ void add_predict(CLI::App& app, Action& chosen) {
   runner::add_program_options(*command, *arguments);
   command->add_option("--weights", arguments->weights, "The weights: safetensors, .pth of torch.save, or a checkpoint")
       ->type_name("FILE");
+  command->add_option("--images", arguments->images, "Pictures in place of the evaluation data: a folder, or one file")
+      ->type_name("DIR");
   command->add_option("--json", arguments->json, "Writes a line of JSON for each sample there, not to stdout")
       ->type_name("FILE");
   command->add_option("--out", arguments->out, "Leaves predictions.jsonl and predictions.safetensors there")
