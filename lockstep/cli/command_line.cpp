@@ -103,6 +103,7 @@ int parse_and_act(int argc, char** argv) {
   add_certs(app, chosen);
   add_status(app, chosen);
   add_bench(app, chosen);
+  add_convert(app, chosen);
   add_info(app, chosen);
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   require_known_command(app, arguments);
