@@ -16,7 +16,7 @@ struct DbnetOptions {
   std::int64_t depth = 50;      ///< of the ResNet: 18 or 50
   std::int64_t channels = 256;  ///< of the feature pyramid
   double k = 50;                ///< steepness of the approximate binary map
-  std::optional<std::string> backbone_weights;
+  std::optional<std::string> backbone_weights{};
 };
 void describe(ConfigFields& fields, DbnetOptions& options);
 
