@@ -22,10 +22,11 @@ declare -A may_include=(
   [samples]="base data"
   [models]="base kernels"
   [train]="base compat kernels rows world comm mirrored global plan data samples models"
+  [ocr]="base compat kernels data samples models train"
   [cluster]="base world net store scheduler comm"
   [runner]="base world scheduler train data samples models cluster"
   [operator]="base net scheduler"
-  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train cluster runner operator"
+  [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train ocr cluster runner operator"
 )
 torch_free=(base rows world net store scheduler doctor data operator)
 

@@ -9,10 +9,11 @@ build_packages=(
   libtorch-dev libgloo-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libssl-dev libboost-dev zlib1g-dev
   libturbojpeg0-dev libpng-dev
+  libopencv-imgproc-dev libpolyclipping-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev liblmdb-dev python3 python3-venv python3-torch python3-torchvision openssh-client openssh-server iproute2 slurm-wlm munge mpich
-  etcd-server openssl curl jq xz-utils
+  libgtest-dev libgmock-dev liblmdb-dev python3 python3-venv python3-torch python3-torchvision python3-opencv python3-pyclipper
+  python3-shapely openssh-client openssh-server iproute2 slurm-wlm munge mpich etcd-server openssl curl jq xz-utils
   clang-format clang-tidy clang libclang-rt-dev spin gcc libc6-dev
 )
 

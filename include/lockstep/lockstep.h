@@ -1,6 +1,6 @@
 // All public headers except those that include headers of libtorch (global/factories.h): ranks (world), groups and
 // collectives (comm), data parallel training (mirrored), tensors that many ranks hold together (global), automatic
-// layout (plan), the parts of a training run (data, models, train), and processes (cluster).
+// layout (plan), the parts of a training run (data, models, train, ocr), and processes (cluster).
 #pragma once
 
 #include <lockstep/base/config.h>
@@ -20,6 +20,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
+#include <lockstep/ocr/parts.h>
 #include <lockstep/plan/auto_parallel.h>
 #include <lockstep/runner/trainer.h>
 #include <lockstep/samples/dataset.h>

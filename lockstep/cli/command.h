@@ -37,6 +37,7 @@ void add_certs(CLI::App& app, Action& chosen);
 void add_scheduler(CLI::App& app, Action& chosen);
 void add_status(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, Action& chosen);
 void add_info(CLI::App& app, Action& chosen);
 void add_operator(CLI::App& app, Action& chosen);
 void add_convert(CLI::App& app, Action& chosen);

@@ -1,5 +1,6 @@
 #include <lockstep/base/config.h>
 #include <lockstep/cli/config_flags.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/train/configuration/config_keys.h>
 
 #include <CLI/CLI.hpp>
@@ -25,7 +26,7 @@ std::shared_ptr<ClusterConfig> add_cluster_config(CLI::App& command) {
 }
 
 ClusterOptions read_cluster_options(const ClusterConfig& config) {
-  if (!config.file.empty()) return train::load_run_config(config.file, config.overrides).cluster;
+  if (!config.file.empty()) return train::load_run_config(config.file, config.overrides, known_parts()).cluster;
   return read_config<OnlyCluster>(parse_config("{}", "the command line", config.overrides)).cluster;
 }
 

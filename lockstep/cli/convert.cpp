@@ -1,7 +1,10 @@
-// `lockstep convert`: jobs of other Kubernetes operators as LockstepJobs.
+// `lockstep convert`: configurations and jobs of other programs, which become ours. No libtorch.
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/base/config.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/ocr/mindocr/convert.h>
 #include <lockstep/operator/job/convert.h>
 #include <lockstep/operator/job/json_yaml.h>
 
@@ -11,50 +14,94 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
 
 constexpr const char* kConvertFooter =
-    "Prints a LockstepJob. What has no counterpart, or another meaning, is said on stderr.\n"
-    "\n"
     "Examples:\n"
+    "  lockstep convert mindocr db_r50_icdar15.yaml --out run.yaml && lockstep train --config run.yaml --dry-run\n"
     "  lockstep convert msjob lenet.yaml > job.yaml\n"
     "  lockstep convert pytorchjob mnist.yaml | kubectl apply -f -";
 
-using Convert = kube::Converted (*)(const nlohmann::ordered_json&);
+constexpr const char* kMindocrFooter =
+    "A YAML file of MindOCR for DBNet or CRNN. Keys that say nothing to Lockstep, such as system.mode, are passed "
+    "over;\n"
+    "those with another meaning that could not be carried are listed on stderr and in comments at the beginning of "
+    "the\n"
+    "new file.";
 
-int convert(const std::string& file, Convert converter) {
+constexpr const char* kJobFooter =
+    "Writes a LockstepJob. What has no counterpart, or another meaning, is said on stderr.";
+
+/// What a file became, and what is to be said of it.
+struct Result {
+  std::string text;
+  std::vector<std::string> remarks;
+};
+using Convert = std::function<Result(const std::string& file)>;
+
+Result from_mindocr(const std::string& file) {
+  const auto converted = ocr::convert_mindocr(load_config(file).root);
+  Result result{ocr::converted_text(converted, file), {}};
+  for (const auto& note : converted.notes) result.remarks.push_back("to do: " + note);
+  for (const auto& key : converted.lost) result.remarks.push_back("not carried: " + key);
+  return result;
+}
+
+Result from_job(const std::string& file, kube::Converted (*converter)(const nlohmann::ordered_json&)) {
   const auto text = read_file(file);
   if (!text) fail(ErrorKind::config, "convert", "cannot read '{}': {}", file, std::strerror(errno));
-  std::string separator;
+  Result result;
   for (const auto& object : kube::parse_yaml_documents(*text, file)) {
     const auto converted = converter(object);
-    fmt::print("{}{}", separator, kube::print_yaml_of(converted.job));
-    for (const auto& remark : converted.remarks) fmt::print(stderr, "lockstep convert: {}: {}\n", file, remark);
-    separator = "---\n";
+    if (!result.text.empty()) result.text += "---\n";
+    result.text += kube::print_yaml_of(converted.job);
+    for (const auto& remark : converted.remarks) result.remarks.push_back(fmt::format("{}: {}", file, remark));
   }
-  if (separator.empty()) fail(ErrorKind::config, "convert", "'{}' holds no object", file);
-  std::fflush(stdout);
+  if (result.text.empty()) fail(ErrorKind::config, "convert", "'{}' holds no object", file);
+  return result;
+}
+
+int convert(const std::string& file, const std::string& out, const Convert& converter) {
+  const auto result = converter(file);
+  if (out.empty()) {
+    fmt::print("{}", result.text);
+    std::fflush(stdout);
+  } else {
+    write_file_atomically(out, result.text);
+  }
+  for (const auto& remark : result.remarks) fmt::print(stderr, "lockstep convert: {}\n", remark);
   return kOk;
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("convert", "Turn jobs of other Kubernetes operators into LockstepJobs");
+  CLI::App* command = app.add_subcommand("convert", "Turn a configuration or a job of another program into ours");
   command->require_subcommand(1);
   command->footer(kConvertFooter);
-  const auto add = [&](const char* name, const char* help, Convert converter) {
+  const auto add = [&](const char* name, const char* help, const char* footer, Convert converter) {
     const auto file = std::make_shared<std::string>();
+    const auto out = std::make_shared<std::string>();
     CLI::App* kind = command->add_subcommand(name, help);
-    kind->add_option("FILE", *file, "YAML or JSON, one or more objects")->required()->type_name("");
-    kind->callback([=, &chosen] { chosen = [=] { return convert(*file, converter); }; });
+    kind->footer(footer);
+    kind->add_option("FILE", *file, "A YAML file; for jobs also JSON, of one or more objects")
+        ->required()
+        ->type_name("");
+    kind->add_option("--out", *out, "Where ours is written; stdout otherwise")->type_name("FILE");
+    kind->callback([=, &chosen] { chosen = [=] { return convert(*file, *out, converter); }; });
   };
-  add("msjob", "MSJobs of the MindSpore operator", kube::convert_msjob);
-  add("pytorchjob", "PyTorchJobs of Kubeflow", kube::convert_pytorchjob);
+  add("mindocr", "A configuration of MindOCR, as one of ours", kMindocrFooter, from_mindocr);
+  add("msjob", "MSJobs of the MindSpore operator, as LockstepJobs", kJobFooter,
+      [](const std::string& file) { return from_job(file, kube::convert_msjob); });
+  add("pytorchjob", "PyTorchJobs of Kubeflow, as LockstepJobs", kJobFooter,
+      [](const std::string& file) { return from_job(file, kube::convert_pytorchjob); });
 }
 
 }  // namespace lockstep::cli

@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/doctor/report.h>
@@ -61,7 +62,7 @@ Start start_of(const DoctorArguments& arguments) {
   StartOptions options;
   options.launcher = arguments.launcher;
   if (!arguments.config.empty()) {
-    const train::RunConfig config = train::load_run_config(arguments.config);
+    const train::RunConfig config = train::load_run_config(arguments.config, {}, known_parts());
     options.nodes = train::node_list_of(config.parallel);
     options.devices_per_node = options.nodes.devices_per_node;
   }

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
@@ -37,11 +38,12 @@ void write_json(const std::string& file, const train::Evaluation& evaluation, co
   for (const auto& [name, value] : evaluation.metrics) json["eval_" + name] = value;
   json["eval_loss"] = evaluation.loss;
   json["eval_samples"] = evaluation.samples;
+  for (const auto& [name, value] : evaluation.metrics) json.emplace(name, value);  // as result.json has them
   write_file_atomically(file, json.dump(2) + "\n");
 }
 
 int evaluate(EvalArguments arguments) {
-  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
+  if (runner::answers_about_parts(arguments, train::config_with(known_parts()))) return kOk;
   if (arguments.config.empty()) fail(ErrorKind::invalid_argument, "eval", "--config FILE is missing");
   if (arguments.weights.empty()) {
     fail(ErrorKind::invalid_argument, "eval",
@@ -49,7 +51,7 @@ int evaluate(EvalArguments arguments) {
   }
   runner::refuse_file_without_flag(arguments, "lockstep eval");
   const auto config = train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights,
-                                                  arguments.average);
+                                                  known_parts(), arguments.average);
   auto command = runner::rank_command({this_program().string(), "eval"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
   if (arguments.average) command.emplace_back("--average");

@@ -5,6 +5,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/report/explain.h>
@@ -164,7 +165,7 @@ Question question_of(const PlanArguments& arguments) {
   Question question;
   train::ParallelConfig parallel;
   if (arguments.gpt.empty()) {
-    const auto config = train::load_run_config(arguments.config, arguments.overrides);
+    const auto config = train::load_run_config(arguments.config, arguments.overrides, known_parts());
     parallel = config.parallel;
     const auto program = train::configured_program(config);
     if (train::is_auto_mode(parallel)) {

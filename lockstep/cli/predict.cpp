@@ -3,10 +3,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/evaluation/given_pictures.h>
 #include <lockstep/train/evaluation/measured_config.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
@@ -26,14 +28,16 @@ namespace lockstep::cli {
 namespace {
 
 constexpr const char* kPredictFooter =
-    "Over the evaluation data of the configuration, in its order, alone or on several ranks; other inputs are other\n"
-    "data, by the keys of the section data:\n"
+    "Over the evaluation data of the configuration, in its order, or over the pictures of a folder (--images), alone "
+    "or\n"
+    "on several ranks; other inputs are other data, by the keys of the section data:\n"
     "  lockstep predict --config configs/resnet20_cifar10.yaml data.root=data/cifar10 --weights out/model.safetensors\n"
     "  lockstep run --nproc-per-node 2 lockstep predict --config run.yaml --weights model.pth --out predictions\n"
     "\n"
     "A line of JSON for each sample: its index, and what the task predicts, such as class and probability of a\n"
     "picture, or the text that a language model adds. --out also leaves predictions.safetensors, with what does not\n"
-    "fit into lines, such as the logits.\n"
+    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words, and\n"
+    "pictures with the words that were found.\n"
     "\n"
     "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
     "wrong.";
@@ -41,6 +45,7 @@ constexpr const char* kPredictFooter =
 struct PredictArguments : runner::ProgramArguments {
   std::string weights;
   bool average = false;
+  std::string images;
   std::string json;
   std::string out;
 };
@@ -80,6 +85,7 @@ void leave_predictions(const PredictArguments& arguments, const train::Predictio
     write_file_atomically(folder / "predictions.jsonl", lines);
     train::save_safetensors(folder / "predictions.safetensors", {all.tensors.begin(), all.tensors.end()},
                             {{"weights", arguments.weights}});
+    for (const auto& [name, content] : all.files) write_file_atomically(folder / name, content);
   }
   if (arguments.json.empty() && arguments.out.empty()) fmt::print("{}", lines);
 }
@@ -91,7 +97,7 @@ void require_writable(const PredictArguments& arguments) {
 }
 
 int predict(PredictArguments arguments) {
-  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
+  if (runner::answers_about_parts(arguments, train::config_with(known_parts()))) return kOk;
   if (arguments.config.empty()) fail(ErrorKind::invalid_argument, "predict", "--config FILE is missing");
   if (arguments.weights.empty()) {
     fail(ErrorKind::invalid_argument, "predict",
@@ -99,15 +105,18 @@ int predict(PredictArguments arguments) {
   }
   runner::refuse_file_without_flag(arguments, "lockstep predict");
   const auto config = train::load_measured_config(arguments.config, runner::all_overrides(arguments), arguments.weights,
-                                                  arguments.average);
+                                                  known_parts(), arguments.average);
   auto command = runner::rank_command({this_program().string(), "predict"}, arguments);
   command.insert(command.end(), {"--weights", arguments.weights});
   if (arguments.average) command.emplace_back("--average");
   if (!arguments.json.empty()) command.insert(command.end(), {"--json", arguments.json});
   if (!arguments.out.empty()) command.insert(command.end(), {"--out", arguments.out});
+  if (!arguments.images.empty()) command.insert(command.end(), {"--images", arguments.images});
   const auto act = [&](Trainer& trainer) {
     if (trainer.is_rank() && trainer.world().rank <= 0) require_writable(arguments);
-    const auto all = trainer.predict();
+    if (!arguments.out.empty()) std::filesystem::create_directories(arguments.out);
+    const auto all = trainer.predict(
+        arguments.images.empty() ? nullptr : train::given_pictures(config, arguments.images), arguments.out);
     if (trainer.is_rank() && trainer.world().rank == 0) leave_predictions(arguments, all);
   };
   return runner::run_program(
@@ -126,6 +135,8 @@ void add_predict(CLI::App& app, Action& chosen) {
       ->type_name("FILE");
   command->add_flag("--average", arguments->average,
                     "Of a checkpoint: the average that the callback ema kept, not the trained weights");
+  command->add_option("--images", arguments->images, "Pictures in place of the evaluation data: a folder, or one file")
+      ->type_name("DIR");
   command->add_option("--json", arguments->json, "Writes a line of JSON for each sample there, not to stdout")
       ->type_name("FILE");
   command->add_option("--out", arguments->out, "Leaves predictions.jsonl and predictions.safetensors there")

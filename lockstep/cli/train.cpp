@@ -1,6 +1,7 @@
 // `lockstep train`: a training run from one YAML file.
 #include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/programs.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
@@ -54,12 +55,12 @@ std::vector<std::string> rank_command(const TrainArguments& arguments) {
 }
 
 int train_or_describe(const TrainArguments& arguments) {
-  if (runner::answers_about_parts(arguments, train::config_with(nullptr))) return kOk;
+  if (runner::answers_about_parts(arguments, train::config_with(known_parts()))) return kOk;
   runner::refuse_file_without_flag(arguments, "lockstep train");
   if (arguments.config.empty()) {
     fail(ErrorKind::invalid_argument, "train", "--config FILE is missing; configs/ holds some to begin with");
   }
-  train::RunConfig config = train::load_run_config(arguments.config, runner::all_overrides(arguments));
+  train::RunConfig config = train::load_run_config(arguments.config, runner::all_overrides(arguments), known_parts());
   if (arguments.verify_plan && config.parallel.verify_plan == 0) {
     config.parallel.verify_plan = kStepsToVerify;
     train::check_run_config(config);

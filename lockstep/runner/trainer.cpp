@@ -187,10 +187,11 @@ train::Evaluation Trainer::evaluate() {
   });
 }
 
-train::Prediction Trainer::predict(std::shared_ptr<const samples::Dataset> dataset) {
+train::Prediction Trainer::predict(std::shared_ptr<const samples::Dataset> dataset,
+                                   const std::filesystem::path& folder) {
   auto& state = *state_;
   return state.as_rank([&](std::optional<Group>& group) {
-    return train::predict_run(state.config, *state.program, *group, state.measured_weights(), dataset);
+    return train::predict_run(state.config, *state.program, *group, state.measured_weights(), dataset, folder);
   });
 }
 

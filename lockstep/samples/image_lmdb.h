@@ -17,10 +17,8 @@ struct ImageLmdbOptions {
 };
 void describe(ConfigFields& fields, ImageLmdbOptions& options);
 
-/// A split. Keys: `num-samples`, a decimal number n as text; for i from 1 to n `image-%09d`, an encoded picture, and
-/// `label-%09d`, UTF-8. Of a folder without data.mdb, all databases below it, sorted by their paths, one after the
-/// other. Fields: `pictures`, uint8 [H, W, C] of any size; `labels`, the text or int64; the text `names`, file and key.
-/// nullptr for the test split without a folder.
+/// A split: the databases of samples/lmdb_pictures.h. Fields: `pictures`, uint8 [H, W, C] of any size; `labels`, the
+/// text or int64; the text `names`, file and key. nullptr for the test split without a folder.
 ///
 /// Error(config) for a folder without a database; Error(data) naming file and key for what is damaged, missing, or no
 /// number. `get` throws the same.

@@ -12,6 +12,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/output/loss_curve.h>
 #include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/picture_files.h>
 #include <lockstep/train/output/result.h>
 #include <lockstep/train/output/tensorboard.h>
 #include <lockstep/train/part_kinds.h>
@@ -54,6 +55,7 @@ Callbacks make_callbacks(const RunConfig& config, const Program& program, const 
   callbacks.push_back(std::make_unique<EpochLog>(console));
   if (console.style() != ProgressStyle::off) callbacks.push_back(std::make_unique<Progress>(console));
   if (rank != 0) return callbacks;
+  callbacks.push_back(std::make_unique<PictureFiles>(work_dir.pictures()));
   if (wanted.metrics_every > 0) {
     const RunState& state = session.state();
     callbacks.push_back(

@@ -97,6 +97,17 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
   }
 }
 
+std::vector<std::string> first_weights(const Model& model, const ModelConfig& config) {
+  std::vector<std::string> remarks;
+  const auto* part = config.is_own ? nullptr : find_part(parts_or_shipped(config.parts).models, config.name);
+  if (part != nullptr && part->start) remarks = part->start(options_of(config, *part), *model.module);
+  if (!config.weights) return remarks;
+  auto loaded = start_from_weights(model, config);
+  remarks.push_back(fmt::format("starting from the weights in {}", *config.weights));
+  remarks.insert(remarks.end(), loaded.begin(), loaded.end());
+  return remarks;
+}
+
 std::string describe_run(const RunConfig& given, const Program& parts) {
   const auto config = config_of(parts, given);
   check_run_config(config);

@@ -24,6 +24,10 @@ Model model_without_memory(const RunConfig& config, const Program& program);
 /// this model.
 std::vector<std::string> start_from_weights(const Model& model, const ModelConfig& config);
 
+/// What a run begins with: the weights that the model's part loads (ModelPart::start), then model.weights, if given.
+/// Returns lines for people. Errors of both.
+std::vector<std::string> first_weights(const Model& model, const ModelConfig& config);
+
 /// The output of `--dry-run`: the whole configuration as YAML, the preparation of the data, and the model's summary.
 /// Reads no data and changes no file. Errors as read_run_config and configured_program.
 std::string describe_run(const RunConfig& config, const Program& program);

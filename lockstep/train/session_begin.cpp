@@ -32,11 +32,9 @@ void Session::take_weights_or_state(bool from_memory) {
     end_epoch_if_whole();  // a state in memory may be of the moment before that
     if (!from_memory) saved_step_ = state_.step;
     train::tell(console_, fmt::format("{} of {} steps are done{}", state_.step, plan_.total_steps, why_finished()));
-  } else if (config_.model.weights && group_.rank() == 0) {
-    // The others get them when the run is made parallel.
-    const auto remarks = start_from_weights(model_, config_.model);
-    train::tell(console_, fmt::format("starting from the weights in {}", *config_.model.weights));
-    for (const auto& remark : remarks) train::tell(console_, remark);
+  } else if (group_.rank() == 0) {
+    // The others get the weights when the run is made parallel.
+    for (const auto& remark : first_weights(model_, config_.model)) train::tell(console_, remark);
   }
   state_.settings = settings_;
   state_.configuration = configuration_;

@@ -164,7 +164,9 @@ void Session::evaluate_now() {
   }
   evaluation.epoch = state_.epoch + (state_.step_in_epoch > 0 ? 1 : 0);
   evaluation.step = state_.step;
+  if (group_.rank() == 0) evaluation.pictures = model_.task->pictures();
   state_.evaluations.push_back(evaluation);
+  state_.evaluations.back().pictures.clear();
   points_->call("after_evaluation", &Callback::after_evaluation, view, evaluation);
   agree_on_requests();
 }

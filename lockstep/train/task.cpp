@@ -11,6 +11,12 @@ Measure sum_of(const at::Tensor& tensor) {
   return {tensor.sum(at::kDouble), static_cast<double>(tensor.numel())};
 }
 
+at::Tensor Task::loss_of(const at::Tensor&) const {
+  fail(ErrorKind::unsupported, "train", "a task that gives Outcome::loss_sums has to override Task::loss_of");
+}
+
+Sums Task::late_sums() { return {}; }
+
 Values Task::metrics(const Sums& sums) const {
   Values values;
   for (const auto& [name, sum] : sums) {
@@ -28,6 +34,12 @@ Values Metric::values_of_rows(const at::Tensor&) const { return {}; }
 Prediction Task::predict(torch::nn::Module&, const samples::Batch&) {
   fail(ErrorKind::unsupported, "predict", "this task does not say what the model predicts: override Task::predict");
 }
+
+std::map<std::string, std::string, std::less<>> Task::files(const Prediction&) const { return {}; }
+
+void Task::leave_files(const Prediction&, const std::filesystem::path&, std::int64_t, std::int64_t) const {}
+
+std::vector<ShownPicture> Task::pictures() { return {}; }
 
 std::string Task::show(torch::nn::Module&, const Place&) { return ""; }
 

@@ -20,6 +20,7 @@ class WorkDir {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path loss_curve() const { return path_ / "loss.svg"; }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
+  std::filesystem::path pictures() const { return path_ / "pictures"; }
   std::filesystem::path result() const { return path_ / "result.json"; }
   std::filesystem::path weights() const { return path_ / "model.safetensors"; }
 

@@ -70,7 +70,10 @@ class Trainer {
 
   /// What the task predicts for each sample of the test split, or of `dataset`, in their order: the same on all ranks,
   /// in memory. Weights as evaluate(). Error(unsupported) for a task without Task::predict.
-  train::Prediction predict(std::shared_ptr<const samples::Dataset> dataset = nullptr);
+  /// `folder`: gets the files of single samples that the task leaves (Task::leave_files); it must be there. Empty:
+  /// none.
+  train::Prediction predict(std::shared_ptr<const samples::Dataset> dataset = nullptr,
+                            const std::filesystem::path& folder = {});
 
   /// Takes the weights of this checkpoint, or the newest one, for evaluate() and predict(), and train() goes on from
   /// there.

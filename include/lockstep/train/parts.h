@@ -57,6 +57,9 @@ struct ModelPart {
   /// that many outputs for pictures of that shape. It has the key model.num_classes, the losses and the picture data
   /// sets.
   std::function<std::shared_ptr<torch::nn::Module>(const PartOptions&, const models::ModelSpec&)> classifier{};
+  /// Where a run begins, on one rank, before model.weights: may load weights of a part of the model, which all ranks
+  /// get. What it returns is shown. Not called where a run goes on, nor for `lockstep eval`. Empty: nothing.
+  std::function<std::vector<std::string>(const PartOptions&, torch::nn::Module&)> start{};
   bool divisible = true;  ///< false: parallel.mode semi_auto and auto, which divide parameters, are refused
   /// Writes further files of the trained model, with its parameters and buffers by name, into system.work_dir at the
   /// end of a run; empty: none.

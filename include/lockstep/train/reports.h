@@ -6,8 +6,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::train {
+
+/// A picture about a model. A plain value.
+struct ShownPicture {
+  std::string name{};  ///< of its file, without an ending, and of its curve in TensorBoard
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::vector<std::uint8_t> pixels{};  ///< red, green, blue; row by row, height * width * 3
+};
 
 // The result of an evaluation of a model in a training run.
 
@@ -22,6 +31,8 @@ struct Evaluation {
   std::int64_t samples = 0;  ///< of all ranks
   double seconds = 0;        ///< duration of the evaluation on this rank
   std::string shown{};       ///< the task's text about the model, such as a sample; not part of checkpoints
+  /// The task's pictures about the model, on rank 0; in callbacks only.
+  std::vector<ShownPicture> pictures{};
 };
 
 /// One optimizer step. Epochs and steps count from 1.

@@ -3,10 +3,12 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/samples/dataset.h>
+#include <lockstep/train/reports.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -66,6 +68,9 @@ struct Outcome {
   at::Tensor target{};
   /// Of a metric that is no function of sums (Metric::rows); read in evaluations only.
   Rows rows{};
+  /// Instead of `loss` and `items`, for a loss that is a function of sums over the samples (Task::loss_of): those sums,
+  /// float64 [Task::loss_sums()], which autograd can follow.
+  at::Tensor loss_sums{};
 };
 
 /// What a model says of the samples of a batch, in their order. In parallel.mode semi_auto and auto of all ranks'
@@ -73,6 +78,8 @@ struct Outcome {
 struct Prediction {
   samples::Tensors tensors{};  ///< each with the samples along dimension 0
   std::map<std::string, std::vector<std::string>, std::less<>> texts{};
+  /// Of all samples together: Task::files.
+  std::map<std::string, std::string, std::less<>> files{};
 };
 
 /// Called on the training thread of each rank, with tensors on the run's device. In parallel.mode semi_auto and auto
@@ -85,6 +92,18 @@ class Task {
   /// Forward pass and loss. `measures`: in an evaluation, where `sums` is read.
   virtual Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) = 0;
 
+  /// For a loss that is no mean over items, but a function of several sums over the samples, such as a quotient of two
+  /// of them: how many sums there are (Outcome::loss_sums). In a step the ranks add them between forward and backward,
+  /// so loss and gradients are those of one rank with the samples of all; with train.accumulate, the mean of those of
+  /// its batches. An evaluation adds the sums of all its batches.
+  virtual std::int64_t loss_sums() const { return 0; }
+  /// The loss, a scalar that autograd can follow, from the sums of all samples.
+  virtual at::Tensor loss_of(const at::Tensor& sums) const;
+
+  /// Once at the end of an evaluation, on each rank, before ranks add their sums: what was measured besides, such as by
+  /// threads to which `run` gave work.
+  virtual Sums late_sums();
+
   /// The metrics, from the sums of all batches and ranks: by default each sum over its count. `loss` is among the sums,
   /// and is left out of what this returns.
   virtual Values metrics(const Sums& sums) const;
@@ -95,6 +114,20 @@ class Task {
 
   /// What the model says of a batch. Error(unsupported) by default.
   virtual Prediction predict(torch::nn::Module& model, const samples::Batch& batch);
+
+  /// Files that `lockstep predict --out DIR` leaves beside its own, by name, from the predictions of all samples: what
+  /// other programs read. By default none.
+  virtual std::map<std::string, std::string, std::less<>> files(const Prediction& all) const;
+
+  /// Leaves files of single samples in the folder of `lockstep predict --out`, such as pictures with what was found in
+  /// them. Called on each of `ranks` ranks, which share the work: the samples i with i % ranks == rank. By default
+  /// none.
+  virtual void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
+                           std::int64_t ranks) const;
+
+  /// Pictures about the model to be shown after an evaluation, which work_dir/pictures/ and TensorBoard get. Called on
+  /// rank 0 behind late_sums(). By default none.
+  virtual std::vector<ShownPicture> pictures();
 
   /// A text about the model to be shown after an evaluation, such as a sample of what it generates; empty: nothing.
   /// Called on all ranks, with the model in evaluation mode. `place` makes of a tensor of this rank a batch as `run`

@@ -24,6 +24,30 @@ Rows joined(std::map<std::string, std::vector<at::Tensor>> batches) {
   return rows;
 }
 
+/// The name of a sum of the loss (Task::loss_sums).
+std::string sum_name(std::int64_t number) { return fmt::format("loss sum {}", number); }
+
+void add_loss(Sums& sums, const Forwarded& forwarded) {
+  const auto& parts = forwarded.outcome.loss_sums;
+  if (!parts.defined()) {
+    add(sums, "loss", {forwarded.outcome.loss.item<double>() * forwarded.items, forwarded.items});
+    return;
+  }
+  for (std::int64_t i = 0; i < parts.size(0); ++i) add(sums, sum_name(i), {parts[i].item<double>(), 1});
+}
+
+/// Takes the sums of the loss out.
+double take_loss(Sums& sums, const Task& task) {
+  const auto count = task.loss_sums();
+  if (count == 0 || !sums.contains(sum_name(0))) return sums["loss"].sum / sums["loss"].count;
+  auto parts = torch::zeros({count}, torch::kDouble);
+  for (std::int64_t i = 0; i < count; ++i) {
+    parts[i] = sums[sum_name(i)].sum;
+    sums.erase(sum_name(i));
+  }
+  return task.loss_of(parts).item<double>();
+}
+
 // As text, because JSON has no NaN.
 double number(const nlohmann::json& text) { return std::strtod(text.get_ref<const std::string&>().c_str(), nullptr); }
 
@@ -41,16 +65,17 @@ Evaluation evaluate(const Model& model, samples::Batches& batches, const Forward
     // Where batches are parts of one tensor, an empty part counts as well.
     if (batch->count == 0 && !options.place) continue;
     const auto forwarded = forward(model, std::move(*batch), options, /*measures=*/true);
-    add(own, "loss", {forwarded.outcome.loss.item<double>() * forwarded.items, forwarded.items});
+    add_loss(own, forwarded);
     add(own, "samples", {forwarded.samples, 1});
     for (const auto& [name, measure] : forwarded.outcome.sums) {
       add(own, name, {measure.sum.item<double>(), measure.count});
     }
     for (const auto& [name, rows] : forwarded.outcome.rows) own_rows[name].push_back(rows.to(torch::kCPU));
   }
+  for (const auto& [name, sum] : model.task->late_sums()) add(own, name, sum);
   auto sums = of_all_ranks.sums(own);
   Evaluation evaluation;
-  evaluation.loss = sums["loss"].sum / sums["loss"].count;
+  evaluation.loss = take_loss(sums, *model.task);
   evaluation.samples = static_cast<std::int64_t>(sums["samples"].sum);
   sums.erase("samples");
   evaluation.metrics = model.task->metrics(sums);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::train {
@@ -22,7 +23,7 @@ bool names_weights(const ConfigNode& root) {
 }  // namespace
 
 RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights, bool average) {
+                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
   const auto file = load_config(path).root;
   std::vector<std::string> all;
   if (names_weights(file)) {
@@ -37,7 +38,7 @@ RunConfig load_measured_config(const std::filesystem::path& path, std::span<cons
                              });
   all.push_back(std::string(by_their_name ? kTheirs : kWeights) + "=" + print_yaml_flow(make_scalar(weights, true)));
   if (average) all.emplace_back("model.weights_average=true");
-  return load_run_config(path, all);
+  return load_run_config(path, all, std::move(parts));
 }
 
 }  // namespace lockstep::train

@@ -23,6 +23,7 @@ class MeasuredModel {
   DataShare share() const { return share_; }
   torch::nn::Module& module() const { return *model_.module; }
   ParallelRun& run() const { return *run_; }
+  const Task& task() const { return *model_.task; }
   void tell(std::string_view line) const { train::tell(console_, line); }
 
  private:

@@ -130,7 +130,7 @@ at::Tensor gathered(const PredictedRows& rows, const std::string& name, const st
 }  // namespace
 
 Prediction predict_run(const RunConfig& config, const Program& program, const Group& group, const NamedTensors* weights,
-                       const std::shared_ptr<const samples::Dataset>& dataset) {
+                       const std::shared_ptr<const samples::Dataset>& dataset, const std::filesystem::path& folder) {
   const MeasuredModel measured(config, program, group, weights);
   const auto data = measured.data(dataset);
   if (!data) fail(ErrorKind::config, "data", "there is nothing to predict for: the data has no test split");
@@ -154,6 +154,8 @@ Prediction predict_run(const RunConfig& config, const Program& program, const Gr
       }
     }
   }
+  all.files = measured.task().files(all);
+  if (!folder.empty()) measured.task().leave_files(all, folder, group.rank(), group.size());
   return all;
 }
 

@@ -52,6 +52,24 @@ std::string describe(const samples::Batch& batch) {
   return fmt::format("{}", fmt::join(fields, ", "));
 }
 
+/// The loss from the sums of all ranks, of which this rank's own part can be followed by autograd.
+at::Tensor loss_of_all(const Model& model, const at::Tensor& own, double samples, const ForwardOptions& options) {
+  if (!options.add_over_ranks) return model.task->loss_of(own);
+  const auto known = own.detach();
+  const auto all = options.add_over_ranks(torch::cat({known, torch::full({1}, samples, known.options())}));
+  const auto loss = model.task->loss_of(own + (all.narrow(0, 0, own.size(0)) - known));
+  const double share = samples / all[-1].item<double>();
+  return loss.detach() + (loss - loss.detach()) / share;
+}
+
+void require_loss_sums(const Model& model, const at::Tensor& sums) {
+  const auto count = model.task->loss_sums();
+  if (sums.dim() == 1 && sums.size(0) == count && sums.scalar_type() == torch::kDouble) return;
+  fail(ErrorKind::invalid_argument, "train",
+       "the task's Outcome::loss_sums has to be float64 [{}], as Task::loss_sums says, and is {} [{}]", count,
+       c10::toString(sums.scalar_type()), fmt::join(sums.sizes(), ", "));
+}
+
 // An error of libtorch says nothing of the data.
 Outcome outcome_of(const Model& model, const samples::Batch& batch, bool measures) {
   try {
@@ -72,10 +90,22 @@ Forwarded forward(const Model& model, samples::Batch batch, const ForwardOptions
   const auto prepared = prepare(std::move(batch), options);
   const Autocast autocast(options.autocast, options.device.is_cuda());
   Forwarded forwarded{.outcome = outcome_of(model, prepared, measures), .samples = static_cast<double>(prepared.count)};
-  require_scalar(forwarded.outcome.loss);
+  auto& outcome = forwarded.outcome;
+  if (outcome.loss_sums.defined()) {
+    require_loss_sums(model, outcome.loss_sums);
+    outcome.loss = measures ? model.task->loss_of(outcome.loss_sums)
+                            : loss_of_all(model, outcome.loss_sums, forwarded.samples, options);
+    outcome.items.reset();
+  }
+  require_scalar(outcome.loss);
   if (at::GradMode::is_enabled()) require_gradient(forwarded.outcome.loss);
   forwarded.items = forwarded.outcome.items.value_or(forwarded.samples);
   return forwarded;
+}
+
+void add_no_loss_sums(const Model& model, const ForwardOptions& options) {
+  const auto count = model.task->loss_sums();
+  if (count > 0 && options.add_over_ranks) options.add_over_ranks(torch::zeros({count + 1}, torch::kDouble));
 }
 
 at::Tensor forward_nothing(const Model& model, samples::Batch batch, const ForwardOptions& options) {

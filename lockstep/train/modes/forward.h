@@ -26,6 +26,8 @@ struct ForwardOptions {
   c10::Device device{c10::DeviceType::CPU};
   /// Applied to each tensor of a batch, with its name, when given.
   std::function<at::Tensor(const std::string& name, const at::Tensor&)> place{};
+  /// The sums of a tensor, float64 [K], over the ranks that have shares of a batch; empty: there is one share.
+  std::function<at::Tensor(const at::Tensor&)> add_over_ranks{};
 };
 
 /// Error(config) for model.autocast float16 where this libtorch cannot compute in it.
@@ -35,12 +37,19 @@ ForwardOptions forward_options(const RunConfig& config, const c10::Device& devic
 struct Forwarded {
   Outcome outcome;
   double samples = 0;
-  double items = 0;  ///< outcome.items, or else the samples
+  double items = 0;  ///< outcome.items, or else the samples; of a loss of sums, the samples
 };
 
+/// In training a loss of sums (Task::loss_sums) is that of all ranks' samples: a collective then. Its gradients are
+/// such that the mean over ranks, weighted with their samples, is the gradient of that loss.
+///
 /// The batch must not be empty, unless options.place joins the batches of several ranks into one.
 /// Error(invalid_argument) when the task's loss is not a scalar.
 Forwarded forward(const Model& model, samples::Batch batch, const ForwardOptions& options, bool measures);
+
+/// This rank's part in the sums of Task::loss_sums, where its batch of a step is empty. A collective with the forward
+/// passes of the others.
+void add_no_loss_sums(const Model& model, const ForwardOptions& options);
 
 /// The task's loss of 0 for a batch without samples, with a graph through the whole model.
 at::Tensor forward_nothing(const Model& model, samples::Batch batch, const ForwardOptions& options);

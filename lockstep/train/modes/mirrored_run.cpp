@@ -1,3 +1,4 @@
+#include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/comm/texts.h>
@@ -36,6 +37,17 @@ DataParallelOptions parallel_options(const RunConfig& run) {
   return options;
 }
 
+ForwardOptions with_sums(ForwardOptions options, const Group& group) {
+  if (group.size() > 1) {
+    options.add_over_ranks = [group](const at::Tensor& own) {
+      auto all = own.clone();
+      all_reduce(all, group);
+      return all;
+    };
+  }
+  return options;
+}
+
 bool has_own_buffers(const RunConfig& config, const Model& model) {
   return config.parallel.buffers == "local" && !model.module->buffers().empty();
 }
@@ -44,7 +56,7 @@ bool has_own_buffers(const RunConfig& config, const Model& model) {
 
 MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
     : model_(model),
-      options_(options),
+      options_(with_sums(options, group)),
       parallel_(model.module, group, parallel_options(config)),
       updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
       step_(model_, parallel_, updater_,

@@ -76,6 +76,7 @@ Forwarded TrainingStep::forward_checked(samples::Batch batch, const StepRequest&
   if (batch.count == 0) {
     Forwarded nothing;
     if (options_.forwards_nothing) nothing.outcome.loss = forward_nothing(model_, std::move(batch), options_.forward);
+    add_no_loss_sums(model_, options_.forward);
     return nothing;
   }
   auto forwarded = forward(model_, std::move(batch), options_.forward, /*measures=*/false);

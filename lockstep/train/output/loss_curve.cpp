@@ -211,7 +211,10 @@ void LossCurve::after_epoch(RunView&, const EpochReport&) {
   if (std::chrono::steady_clock::now() >= next_) draw();
 }
 
-void LossCurve::after_evaluation(RunView&, const Evaluation& evaluation) { evaluations_.push_back(evaluation); }
+void LossCurve::after_evaluation(RunView&, const Evaluation& evaluation) {
+  evaluations_.push_back(evaluation);
+  evaluations_.back().pictures.clear();
+}
 
 void LossCurve::after_run(RunView&) { draw(); }
 

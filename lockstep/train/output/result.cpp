@@ -19,6 +19,8 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
     for (const auto& [name, value] : result.evaluation->metrics) json["eval_" + name] = value;
     json["eval_loss"] = result.evaluation->loss;
     json["eval_samples"] = result.evaluation->samples;
+    // By the name alone as well, as MindOCR's and MMEngine's users know them.
+    for (const auto& [name, value] : result.evaluation->metrics) json.emplace(name, value);
   }
   json["samples_per_s"] = result.samples_per_s;
   json["params_sha256"] = result.params_sha256;

@@ -41,6 +41,10 @@ void TensorBoardLog::write(const StepReport& report) {
 void TensorBoardLog::after_evaluation(RunView&, const Evaluation& evaluation) {
   file_->scalar("evaluation/loss", evaluation.step, evaluation.loss);
   for (const auto& [name, value] : evaluation.metrics) file_->scalar("evaluation/" + name, evaluation.step, value);
+  for (const auto& picture : evaluation.pictures) {
+    file_->picture("evaluation/" + picture.name, evaluation.step,
+                   {.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels});
+  }
   file_->flush();
 }
 

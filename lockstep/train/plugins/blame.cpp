@@ -21,11 +21,30 @@ class BlamedTask final : public Task {
   Outcome run(torch::nn::Module& model, const samples::Batch& batch, bool measures) override {
     return blaming(who_, [&] { return task_->run(model, batch, measures); });
   }
+  std::int64_t loss_sums() const override {
+    return blaming(who_, [&] { return task_->loss_sums(); });
+  }
+  at::Tensor loss_of(const at::Tensor& sums) const override {
+    return blaming(who_, [&] { return task_->loss_of(sums); });
+  }
+  Sums late_sums() override {
+    return blaming(who_, [&] { return task_->late_sums(); });
+  }
   Values metrics(const Sums& sums) const override {
     return blaming(who_, [&] { return task_->metrics(sums); });
   }
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
     return blaming(who_, [&] { return task_->predict(model, batch); });
+  }
+  std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
+    return blaming(who_, [&] { return task_->files(all); });
+  }
+  void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
+                   std::int64_t ranks) const override {
+    blaming(who_, [&] { task_->leave_files(all, folder, rank, ranks); });
+  }
+  std::vector<ShownPicture> pictures() override {
+    return blaming(who_, [&] { return task_->pictures(); });
   }
   std::string show(torch::nn::Module& model, const Place& place) override {
     return blaming(who_, [&] { return task_->show(model, place); });
@@ -163,6 +182,7 @@ ModelPart blamed_part(ModelPart part, const std::string& library) {
   part.make = blamed(std::move(part.make), who);
   part.classifier = blamed(std::move(part.classifier), who);
   part.save = blamed(std::move(part.save), who);
+  part.start = blamed(std::move(part.start), who);
   return part;
 }
 

@@ -43,6 +43,10 @@ class MeasuredTask final : public Task {
     return outcome;
   }
 
+  std::int64_t loss_sums() const override { return task_->loss_sums(); }
+  at::Tensor loss_of(const at::Tensor& sums) const override { return task_->loss_of(sums); }
+  Sums late_sums() override { return task_->late_sums(); }
+
   Values metrics(const Sums& sums) const override {
     std::vector<Sums> of_metrics(metrics_.size());
     Sums of_task;
@@ -85,6 +89,14 @@ class MeasuredTask final : public Task {
   Prediction predict(torch::nn::Module& model, const samples::Batch& batch) override {
     return task_->predict(model, batch);
   }
+  std::map<std::string, std::string, std::less<>> files(const Prediction& all) const override {
+    return task_->files(all);
+  }
+  void leave_files(const Prediction& all, const std::filesystem::path& folder, std::int64_t rank,
+                   std::int64_t ranks) const override {
+    task_->leave_files(all, folder, rank, ranks);
+  }
+  std::vector<ShownPicture> pictures() override { return task_->pictures(); }
   std::string show(torch::nn::Module& model, const Place& place) override { return task_->show(model, place); }
   at::Tensor nothing(torch::nn::Module& model, const samples::Batch& batch) override {
     return task_->nothing(model, batch);

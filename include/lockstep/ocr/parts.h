@@ -1,0 +1,18 @@
+// The parts that find text in pictures and read it: DBNet and CRNN with their data sets, transforms and tasks.
+#pragma once
+
+#include <lockstep/train/parts.h>
+
+namespace lockstep::ocr {
+
+/// `parts` and those of this folder, as the program `lockstep` has them (docs/ocr.md). In a library that was built
+/// without OpenCV and Clipper, the names of those that find text are there, and a configuration that uses one gets an
+/// Error(unsupported) that says what to install.
+///
+///   return lockstep::train_main(argc, argv, lockstep::ocr::with_ocr_parts(lockstep::train::shipped_parts()));
+train::Parts with_ocr_parts(train::Parts parts);
+
+/// Whether this library was built with all of them.
+bool has_ocr();
+
+}  // namespace lockstep::ocr

@@ -1,0 +1,166 @@
+#include <lockstep/ocr/detection/dbnet.h>
+
+#include <lockstep/base/error.h>
+#include <lockstep/models/residual_stage.h>
+#include <lockstep/train/weights/safetensors.h>
+#include <lockstep/train/weights/weight_names.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace lockstep::ocr {
+namespace {
+
+using torch::Tensor;
+using torch::nn::BatchNorm2d;
+using torch::nn::Conv2d;
+using torch::nn::Conv2dOptions;
+using torch::nn::ConvTranspose2d;
+using torch::nn::ConvTranspose2dOptions;
+using torch::nn::Sequential;
+
+constexpr std::int64_t kStemChannels = 64;
+constexpr std::size_t kStages = 4;
+constexpr std::int64_t kCoarsest = 32;  // pixels of the picture to one of the last stage
+
+struct Shape {
+  models::Block block;
+  std::array<std::int64_t, kStages> depths;
+};
+
+Shape shape_of(std::int64_t depth) {
+  if (depth == 18) return {models::Block::basic, {2, 2, 2, 2}};
+  if (depth == 50) return {models::Block::bottleneck, {3, 4, 6, 3}};
+  fail(ErrorKind::config, "model.depth", "is {}; the ResNet of dbnet has a depth of 18 or 50", depth);
+}
+
+Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t kernel) {
+  return Conv2d(Conv2dOptions(in, out, kernel).padding(kernel / 2).bias(false));
+}
+
+/// From a quarter of the picture's sides to the whole.
+Sequential make_head(std::int64_t channels) {
+  const auto inner = channels / 4;
+  return Sequential(conv(channels, inner, 3), BatchNorm2d(inner), torch::nn::ReLU(),
+                    ConvTranspose2d(ConvTranspose2dOptions(inner, inner, 2).stride(2)), BatchNorm2d(inner),
+                    torch::nn::ReLU(), ConvTranspose2d(ConvTranspose2dOptions(inner, 1, 2).stride(2)));
+}
+
+/// He's uniform numbers for weights of layers that no weights exist for; biases 0.
+void initialize(torch::nn::Module& module) {
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* plain = part->as<Conv2d>()) torch::nn::init::kaiming_uniform_(plain->weight);
+    if (auto* transposed = part->as<ConvTranspose2d>()) {
+      torch::nn::init::kaiming_uniform_(transposed->weight);
+      torch::nn::init::zeros_(transposed->bias);
+    }
+  }
+}
+
+Tensor enlarged(const Tensor& coarse, const Tensor& fine) {
+  return torch::upsample_nearest2d(coarse, fine.sizes().slice(2));
+}
+
+void require_sides(const Tensor& pictures) {
+  if (pictures.dim() == 4 && pictures.size(1) == 3 && pictures.size(2) % kCoarsest == 0 &&
+      pictures.size(3) % kCoarsest == 0) {
+    return;
+  }
+  fail(ErrorKind::invalid_argument, "dbnet",
+       "takes pictures [N, 3, H, W] with sides that are multiples of {}, not [{}]; let text_resize or text_random_crop "
+       "make them so",
+       kCoarsest, fmt::join(pictures.sizes(), ", "));
+}
+
+}  // namespace
+
+void describe(ConfigFields& fields, DbnetOptions& options) {
+  fields.field("depth", options.depth, between(18, 50), "layers of the ResNet: 18 or 50");
+  fields.field("channels", options.channels, between(4, 4096), "of the feature pyramid, a multiple of 4");
+  fields.field("k", options.k, between(1, 1000), "steepness of the approximate binary map");
+  fields.field("backbone_weights", options.backbone_weights, a_path(),
+               "weights of the ResNet to begin with, with torchvision's names: safetensors, or .pth of torch.save; "
+               "null: random ones");
+}
+
+Dbnet::Dbnet(const DbnetOptions& options) : options_(options) {
+  const auto shape = shape_of(options.depth);
+  if (options.channels % 4 != 0) {
+    fail(ErrorKind::config, "model.channels", "is {}; it has to be a multiple of 4", options.channels);
+  }
+  backbone_ = register_module("backbone", std::make_shared<torch::nn::Module>());
+  stem_ =
+      backbone_->register_module("conv1", Conv2d(Conv2dOptions(3, kStemChannels, 7).stride(2).padding(3).bias(false)));
+  stem_norm_ = backbone_->register_module("bn1", BatchNorm2d(kStemChannels));
+  const auto width = [&](std::size_t stage) { return (kStemChannels << stage) * models::expansion(shape.block); };
+  for (std::size_t i = 0; i < kStages; ++i) {
+    stages_.push_back(backbone_->register_module(
+        fmt::format("layer{}", i + 1), models::residual_stage({.block = shape.block,
+                                                               .shortcut = models::Shortcut::projection,
+                                                               .in_channels = i == 0 ? kStemChannels : width(i - 1),
+                                                               .channels = kStemChannels << i,
+                                                               .depth = shape.depths[i],
+                                                               .stride = i == 0 ? 1 : 2})));
+  }
+  models::initialize_residual(*backbone_);
+  const auto fpn = register_module("fpn", std::make_shared<torch::nn::Module>());
+  for (std::size_t i = 0; i < kStages; ++i) {
+    laterals_.push_back(fpn->register_module(fmt::format("lateral{}", i + 2), conv(width(i), options.channels, 1)));
+    outs_.push_back(fpn->register_module(fmt::format("out{}", i + 2), conv(options.channels, options.channels / 4, 3)));
+  }
+  const auto heads = register_module("head", std::make_shared<torch::nn::Module>());
+  segm_ = heads->register_module("segm", make_head(options.channels));
+  thresh_ = heads->register_module("thresh", make_head(options.channels));
+  initialize(*fpn);
+  initialize(*heads);
+}
+
+Tensor Dbnet::features(const Tensor& pictures) {
+  auto x = torch::max_pool2d(stem_norm_(stem_(pictures)).relu_(), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+  std::array<Tensor, kStages> levels;
+  for (std::size_t i = 0; i < kStages; ++i) {
+    x = stages_[i]->forward(x);
+    levels[i] = laterals_[i](x);
+  }
+  for (std::size_t i = kStages - 1; i > 0; --i) levels[i - 1] = levels[i - 1] + enlarged(levels[i], levels[i - 1]);
+  std::vector<Tensor> parts;
+  for (std::size_t i = kStages; i > 0; --i) {
+    const auto out = outs_[i - 1](levels[i - 1]);
+    parts.push_back(i == 1 ? out : enlarged(out, levels[0]));
+  }
+  return torch::cat(parts, 1);
+}
+
+Tensor Dbnet::head(Sequential& branch, const Tensor& features) {
+  return branch->forward(features).to(torch::kFloat).sigmoid().squeeze(1);
+}
+
+TextMaps Dbnet::forward(const Tensor& pictures) {
+  require_sides(pictures);
+  const auto x = features(pictures);
+  TextMaps maps{.probability = head(segm_, x), .threshold = {}, .binary = {}};
+  if (!is_training()) return maps;
+  maps.threshold = head(thresh_, x);
+  maps.binary = torch::sigmoid(options_.k * (maps.probability - maps.threshold));
+  return maps;
+}
+
+std::vector<std::string> Dbnet::load_backbone() {
+  if (!options_.backbone_weights) return {};
+  // torchvision's files also have a classifier, and older ones no counts of batches.
+  torch::nn::Module view;
+  for (const auto& child : backbone_->named_children()) view.register_module(child.key(), child.value());
+  view.register_module("fc", torch::nn::Linear(1, 1));
+  try {
+    auto remarks = train::load_weights(view, *options_.backbone_weights, {.except = {"fc.*", "*.num_batches_tracked"}});
+    remarks.insert(remarks.begin(),
+                   fmt::format("the backbone begins with the weights in {}", *options_.backbone_weights));
+    return remarks;
+  } catch (const Error& error) {
+    throw Error(ErrorKind::config, "model.backbone_weights", error.message(), error.position());
+  }
+}
+
+}  // namespace lockstep::ocr

@@ -1,0 +1,48 @@
+// Steps that change a photograph and the polygons of its words together. Pure functions of their arguments.
+#pragma once
+
+#include <lockstep/ocr/detection/targets.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace lockstep::ocr {
+
+/// A photograph, uint8 [H, W, 3], and its words.
+struct TextPicture {
+  cv::Mat pixels;
+  Words words;
+};
+
+/// Left to right; corners keep their direction around the polygon.
+void mirror(TextPicture& picture);
+
+/// Counter-clockwise by `degrees` around the middle, cut to whole pixels; the size stays, what comes in is black.
+void rotate(TextPicture& picture, double degrees);
+
+/// Both sides multiplied, to the nearest whole number of pixels; bilinear.
+void scale(TextPicture& picture, double factor);
+
+/// To this size, without keeping the ratio.
+void stretch(TextPicture& picture, int height, int width);
+
+struct CropOptions {
+  int height = 640;
+  int width = 640;
+  int tries = 10;
+  double min_side_ratio = 0.1;  ///< of a window, to the picture's side
+};
+
+/// A uniform whole number from 0 to below the argument.
+using Draw = std::function<std::uint64_t(std::uint64_t below)>;
+
+/// A window whose borders cut through no word that can be read, and that touches at least one; the whole picture where
+/// none is found. Draws two rows and two columns a try.
+cv::Rect crop_window(const TextPicture& picture, const CropOptions& options, const Draw& draw);
+
+/// Cuts the window out, scales it to fit into height x width with its ratio, and fills up with black on the right and
+/// below. Words that do not touch the window are dropped; those of which less than `min_area` pixels are inside become
+/// ignored. Polygons are not clipped.
+void crop(TextPicture& picture, const cv::Rect& window, const CropOptions& options, double min_area);
+
+}  // namespace lockstep::ocr

@@ -1,0 +1,53 @@
+// What DBNet is trained to say of a picture: maps made of the polygons of its words (Liao et al. 2020,
+// arXiv:1911.08947).
+#pragma once
+
+#include <lockstep/base/config.h>
+#include <lockstep/ocr/detection/polygon.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::ocr {
+
+struct Word {
+  Polygon polygon;
+  bool ignored = false;  ///< cannot be read, or is too small: neither right nor wrong
+};
+using Words = std::vector<Word>;
+
+struct ShrinkOptions {
+  double min_text_size = 8;   ///< the shorter side of an upright bounding box
+  double shrink_ratio = 0.4;  ///< the less, the more is taken off
+};
+void describe(ConfigFields& fields, ShrinkOptions& options);
+
+struct ShrinkMap {
+  cv::Mat text;  ///< uint8 [H, W], 1 inside of shrunk words
+  cv::Mat mask;  ///< uint8 [H, W], 1 where a pixel counts
+};
+
+/// Words that are too small, or of which nothing is left, become ignored. Ignored words are 0 in the mask. Of a word
+/// that falls into several pieces the first is taken. Pure.
+ShrinkMap shrink_map(Words& words, int height, int width, const ShrinkOptions& options);
+
+struct BorderOptions {
+  double shrink_ratio = 0.4;
+  double low = 0.3;   ///< threshold far from borders
+  double high = 0.7;  ///< threshold on borders
+};
+void describe(ConfigFields& fields, BorderOptions& options);
+
+struct BorderMap {
+  cv::Mat threshold;  ///< float [H, W]
+  cv::Mat mask;       ///< uint8 [H, W], 1 in words and around them, as far as they would be shrunk
+};
+
+/// The threshold is `high` on the edges of words that are not ignored, and falls to `low` at the distance by which
+/// shrink_map() shrinks. Computed within the box of each word. Pure.
+BorderMap border_map(const Words& words, int height, int width, const BorderOptions& options);
+
+/// How far a polygon's edges are moved: (1 - ratio^2) * area / perimeter; 0 for one without perimeter.
+double shrink_distance(const Polygon& polygon, double ratio);
+
+}  // namespace lockstep::ocr

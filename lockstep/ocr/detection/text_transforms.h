@@ -1,0 +1,12 @@
+// The transforms of photographs with words, as parts that a configuration names.
+#pragma once
+
+#include <lockstep/samples/transform.h>
+
+#include <vector>
+
+namespace lockstep::ocr {
+
+std::vector<samples::TransformPart> text_transforms();
+
+}  // namespace lockstep::ocr

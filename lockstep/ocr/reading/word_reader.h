@@ -1,0 +1,39 @@
+// A trained model that reads the words which another one has found.
+#pragma once
+
+#include <lockstep/train/program.h>
+
+#include <opencv2/core.hpp>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::ocr {
+
+/// The texts of words, by the model, the evaluation transforms and the task of a configuration. One thread.
+class WordReader {
+ public:
+  /// Error(config) as load_run_config(), and where the weights do not fit.
+  WordReader(const std::filesystem::path& config, const std::string& weights);
+
+  struct Read {
+    std::string text;
+    double confidence = 0;
+  };
+  /// Pictures of words, uint8 RGB of any sizes.
+  std::vector<Read> read(const std::vector<cv::Mat>& words) const;
+
+ private:
+  train::RunConfig config_;
+  samples::Transform transform_;
+  std::shared_ptr<torch::nn::Module> model_;
+  std::shared_ptr<train::Task> task_;
+};
+
+}  // namespace lockstep::ocr

@@ -1,0 +1,22 @@
+#include <lockstep/train/evaluation/given_pictures.h>
+
+#include <lockstep/samples/picture_files.h>
+#include <lockstep/samples/transform.h>
+#include <lockstep/train/part_kinds.h>
+
+#include <utility>
+
+namespace lockstep::train {
+
+std::shared_ptr<const samples::Dataset> given_pictures(const RunConfig& config, const std::filesystem::path& path) {
+  const auto& data = config.data;
+  const auto& parts = parts_or_shipped(data.parts).transforms;
+  const bool has_own = data.eval_transforms.kind != ConfigNode::Kind::null;
+  auto transform = has_own ? samples::transforms_of(data.eval_transforms, "data.eval_transforms", parts)
+                           : samples::transforms_of(data.train_transforms, "data.train_transforms", parts,
+                                                    /*with_random=*/false);
+  auto pictures = samples::load_picture_files(path);
+  return transform ? samples::mapped(std::move(pictures), std::move(transform)) : pictures;
+}
+
+}  // namespace lockstep::train

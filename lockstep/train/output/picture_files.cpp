@@ -1,0 +1,24 @@
+#include <lockstep/train/output/picture_files.h>
+
+#include <lockstep/base/atomic_file.h>
+#include <lockstep/train/viewers/png.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace lockstep::train {
+
+PictureFiles::PictureFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+void PictureFiles::after_evaluation(RunView&, const Evaluation& evaluation) {
+  if (evaluation.pictures.empty()) return;
+  std::filesystem::create_directories(folder_);
+  for (const auto& picture : evaluation.pictures) {
+    write_file_atomically(
+        folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step),
+        png_of({.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels}));
+  }
+}
+
+}  // namespace lockstep::train
