@@ -37,7 +37,7 @@ std::shared_ptr<ssl::context> make_client_tls(const TlsFiles& files) {
   return context;
 }
 
-std::shared_ptr<ssl::context> make_client_tls(const TlsTexts& texts) {
+std::shared_ptr<ssl::context> make_client_tls_from_texts(const TlsTexts& texts) {
   const auto check_text = [](const ErrorCode& error, const char* what) {
     if (error) fail(ErrorKind::config, "network", "cannot use the {} for TLS: {}", what, error.message());
   };

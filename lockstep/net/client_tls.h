@@ -32,6 +32,6 @@ struct TlsTexts {
 };
 
 /// The same from texts. Error(config) naming the text that cannot be used.
-std::shared_ptr<boost::asio::ssl::context> make_client_tls(const TlsTexts& texts);
+std::shared_ptr<boost::asio::ssl::context> make_client_tls_from_texts(const TlsTexts& texts);
 
 }  // namespace lockstep::net

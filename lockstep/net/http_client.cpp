@@ -43,6 +43,7 @@ struct HttpClient::State {
 Awaitable<HttpResponse> HttpClient::State::exchange(HttpQuery query, std::vector<asio::ip::tcp::endpoint> endpoints,
                                                     Deadline deadline, TakePiece take) {
   if (!channel) channel.emplace(asio::ip::tcp::socket(context), limits);
+  if (cancelled) fail(ErrorKind::io, "network", "it was cancelled");  // before there was a channel to close
   channel->set_deadline(deadline);
   channel->set_terms(terms);
   if (!endpoints.empty()) {

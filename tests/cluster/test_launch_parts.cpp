@@ -417,8 +417,8 @@ TEST(ProcessCount, RefusesTheRest) {
 TEST(ErrorFile, AFileThatCannotBeReplacedIsWrittenInPlace) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "log";
-  const UniqueFd open(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const Environment environment = {{"TORCHELASTIC_ERROR_FILE", fmt::format("/proc/self/fd/{}", open.get())}};
+  const UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const Environment environment = {{"TORCHELASTIC_ERROR_FILE", fmt::format("/proc/self/fd/{}", log.get())}};
   report_failure(Error(ErrorKind::numeric, "train", "the loss is NaN"), environment);
   const auto note = read_error_file(path);
   ASSERT_TRUE(note);

@@ -104,6 +104,50 @@ TEST(HttpClient, StatusIsTheCallersMatter) {
   EXPECT_EQ(answer.body, "abcde");
 }
 
+TEST(HttpClient, FieldsOfARequestAndWhenToComeAgain) {
+  std::string request;
+  std::mutex mutex;
+  const RawServer server([&](int connection) {
+    const std::lock_guard lock(mutex);
+    request = read_request(connection);
+    write_all(connection, "HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
+  });
+  const auto answer =
+      client_of(server).send({"PATCH", "/a", "application/json", "{}", {{"Authorization", "Bearer x"}}}, soon());
+  EXPECT_EQ(answer.status, 429U);
+  EXPECT_EQ(answer.retry_after, 7s);
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(request, AllOf(StartsWith("PATCH /a HTTP/1.1\r\n"), HasSubstr("\r\nAuthorization: Bearer x\r\n")));
+}
+
+TEST(HttpClient, AnAnswerWithoutEndComesInPieces) {
+  const RawServer server([](int connection) {
+    read_request(connection);
+    write_all(connection, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    test::stay_silent(connection);
+  });
+  HttpClient client = client_of(server);
+  std::string text;
+  const auto take = [&](std::string_view piece) {
+    text += piece;
+    client.cancel();  // or it would wait for more
+  };
+  EXPECT_THROW(client.stream({"GET", "/watch"}, soon(), take), Error);
+  EXPECT_EQ(text, "abc");
+  expect_error(ErrorKind::io, {"it was cancelled"}, [&] { client.get("/", soon()); });
+}
+
+TEST(HttpClient, APiecewiseAnswerMayBeLongButNoError) {
+  const std::string body(kLongestBody + 1, 'x');
+  const RawServer good(answers(http(body)));
+  std::string text;
+  const auto answer = client_of(good).stream({"GET", "/"}, soon(), [&](std::string_view piece) { text += piece; });
+  EXPECT_EQ(text, body);
+  EXPECT_TRUE(answer.keep_alive);
+  const RawServer bad(answers(fmt::format("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\nlate")));
+  EXPECT_EQ(client_of(bad).stream({"GET", "/"}, soon(), [](std::string_view) { FAIL(); }).body, "late");
+}
+
 // ---- the connection
 
 /// Posts three times; how many connections that took.

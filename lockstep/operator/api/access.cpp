@@ -196,7 +196,7 @@ Access Reader::read(std::string context_name) const {
         "insecure-skip-tls-verify: whoever answers as {} gets the token; give certificate-authority instead",
         access.server.text()));
   }
-  access.tls = net::make_client_tls(tls);
+  access.tls = net::make_client_tls_from_texts(tls);
   return access;
 }
 
@@ -225,7 +225,7 @@ Access access_in_cluster(const Environment& environment, const fs::path& folder)
   access.space = trimmed(read_text(folder / "namespace", "the service account's namespace"));
   net::TlsTexts tls;
   tls.authorities = read_text(folder / "ca.crt", "the cluster's authority");
-  access.tls = net::make_client_tls(tls);
+  access.tls = net::make_client_tls_from_texts(tls);
   return access;
 }
 
