@@ -39,6 +39,9 @@ function(lockstep_torch_targets folder)
     endif()
   endforeach()
   set_property(TARGET torch APPEND PROPERTY INTERFACE_INCLUDE_DIRECTORIES ${include_folders})
+  # These libraries export a part of an older libstdc++ (std::filesystem and more) that crashes in programs of newer compilers.
+  # A name is looked up in a program's libraries in their order, so libstdc++ itself must be the first.
+  target_link_options(torch INTERFACE "SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
 
   # CUDA and NCCL, each a package of its own: nvidia/cu13/include, or nvidia/cuda_runtime/include and so on.
   if(TARGET torch_cuda)
