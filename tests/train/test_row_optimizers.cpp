@@ -151,6 +151,12 @@ TEST(RowOptimizers, RefuseWhatTheyCannotDo) {
   });
   expect_error(ErrorKind::config, {"optimizer.groups[0]", "l3"},
                [] { optimizer_of("{name: lazy_adam, lr: 0.1, groups: [{match: [\"wide.*\"], name: ftrl, l3: 1}]}"); });
+  expect_error(ErrorKind::config, {"lazy_adam", "semi_auto", "parallel.mode=data_parallel"}, [] {
+    read_run_config(
+        parse_config("model: {name: mlp}\ndata: {name: mnist, root: data}\ntrain: {epochs: 1}\n"
+                     "optimizer: {name: lazy_adam, lr: 1}\nparallel: {mode: semi_auto}\n",
+                     "run.yaml"));
+  });
   NamedParameters doubles{{"w", torch::randn({3}, torch::kDouble).requires_grad_()}};
   const auto optimizer = make_optimizer(optimizer_of("{name: lazy_sgd, lr: 0.1}"), doubles);
   doubles[0].second.mutable_grad() = torch::ones({3}, torch::kDouble);
