@@ -58,6 +58,11 @@ at::Tensor WideAndDeep::forward(const at::Tensor& ids, const at::Tensor& weights
          "is {}, and a batch has ids [{}] with weights [{}]; give the number of ids of a sample", shape_.fields,
          fmt::join(ids.sizes(), ", "), fmt::join(weights.sizes(), ", "));
   }
+  if (shape_.sparse && ids.device().type() == c10::DeviceType::PrivateUse1) {
+    fail(ErrorKind::config, "model.sparse",
+         "is true, and parallel.mode semi_auto and auto have no sparse gradients; set model.sparse=false, or "
+         "parallel.mode=data_parallel");
+  }
   const auto wide = (wide_(ids).squeeze(-1) * weights).sum(1) + bias_;
   auto x = (deep_(ids) * weights.unsqueeze(-1)).flatten(1);
   x = layers_.front()(x);

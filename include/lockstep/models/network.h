@@ -1,5 +1,5 @@
-// The base classes of models that shipped tasks know: a module that maps a batch of pictures to logits, and one that maps
-// a batch of ids to a logit each. Not thread-safe.
+// The base classes of models that shipped tasks know: a module that maps a batch of pictures to logits, and one that
+// maps a batch of ids to a logit each. Not thread-safe.
 #pragma once
 
 #include <torch/nn/module.h>

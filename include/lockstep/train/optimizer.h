@@ -1,5 +1,6 @@
 // Optimizers, made from the configuration, and their state as named tensors. For libtorch's SGD, Adam, AdamW, RMSprop
-// and Adagrad, LARS and LAMB, and those of parts (parts.h). Not thread-safe beside other uses of the optimizer.
+// and Adagrad, LARS, LAMB, the optimizers of rows, and those of parts (parts.h). Not thread-safe beside other uses of
+// the optimizer.
 #pragma once
 
 #include <lockstep/train/config.h>
@@ -38,6 +39,8 @@ NamedParameters named_by_number(const std::vector<at::Tensor>& pieces);
 ///   sgd, momentum:  torch::optim::SGD: v = m v + (1 - dampening) g, p -= lr v (v = g in the first step), the same as
 ///                   MindSpore's Momentum for dampening 0
 ///   adam, adamw, rmsprop, adagrad: torch::optim's classes
+///   lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam, ftrl: the rows of sparse gradients only (rows/row_rule.h in the
+///   source has the formulas); an entry of optimizer.groups may name another of them
 ///   with a factory: what that makes; optimizer.groups and no_decay do not count
 ///   lars, lamb:     the papers' (train/optimizer/lars.h and lamb.h in the source have the formulas); they need whole
 ///   parameters,
@@ -62,8 +65,9 @@ OptimizerConfig config_of_factory(OptimizerConfig config, OptimizerFactory facto
 void set_learning_rate(torch::optim::Optimizer& optimizer, double lr);
 
 /// The names of the state tensors that the optimizer may keep for each parameter: momentum_buffer (sgd, momentum,
-/// lars); exp_avg and exp_avg_sq (adam, adamw, lamb); square_avg, momentum_buffer and grad_avg (rmsprop); sum
-/// (adagrad). All but the first three also keep a step counter, which is not a tensor.
+/// lazy_momentum, lars); exp_avg and exp_avg_sq (adam, adamw, lazy_adam, lamb); square_avg, momentum_buffer and
+/// grad_avg (rmsprop); sum (adagrad, lazy_adagrad); z and n (ftrl). All but sgd, momentum and lars also keep a step
+/// counter, which is not a tensor.
 std::vector<std::string> remembered_tensors(const torch::optim::Optimizer& optimizer);
 inline constexpr const char* kRememberedStep = "step";
 

@@ -124,6 +124,13 @@ std::string describe_unused(const RunConfig& config) {
 }
 
 void check_sparse_gradients(const RunConfig& config) {
+  const auto& mode = config.parallel.mode;
+  if ((mode == "semi_auto" || mode == "auto") && takes_rows(config.optimizer)) {
+    contradiction(
+        "optimizer.name {} updates rows that a rank has as a whole, and parallel.mode {} divides parameters; set "
+        "parallel.mode=data_parallel, or take adam, adagrad or sgd (and model.sparse=false)",
+        config.optimizer.name, mode);
+  }
   if (config.parallel.sparse_gradients != "rows") return;
   if (config.parallel.shard_optimizer) {
     contradiction(

@@ -147,9 +147,9 @@ void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses
 }
 
 Evaluation GlobalRun::evaluate(samples::Batches& batches) {
-  return train::evaluate(model_, batches, options_,
-                         {.sums = [](const Sums& of_all) { return of_all; },
-                          .rows = [](const Rows& of_all) { return of_all; }});
+  return train::evaluate(
+      model_, batches, options_,
+      {.sums = [](const Sums& of_all) { return of_all; }, .rows = [](const Rows& of_all) { return of_all; }});
 }
 
 Prediction GlobalRun::predict(samples::Batch batch) {
