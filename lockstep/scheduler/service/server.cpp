@@ -83,7 +83,7 @@ class Server::State {
   net::Awaitable<void> secure(Connection& connection);
   net::Awaitable<void> refuse_plain(Connection& connection);
   net::Awaitable<void> converse(const std::shared_ptr<Connection>& connection);
-  net::Awaitable<void> hear_worker(const std::shared_ptr<Connection>& connection);
+  net::Awaitable<void> serve_worker(const std::shared_ptr<Connection>& connection);
   void take(tcp::socket socket);
   void make_room();
   void close_late(Time now);
@@ -185,7 +185,7 @@ net::Awaitable<void> Server::State::secure(Connection& connection) {
 net::Awaitable<void> Server::State::converse(const std::shared_ptr<Connection>& connection) {
   for (;;) {
     const net::HttpRequest request = co_await connection->channel.read_request();
-    if (request.wants_websocket && request.target == "/v1/worker") co_return co_await hear_worker(connection);
+    if (request.wants_websocket && request.target == "/v1/worker") co_return co_await serve_worker(connection);
     const bool asks_status = request.target == "/v1/status" && request.method == "GET";
     connection->is_visitor = true;
     if (asks_status) {
@@ -197,14 +197,14 @@ net::Awaitable<void> Server::State::converse(const std::shared_ptr<Connection>& 
   }
 }
 
-net::Awaitable<void> Server::State::hear_worker(const std::shared_ptr<Connection>& connection) {
+net::Awaitable<void> Server::State::serve_worker(const std::shared_ptr<Connection>& connection) {
   connection->is_visitor = false;
   co_await connection->channel.accept_websocket();
   asio::co_spawn(context_, send_outbox(connection), asio::detached);
   service_->greet(connection);
   for (;;) {
     const std::string message = co_await connection->channel.receive();
-    service_->hear(*connection, message, Clock::now());
+    service_->receive(*connection, message, Clock::now());
   }
 }
 

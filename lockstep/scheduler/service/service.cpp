@@ -63,7 +63,7 @@ void SchedulerService::greet(const std::shared_ptr<Connection>& connection) {
   post(*connection, Hello{kProtocol, membership_.job, connection->nonce, !options_.secret.empty()});
 }
 
-void SchedulerService::hear(Connection& connection, const std::string& text, Time now) {
+void SchedulerService::receive(Connection& connection, const std::string& text, Time now) {
   if (connection.closing) return;
   const FromWorker message = parse_from_worker(text);
   if (auto* member = find_connection(membership_, connection.id)) member->heard = now;

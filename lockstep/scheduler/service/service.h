@@ -24,7 +24,7 @@ class SchedulerService {
   /// A new connection of a worker.
   void greet(const std::shared_ptr<Connection>& connection);
   /// A message from it. Error(data) when that is not a message, or not allowed now: the connection should be closed.
-  void hear(Connection& connection, const std::string& text, Time now);
+  void receive(Connection& connection, const std::string& text, Time now);
   /// The connection has ended.
   void forget(Connection& connection, const std::string& reason, Time now);
 

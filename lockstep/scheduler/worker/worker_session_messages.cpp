@@ -95,7 +95,7 @@ net::Awaitable<void> WorkerSession::State::converse() {
   channel_ = channel;
   asio::co_spawn(context_, keep_sending(channel), asio::detached);
   try {
-    for (;;) hear(parse_from_scheduler(co_await channel->receive()));
+    for (;;) receive(parse_from_scheduler(co_await channel->receive()));
   } catch (...) {
     channel->close();
     channel_.reset();
@@ -155,7 +155,7 @@ void WorkerSession::State::stop_trying(ErrorKind kind, std::string why) {
   changed_.notify_all();
 }
 
-void WorkerSession::State::hear(const FromScheduler& message) {
+void WorkerSession::State::receive(const FromScheduler& message) {
   if (const auto* refused = std::get_if<Refused>(&message)) {
     return stop_trying(ErrorKind::environment,
                        fmt::format("{} at {} refuses worker '{}': {}", service(), where_, node_id_, refused->reason));
@@ -173,16 +173,16 @@ void WorkerSession::State::hear(const FromScheduler& message) {
           fmt::format("the server at {} does not know the secret (LOCKSTEP_CLUSTER_SECRET_FILE)", where_));
     }
   }
-  if (const auto* lost = std::get_if<Lost>(&message)) return hear_lost(*lost);
+  if (const auto* lost = std::get_if<Lost>(&message)) return receive_lost(*lost);
   const std::lock_guard lock(mutex_);
   if (const auto* wait = std::get_if<Wait>(&message)) wait_ = *wait;
-  if (const auto* assignment = std::get_if<RankAssignment>(&message)) hear_assignment(*assignment);
+  if (const auto* assignment = std::get_if<RankAssignment>(&message)) receive_assignment(*assignment);
   if (const auto* store = std::get_if<StoreAt>(&message)) store_ = *store;
   if (std::holds_alternative<Ping>(message)) say(Heartbeat{});
   changed_.notify_all();
 }
 
-void WorkerSession::State::hear_assignment(const RankAssignment& assignment) {
+void WorkerSession::State::receive_assignment(const RankAssignment& assignment) {
   if (!assignment_ || assignment_->generation != assignment.generation) store_.reset();
   assignment_ = assignment;
   if (again_ && again_->generation < assignment.generation) again_.reset();
@@ -192,7 +192,7 @@ void WorkerSession::State::hear_assignment(const RankAssignment& assignment) {
   if (leave_) say(*leave_);
 }
 
-void WorkerSession::State::hear_lost(const Lost& lost) {
+void WorkerSession::State::receive_lost(const Lost& lost) {
   const auto why = options_.of_launcher
                        ? fmt::format("rank {} is lost: {}", lost.rank, lost.reason)
                        : fmt::format("worker '{}' (rank {}) is lost: {}", lost.node_id, lost.rank, lost.reason);

@@ -64,9 +64,9 @@ class WorkerSession::State {
   net::Awaitable<void> converse();
   net::Awaitable<void> keep_sending(std::shared_ptr<net::Channel> channel);
   Register registration(const Hello& hello) const;
-  void hear(const FromScheduler& message);
-  void hear_assignment(const RankAssignment& assignment);
-  void hear_lost(const Lost& lost);
+  void receive(const FromScheduler& message);
+  void receive_assignment(const RankAssignment& assignment);
+  void receive_lost(const Lost& lost);
   bool is_hanging() const;
   void end_process(const std::string& reason);
   void say(FromWorker message) {
