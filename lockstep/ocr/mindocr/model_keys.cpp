@@ -195,6 +195,7 @@ void carry(Conversion& c, std::string_view theirs, std::string_view ours) {
 void convert_detection(Conversion& c) {
   const auto backbone = c.given.take_text("model.backbone.name");
   set_text(c, "model.name", "dbnet");
+  set_text(c, "task.name", "text_detection");
   if (backbone == "det_resnet50" || backbone == "det_resnet18") {
     set_text(c, "model.depth", backbone.substr(std::string("det_resnet").size()));
   } else {
@@ -265,6 +266,7 @@ void convert_recognition(Conversion& c) {
   c.given.take_if("postprocess.name", {"RecCTCLabelDecode", "CTCLabelDecode"});
   carry(c, "postprocess.character_dict_path", "task.dictionary");
   carry(c, "postprocess.use_space_char", "task.use_space_char");
+  set_text(c, "task.name", "text_recognition");
   set_text(c, "task.blank", "last");
   c.given.take_if("metric.name", {"RecMetric"});
   c.given.pass_over("metric", {"character_dict_path", "print_flag"});
