@@ -50,7 +50,7 @@ void warn_of_launcher(int nprocs, const SpawnOptions& options) {
   try {
     const World world = detect_world(current_environment());
     if (world.size == 1) return;
-    log_warn(
+    log_warning(
         "spawn: this process is rank {} of {} (launcher: {}), and each of these starts {} processes of a job of its "
         "own; "
         "start the program without a launcher, or call the function without spawn",
