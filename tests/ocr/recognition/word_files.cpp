@@ -37,7 +37,7 @@ std::vector<std::string> made_words(int count, int seed) {
   std::vector<std::string> words;
   for (int i = 0; i < count; ++i) {
     std::string word;
-    const auto length = 2 + random() % 3;
+    const auto length = 1 + random() % 2;
     for (unsigned j = 0; j < length; ++j) word += static_cast<char>('a' + random() % 4);
     words.push_back(word);
   }

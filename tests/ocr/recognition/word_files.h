@@ -12,7 +12,7 @@ namespace lockstep::test {
 /// read in a few steps. `shade` changes it a little.
 std::string picture_of_word(const std::string& letters, int shade);
 
-/// Words of two to four letters of a to d, the same for the same numbers.
+/// Words of one or two letters of a to d, the same for the same numbers.
 std::vector<std::string> made_words(int count, int seed);
 
 /// Writes `list` with a line for each word, and the pictures into the folder `images` beside it.
