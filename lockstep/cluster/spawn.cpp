@@ -196,6 +196,7 @@ bool SpawnedProcesses::join(milliseconds limit) { return impl_->join(limit, null
 
 SpawnedProcesses start_processes(const std::function<void(int)>& fn, int nprocs, const SpawnOptions& options) {
   check(fn, nprocs, options);
+  warn_of_launcher(nprocs, options);
   return SpawnedProcesses(std::make_unique<SpawnedProcesses::Impl>(fn, nprocs, options));
 }
 
