@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds, and runs every test of the release build; then those of the rooms that use libtorch with
-# today's libtorch, unless PyPI is out of reach. scripts/sanitize.sh runs tests under the sanitizers.
+# Installs what the tests need, builds, and runs every test of the release build. scripts/sanitize.sh runs tests under the
+# sanitizers, scripts/test_torch2.sh those of today's libtorch.
 # LOCKSTEP_TEST_DATA: a folder with real data (cifar-10-batches-bin/, mnist/); without it, synthetic data alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,6 +21,4 @@ scripts/lint.sh
 stage "tests: release"
 scripts/run_tests.sh release
 
-stage "build and tests: today's libtorch"
-scripts/test_torch2.sh
 echo "all stages took $SECONDS s"
