@@ -5,8 +5,8 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/command.h>
-#include <lockstep/cli/known_parts.h>
 #include <lockstep/cli/config_flags.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/search/search.h>

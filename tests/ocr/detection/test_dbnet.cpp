@@ -1,0 +1,155 @@
+// DBNet: the sizes of its parts, its loss, and its errors.
+#include <gtest/gtest.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/models/resnet.h>
+#include <lockstep/ocr/detection/dbnet.h>
+#include <lockstep/ocr/detection/dbnet_loss.h>
+#include <lockstep/train/named_tensors.h>
+#include <lockstep/train/weights/safetensors.h>
+
+#include <torch/torch.h>
+
+#include <string_view>
+#include <vector>
+
+#include "base/expect_error.h"
+
+namespace lockstep::test {
+namespace {
+
+using torch::Tensor;
+
+std::int64_t parameters_below(const ocr::Dbnet& model, std::string_view prefix) {
+  std::int64_t count = 0;
+  for (const auto& item : model.named_parameters()) count += item.key().starts_with(prefix) ? item.value().numel() : 0;
+  return count;
+}
+
+TEST(Dbnet, HasThePartsOfThePaper) {
+  const ocr::Dbnet model({.depth = 50});
+  EXPECT_EQ(parameters_below(model, "backbone."), 23'508'032);
+  EXPECT_EQ(parameters_below(model, "fpn."), 1'572'864);
+  EXPECT_EQ(parameters_below(model, "head.segm."), 164'417);
+  EXPECT_EQ(parameters_below(model, "head.thresh."), 164'417);
+  EXPECT_EQ(parameters_below(model, ""), 25'409'730);
+}
+
+TEST(Dbnet, SaysMapsOfThePicturesSize) {
+  ocr::Dbnet model({.depth = 18, .channels = 16});
+  const auto pictures = torch::randn({2, 3, 64, 96});
+  const auto maps = model.forward(pictures);
+  for (const auto& map : {maps.probability, maps.threshold, maps.binary}) {
+    EXPECT_EQ(map.sizes(), (std::vector<std::int64_t>{2, 64, 96}));
+    EXPECT_TRUE(map.min().item<float>() >= 0 && map.max().item<float>() <= 1);
+  }
+  EXPECT_TRUE(torch::allclose(maps.binary, torch::sigmoid(50 * (maps.probability - maps.threshold))));
+  model.eval();
+  EXPECT_FALSE(model.forward(pictures).threshold.defined());
+}
+
+TEST(Dbnet, RefusesSidesThatDoNotFit) {
+  ocr::Dbnet model({.depth = 18, .channels = 16});
+  expect_error(ErrorKind::invalid_argument, {"multiples of 32", "[1, 3, 60, 64]", "text_resize"}, [&] {
+    model.forward(torch::zeros({1, 3, 60, 64}));
+  });
+  expect_error(ErrorKind::config, {"model.depth", "34"}, [] { ocr::Dbnet other({.depth = 34}); });
+  expect_error(ErrorKind::config, {"model.channels", "6"}, [] { ocr::Dbnet other({.depth = 18, .channels = 6}); });
+}
+
+TEST(Dbnet, BeginsWithTheWeightsOfAClassifier) {
+  const TemporaryFolder folder;
+  torch::manual_seed(3);
+  const auto classifier = models::resnet18(7);
+  auto weights = train::module_state(*classifier);
+  train::TensorMap map(weights.begin(), weights.end());
+  train::save_safetensors(folder.path() / "all.safetensors", map);
+  for (auto item = map.begin(); item != map.end();) {
+    const bool extra = item->first.starts_with("fc.") || item->first.ends_with("num_batches_tracked");
+    item = extra ? map.erase(item) : std::next(item);
+  }
+  train::save_safetensors(folder.path() / "bare.safetensors", map);
+  for (const auto* file : {"all.safetensors", "bare.safetensors"}) {
+    ocr::Dbnet model({.depth = 18, .channels = 16, .backbone_weights = (folder.path() / file).string()});
+    EXPECT_FALSE(model.load_backbone().empty());
+    const auto state = train::module_state(model);
+    for (const auto& [name, tensor] : map) EXPECT_TRUE(torch::equal(tensor, state.at("backbone." + name))) << name;
+  }
+  map.erase("layer1.0.conv1.weight");
+  train::save_safetensors(folder.path() / "torn.safetensors", map);
+  ocr::Dbnet model({.depth = 18, .channels = 16, .backbone_weights = (folder.path() / "torn.safetensors").string()});
+  expect_error(ErrorKind::config, {"model.backbone_weights", "layer1.0.conv1.weight"}, [&] { model.load_backbone(); });
+}
+
+struct Golden {
+  ocr::TextMaps maps;
+  ocr::TextTargets targets;
+};
+
+Golden golden() {
+  const auto map = [](std::initializer_list<float> values) {
+    return torch::tensor(std::vector<float>(values)).view({1, 2, 4});
+  };
+  return {{map({.9F, .2F, .6F, .1F, .8F, .3F, .4F, .05F}), map({.3F, .5F, .6F, .4F, .3F, .7F, .3F, .3F}),
+           torch::sigmoid(
+               50 * (map({.9F, .2F, .6F, .1F, .8F, .3F, .4F, .05F}) - map({.3F, .5F, .6F, .4F, .3F, .7F, .3F, .3F})))},
+          {map({1, 0, 0, 0, 1, 0, 0, 0}).to(torch::kByte), map({1, 1, 1, 1, 1, 1, 1, 0}).to(torch::kByte),
+           map({.3F, .5F, .7F, .3F, .4F, .6F, .3F, .3F}), map({1, 1, 1, 0, 1, 1, 0, 0}).to(torch::kByte)}};
+}
+
+TEST(DbnetLoss, IsThatOfThePaper) {
+  const auto [maps, targets] = golden();
+  const auto sums = ocr::dbnet_sums(maps, targets, {});
+  const auto loss_with = [&](double binary, double threshold, double probability) {
+    return ocr::dbnet_loss(sums, {binary, threshold, probability}).item<double>();
+  };
+  EXPECT_EQ(sums[1].item<double>(), 7);
+  EXPECT_NEAR(loss_with(0, 0, 1), 0.3486856, 1e-6);
+  EXPECT_NEAR(loss_with(0, 1, 0), 0.0600000, 1e-6);
+  EXPECT_NEAR(loss_with(1, 0, 0), 0.2718415, 1e-6);
+  EXPECT_NEAR(ocr::dbnet_loss(sums, {}).item<double>(), 2.6152692, 1e-5);
+}
+
+TEST(DbnetLoss, OfTheProbabilityAloneHasNoOtherParts) {
+  auto [maps, targets] = golden();
+  maps.threshold = maps.binary = Tensor();
+  EXPECT_NEAR(ocr::dbnet_loss(ocr::dbnet_sums(maps, targets, {}), {}).item<double>(), 5 * 0.3486856, 1e-5);
+}
+
+TEST(DbnetLoss, CountsTheHardestNegativesOfEachPicture) {
+  // One positive pixel, so the ten hardest of the others; the second picture has none of text: its ten hardest.
+  auto probability = torch::full({2, 8, 8}, 0.1F);
+  probability[0].slice(0, 0, 2).fill_(0.5);  // 16 pixels that are equal: all are summed, ten are counted
+  probability[0][7][7] = 0.8F;
+  auto text = torch::zeros({2, 8, 8}, torch::kByte);
+  text[0][7][7] = 1;
+  const auto sums = ocr::dbnet_sums({probability, {}, {}}, {text, torch::ones({2, 8, 8}, torch::kByte)}, {});
+  EXPECT_EQ(sums[1].item<double>(), 1 + 10 + 10);
+  EXPECT_NEAR(sums[0].item<double>(), -std::log(0.8) - 16 * std::log(0.5) - 64 * std::log(0.9), 1e-4);
+}
+
+TEST(DbnetLoss, CountsNoPixelsThatAreMaskedOut) {
+  const auto probability = torch::full({1, 4, 4}, 0.25F);
+  const auto none = torch::zeros({1, 4, 4}, torch::kByte);
+  const auto sums = ocr::dbnet_sums({probability, probability, probability}, {none, none, probability, none}, {});
+  EXPECT_EQ(sums.abs().sum().item<double>(), 0);
+  EXPECT_EQ(ocr::dbnet_loss(sums, {}).item<double>(), 0);
+}
+
+TEST(DbnetLoss, OfAllPicturesIsThatOfTheirSums) {
+  torch::manual_seed(1);
+  const auto draw = [] { return torch::rand({4, 16, 16}); };
+  const ocr::TextMaps maps{draw(), draw(), draw()};
+  const ocr::TextTargets targets{(draw() > 0.8).to(torch::kByte), (draw() > 0.1).to(torch::kByte), draw(),
+                                 (draw() > 0.5).to(torch::kByte)};
+  auto parts = torch::zeros({ocr::kDbnetSums}, torch::kDouble);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const auto one = [i](const Tensor& tensor) { return tensor.narrow(0, i, 1); };
+    parts += ocr::dbnet_sums(
+        {one(maps.probability), one(maps.threshold), one(maps.binary)},
+        {one(targets.text), one(targets.mask), one(targets.threshold), one(targets.threshold_mask)}, {});
+  }
+  EXPECT_TRUE(torch::allclose(parts, ocr::dbnet_sums(maps, targets, {}), 1e-12, 1e-9));
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,198 @@
+// Whole runs of DBNet from YAML: the same numbers on any number of ranks, learning, what is left, mistakes of users.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <lockstep/data/random.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+#include "data/files/picture_files.h"
+
+namespace lockstep::test {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr int kWidth = 128, kHeight = 96;
+
+/// Dark noise with one to three bright striped boxes: something to find.
+std::string made_picture(const fs::path& file, std::uint64_t seed) {
+  data::RandomStream stream(seed, data::RandomPurpose::synthesize, {});
+  std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
+  for (auto& value : rgb) value = static_cast<std::uint8_t>(stream.below(60));
+  auto words = nlohmann::json::array();
+  for (int row = 0; row < 3; ++row) {
+    if (row > 0 && stream.below(3) == 0) continue;
+    const int width = 36 + static_cast<int>(stream.below(50)), height = 16 + static_cast<int>(stream.below(8));
+    const int x = 4 + static_cast<int>(stream.below(static_cast<std::uint64_t>(kWidth - width - 8))), y = 4 + 31 * row;
+    for (int v = y; v < y + height; ++v) {
+      for (int u = x; u < x + width; ++u) {
+        for (int c = 0; c < 3; ++c)
+          rgb[static_cast<std::size_t>(3 * (v * kWidth + u) + c)] = (u - x) % 6 < 4 ? 230 : 90;
+      }
+    }
+    words.push_back(
+        {{"transcription", "word"}, {"points", {{x, y}, {x + width, y}, {x + width, y + height}, {x, y + height}}}});
+  }
+  write_bytes(file, png_of(rgb, kWidth, kHeight));
+  return file.filename().string() + "\t" + words.dump() + "\n";
+}
+
+void made_pictures(const fs::path& labels, const fs::path& folder, int count, std::uint64_t seed) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    lines += made_picture(folder / fmt::format("img_{}.png", i), seed + static_cast<std::uint64_t>(i));
+  }
+  write_bytes(labels, lines);
+}
+
+class DetectionRuns : public testing::Test {
+ protected:
+  DetectionRuns() {
+    made_pictures(root() / "train_det_gt.txt", root() / "train/images", 24, 100);
+    made_pictures(root() / "test_det_gt.txt", root() / "test/images", 7, 500);
+  }
+
+  fs::path root() const { return folder_.path(); }
+
+  /// The shipped configuration with small pictures.
+  Words command(const std::string& name, const Words& keys) const {
+    const std::string normalize = "normalize: {mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375]}";
+    Words words = {name,
+                   "--config",
+                   std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_icdar15.yaml",
+                   "data.root=" + root().string(),
+                   "model.channels=32",
+                   "data.batch_size=null",
+                   "data.global_batch_size=8",
+                   "data.eval_batch_size=2",
+                   "data.train_transforms=[text_random_flip, text_random_scale: {range: [0.9, 1.1]}, text_random_crop: "
+                   "{size: 96}, "
+                   "text_shrink_map, text_border_map, " +
+                       normalize + ", hwc2chw]",
+                   "data.eval_transforms=[text_resize: {size: [96, 128]}, text_shrink_map, " + normalize + ", hwc2chw]",
+                   "optimizer.lr=0.003",
+                   "scheduler.name=constant",
+                   "scheduler.warmup_epochs=0",
+                   "callbacks.use=[]",
+                   "callbacks.metrics_every=1"};
+    words.insert(words.end(), keys.begin(), keys.end());
+    return words;
+  }
+
+  Captured run(int ranks, const Words& words) const {
+    if (ranks == 1) return lockstep(words);
+    Words all = words;
+    all.insert(all.begin(), LOCKSTEP_BINARY);
+    return under_lockstep_run(ranks, all);
+  }
+
+  Captured train(int ranks, const std::string& work_dir, Words keys) const {
+    keys.push_back("system.work_dir=" + (root() / work_dir).string());
+    return run(ranks, command("train", keys));
+  }
+
+  nlohmann::json json_of(const fs::path& file) const { return nlohmann::json::parse(read_file(root() / file)); }
+
+  std::vector<double> losses(const std::string& work_dir) const {
+    std::vector<double> all;
+    std::istringstream in(read_file(root() / work_dir / "metrics.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (json.contains("loss")) all.push_back(json["loss"]);
+    }
+    return all;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DetectionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
+  const Words keys = {"train.steps=6", "parallel.sync_batch_norm=true", "train.eval_every=100"};
+  std::vector<double> expected;
+  for (const int ranks : {1, 2, 4}) {
+    const auto name = fmt::format("ranks{}", ranks);
+    const auto ran = train(ranks, name, keys);
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    const auto actual = losses(name);
+    ASSERT_GE(actual.size(), 6U);
+    if (ranks == 1) expected = actual;
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_NEAR(actual[i], expected[i], 1e-4 * std::max(1.0, expected[i])) << ranks << " ranks, step " << i;
+    }
+  }
+  // Of the same weights, to the last digit.
+  std::vector<nlohmann::json> evaluations;
+  for (const int ranks : {1, 2, 4}) {
+    const auto file = fmt::format("eval{}.json", ranks);
+    auto words = command("eval", {"task.box_threshold=0.1", "task.map_threshold=0.1"});
+    words.insert(words.end(),
+                 {"--weights", (root() / "ranks1/model.safetensors").string(), "--json", (root() / file).string()});
+    const auto ran = run(ranks, words);
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    evaluations.push_back(json_of(file));
+    for (const auto* key : {"hmean", "precision", "recall", "eval_samples"}) {
+      EXPECT_EQ(evaluations.back()[key], evaluations.front()[key]) << ranks;
+    }
+    EXPECT_NEAR(evaluations.back()["eval_loss"].get<double>(), evaluations.front()["eval_loss"].get<double>(), 1e-5);
+  }
+}
+
+TEST_F(DetectionRuns, LearnsToFindAndLeavesItsResults) {
+  const auto ran = train(2, "out", {"train.epochs=14", "train.eval_every=14", "task.contact_sheet=4"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto left = json_of("out/result.json");
+  EXPECT_GE(left["hmean"].get<double>(), 0.5) << left;
+  for (const auto* key : {"precision", "recall", "eval_loss", "params_sha256"}) EXPECT_TRUE(left.contains(key)) << key;
+  EXPECT_TRUE(fs::exists(root() / "out/pictures" / fmt::format("words_step_{}.png", left["steps"].get<int>())));
+
+  const auto folder = root() / "found";
+  auto words = command("predict", {});
+  words.insert(words.end(), {"--weights", (root() / "out/model.safetensors").string(), "--images",
+                             (root() / "test/images").string(), "--out", folder.string()});
+  const auto predicted = run(2, words);
+  ASSERT_TRUE(predicted.status.ok()) << predicted.err;
+  std::istringstream lines(read_file(folder / "det_results.txt"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto tab = line.find('\t');
+    EXPECT_EQ(line.substr(0, tab), fmt::format("img_{}.png", count));
+    for (const auto& polygon : nlohmann::json::parse(line.substr(tab + 1))) EXPECT_EQ(polygon.size(), 4U);
+    EXPECT_TRUE(fs::exists(folder / fmt::format("img_{}_words.png", count)));
+  }
+  EXPECT_EQ(count, 7);
+}
+
+TEST_F(DetectionRuns, MistakesAreNamedByFileAndLine) {
+  const auto good = read_file(root() / "train_det_gt.txt");
+  write_bytes(root() / "train_det_gt.txt", good + "gone.png\t[]\n");
+  const Words keys = {"train.epochs=1", "data.global_batch_size=25"};
+  const auto missing = train(2, "missing", keys);
+  EXPECT_FALSE(missing.status.ok());
+  EXPECT_THAT(missing.err, HasSubstr("gone.png"));
+  EXPECT_THAT(missing.err, HasSubstr("train_det_gt.txt:25"));
+
+  write_bytes(root() / "train_det_gt.txt",
+              good + "img_1.png\t[{\"transcription\": \"a\", \"points\": [[0,0],[9,9]]}]\n");
+  const auto two_points = train(1, "two_points", keys);
+  EXPECT_FALSE(two_points.status.ok());
+  EXPECT_THAT(two_points.err, HasSubstr("train_det_gt.txt:25"));
+  EXPECT_THAT(two_points.err, HasSubstr("2 corners"));
+
+  const auto no_map = lockstep(command(
+      "train", {"train.steps=1", "data.train_transforms=[text_random_crop: {size: 96}, hwc2chw, rescale: {scale: 1}]",
+                "system.work_dir=" + (root() / "no_map").string()}));
+  EXPECT_FALSE(no_map.status.ok());
+  EXPECT_THAT(no_map.err, HasSubstr("text_shrink_map"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
