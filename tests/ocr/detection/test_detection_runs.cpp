@@ -116,7 +116,8 @@ class DetectionRuns : public testing::Test {
 };
 
 TEST_F(DetectionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
-  const Words keys = {"train.steps=6", "parallel.sync_batch_norm=true", "train.eval_every=100"};
+  // With a large rate, the steep loss of the approximate binary map makes rounding grow from step to step.
+  const Words keys = {"train.steps=6", "parallel.sync_batch_norm=true", "train.eval_every=100", "optimizer.lr=0.0001"};
   std::vector<double> expected;
   for (const int ranks : {1, 2, 4}) {
     const auto name = fmt::format("ranks{}", ranks);
