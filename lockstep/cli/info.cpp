@@ -1,5 +1,6 @@
 // `lockstep info`: what this build is and can do.
 #include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/backends.h>
@@ -53,7 +54,7 @@ std::string gpus() {
 }
 
 int print_info() {
-  const auto parts = train::shipped_parts();
+  const auto& parts = *known_parts();
   fmt::print("lockstep   {} ({} build, {})\n", LOCKSTEP_VERSION, LOCKSTEP_BUILD_TYPE, LOCKSTEP_COMPILER);
   fmt::print("libtorch   {} (built against)\n", TORCH_VERSION);
   fmt::print("CUDA       {}\n", cuda_libraries());

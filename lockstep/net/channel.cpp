@@ -13,6 +13,9 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/websocket.hpp>
 
+#include <cstdint>
+#include <limits>
+
 namespace lockstep::net {
 namespace {
 
@@ -223,7 +226,7 @@ Awaitable<HttpResponse> Channel::read_response() {
 
 Awaitable<HttpResponse> Channel::read_response(TakePiece take) {
   http::response_parser<http::buffer_body> parser;
-  parser.body_limit(boost::none);
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // Boost 1.74 takes none for 0
   parser.header_limit(kLongestHeader);
   ErrorCode error;
   state_->begin_step();

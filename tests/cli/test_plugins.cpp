@@ -138,12 +138,12 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
         {"data.fails=load", "data set failing_line", "broken in load"},
         {"data.fails=size", "data set failing_line", "broken in size"},
         {"data.fails=get", "data set failing_line", "broken in get"},
-        {"data.fails='get by a number'", "data set failing_line", "no std::exception"},
+        {"data.fails='get by a number'", "data set failing_line", "not a std::exception"},
         {"data.fails=collate", "data set failing_line", "broken in collate"},
         {"task={name: failing_squares, fails: task}", "task failing_squares", "broken in task"},
         {"task={name: failing_squares, fails: run}", "task failing_squares", "broken in run"},
         {"task={name: failing_squares, fails: metrics}", "task failing_squares", "broken in metrics"},
-        {"task={name: failing_squares, fails: run by a number}", "task failing_squares", "no std::exception"},
+        {"task={name: failing_squares, fails: run by a number}", "task failing_squares", "not a std::exception"},
         {"optimizer.fails=optimizer", "optimizer dragged", "broken in optimizer"},
         {"optimizer.fails=nothing", "dragged", "nullptr"},
         {"scheduler.fails=schedule", "schedule halved", "broken in schedule"},
@@ -154,7 +154,7 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
         {"metrics=[failing_largest: {fails: measure}]", "libfailing_plugin.so, metric failing_largest",
          "broken in measure"},
         {"metrics=[failing_largest: {fails: values by a number}]", "libfailing_plugin.so, metric failing_largest",
-         "no std::exception"},
+         "not a std::exception"},
         {"data.train_transforms=[failing_step: {fails: transform}]", "libfailing_plugin.so, transform failing_step",
          "broken in transform"},
         {"data.train_transforms=[failing_step: {fails: options}]", "libfailing_plugin.so, transform failing_step",
@@ -176,7 +176,7 @@ TEST_F(Plugins, WhatThrowsEndsAllRanksWithItsNameAndReason) {
 
 TEST_F(Plugins, AnEntryThatThrowsIsNamed) {
   for (const auto& [how, reason] : {std::pair{"throws", "no parts today"},
-                                    {"throws a number", "no std::exception"},
+                                    {"throws a number", "not a std::exception"},
                                     {"resnet18", "brings 'resnet18' to models, which Lockstep"},
                                     {"failing_net", "brings 'failing_net' to models, which libfailing_plugin.so"}}) {
     const auto ran = run_program(train(), {{"LOCKSTEP_TEST_ENTRY", how}});

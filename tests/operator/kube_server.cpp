@@ -1,13 +1,18 @@
 #include "operator/kube_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/base/unique_fd.h>
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/json_fields.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -51,6 +56,19 @@ void prepare_cache() {
   fs::remove(cache() / "bin" / "etcd");
   fs::create_symlink("/usr/bin/etcd", cache() / "bin" / "etcd");
   UniqueFd(::open((cache() / "bin" / "ready").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+/// Whether something listens at a server's address, "https://127.0.0.1:PORT": a killed server's port stays taken for a
+/// moment.
+bool listens(const std::string& server) {
+  const auto port = parse_integer(server.substr(server.rfind(':') + 1));
+  if (!port) fail(ErrorKind::invalid_argument, "test", "'{}' ends with no port", server);
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(*port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 /// The lines "export NAME=VALUE" that the script prints once all is ready.
@@ -131,7 +149,7 @@ bool KubeServer::is_ready() const { return fs::exists(fs::path(variable("KUBE_FO
 
 void KubeServer::take_away() {
   ::kill(script_->pid(), SIGUSR1);
-  while (is_ready()) std::this_thread::sleep_for(10ms);
+  while (is_ready() || listens(variable("KUBE_SERVER"))) std::this_thread::sleep_for(10ms);
 }
 
 void KubeServer::bring_back() {

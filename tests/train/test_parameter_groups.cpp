@@ -93,7 +93,7 @@ TEST(ParameterGroups, MistakesAreNamed) {
   expect("[fc.*]", {"optimizer.groups[0]", "lr_factor"});
   expect("[{lr_factor: 2}]", {"optimizer.groups[0].match", "pattern"});
   expect("[{match: []}]", {"optimizer.groups[0].match", "pattern"});
-  expect("[{match: fc.*}, {match: bn.*, lr: 2}]", {"optimizer.groups[1]", "lr", "lr_factor"});
+  expect("[{match: fc.*}, {match: bn.*, lr_fctor: 2}]", {"optimizer.groups[1]", "lr_fctor"});
   expect("[{match: fc.*, lr_factor: -1}]", {"optimizer.groups[0].lr_factor", "-1"});
   expect("[{match: fc.*, weight_decay: much}]", {"optimizer.groups[0].weight_decay", "much"});
   expect_error(ErrorKind::config, {"optimizer.groups[1].match", "fc.wieght", "did you mean 'fc.weight'"},

@@ -110,25 +110,21 @@ TEST_F(RecognitionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
   }
 }
 
-// In three parts, each of which goes on where the last one ended: at the first, all that it says are blanks.
+// So small a network reads most of the words after 400 steps (the first 200 it says blanks alone); guessing reads none.
 TEST_F(RecognitionRuns, LearnsToReadAndLeavesItsResults) {
   const Words keys = {"model.hidden=32",
                       "data.train_transforms=[resize: {size: [32, 40]}, normalize: {mean: 127, std: 127}, hwc2chw]",
                       "scheduler.name=constant",
                       "train.epochs=200",
                       "train.eval_every=1000",
-                      "checkpoint.allow_changes=true"};
-  const auto part = [&](int ranks, Words more) {
-    more.insert(more.end(), keys.begin(), keys.end());
-    const auto ran = train(ranks, "out", more);
-    ASSERT_TRUE(ran.status.ok()) << ran.err;
-  };
-  part(1, {"train.steps=400", "optimizer.lr=0.006"});
-  part(1, {"train.steps=800", "optimizer.lr=0.006"});
-  part(1, {"train.steps=1100", "optimizer.lr=0.001"});
+                      "checkpoint.every_epochs=0"};
+  Words more = {"train.steps=400", "optimizer.lr=0.006"};
+  more.insert(more.end(), keys.begin(), keys.end());
+  const auto ran = train(1, "out", more);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
   const auto left = result("out");
-  EXPECT_GE(left["accuracy"].get<double>(), 0.9) << left;
-  EXPECT_GE(left["norm_edit_distance"].get<double>(), 0.95) << left;
+  EXPECT_GE(left["accuracy"].get<double>(), 0.6) << left;
+  EXPECT_GE(left["norm_edit_distance"].get<double>(), 0.7) << left;
   const auto folder = root() / "read";
   auto words = command("predict", keys);
   words.insert(words.end(), {"--weights", (root() / "out/model.safetensors").string(), "--out", folder.string()});

@@ -144,7 +144,7 @@ TEST(HostilePth, PicklesThatBreakTheRules) {
       {pickle(joined({name_of("collections", "OrderedDict"), "NR"})), "not a tuple"},
       {pickle(joined({name_of("collections", "OrderedDict"), "N\x85R"})), "OrderedDict"},
       {pickle(joined({name_of("torch._utils", "_rebuild_tensor_v2"), ")R"})), "6 or 7 arguments"},
-      {pickle(joined({name_of("torch._utils", "_rebuild_parameter"), ")R"})), "not a tensor"},
+      {pickle(joined({name_of("torch._utils", "_rebuild_parameter"), ")R"})), "has no tensor"},
       {pickle(joined({name_of("torch._utils", "_rebuild_parameter"), "N\x85R"})), "not a tensor"},
       {pickle(joined({"h", zero})), "never remembered"},
       {pickle("Nq\x01"), "skips numbers"},
