@@ -1,0 +1,243 @@
+#include <lockstep/store/replica_keeper.h>
+#include <lockstep/store/signals_blocked.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace lockstep::store {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook(50);
+constexpr milliseconds kProbe(400);
+constexpr milliseconds kCall(200);
+constexpr milliseconds kAskAgain(500);          // where there are enough members
+constexpr milliseconds kPatience(2000);         // with a member before this one that could succeed, too
+constexpr milliseconds kConnect(1000);
+
+std::string text_of(const Address& address) {
+  const bool six = address.host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(six ? "[{}]:{}" : "{}:{}"), address.host, address.port);
+}
+
+/// Whether a process with that standing may follow this leader.
+bool is_acceptable(const Standing& self, const Standing& leader) {
+  if (!leader.leads) return false;
+  if (leader.view.store == self.view.store) return leader.view.epoch >= self.view.epoch;
+  return self.view.store.empty() || leader.view.epoch > self.view.epoch;
+}
+
+/// An answer that shows that the process with this id is not there any more.
+bool has_ended(const Member& member, bool nobody_listens, const std::optional<Standing>& standing) {
+  return nobody_listens || (standing && standing->id != member.id);
+}
+
+}  // namespace
+
+ReplicaKeeper::ReplicaKeeper(std::shared_ptr<Replica> replica, KeeperOptions options)
+    : replica_(std::move(replica)), options_(std::move(options)) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { run(); });
+}
+
+ReplicaKeeper::~ReplicaKeeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    if (client_) client_->end();
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void ReplicaKeeper::run() {
+  for (std::unique_lock lock(mutex_); !stop_; lock.lock()) {
+    lock.unlock();
+    try {
+      const auto self = replica_->standing(Clock::now());
+      if (self.leads) {
+        look_after_members();
+        call_door(self);
+        pause(kLook);
+      } else if (!follow(self)) {
+        search();
+        pause(kLook);
+      }
+    } catch (const std::exception&) {  // no memory or no descriptors: the members notice that this one is silent
+      pause(kAskAgain);
+    }
+  }
+}
+
+void ReplicaKeeper::pause(milliseconds time) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, time, [this] { return stop_; });
+}
+
+void ReplicaKeeper::use(std::shared_ptr<Client> client) {
+  const std::lock_guard lock(mutex_);
+  client_ = std::move(client);
+  if (stop_ && client_) client_->end();
+}
+
+std::unique_ptr<Client> ReplicaKeeper::connect(const Address& address, milliseconds limit) const {
+  return std::make_unique<Client>(address.host, address.port, options_.credentials, Clock::now() + limit);
+}
+
+// ---- following
+
+/// False when the leader is unknown or lost.
+bool ReplicaKeeper::follow(const Standing& self) {
+  if (self.leader.empty() || self.leader == options_.own) return false;
+  try {
+    if (!client_ || followed_ != self.leader) {
+      use(connect(self.leader, kConnect));
+      followed_ = self.leader;
+    }
+    const auto asked = Clock::now();
+    const auto lease = self.view.store.empty() ? kConnect : self.view.lease;
+    const auto copied = client_->ask(Operation::follow, replica_->follower(options_.own), asked + lease);
+    const auto taken = replica_->take(copied, asked, Clock::now());
+    if (taken == Replica::Taken::refused) {
+      replica_->begin_anew();
+      use(nullptr);
+      return false;
+    }
+    MessageReader reader(copied);
+    const auto view = read_view(reader);
+    hints_.clear();
+    for (const Member& member : view.members) hints_.insert(member.address);
+    leaderless_.reset();
+    if (options_.tell && !told_.empty() && told_ != view.leader()) {
+      options_.tell(fmt::format("the store of the job is held at {} from now on", text_of(self.leader)));
+    }
+    told_ = view.leader();
+    if (taken == Replica::Taken::outside) pause(kAskAgain);
+    return true;
+  } catch (const std::exception&) {  // however it was lost: who else leads is for search() to find
+    use(nullptr);
+    return false;
+  }
+}
+
+// ---- without a leader
+
+ReplicaKeeper::Probe ReplicaKeeper::probe(const Address& address) const {
+  try {
+    const auto answer = connect(address, kProbe)->ask(Operation::stand, {}, Clock::now() + kProbe);
+    MessageReader reader(answer);
+    return {false, read_standing(reader)};
+  } catch (const NobodyListens&) {
+    return {true, std::nullopt};
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+void ReplicaKeeper::search() {
+  if (!leaderless_) leaderless_ = Clock::now();
+  const auto self = replica_->standing(Clock::now());
+  auto places = std::exchange(hints_, {});
+  places.insert({options_.door, self.leader});
+  for (const Member& member : self.view.members) places.insert(member.address);
+  Probes probes;
+  for (const Address& place : places) {
+    if (place.empty() || place == options_.own) continue;
+    const auto& found = probes[place] = probe(place);
+    if (!found.standing) continue;
+    for (const Member& member : found.standing->view.members) hints_.insert(member.address);
+    hints_.insert(found.standing->leader);
+  }
+  if (!find_leader(self, probes)) elect(self, probes);
+}
+
+bool ReplicaKeeper::find_leader(const Standing& self, const Probes& probes) {
+  const Probes::value_type* best = nullptr;
+  for (const auto& found : probes) {
+    const auto& standing = found.second.standing;
+    if (!standing || !is_acceptable(self, *standing)) continue;
+    if (best == nullptr || standing->view.epoch > best->second.standing->view.epoch) best = &found;
+  }
+  if (best != nullptr) replica_->point_to(best->first);
+  return best != nullptr;
+}
+
+void ReplicaKeeper::elect(const Standing& self, const Probes& probes) {
+  if (!self.view.has(self.id)) return;
+  Ballot ballot{{self.id}, {}, false};
+  std::map<std::string, Address> voters;
+  bool is_first = true;
+  bool is_before = true;
+  for (const Member& member : self.view.members) {
+    if (member.id == self.id) is_before = false;
+    const auto found = probes.find(member.address);
+    if (member.id == self.id || found == probes.end()) continue;
+    const auto& standing = found->second.standing;
+    if (has_ended(member, found->second.ended, standing)) {
+      ballot.ended.insert(member.id);
+      if (member.id == self.view.leader()) ballot.leader_ended_in_time = replica_->mourn(member.id, Clock::now());
+    } else if (standing && may_vote(*standing, self.view, std::max(self.promised, self.view.epoch) + 1)) {
+      ballot.votes.insert(member.id);
+      voters[member.id] = member.address;
+      if (is_before) is_first = false;
+    }
+  }
+  if (!is_first && Clock::now() - *leaderless_ < kPatience) return;
+  if (!may_succeed(self.view, self.id, ballot)) return;
+  const auto epoch = replica_->stand_for_election(Clock::now());
+  if (!epoch) return;
+  MessageWriter candidate;
+  candidate.number(*epoch);
+  write(candidate, self.view);
+  for (const auto& [id, address] : voters) {
+    if (!asks_for_vote(address, candidate)) ballot.votes.erase(id);
+  }
+  if (!may_succeed(self.view, self.id, ballot) || !replica_->lead(*epoch, ballot.ended, Clock::now())) return;
+  leaderless_.reset();
+  told_ = self.id;
+  use(nullptr);
+  if (options_.tell) {
+    options_.tell(fmt::format("the launcher that held the store of the job is lost; this one holds it, at {}, from now on",
+                              text_of(options_.own)));
+  }
+}
+
+bool ReplicaKeeper::asks_for_vote(const Address& of, const MessageWriter& candidate) const {
+  try {
+    const auto answer = connect(of, kProbe)->ask(Operation::vote, candidate, Clock::now() + kProbe);
+    return MessageReader(answer).number() != 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// ---- leading
+
+void ReplicaKeeper::look_after_members() {
+  for (const Member& member : replica_->lost_members()) {
+    const auto found = probe(member.address);
+    if (has_ended(member, found.ended, found.standing)) replica_->bury(member.id, Clock::now());
+  }
+}
+
+/// A process that is started again where the store was opened would open a new one.
+void ReplicaKeeper::call_door(const Standing& self) {
+  const auto is_there = [this](const Member& member) { return member.address == options_.door; };
+  const auto& members = self.view.members;
+  if (std::any_of(members.begin(), members.end(), is_there) || Clock::now() - called_ < kCall) return;
+  called_ = Clock::now();
+  try {
+    MessageWriter call;
+    call.text(self.view.store).number(self.view.epoch);
+    write(call, options_.own);
+    connect(options_.door, kProbe)->ask(Operation::call, call, Clock::now() + kProbe);
+  } catch (const std::exception&) {  // nobody is there, or a store of another job with another secret
+  }
+}
+
+}  // namespace lockstep::store
