@@ -92,8 +92,9 @@ void Replica::hear_follower(std::uint64_t connection, std::uint64_t number, Mess
   const auto store = fields.key();
   const auto epoch = fields.number();
   const auto has = fields.number();
+  const auto promised = fields.number();
   fields.expect_end();
-  if (!leads_) {
+  if (!leads_ || (store == view_.store && promised > view_.epoch)) {
     answers.push_back({connection, answer_to(number, Status::elsewhere).message()});
     return;
   }
@@ -183,7 +184,13 @@ void Replica::settle(Time now, Answers& answers) {
     if (is_due || !follower.confirmed || follower.has != change_) answer_follower(follower, now, answers);
   }
   const auto all = all_have();
-  if (all >= views_.back().first) views_.erase(views_.begin(), views_.end() - 1);
+  if (views_.size() > 1 && all >= views_.back().first) {
+    views_.erase(views_.begin(), views_.end() - 1);
+    ++change_;  // which tells the members
+    for (auto& [id, follower] : followed_) {
+      if (follower.pending) answer_follower(follower, now, answers);
+    }
+  }
   while (!held_.empty() && held_.front().change <= all && may_answer(now)) {
     answers.push_back(std::move(held_.front().answer));
     held_.pop_front();
@@ -196,10 +203,12 @@ void Replica::answer_follower(Followed& follower, Time now, Answers& answers) {
   follower.sent = now;
 }
 
-/// The view; whether the changes are all, and the first one otherwise; the last one; the keys and values.
+/// The views; whether the changes are all, and the first one otherwise; the last one; the keys and values.
 MessageWriter Replica::copied(const Followed& follower) const {
   MessageWriter fields;
-  write(fields, view_);
+  std::vector<View> views;
+  for (const auto& [change, view] : views_) views.push_back(view);
+  write(fields, views);
   fields.number(follower.has ? 0 : 1).number(follower.has.value_or(0)).number(change_);
   const auto begin = follower.connection ? changed_.upper_bound(follower.has.value_or(0)) : changed_.end();
   fields.number(static_cast<std::uint64_t>(std::distance(begin, changed_.end())));
@@ -210,23 +219,23 @@ MessageWriter Replica::copied(const Followed& follower) const {
   return fields;
 }
 
+/// Who has had an answer during the lease has not voted for another leader; who has asked may have.
 void Replica::drop_lost(Time now) {
-  Ids with = {id_};
-  bool lost = false;
+  Ids heard = {id_};
+  Ids sure = {id_};
   for (const auto& [id, follower] : followed_) {
     if (follower.ended_in_time) ended_in_time_.insert(id);
-    if (follower.ended || follower.heard + view_.lease <= now) {
-      lost = true;
-    } else {
-      with.insert(id);
-    }
+    if (follower.ended || follower.heard + view_.lease <= now) continue;
+    heard.insert(id);
+    if (follower.confirmed && now < *follower.confirmed + view_.lease) sure.insert(id);
   }
-  if (!lost) return;
-  auto heard = with;
-  with.insert(ended_in_time_.begin(), ended_in_time_.end());
-  if (!std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return may_go_on(view.second, with); })) {
-    return step_down();
-  }
+  if (heard.size() == view_.members.size()) return;
+  const auto may = [&](Ids with) {
+    with.insert(ended_in_time_.begin(), ended_in_time_.end());
+    return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return may_go_on(view.second, with); });
+  };
+  if (!may(heard)) return step_down();
+  if (!may(sure)) return;
   auto members = view_.members;
   std::erase_if(members, [&](const Member& member) { return !heard.contains(member.id); });
   std::erase_if(followed_, [&](const auto& item) { return !heard.contains(item.first); });
@@ -240,13 +249,13 @@ void Replica::step_down() {
   leader_ = {};
   confirmed_.reset();
   followed_.clear();
-  views_.clear();
   ended_in_time_.clear();
 }
 
 void Replica::forget_copy() {
   values_ = Values();
   view_ = View();
+  views_.clear();
   change_ = 0;
   changed_.clear();
   last_change_.clear();
@@ -313,7 +322,10 @@ Standing Replica::standing(Time now) const {
 }
 
 Standing Replica::standing_locked(Time now) const {
-  return {id_, view_, leads_, is_free(now), joined_, promised_, leader_};
+  std::vector<View> earlier;
+  for (const auto& [change, view] : views_) earlier.push_back(view);
+  if (!earlier.empty()) earlier.pop_back();
+  return {id_, view_, std::move(earlier), leads_, is_free(now), joined_, promised_, leader_};
 }
 
 MessageWriter Replica::follower(const Address& own) const {
@@ -321,14 +333,15 @@ MessageWriter Replica::follower(const Address& own) const {
   MessageWriter fields;
   fields.text(id_);
   write(fields, own);
-  fields.text(view_.store).number(view_.epoch).number(change_);
+  fields.text(view_.store).number(view_.epoch).number(change_).number(promised_);
   return fields;
 }
 
 Replica::Taken Replica::take(std::string_view copied, Time asked, Time now) {
   const std::lock_guard lock(mutex_);
   MessageReader fields(copied);
-  auto view = read_view(fields);
+  auto views = read_views(fields);
+  const View& view = views.back();
   const bool is_same = view.store == view_.store;
   const bool is_newer = view.epoch > view_.epoch;
   if (is_same ? view.epoch < std::max(view_.epoch, promised_) : !view_.store.empty() && !is_newer) {
@@ -356,18 +369,27 @@ Replica::Taken Replica::take(std::string_view copied, Time asked, Time now) {
   fields.expect_end();
   if (!is_same) promised_ = 0;
   promised_ = std::max(promised_, view.epoch);
-  view_ = std::move(view);
+  view_ = view;
+  views_.clear();
+  for (auto& each : views) views_.emplace_back(0, std::move(each));
   change_ = last;
   heard_ = now;
   confirmed_ = asked;
-  joined_ = true;
+  joined_ = joined_ || views_.size() == 1;
   orphaned_ = ended_in_time_of_leader_ = false;
   return Taken::member;
 }
 
-void Replica::point_to(const Address& leader) {
+void Replica::turn_to(const Address& leader, const View& view) {
   const std::lock_guard lock(mutex_);
-  if (!leads_) leader_ = leader;
+  if (leads_) return;
+  if (view.store == view_.store && view.epoch < promised_) begin_anew();
+  leader_ = leader;
+}
+
+void Replica::forget_leader() {
+  const std::lock_guard lock(mutex_);
+  if (!leads_) leader_ = {};
 }
 
 bool Replica::mourn(const std::string& leader, Time now) {
@@ -379,17 +401,16 @@ bool Replica::mourn(const std::string& leader, Time now) {
   return in_time;
 }
 
-std::optional<std::uint64_t> Replica::stand_for_election(Time now) {
+bool Replica::stand_for_election(std::uint64_t epoch, Time now) {
   const std::lock_guard lock(mutex_);
-  if (!is_free(now) || !view_.has(id_)) return std::nullopt;
-  promised_ = std::max(promised_, view_.epoch) + 1;
-  return promised_;
+  if (!is_free(now) || !view_.has(id_) || epoch <= std::max(promised_, view_.epoch)) return false;
+  promised_ = epoch;
+  return true;
 }
 
 bool Replica::lead(std::uint64_t epoch, const Ids& ended, Time now) {
   const std::lock_guard lock(mutex_);
   if (promised_ != epoch || !is_free(now) || !view_.has(id_)) return false;
-  views_ = {{0, view_}};
   followed_.clear();
   ended_in_time_.clear();
   if (ended_in_time_of_leader_) ended_in_time_.insert(view_.leader());
@@ -407,9 +428,8 @@ bool Replica::lead(std::uint64_t epoch, const Ids& ended, Time now) {
   return true;
 }
 
+/// To all others it is another process then, without a copy and without a vote.
 void Replica::begin_anew() {
-  const std::lock_guard lock(mutex_);
-  if (leads_) return;
   id_ = random_token();
   promised_ = 0;
   forget_copy();

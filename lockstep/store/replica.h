@@ -49,16 +49,16 @@ class Replica {
   /// Takes the answer to a `follow` that was sent at `asked`. outside: there are enough members. refused: it is from a
   /// leader that this process has given up.
   Taken take(std::string_view copied, Time asked, Time now);
-  /// Where the leader is.
-  void point_to(const Address& leader);
+  /// Where the leader of that view is. Where this process has voted for another one since, it begins anew.
+  void turn_to(const Address& leader, const View& view);
+  /// Nothing is known of a leader any more.
+  void forget_leader();
   /// The process of the leader was found to have ended; whether `now` is during the lease.
   bool mourn(const std::string& leader, Time now);
-  /// Votes for itself; the epoch. nullopt when it may not.
-  std::optional<std::uint64_t> stand_for_election(Time now);
+  /// Votes for itself; false when it may not.
+  bool stand_for_election(std::uint64_t epoch, Time now);
   /// Leads in that epoch, without those that have ended. False when it has voted for another since.
   bool lead(std::uint64_t epoch, const Ids& ended, Time now);
-  /// Becomes another process to all others, without a copy.
-  void begin_anew();
   /// Members whose connection to this leader has ended; and that their process was found to have ended, too.
   std::vector<Member> lost_members() const;
   void bury(const std::string& member, Time now);
@@ -92,6 +92,7 @@ class Replica {
   void drop_lost(Time now);
   void step_down();
   void forget_copy();
+  void begin_anew();
   bool may_answer(Time now) const;
   std::uint64_t all_have() const;
   void settle(Time now, Answers& answers);

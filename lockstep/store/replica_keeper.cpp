@@ -25,18 +25,6 @@ std::string text_of(const Address& address) {
   return fmt::format(fmt::runtime(six ? "[{}]:{}" : "{}:{}"), address.host, address.port);
 }
 
-/// Whether a process with that standing may follow this leader.
-bool is_acceptable(const Standing& self, const Standing& leader) {
-  if (!leader.leads) return false;
-  if (leader.view.store == self.view.store) return leader.view.epoch >= self.view.epoch;
-  return self.view.store.empty() || leader.view.epoch > self.view.epoch;
-}
-
-/// An answer that shows that the process with this id is not there any more.
-bool has_ended(const Member& member, bool nobody_listens, const std::optional<Standing>& standing) {
-  return nobody_listens || (standing && standing->id != member.id);
-}
-
 }  // namespace
 
 ReplicaKeeper::ReplicaKeeper(std::shared_ptr<Replica> replica, KeeperOptions options)
@@ -104,12 +92,11 @@ bool ReplicaKeeper::follow(const Standing& self) {
     const auto copied = client_->ask(Operation::follow, replica_->follower(options_.own), asked + lease);
     const auto taken = replica_->take(copied, asked, Clock::now());
     if (taken == Replica::Taken::refused) {
-      replica_->begin_anew();
       use(nullptr);
       return false;
     }
     MessageReader reader(copied);
-    const auto view = read_view(reader);
+    const auto view = read_views(reader).back();
     hints_.clear();
     for (const Member& member : view.members) hints_.insert(member.address);
     leaderless_.reset();
@@ -127,7 +114,7 @@ bool ReplicaKeeper::follow(const Standing& self) {
 
 // ---- without a leader
 
-ReplicaKeeper::Probe ReplicaKeeper::probe(const Address& address) const {
+Probe ReplicaKeeper::ask_standing(const Address& address) const {
   try {
     const auto answer = connect(address, kProbe)->ask(Operation::stand, {}, Clock::now() + kProbe);
     MessageReader reader(answer);
@@ -148,56 +135,32 @@ void ReplicaKeeper::search() {
   Probes probes;
   for (const Address& place : places) {
     if (place.empty() || place == options_.own) continue;
-    const auto& found = probes[place] = probe(place);
+    const auto& found = probes[place] = ask_standing(place);
     if (!found.standing) continue;
     for (const Member& member : found.standing->view.members) hints_.insert(member.address);
     hints_.insert(found.standing->leader);
   }
-  if (!find_leader(self, probes)) elect(self, probes);
-}
-
-bool ReplicaKeeper::find_leader(const Standing& self, const Probes& probes) {
-  const Probes::value_type* best = nullptr;
-  for (const auto& found : probes) {
-    const auto& standing = found.second.standing;
-    if (!standing || !is_acceptable(self, *standing)) continue;
-    if (best == nullptr || standing->view.epoch > best->second.standing->view.epoch) best = &found;
+  if (const auto* const leader = find_leader(self, probes)) {
+    replica_->turn_to(leader->first, leader->second.standing->view);
+  } else {
+    elect(self, probes);
   }
-  if (best != nullptr) replica_->point_to(best->first);
-  return best != nullptr;
 }
 
 void ReplicaKeeper::elect(const Standing& self, const Probes& probes) {
-  if (!self.view.has(self.id)) return;
-  Ballot ballot{{self.id}, {}, false};
-  std::map<std::string, Address> voters;
-  bool is_first = true;
-  bool is_before = true;
-  for (const Member& member : self.view.members) {
-    if (member.id == self.id) is_before = false;
-    const auto found = probes.find(member.address);
-    if (member.id == self.id || found == probes.end()) continue;
-    const auto& standing = found->second.standing;
-    if (has_ended(member, found->second.ended, standing)) {
-      ballot.ended.insert(member.id);
-      if (member.id == self.view.leader()) ballot.leader_ended_in_time = replica_->mourn(member.id, Clock::now());
-    } else if (standing && may_vote(*standing, self.view, std::max(self.promised, self.view.epoch) + 1)) {
-      ballot.votes.insert(member.id);
-      voters[member.id] = member.address;
-      if (is_before) is_first = false;
-    }
-  }
+  auto [ballot, epoch, voters, is_first] = prospects(self, probes);
+  const auto leader = self.view.leader();
+  if (ballot.ended.contains(leader) && replica_->mourn(leader, Clock::now())) ballot.ended_in_time = {leader};
   if (!is_first && Clock::now() - *leaderless_ < kPatience) return;
-  if (!may_succeed(self.view, self.id, ballot)) return;
-  const auto epoch = replica_->stand_for_election(Clock::now());
-  if (!epoch) return;
+  if (!may_succeed(self, ballot)) return;
+  if (!replica_->stand_for_election(epoch, Clock::now())) return;
   MessageWriter candidate;
-  candidate.number(*epoch);
+  candidate.number(epoch);
   write(candidate, self.view);
-  for (const auto& [id, address] : voters) {
-    if (!asks_for_vote(address, candidate)) ballot.votes.erase(id);
+  for (const Member& voter : voters) {
+    if (!asks_for_vote(voter.address, candidate)) ballot.votes.erase(voter.id);
   }
-  if (!may_succeed(self.view, self.id, ballot) || !replica_->lead(*epoch, ballot.ended, Clock::now())) return;
+  if (!may_succeed(self, ballot) || !replica_->lead(epoch, ballot.ended, Clock::now())) return;
   leaderless_.reset();
   told_ = self.id;
   use(nullptr);
@@ -220,8 +183,7 @@ bool ReplicaKeeper::asks_for_vote(const Address& of, const MessageWriter& candid
 
 void ReplicaKeeper::look_after_members() {
   for (const Member& member : replica_->lost_members()) {
-    const auto found = probe(member.address);
-    if (has_ended(member, found.ended, found.standing)) replica_->bury(member.id, Clock::now());
+    if (has_ended(member, ask_standing(member.address))) replica_->bury(member.id, Clock::now());
   }
 }
 

@@ -32,23 +32,15 @@ class ReplicaKeeper {
   ~ReplicaKeeper();
 
  private:
-  /// The answer of an address.
-  struct Probe {
-    bool ended = false;  ///< nobody listens there
-    std::optional<Standing> standing{};
-  };
-  using Probes = std::map<Address, Probe>;
-
   void run();
   void pause(std::chrono::milliseconds time);
   bool follow(const Standing& self);
   void search();
-  bool find_leader(const Standing& self, const Probes& probes);
   void elect(const Standing& self, const Probes& probes);
   bool asks_for_vote(const Address& of, const MessageWriter& candidate) const;
   void look_after_members();
   void call_door(const Standing& self);
-  Probe probe(const Address& address) const;
+  Probe ask_standing(const Address& address) const;
   std::unique_ptr<Client> connect(const Address& address, std::chrono::milliseconds limit) const;
   void use(std::shared_ptr<Client> client);
 

@@ -16,20 +16,68 @@ std::size_t count_in(const View& view, const Ids& ids) {
 bool may_go_on(const View& view, const Ids& with) { return 2 * count_in(view, with) >= view.members.size(); }
 
 bool may_succeed(const View& view, const std::string& self, const Ballot& ballot) {
-  if (!view.has(self)) return false;
-  const auto votes = count_in(view, ballot.votes);
-  if (2 * votes > view.members.size()) return true;
-  if (!ballot.leader_ended_in_time || ballot.votes.contains(view.leader())) return false;
+  if (2 * count_in(view, ballot.votes) > view.members.size()) return true;
+  if (ballot.ended_in_time.empty()) return false;
+  auto with = ballot.votes;
+  with.insert(ballot.ended_in_time.begin(), ballot.ended_in_time.end());
   const auto own = std::find_if(view.members.begin(), view.members.end(), [&](const auto& m) { return m.id == self; });
   const bool is_first =
       std::all_of(view.members.begin(), own, [&](const Member& before) { return ballot.ended.contains(before.id); });
-  return is_first && 2 * (votes + 1) >= view.members.size();
+  return is_first && 2 * count_in(view, with) >= view.members.size();
+}
+
+bool may_succeed(const Standing& self, const Ballot& ballot) {
+  const auto may = [&](const View& view) { return may_succeed(view, self.id, ballot); };
+  return self.view.has(self.id) && may(self.view) && std::all_of(self.earlier.begin(), self.earlier.end(), may);
 }
 
 bool may_vote(const Standing& voter, const View& candidate, std::uint64_t epoch) {
   const View& own = voter.view;
   return !voter.leads && voter.free && candidate.store == own.store && epoch > voter.promised && epoch > own.epoch &&
          std::tie(candidate.epoch, candidate.version) >= std::tie(own.epoch, own.version);
+}
+
+bool has_ended(const Member& member, const Probe& probe) {
+  return probe.ended || (probe.standing && probe.standing->id != member.id);
+}
+
+const Probes::value_type* find_leader(const Standing& self, const Probes& probes) {
+  const auto is_acceptable = [&](const Standing& other) {
+    if (!other.leads) return false;
+    if (other.view.store == self.view.store) return other.view.epoch >= self.view.epoch;
+    return self.view.store.empty() || other.view.epoch > self.view.epoch;
+  };
+  const Probes::value_type* best = nullptr;
+  for (const auto& found : probes) {
+    const auto& standing = found.second.standing;
+    if (!standing || !is_acceptable(*standing)) continue;
+    if (best == nullptr || standing->view.epoch > best->second.standing->view.epoch) best = &found;
+  }
+  return best;
+}
+
+Prospects prospects(const Standing& self, const Probes& probes) {
+  Prospects found{{{self.id}, {}, {}}, std::max(self.promised, self.view.epoch) + 1, {}, true};
+  for (const auto& [address, probe] : probes) {
+    if (probe.standing && probe.standing->view.store == self.view.store) {
+      found.epoch = std::max(found.epoch, probe.standing->promised + 1);
+    }
+  }
+  bool is_before = true;
+  for (const Member& member : self.view.members) {
+    if (member.id == self.id) is_before = false;
+    const auto probe = probes.find(member.address);
+    if (member.id == self.id || probe == probes.end()) continue;
+    const auto& standing = probe->second.standing;
+    if (has_ended(member, probe->second)) {
+      found.ballot.ended.insert(member.id);
+    } else if (standing && may_vote(*standing, self.view, found.epoch)) {
+      found.ballot.votes.insert(member.id);
+      found.voters.push_back(member);
+      if (is_before) found.is_first = false;
+    }
+  }
+  return found;
 }
 
 }  // namespace lockstep::store

@@ -19,6 +19,11 @@ void write(MessageWriter& writer, const View& view) {
   }
 }
 
+void write(MessageWriter& writer, const std::vector<View>& views) {
+  writer.number(views.size());
+  for (const View& view : views) write(writer, view);
+}
+
 void write(MessageWriter& writer, const Standing& standing) {
   writer.text(standing.id);
   write(writer, standing.view);
@@ -45,6 +50,13 @@ View read_view(MessageReader& reader) {
     view.members.push_back({std::move(id), read_address(reader)});
   }
   return view;
+}
+
+std::vector<View> read_views(MessageReader& reader) {
+  std::vector<View> views;
+  for (auto left = reader.number(); left > 0; --left) views.push_back(read_view(reader));
+  if (views.empty() || views.back().members.empty()) throw BadMessage("a store without a view");
+  return views;
 }
 
 Standing read_standing(MessageReader& reader) {

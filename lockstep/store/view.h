@@ -36,22 +36,25 @@ struct View {
   std::string leader() const { return members.empty() ? "" : members.front().id; }
 };
 
-/// What a process says of itself to everybody.
+/// What a process says of itself to everybody, but for `earlier`.
 struct Standing {
   std::string id;
-  View view;               ///< of its copy
+  View view{};             ///< of its copy
+  std::vector<View> earlier{};  ///< those before it, back to the last one that all its members have had
   bool leads = false;
   bool free = false;       ///< it has lost its leader, and may vote
   bool joined = false;     ///< its copy is as new as the leader's, or there are enough others
   std::uint64_t promised = 0;  ///< the greatest epoch that it has voted for
-  Address leader;          ///< where it believes the leader to be
+  Address leader{};        ///< where it believes the leader to be
 };
 
 void write(MessageWriter& writer, const Address& address);
 void write(MessageWriter& writer, const View& view);
+void write(MessageWriter& writer, const std::vector<View>& views);
 void write(MessageWriter& writer, const Standing& standing);
 Address read_address(MessageReader& reader);
 View read_view(MessageReader& reader);
+std::vector<View> read_views(MessageReader& reader);  ///< at least one; BadMessage otherwise
 Standing read_standing(MessageReader& reader);
 
 }  // namespace lockstep::store

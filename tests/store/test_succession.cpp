@@ -76,14 +76,25 @@ TEST(Succession, AMemberSucceedsWithMoreThanHalfOrAfterADeath) {
       {2, "b", "b", "a", false, false},
       {3, "b", "b", "a", false, false},
       {3, "c", "c", "ab", false, false},
-      // Who is no member, or led before and has stepped down.
-      {2, "x", "x", "a", true, false},
+      // Who led before and has stepped down.
       {3, "a", "a", "", false, false},
       {3, "a", "ac", "b", false, true},
   };
   for (const auto& one : cases) {
-    EXPECT_EQ(may_succeed(view_of(one.members), one.self, {ids(one.votes), ids(one.ended), one.in_time}), one.may) << one;
+    EXPECT_EQ(may_succeed(view_of(one.members), one.self, {ids(one.votes), ids(one.ended), ids(one.in_time ? "a" : "")}), one.may) << one;
   }
+}
+
+TEST(Succession, AMemberSucceedsByAllViewsThatOthersMayHave) {
+  Standing self{"b", view_of(2), {view_of(4)}};
+  EXPECT_FALSE(may_succeed(self, {ids("b"), ids("a"), {}}));
+  EXPECT_TRUE(may_succeed(self, {ids("b"), ids("a"), ids("a")}));
+  self.earlier = {view_of(5)};
+  EXPECT_FALSE(may_succeed(self, {ids("b"), ids("a"), ids("a")}));
+  self.earlier = {view_of(1)};
+  EXPECT_TRUE(may_succeed(self, {ids("b"), ids("a"), ids("a")})) << "it came last, and there is nobody else";
+  self.view.members.pop_back();
+  EXPECT_FALSE(may_succeed(self, {ids("b"), ids("a"), ids("a")})) << "it is no member";
 }
 
 TEST(Succession, NoTwoLeadersFromOneView) {
@@ -97,10 +108,10 @@ TEST(Succession, NoTwoLeadersFromOneView) {
         (((part >> i) & 1U) != 0 ? with : rest).insert(view.members[i].id);
       }
       for (const auto& self : rest) {
-        const bool succeeds = may_succeed(view, self, {rest, {}, false});
+        const bool succeeds = may_succeed(view, self, {rest, {}, {}});
         EXPECT_FALSE(succeeds && with.contains("a") && may_go_on(view, with)) << members << " " << part;
         for (const auto& other : with) {
-          EXPECT_FALSE(succeeds && may_succeed(view, other, {with, {}, false})) << members << " " << part;
+          EXPECT_FALSE(succeeds && may_succeed(view, other, {with, {}, {}})) << members << " " << part;
         }
       }
     }
@@ -108,7 +119,7 @@ TEST(Succession, NoTwoLeadersFromOneView) {
 }
 
 TEST(Succession, AVoteIsForOneWithTheNewestViewAndOncePerEpoch) {
-  Standing voter{"b", view_of(3), false, true, true, 3, {}};
+  Standing voter{"b", view_of(3), {}, false, true, true, 3, {}};
   const auto view = view_of(3);
   EXPECT_TRUE(may_vote(voter, view, 4));
   EXPECT_FALSE(may_vote(voter, view, 3));

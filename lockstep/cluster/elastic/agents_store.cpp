@@ -130,7 +130,7 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
     await_copy(replica, name_of_store(own), limits, deadline, holder_has_ended);
     if (replica.standing(Clock::now()).joined) break;
     copy.keeper.reset();
-    copy.replica->point_to({});  // the one that called has ended since, and another one that has a copy will call
+    copy.replica->forget_leader();  // the one that called has ended since, and another one that has a copy will call
   }
   if (!has_moved) {
     copy.replica->found(own);
