@@ -72,7 +72,8 @@ class Client {
   ~Client();
 
   /// Sends a request and returns its result. Without a `deadline` it waits as long as the connection lasts. Throws
-  /// Overdue, Unreachable, Elsewhere, and std::runtime_error with the store's reason when the store refuses the request.
+  /// Overdue, Unreachable, Elsewhere, and std::runtime_error with the store's reason when the store refuses the
+  /// request.
   std::string ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline);
 
   /// Ends the connection: threads that wait for an answer get Unreachable.

@@ -32,7 +32,7 @@ enum class Operation : std::uint64_t {
   look_up,      ///< number of keys, keys -> for each of them 1 and its value, or 0
 
   // Of stores with copies (replica.h), which know of the others only `look_up` and `cancel`.
-  once,    ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
+  once,  ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
   stand,   ///< -> Standing
   follow,  ///< Follower -> Copied, once there is something new, or soon
   vote,    ///< Candidate -> 1 if this member votes for it

@@ -52,15 +52,14 @@ std::vector<Answer> Replica::request(std::uint64_t connection, std::string_view 
       break;
     case Operation::cancel: break;  // a client ignores answers that it does not wait for
     default:
-      throw BadMessage(
-          fmt::format("a store with copies has no operation {}", static_cast<std::uint64_t>(operation)));
+      throw BadMessage(fmt::format("a store with copies has no operation {}", static_cast<std::uint64_t>(operation)));
   }
   if (leads_) settle(now, answers);
   return answers;
 }
 
-/// The result is kept beside the values, and copied with them: a client whose answer was lost asks again, here or at the
-/// next leader.
+/// The result is kept beside the values, and copied with them: a client whose answer was lost asks again, here or at
+/// the next leader.
 void Replica::execute_once(std::uint64_t connection, std::uint64_t number, MessageReader& fields) {
   const auto key = "lockstep/done/" + fields.key();
   const auto request = fields.number();
@@ -124,6 +123,7 @@ bool Replica::hear_candidate(MessageReader& fields, Time now) {
   fields.expect_end();
   if (!may_vote(standing_locked(now), view, epoch)) return false;
   promised_ = epoch;
+  voted_ = now;
   return true;
 }
 
@@ -170,10 +170,12 @@ std::uint64_t Replica::all_have() const {
   return least;
 }
 
-/// Nobody else leads for sure while all members were heard during the lease: it counts from the sending of an answer that
-/// they have received.
+/// Nobody else leads for sure while all members were heard during the lease: it counts from the sending of an answer
+/// that they have received.
 bool Replica::may_answer(Time now) const {
-  const auto in_time = [&](const auto& item) { return item.second.confirmed && now < *item.second.confirmed + view_.lease; };
+  const auto in_time = [&](const auto& item) {
+    return item.second.confirmed && now < *item.second.confirmed + view_.lease;
+  };
   return views_.size() == 1 && std::all_of(followed_.begin(), followed_.end(), in_time);
 }
 
@@ -380,10 +382,13 @@ Replica::Taken Replica::take(std::string_view copied, Time asked, Time now) {
   return Taken::member;
 }
 
-void Replica::turn_to(const Address& leader, const View& view) {
+void Replica::turn_to(const Address& leader, const View& view, Time now) {
   const std::lock_guard lock(mutex_);
   if (leads_) return;
-  if (view.store == view_.store && view.epoch < promised_) begin_anew();
+  if (view.store == view_.store && view.epoch < promised_) {
+    if (now < voted_ + view_.lease) return;
+    begin_anew();
+  }
   leader_ = leader;
 }
 
@@ -405,21 +410,30 @@ bool Replica::stand_for_election(std::uint64_t epoch, Time now) {
   const std::lock_guard lock(mutex_);
   if (!is_free(now) || !view_.has(id_) || epoch <= std::max(promised_, view_.epoch)) return false;
   promised_ = epoch;
+  voted_ = now;
   return true;
 }
 
-bool Replica::lead(std::uint64_t epoch, const Ids& ended, Time now) {
+bool Replica::lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now) {
   const std::lock_guard lock(mutex_);
   if (promised_ != epoch || !is_free(now) || !view_.has(id_)) return false;
   followed_.clear();
   ended_in_time_.clear();
-  if (ended_in_time_of_leader_) ended_in_time_.insert(view_.leader());
+  // Only the first may count the old leader as with it: another one may have succeeded that, too.
+  const bool first =
+      std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return is_first(view.second, id_, ended); });
+  if (ended_in_time_of_leader_ && first) ended_in_time_.insert(view_.leader());
   std::vector<Member> members;
   for (const Member& member : view_.members) {
     if (member.id == id_) members.insert(members.begin(), member);
     if (member.id == id_ || member.id == view_.leader() || ended.contains(member.id)) continue;
     members.push_back(member);
     followed_[member.id].heard = now;
+  }
+  for (const Member& voter : voters) {  // a member of an earlier view alone
+    if (followed_.contains(voter.id)) continue;
+    members.push_back(voter);
+    followed_[voter.id].heard = now;
   }
   leads_ = joined_ = true;
   leader_ = members.front().address;

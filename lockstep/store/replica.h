@@ -1,5 +1,5 @@
-// One process's copy of a store that several processes have, and its part in who leads. Contains the logic only, without
-// network I/O: the server passes requests to it, and its keeper (replica_keeper.h) everything else.
+// One process's copy of a store that several processes have, and its part in who leads. Contains the logic only,
+// without network I/O: the server passes requests to it, and its keeper (replica_keeper.h) everything else.
 #pragma once
 
 #include <lockstep/store/succession.h>
@@ -20,8 +20,8 @@
 namespace lockstep::store {
 
 /// The leader executes the requests of clients and withholds each answer until all other members have the changes that
-/// it tells of; any other process answers Status::elsewhere. Members ask the leader for changes (`follow`), and have all
-/// that came before when they ask again. Thread-safe.
+/// it tells of; any other process answers Status::elsewhere. Members ask the leader for changes (`follow`), and have
+/// all that came before when they ask again. Thread-safe.
 class Replica {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -49,16 +49,18 @@ class Replica {
   /// Takes the answer to a `follow` that was sent at `asked`. outside: there are enough members. refused: it is from a
   /// leader that this process has given up.
   Taken take(std::string_view copied, Time asked, Time now);
-  /// Where the leader of that view is. Where this process has voted for another one since, it begins anew.
-  void turn_to(const Address& leader, const View& view);
+  /// Where the leader of that view is. If this process has voted for another one since, it begins anew, once it has
+  /// waited for that one in vain.
+  void turn_to(const Address& leader, const View& view, Time now);
   /// Nothing is known of a leader any more.
   void forget_leader();
   /// The process of the leader was found to have ended; whether `now` is during the lease.
   bool mourn(const std::string& leader, Time now);
   /// Votes for itself; false when it may not.
   bool stand_for_election(std::uint64_t epoch, Time now);
-  /// Leads in that epoch, without those that have ended. False when it has voted for another since.
-  bool lead(std::uint64_t epoch, const Ids& ended, Time now);
+  /// Leads in that epoch, without those that have ended, and with those that have voted for it. False when it has voted
+  /// for another since.
+  bool lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now);
   /// Members whose connection to this leader has ended; and that their process was found to have ended, too.
   std::vector<Member> lost_members() const;
   void bury(const std::string& member, Time now);
@@ -107,8 +109,8 @@ class Replica {
 
   Values values_;
   View view_;
-  std::uint64_t change_ = 0;                         ///< number of changes in this copy
-  std::map<std::uint64_t, std::string> changed_;     ///< keys by their last change
+  std::uint64_t change_ = 0;                      ///< number of changes in this copy
+  std::map<std::uint64_t, std::string> changed_;  ///< keys by their last change
   std::unordered_map<std::string, std::uint64_t> last_change_;
 
   bool leads_ = false;
@@ -123,6 +125,7 @@ class Replica {
   std::optional<Time> heard_;      ///< of its leader
   std::optional<Time> confirmed_;  ///< when it asked the leader for its last answer as a member
   std::uint64_t promised_ = 0;
+  Time voted_{};
   Address leader_;
 };
 

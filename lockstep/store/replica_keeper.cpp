@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook(50);
 constexpr milliseconds kProbe(400);
 constexpr milliseconds kCall(200);
-constexpr milliseconds kAskAgain(500);          // where there are enough members
-constexpr milliseconds kPatience(2000);         // with a member before this one that could succeed, too
+constexpr milliseconds kAskAgain(500);   // where there are enough members
+constexpr milliseconds kPatience(2000);  // with a member before this one that could succeed, too
 constexpr milliseconds kConnect(1000);
 
 std::string text_of(const Address& address) {
@@ -132,6 +132,9 @@ void ReplicaKeeper::search() {
   auto places = std::exchange(hints_, {});
   places.insert({options_.door, self.leader});
   for (const Member& member : self.view.members) places.insert(member.address);
+  for (const View& view : self.earlier) {
+    for (const Member& member : view.members) places.insert(member.address);
+  }
   Probes probes;
   for (const Address& place : places) {
     if (place.empty() || place == options_.own) continue;
@@ -141,7 +144,7 @@ void ReplicaKeeper::search() {
     hints_.insert(found.standing->leader);
   }
   if (const auto* const leader = find_leader(self, probes)) {
-    replica_->turn_to(leader->first, leader->second.standing->view);
+    replica_->turn_to(leader->first, leader->second.standing->view, Clock::now());
   } else {
     elect(self, probes);
   }
@@ -157,16 +160,17 @@ void ReplicaKeeper::elect(const Standing& self, const Probes& probes) {
   MessageWriter candidate;
   candidate.number(epoch);
   write(candidate, self.view);
-  for (const Member& voter : voters) {
-    if (!asks_for_vote(voter.address, candidate)) ballot.votes.erase(voter.id);
-  }
-  if (!may_succeed(self, ballot) || !replica_->lead(epoch, ballot.ended, Clock::now())) return;
+  std::erase_if(voters, [&](const Member& voter) { return !asks_for_vote(voter.address, candidate); });
+  ballot.votes = {self.id};
+  for (const Member& voter : voters) ballot.votes.insert(voter.id);
+  if (!may_succeed(self, ballot) || !replica_->lead(epoch, ballot.ended, voters, Clock::now())) return;
   leaderless_.reset();
   told_ = self.id;
   use(nullptr);
   if (options_.tell) {
-    options_.tell(fmt::format("the launcher that held the store of the job is lost; this one holds it, at {}, from now on",
-                              text_of(options_.own)));
+    options_.tell(
+        fmt::format("the launcher that held the store of the job is lost; this one holds it, at {}, from now on",
+                    text_of(options_.own)));
   }
 }
 

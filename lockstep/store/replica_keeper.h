@@ -1,5 +1,5 @@
-// The keeper of a replica: a thread that follows the leader of a store with copies, finds another one when that is lost,
-// leads where the rules say so (succession.h), and tells the address where a store was opened where it is now.
+// The keeper of a replica: a thread that follows the leader of a store with copies, finds another one when that is
+// lost, leads where the rules say so (succession.h), and tells the address where a store was opened where it is now.
 #pragma once
 
 #include <lockstep/store/client.h>

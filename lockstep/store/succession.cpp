@@ -15,15 +15,17 @@ std::size_t count_in(const View& view, const Ids& ids) {
 
 bool may_go_on(const View& view, const Ids& with) { return 2 * count_in(view, with) >= view.members.size(); }
 
+bool is_first(const View& view, const std::string& self, const Ids& ended) {
+  const auto own = std::find_if(view.members.begin(), view.members.end(), [&](const auto& m) { return m.id == self; });
+  return std::all_of(view.members.begin(), own, [&](const Member& before) { return ended.contains(before.id); });
+}
+
 bool may_succeed(const View& view, const std::string& self, const Ballot& ballot) {
   if (2 * count_in(view, ballot.votes) > view.members.size()) return true;
   if (ballot.ended_in_time.empty()) return false;
   auto with = ballot.votes;
   with.insert(ballot.ended_in_time.begin(), ballot.ended_in_time.end());
-  const auto own = std::find_if(view.members.begin(), view.members.end(), [&](const auto& m) { return m.id == self; });
-  const bool is_first =
-      std::all_of(view.members.begin(), own, [&](const Member& before) { return ballot.ended.contains(before.id); });
-  return is_first && 2 * count_in(view, with) >= view.members.size();
+  return is_first(view, self, ballot.ended) && 2 * count_in(view, with) >= view.members.size();
 }
 
 bool may_succeed(const Standing& self, const Ballot& ballot) {
@@ -63,19 +65,21 @@ Prospects prospects(const Standing& self, const Probes& probes) {
       found.epoch = std::max(found.epoch, probe.standing->promised + 1);
     }
   }
-  bool is_before = true;
-  for (const Member& member : self.view.members) {
-    if (member.id == self.id) is_before = false;
+  const auto look_at = [&](const Member& member) {
     const auto probe = probes.find(member.address);
-    if (member.id == self.id || probe == probes.end()) continue;
+    if (member.id == self.id || probe == probes.end()) return;
     const auto& standing = probe->second.standing;
     if (has_ended(member, probe->second)) {
       found.ballot.ended.insert(member.id);
-    } else if (standing && may_vote(*standing, self.view, found.epoch)) {
-      found.ballot.votes.insert(member.id);
+    } else if (standing && may_vote(*standing, self.view, found.epoch) && found.ballot.votes.insert(member.id).second) {
       found.voters.push_back(member);
-      if (is_before) found.is_first = false;
     }
+  };
+  for (const View& view : self.earlier) std::for_each(view.members.begin(), view.members.end(), look_at);
+  std::for_each(self.view.members.begin(), self.view.members.end(), look_at);
+  for (const Member& member : self.view.members) {
+    if (member.id == self.id) break;
+    if (found.ballot.votes.contains(member.id)) found.is_first = false;
   }
   return found;
 }

@@ -32,8 +32,8 @@ bool may_go_on(const View& view, const Ids& with);
 
 /// What is found at an address.
 struct Probe {
-  bool ended = false;                   ///< nobody listens there
-  std::optional<Standing> standing{};   ///< nullopt otherwise: it does not answer
+  bool ended = false;                  ///< nobody listens there
+  std::optional<Standing> standing{};  ///< nullopt otherwise: it does not answer
 };
 using Probes = std::map<Address, Probe>;
 
@@ -52,6 +52,9 @@ struct Ballot {
 
 bool may_succeed(const View& view, const std::string& self, const Ballot& ballot);
 bool may_succeed(const Standing& self, const Ballot& ballot);
+
+/// Whether all members of a view that arrived before it have ended.
+bool is_first(const View& view, const std::string& self, const Ids& ended);
 
 /// Those that have ended, and those that would vote for it in that epoch; whether one of these arrived before it.
 struct Prospects {

@@ -26,9 +26,9 @@ struct Member {
 
 /// Every member has every write that was acknowledged, as of the newest view. Only the leader makes a new one.
 struct View {
-  std::string store;          ///< the name of the store, random; empty: there is none yet
-  std::uint64_t epoch = 0;    ///< each leader has an own one, greater than all before
-  std::uint64_t version = 0;  ///< counts the views of the store
+  std::string store;                   ///< the name of the store, random; empty: there is none yet
+  std::uint64_t epoch = 0;             ///< each leader has an own one, greater than all before
+  std::uint64_t version = 0;           ///< counts the views of the store
   std::chrono::milliseconds lease{0};  ///< a member that was silent for so long may be dropped, or be succeeded
   std::vector<Member> members;         ///< the leader, then the others in the order of their arrival
 
@@ -39,13 +39,13 @@ struct View {
 /// What a process says of itself to everybody, but for `earlier`.
 struct Standing {
   std::string id;
-  View view{};             ///< of its copy
+  View view{};                  ///< of its copy
   std::vector<View> earlier{};  ///< those before it, back to the last one that all its members have had
   bool leads = false;
-  bool free = false;       ///< it has lost its leader, and may vote
-  bool joined = false;     ///< its copy is as new as the leader's, or there are enough others
+  bool free = false;           ///< it has lost its leader, and may vote
+  bool joined = false;         ///< its copy is as new as the leader's, or there are enough others
   std::uint64_t promised = 0;  ///< the greatest epoch that it has voted for
-  Address leader{};        ///< where it believes the leader to be
+  Address leader{};            ///< where it believes the leader to be
 };
 
 void write(MessageWriter& writer, const Address& address);

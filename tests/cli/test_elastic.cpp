@@ -178,7 +178,8 @@ TEST(Elastic, TheOthersHearThatTheStoreGoes) {
   host.kill(SIGINT);
   EXPECT_EQ(host.wait(), (ExitStatus{130, 0})) << host.said();
   EXPECT_EQ(other.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(other.said(), HasSubstr("left (ended by SIGINT), and the job ends with the launcher that opened its store"));
+  EXPECT_THAT(other.said(),
+              HasSubstr("left (ended by SIGINT), and the job ends with the launcher that opened its store"));
 }
 
 TEST(Elastic, TwoJobsAtOneEndpoint) {

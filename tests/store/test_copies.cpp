@@ -26,7 +26,8 @@ constexpr auto kLease = 2s;
 /// What a launcher has of the store. Its destructor is the death of the process, as far as the others can see.
 class Process {
  public:
-  explicit Process(const std::optional<Address>& door = {}, std::uint16_t port = 0) : replica_(std::make_shared<Replica>(kLease)) {
+  explicit Process(const std::optional<Address>& door = {}, std::uint16_t port = 0)
+      : replica_(std::make_shared<Replica>(kLease)) {
     ServerOptions options;
     options.addresses = {"127.0.0.1"};
     options.port = port;

@@ -74,19 +74,22 @@ class ReplicaTest : public testing::Test {
     return answers;
   }
   void join(Process& member, std::uint64_t connection) {
-    for (int i = 0; i < 3; ++i) follow(member, connection);
+    for (int i = 0; i < 5; ++i) follow(member, connection);
     ASSERT_TRUE(member.replica.standing(now_).joined);
   }
   void join_both() {
     join(second_, 2);
     join(third_, 3);
-    for (int i = 0; i < 2; ++i) follow(second_, 2);  // which hears of the third
+    for (int i = 0; i < 5; ++i) {  // the second hears of the third
+      follow(second_, 2);
+      follow(third_, 3);
+    }
   }
   std::vector<Answer> add(std::uint64_t number, Process& at) {
     return at.request(kClient, Operation::once, addition("client", number, 1), now_);
   }
   bool lead(Process& member, const Ids& ended) {
-    return member.replica.stand_for_election(2, now_) && member.replica.lead(2, ended, now_);
+    return member.replica.stand_for_election(2, now_) && member.replica.lead(2, ended, {}, now_);
   }
 
   Time now_{1h};

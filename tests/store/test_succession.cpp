@@ -30,8 +30,8 @@ struct GoOnCase {
 };
 
 TEST(Succession, ALeaderGoesOnWithHalf) {
-  const std::vector<GoOnCase> cases = {{1, "a", true},   {2, "a", true},   {3, "a", false},  {3, "ab", true},
-                                       {4, "a", false},  {4, "ac", true},  {5, "ab", false}, {5, "abe", true},
+  const std::vector<GoOnCase> cases = {{1, "a", true},   {2, "a", true},    {3, "a", false},  {3, "ab", true},
+                                       {4, "a", false},  {4, "ac", true},   {5, "ab", false}, {5, "abe", true},
                                        {3, "ax", false}, {4, "axyz", false}};
   for (const auto& [members, with, may] : cases) {
     EXPECT_EQ(may_go_on(view_of(members), ids(with)), may) << members << " " << with;
@@ -81,7 +81,10 @@ TEST(Succession, AMemberSucceedsWithMoreThanHalfOrAfterADeath) {
       {3, "a", "ac", "b", false, true},
   };
   for (const auto& one : cases) {
-    EXPECT_EQ(may_succeed(view_of(one.members), one.self, {ids(one.votes), ids(one.ended), ids(one.in_time ? "a" : "")}), one.may) << one;
+    EXPECT_EQ(
+        may_succeed(view_of(one.members), one.self, {ids(one.votes), ids(one.ended), ids(one.in_time ? "a" : "")}),
+        one.may)
+        << one;
   }
 }
 

@@ -118,10 +118,11 @@ void SurvivingStore::connect(store::Time deadline) {
   if (!other.leads) throw store::Elsewhere("it does not hold the store");
   if (store_.empty()) store_ = other.view.store;
   if (other.view.store != store_) {
-    fail(ErrorKind::peer_lost, "rendezvous",
-         "{} is another one than this launcher had joined, which is lost or has given way to it; start the same command "
-         "again",
-         name_of_store(holder));
+    fail(
+        ErrorKind::peer_lost, "rendezvous",
+        "{} is another one than this launcher had joined, which is lost or has given way to it; start the same command "
+        "again",
+        name_of_store(holder));
   }
   holder_ = holder;
   client_ = std::move(client);
@@ -131,16 +132,19 @@ void SurvivingStore::fail_after(bool silent, const std::string& why) const {
   const auto standing = copy_.replica->standing(Clock::now());
   const auto& view = standing.view;
   const auto name = holder_.empty() ? describe() : name_of_store(holder_);
-  if (standing.leads) fail(ErrorKind::timeout, "rendezvous", "{} has not answered for {:.1f} s", name, limit_.count() / 1e3);
+  if (standing.leads)
+    fail(ErrorKind::timeout, "rendezvous", "{} has not answered for {:.1f} s", name, limit_.count() / 1e3);
   const auto rule =
       view.has(standing.id)
-          ? fmt::format("{} launchers had a copy; to go on without the holder, more than half of them are needed, unless "
-                        "its process is seen to have ended",
-                        view.members.size())
+          ? fmt::format(
+                "{} launchers had a copy; to go on without the holder, more than half of them are needed, unless "
+                "its process is seen to have ended",
+                view.members.size())
           : std::string("this launcher has no copy, and none that has one holds it");
   if (silent || standing.free) {
     fail(ErrorKind::timeout, "rendezvous",
-         "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has gone ({}). "
+         "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has gone "
+         "({}). "
          "{}",
          name, limit_.count() / 1e3, why, rule);
   }

@@ -1,5 +1,5 @@
-// The store of a job's agents that one of them holds, with Lockstep's own protocol (store/), as one of those that have a
-// copy sees it: when the holder is lost, another one holds the store, and calls go on there.
+// The store of a job's agents that one of them holds, with Lockstep's own protocol (store/), as one of those that have
+// a copy sees it: when the holder is lost, another one holds the store, and calls go on there.
 #pragma once
 
 #include <lockstep/cluster/elastic/key_value_store.h>

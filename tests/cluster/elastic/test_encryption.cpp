@@ -62,9 +62,15 @@ TEST_F(LaunchersEncrypt, TheirOwnStore) {
   const StoreLimits limits{30s, 10s, 5s};
   const auto hosted = cluster::elastic::host_agents_store(address_, 0, "", limits);
   hosted.store->set("key", "value");
-  EXPECT_EQ(cluster::elastic::join_agents_store(address_, hosted.port, [this] { return address_; }, "", limits)->get("key"), "value");
+  EXPECT_EQ(cluster::elastic::join_agents_store(
+                address_, hosted.port, [this] { return address_; }, "", limits)
+                ->get("key"),
+            "value");
   ::unsetenv("LOCKSTEP_ENCRYPT");
-  EXPECT_THAT(refusal([&] { cluster::elastic::join_agents_store(address_, hosted.port, [this] { return address_; }, "", limits); }),
+  EXPECT_THAT(refusal([&] {
+                cluster::elastic::join_agents_store(
+                    address_, hosted.port, [this] { return address_; }, "", limits);
+              }),
               HasSubstr("encrypts, and this process does not"));
 }
 
