@@ -78,12 +78,11 @@ class ReplicaTest : public testing::Test {
     ASSERT_TRUE(member.replica.standing(now_).joined);
   }
   void join_both() {
-    join(second_, 2);
-    join(third_, 3);
-    for (int i = 0; i < 5; ++i) {  // the second hears of the third
+    for (int i = 0; i < 6; ++i) {
       follow(second_, 2);
       follow(third_, 3);
     }
+    ASSERT_TRUE(second_.replica.standing(now_).joined && third_.replica.standing(now_).joined);
   }
   std::vector<Answer> add(std::uint64_t number, Process& at) {
     return at.request(kClient, Operation::once, addition("client", number, 1), now_);
