@@ -41,7 +41,7 @@ TEST(BucketPlan, LaysOutOneBucketOnCacheLines) {
   EXPECT_EQ(plan[0].members[2].offset, 80);
   EXPECT_EQ(plan[0].members[3].offset, 96);
   EXPECT_EQ(plan[0].tail, 208);
-  EXPECT_EQ(plan[0].elements, 224) << "a line holds two marks and four flags";
+  EXPECT_EQ(plan[0].elements, 240) << "two lines hold the marks and four flags";
 }
 
 TEST(BucketPlan, KeepsBucketsWithinTheLimitAndTheFirstWithinItsOwn) {

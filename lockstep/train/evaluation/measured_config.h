@@ -10,12 +10,11 @@
 
 namespace lockstep::train {
 
-/// load_run_config() with these parts, model.weights=`weights`, and without callbacks. `average`: model.weights_average, which takes
-/// the average of the weights in a checkpoint. The keys weights_prefix, weights_rename, weights_except and
-/// weights_strict are about that file, except where `path` names weights of its own: there they are about those, with
-/// which its run began, and only those among `overrides` count.
+/// load_run_config() with these parts, model.weights=`weights`, and without callbacks. `average`:
+/// model.weights_average, which takes the average of the weights in a checkpoint. The keys weights_prefix,
+/// weights_rename, weights_except and weights_strict are about that file, except where `path` names weights of its own:
+/// there they are about those, with which its run began, and only those among `overrides` count.
 RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights, std::shared_ptr<const Parts> parts,
-                               bool average = false);
+                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average = false);
 
 }  // namespace lockstep::train

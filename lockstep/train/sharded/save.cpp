@@ -258,7 +258,8 @@ void save_sharded(const std::filesystem::path& folder, const NamedTensors& tenso
   const auto mesh = mesh_of_tensors(tensors);
   if (!mesh) {
     fail(ErrorKind::invalid_argument, "sharded checkpoint",
-         "none of the {} tensors is global; torch::save writes ordinary ones, on one rank where all have the same", tensors.size());
+         "none of the {} tensors is global; torch::save writes ordinary ones, on one rank where all have the same",
+         tensors.size());
   }
   ShardedSave save(folder, {.group = mesh->group(), .mesh = shape_of(*mesh), .tensors = tensors, .in_parts = {}},
                    metadata, SavedValues::in_place);

@@ -116,7 +116,8 @@ class DetectionRuns : public testing::Test {
 };
 
 TEST_F(DetectionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
-  // A small rate and three steps, as the steep loss of the approximate binary map makes rounding grow from step to step.
+  // A small rate and three steps, as the steep loss of the approximate binary map makes rounding grow from step to
+  // step.
   const Words keys = {"train.steps=3", "parallel.sync_batch_norm=true", "train.eval_every=100", "optimizer.lr=0.0001"};
   std::vector<double> expected;
   for (const int ranks : {1, 2, 4}) {
@@ -153,7 +154,8 @@ TEST_F(DetectionRuns, LossFallsAndResultsAreLeft) {
   const auto left = json_of("out/result.json");
   const auto falling = losses("out");
   EXPECT_LT(falling.back(), 0.7 * falling.front());
-  for (const auto* key : {"hmean", "precision", "recall", "eval_loss", "params_sha256"}) EXPECT_TRUE(left.contains(key)) << key;
+  for (const auto* key : {"hmean", "precision", "recall", "eval_loss", "params_sha256"})
+    EXPECT_TRUE(left.contains(key)) << key;
   EXPECT_TRUE(fs::exists(root() / "out/pictures" / fmt::format("words_step_{}.png", left["steps"].get<int>())));
 
   const auto folder = root() / "found";
