@@ -7,7 +7,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lmdb.h>
 #include <torch/torch.h>
 
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 #include <map>
 
 #include "base/expect_error.h"
+#include "data/files/lmdb_folder.h"
 #include "data/files/picture_files.h"
 
 namespace lockstep::test {
@@ -190,35 +190,17 @@ TEST_F(PictureSets, AWrongLineOfAListIsNamedByFileAndLine) {
   expect_error(ErrorKind::data, {"cat/none.png", "No such file"}, [&] { missing->get(0, Chance(0, 0, 0)); });
 }
 
-void put_all(const std::filesystem::path& folder, const std::map<std::string, std::string>& entries) {
-  std::filesystem::create_directories(folder);
-  MDB_env* environment = nullptr;
-  ASSERT_EQ(mdb_env_create(&environment), 0);
-  ASSERT_EQ(mdb_env_open(environment, folder.c_str(), 0, 0644), 0);
-  MDB_txn* transaction = nullptr;
-  ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
-  MDB_dbi database = 0;
-  ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &database), 0);
-  for (const auto& [key, value] : entries) {
-    MDB_val name{key.size(), const_cast<char*>(key.data())};
-    MDB_val data{value.size(), const_cast<char*>(value.data())};
-    ASSERT_EQ(mdb_put(transaction, database, &name, &data, 0), 0);
-  }
-  ASSERT_EQ(mdb_txn_commit(transaction), 0);
-  mdb_env_close(environment);
-}
-
 TEST_F(PictureSets, DatabasesOfATreeAreOneDataSet) {
   const auto picture = [](int width) { return png_of(pattern(width, 3, width), width, 3); };
-  put_all(root() / "words/MJ", {{"num-samples", "2"},
-                                {"image-000000001", picture(11)},
-                                {"label-000000001", "one"},
-                                {"image-000000002", picture(12)},
-                                {"label-000000002", "Two words"}});
-  put_all(root() / "words/ST", {{"num-samples", "2"},
-                                {"image-000000001", picture(13)},
-                                {"label-000000001", "three"},
-                                {"image-000000002", picture(14).substr(0, 60)}});
+  write_lmdb(root() / "words/MJ", {{"num-samples", "2"},
+                                   {"image-000000001", picture(11)},
+                                   {"label-000000001", "one"},
+                                   {"image-000000002", picture(12)},
+                                   {"label-000000002", "Two words"}});
+  write_lmdb(root() / "words/ST", {{"num-samples", "2"},
+                                   {"image-000000001", picture(13)},
+                                   {"label-000000001", "three"},
+                                   {"image-000000002", picture(14).substr(0, 60)}});
   samples::ImageLmdbOptions options;
   options.train = (root() / "words").string();
   const auto words = samples::load_image_lmdb(options, Split::train);
@@ -239,13 +221,13 @@ TEST_F(PictureSets, ADatabaseThatLacksKeysIsNamed) {
   const auto load = [&] { return samples::load_image_lmdb(options, Split::train); };
   std::filesystem::create_directories(options.train);
   expect_error(ErrorKind::config, {"data.mdb"}, load);
-  put_all(options.train, {{"other", "1"}});
+  write_lmdb(options.train, {{"other", "1"}});
   expect_error(ErrorKind::data, {"num-samples", "data.mdb"}, load);
-  put_all(options.train, {{"num-samples", "many"}});
+  write_lmdb(options.train, {{"num-samples", "many"}});
   expect_error(ErrorKind::data, {"num-samples", "'many'"}, load);
-  put_all(options.train, {{"num-samples", "1000"}});
+  write_lmdb(options.train, {{"num-samples", "1000"}});
   expect_error(ErrorKind::data, {"num-samples", "1000", "2 keys"}, load);
-  put_all(options.train, {{"num-samples", "1"}});
+  write_lmdb(options.train, {{"num-samples", "1"}});
   const auto one = load();
   expect_error(ErrorKind::data, {"image-000000001", "data.mdb"}, [&] { one->get(0, Chance(0, 0, 0)); });
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/expect_error.h"
+#include "data/files/lmdb_folder.h"
 #include "data/files/picture_files.h"
 #include "ocr/recognition/word_files.h"
 #include "support/read_file.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,5 @@ std::vector<std::string> made_words(int count, int seed);
 /// Writes `list` with a line for each word, and the pictures into the folder `images` beside it.
 void write_words(const std::filesystem::path& list, const std::filesystem::path& images,
                  const std::vector<std::string>& words);
-
-/// An LMDB database in a folder.
-void write_lmdb(const std::filesystem::path& folder, const std::map<std::string, std::string>& entries);
 
 }  // namespace lockstep::test
