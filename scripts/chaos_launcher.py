@@ -5,9 +5,11 @@ order.
 
     scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--hosts 1] [--build build/release]
 
-With two launchers, each has half of the ranks, and the second may be killed; it is then started again, and takes its
-own place, while the ranks of the first go on from memory. With two hosts, each launcher is in a network namespace (which
-needs root and iproute2), and the cable between them is at times unplugged for some seconds. What scripts/chaos.sh is to
+With two launchers, each has half of the ranks, and either may be killed; it is then started again. The second takes its
+own place, while the ranks of the first go on from memory; when the first is killed, the second holds the store of the
+job, and a new round begins. With two hosts, each launcher is in a network namespace (which needs root and iproute2), and
+the cable between them is at times unplugged for some seconds; only the second launcher is killed then, because the loss
+of the first in a cut network is one that a job of two does not survive. What scripts/chaos.sh is to
 a job with a scheduler, this is to one without."""
 
 import argparse
@@ -96,15 +98,17 @@ class Job:
         self.command = [str(word) for word in [args.build / "lockstep", "run", *flags, args.build / "lockstep", *train]]
         self.launchers = [None] * args.launchers
         self.starts = 0
+        self.started = 0.0
 
     def start(self, number):
         log = open(self.folder / f"launcher.{number}.log", "ab")
-        # The first holds the store of the job; it may not be killed (an etcd would outlive it).
+        # The first opens the store of the job, and joins it again where the second holds it.
         conf = ["--rdzv-conf", f"is_host={1 if number == 0 else 0}"] if self.args.launchers > 1 else []
         command = self.hosts.on(number, self.command[:2] + conf + self.command[2:])
         environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
         self.launchers[number] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
+        self.started = time.monotonic()
 
     def tend(self):
         """Starts again what was killed, and a launcher that a partition has cut off from the store. The exit codes once
@@ -250,9 +254,12 @@ class Strikes:
         if kind >= 7 and self.random.randrange(2) == 0 and self.args.hosts > 1:
             return self.unplug(1.5 * length)
         if kind >= 9 and self.args.launchers > 1:
-            self.counts["kills of launchers"] += 1
-            self.say("kill launcher 1")
-            self.job.launchers[1].kill()
+            launcher = 1 if self.args.hosts > 1 else self.random.randrange(2)
+            if time.monotonic() < self.job.started + 10:  # it has no copy of the store yet, perhaps
+                return self.say("(a launcher has just been started)")
+            self.counts[f"kills of launcher {launcher}"] += 1
+            self.say(f"kill launcher {launcher}")
+            self.job.launchers[launcher].kill()
             return
         for rank in victims:
             process = ranks.get(rank)

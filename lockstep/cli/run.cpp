@@ -30,6 +30,7 @@ namespace {
 namespace elastic = cluster::elastic;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kShortestLease(3000);
 constexpr std::uint16_t kC10dPort = 29400;  // torch.distributed.run's
 
 milliseconds parse_monitor_interval(const std::string& text) {
@@ -119,13 +120,16 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   }
   const auto endpoint =
       flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
-  const auto opened =
-      elastic::open_c10d(endpoint, {conf.join_timeout, conf.read_timeout.value_or(std::chrono::seconds(10))});
+  const auto own_host = [&] {
+    return flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
+  };
+  elastic::StoreLimits limits{conf.join_timeout, conf.read_timeout.value_or(milliseconds(10'000))};
+  limits.lease = std::min(std::max(options.policy.silence, kShortestLease), limits.call / 2);
+  const auto opened = elastic::open_c10d(endpoint, own_host, limits);
+  options.address = own_host();
+  options.node.host = elastic::name_of_host(options.address);
   options.node.holds_store = opened.held_here;
   options.store_has_holder = true;
-  options.address =
-      flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
-  options.node.host = elastic::name_of_host(options.address);
   return opened.store;
 }
 

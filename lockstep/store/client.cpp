@@ -17,7 +17,9 @@ namespace {
 std::string result_of(const std::string& body) {
   MessageReader answer(body);
   answer.number();
-  if (static_cast<Status>(answer.number()) == Status::done) return std::string(answer.rest());
+  const auto status = static_cast<Status>(answer.number());
+  if (status == Status::done) return std::string(answer.rest());
+  if (status == Status::elsewhere) throw Elsewhere("the store is led by another process");
   throw std::runtime_error("the store refuses a request: " + std::string(answer.text()));
 }
 
@@ -36,6 +38,8 @@ Client::Client(const std::string& host, std::uint16_t port, const Credentials& c
 }
 
 Client::~Client() = default;
+
+void Client::end() const noexcept { ::shutdown(socket_.get(), SHUT_RDWR); }
 
 std::string Client::ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline) {
   Lock lock(mutex_);

@@ -37,6 +37,18 @@ class NoWord : public Unreachable {
   using Unreachable::Unreachable;
 };
 
+/// The host is up, and no process listens at the port.
+class NobodyListens : public Unreachable {
+ public:
+  using Unreachable::Unreachable;
+};
+
+/// The store is led by another process (Status::elsewhere).
+class Elsewhere : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// A request was not answered in time.
 class Overdue : public std::runtime_error {
  public:
@@ -60,8 +72,12 @@ class Client {
   ~Client();
 
   /// Sends a request and returns its result. Without a `deadline` it waits as long as the connection lasts. Throws
-  /// Overdue, Unreachable, and std::runtime_error with the store's reason when the store refuses the request.
+  /// Overdue, Unreachable, Elsewhere, and std::runtime_error with the store's reason when the store refuses the
+  /// request.
   std::string ask(Operation operation, const MessageWriter& fields, std::optional<Time> deadline);
+
+  /// Ends the connection: threads that wait for an answer get Unreachable.
+  void end() const noexcept;
 
  private:
   using Lock = std::unique_lock<std::mutex>;

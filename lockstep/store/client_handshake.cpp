@@ -215,6 +215,7 @@ StoreConnection connect_to_store(const std::string& host, std::uint16_t port, co
                                  Time deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
   auto connected = connect_once(host, port, std::max(left, milliseconds(1)));
+  if (!connected.socket && connected.refused) throw NobodyListens(connected.reason);
   if (!connected.socket) throw Unreachable(connected.reason);
   const int no_delay = 1;
   ::setsockopt(connected.socket.get(), IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);

@@ -49,6 +49,11 @@ MessageWriter& MessageWriter::append(const MessageWriter& other) {
   return *this;
 }
 
+MessageWriter& MessageWriter::raw(std::string_view fields) {
+  body_ += fields;
+  return *this;
+}
+
 std::string MessageWriter::message() const {
   if (body_.size() > kMostMessageBytes) {
     throw BadMessage(
@@ -59,6 +64,12 @@ std::string MessageWriter::message() const {
   append_number(bytes, body_.size(), kLengthBytes);
   bytes += body_;
   return bytes;
+}
+
+MessageWriter answer_to(std::uint64_t request, Status status) {
+  MessageWriter answer;
+  answer.number(request).number(static_cast<std::uint64_t>(status));
+  return answer;
 }
 
 std::string_view MessageReader::take(std::size_t bytes) {

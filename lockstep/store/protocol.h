@@ -30,9 +30,20 @@ enum class Operation : std::uint64_t {
   count,        ///< -> number of keys
   cancel,       ///< number of a pending request to cancel; has no answer
   look_up,      ///< number of keys, keys -> for each of them 1 and its value, or 0
+
+  // Of stores with copies (replica.h), which know of the others only `look_up` and `cancel`.
+  once,  ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
+  stand,   ///< -> Standing
+  follow,  ///< Follower -> Copied, once there is something new, or soon
+  vote,    ///< Candidate -> 1 if this member votes for it
+  call,    ///< Call -> nothing
 };
 
-enum class Status : std::uint64_t { done, refused };  ///< refused: the result is the reason as text
+enum class Status : std::uint64_t {
+  done,
+  refused,    ///< the result is the reason as text
+  elsewhere,  ///< another process leads the store
+};
 
 /// Received bytes are not a valid message of this protocol, or the message is too long.
 class BadMessage : public std::runtime_error {
@@ -48,12 +59,18 @@ class MessageWriter {
   MessageWriter& keys(const std::vector<std::string>& keys);
   /// Appends the fields of another writer.
   MessageWriter& append(const MessageWriter& other);
+  /// Appends fields that are written already.
+  MessageWriter& raw(std::string_view fields);
+  const std::string& body() const { return body_; }
   /// The message, with its length in front. BadMessage when it is longer than the other side accepts.
   std::string message() const;
 
  private:
   std::string body_;
 };
+
+/// The begin of an answer, which its result follows.
+MessageWriter answer_to(std::uint64_t request, Status status);
 
 /// Reads the fields of a message's body; BadMessage when the body ends early. Returned views point into the body.
 class MessageReader {
@@ -80,8 +97,8 @@ std::size_t bytes_of_message(std::string_view body);
 
 // The handshake: the protocol, its version, TLS, and the proof of the shared secret.
 //
-//   client  LOCKSTEP STORE 1, a nonce
-//   server  LOCKSTEP STORE 1, "secret", "open" or "tls", a nonce
+//   client  LOCKSTEP STORE 2, a nonce
+//   server  LOCKSTEP STORE 2, "secret", "open" or "tls", a nonce
 //           with "tls" both begin TLS here, and this handshake again inside it
 //   client  only with a secret: the proof that it knows it
 //   server  only with a secret: "ok" and its own proof, or "no"
@@ -89,7 +106,7 @@ std::size_t bytes_of_message(std::string_view body);
 // Each message has a fixed length. The greeting is not a valid request of c10d's store or of HTTP: such servers close
 // the connection at once.
 
-inline constexpr std::string_view kGreeting = "LOCKSTEP STORE 1\r\n";
+inline constexpr std::string_view kGreeting = "LOCKSTEP STORE 2\r\n";
 /// The common prefix of the greetings of all versions.
 inline constexpr std::string_view kGreetingOfAnyVersion = "LOCKSTEP STORE ";
 inline constexpr std::size_t kNonceBytes = 32;

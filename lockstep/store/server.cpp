@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/store/server_loop.h>
+#include <lockstep/store/signals_blocked.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <netdb.h>
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -104,22 +104,6 @@ Listening listen_at(const std::vector<std::string>& addresses, std::uint16_t por
     if (error != EADDRINUSE || port != 0 || attempt == kAttempts) fail_with(error);
   }
 }
-
-/// Blocks all signals, so that the server's thread does not handle signals of the program.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

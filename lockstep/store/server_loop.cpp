@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/store/replica.h>
 #include <lockstep/store/server_loop.h>
 #include <lockstep/world/host_addresses.h>
 
@@ -29,6 +30,7 @@ constexpr std::size_t kReadAtOnce = 64 << 10;
 using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
 constexpr milliseconds kPauseWithoutDescriptors(200);
+constexpr milliseconds kTick(20);  // of a store with copies
 
 /// Thrown to close a connection. `what` is the reason for the log; empty: no log line.
 class Unwelcome : public std::runtime_error {
@@ -96,6 +98,8 @@ void ServerLoop::run() {
         serve(id, event.events);
       }
     }
+    if (options_.replica) send_answers(options_.replica->tick(Clock::now()));
+    drop_broken();
     drop_overdue();
     refusals_.tick(Clock::now());
   }
@@ -181,7 +185,7 @@ void ServerLoop::serve(Id id, std::uint32_t events) {
       refuse(peer, "", why.message());
     }
   }
-  for (const auto& [other, why] : std::exchange(broken_, {})) drop(other, why);
+  drop_broken();
 }
 
 /// Before the handshake is complete, no more bytes are read than the current message of the handshake has.
@@ -296,7 +300,7 @@ void ServerLoop::hear_requests(Id id, Peer& peer) {
   std::size_t read = 0;
   while (const auto body = first_body(std::string_view(peer.in).substr(read))) {
     read += bytes_of_message(*body);
-    send_answers(values_.request(id, *body));
+    send_answers(options_.replica ? options_.replica->request(id, *body, Clock::now()) : values_.request(id, *body));
   }
   peer.in.erase(0, read);
   if (peer.in.empty()) {
@@ -373,7 +377,12 @@ void ServerLoop::drop(Id id, const std::string& why) {
   set_deadline(id, found->second, std::nullopt);
   strangers_.erase(id);
   values_.forget(id);
+  if (options_.replica) options_.replica->forget(id);
   peers_.erase(found);
+}
+
+void ServerLoop::drop_broken() {
+  for (const auto& [id, why] : std::exchange(broken_, {})) drop(id, why);
 }
 
 void ServerLoop::drop_overdue() {
@@ -393,6 +402,7 @@ int ServerLoop::poll_timeout() const {
   const auto sooner = [&](Time time) { next = next ? std::min(*next, time) : time; };
   if (!deadlines_.empty()) sooner(deadlines_.begin()->first);
   if (!listening_ && !strangers_.empty()) sooner(peers_.at(*strangers_.begin()).came + options_.shortest_stay);
+  if (options_.replica && options_.replica->is_busy()) sooner(Clock::now() + kTick);
   if (!next) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));

@@ -81,6 +81,7 @@ class ServerLoop {
   void set_deadline(Id id, Peer& peer, std::optional<Time> deadline);
 
   void drop(Id id, const std::string& why);
+  void drop_broken();
   void drop_overdue();
   int poll_timeout() const;  ///< milliseconds, -1: none
   void note(const Peer& peer, const std::string& why);

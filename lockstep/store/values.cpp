@@ -10,12 +10,6 @@
 namespace lockstep::store {
 namespace {
 
-MessageWriter answer_to(std::uint64_t request, Status status) {
-  MessageWriter answer;
-  answer.number(request).number(static_cast<std::uint64_t>(status));
-  return answer;
-}
-
 std::string done(std::uint64_t request) { return answer_to(request, Status::done).message(); }
 std::string done(std::uint64_t request, std::uint64_t number) {
   return answer_to(request, Status::done).number(number).message();
@@ -83,6 +77,19 @@ std::string Values::look_up(std::uint64_t request, const std::vector<std::string
     if (found != values_.end()) answer.text(found->second);
   }
   return answer.message();
+}
+
+const std::string* Values::find(const std::string& key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void Values::assign(const std::string& key, std::optional<std::string> value) {
+  if (value) {
+    values_[key] = std::move(*value);
+  } else {
+    values_.erase(key);
+  }
 }
 
 void Values::forget(std::uint64_t connection) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,11 @@ class Values {
 
   /// Drops the requests of a connection that ended.
   void forget(std::uint64_t connection);
+
+  /// The value of a key, which the next change of it ends; nullptr: there is none.
+  const std::string* find(const std::string& key) const;
+  /// Sets or removes (nullopt) a key for which no request waits.
+  void assign(const std::string& key, std::optional<std::string> value);
 
   /// The number of requests that wait for a key.
   std::size_t waiting() const { return waits_.size(); }

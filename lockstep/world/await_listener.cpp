@@ -34,19 +34,21 @@ bool is_connected_to_itself(int socket) {
          std::memcmp(&own, &other, own_length) == 0;
 }
 
+Connected failed(int error) { return {{}, words_for(error), error == ECONNREFUSED}; }
+
 Connected try_connect(const addrinfo& address, milliseconds limit) {
   UniqueFd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return {{}, words_for(errno)};
+  if (!socket) return failed(errno);
   const bool at_once = ::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0;
-  if (!at_once && errno != EINPROGRESS) return {{}, words_for(errno)};
+  if (!at_once && errno != EINPROGRESS) return failed(errno);
   pollfd ready{socket.get(), POLLOUT, 0};
-  if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return {{}, words_for(ETIMEDOUT)};
+  if (::poll(&ready, 1, static_cast<int>(limit.count())) <= 0) return failed(ETIMEDOUT);
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return {{}, words_for(error)};
-  if (is_connected_to_itself(socket.get())) return {{}, words_for(ECONNREFUSED)};
-  return {std::move(socket), ""};
+  if (error != 0) return failed(error);
+  if (is_connected_to_itself(socket.get())) return failed(ECONNREFUSED);
+  return {std::move(socket), "", false};
 }
 
 }  // namespace
@@ -56,13 +58,16 @@ Connected connect_once(const std::string& host, std::uint16_t port, milliseconds
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* raw = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw); error != 0) {
-    return {{}, std::string("the name does not resolve: ") + ::gai_strerror(error)};
+    return {{}, std::string("the name does not resolve: ") + ::gai_strerror(error), false};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
   Connected last{{}, words_for(0)};
+  bool refused = true;
   for (const auto* entry = list.get(); entry != nullptr && !last.socket; entry = entry->ai_next) {
     last = try_connect(*entry, limit);
+    refused = refused && last.refused;
   }
+  last.refused = refused;
   return last;
 }
 

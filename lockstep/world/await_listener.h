@@ -15,6 +15,7 @@ namespace lockstep {
 struct Connected {
   UniqueFd socket;  ///< does not block
   std::string reason;
+  bool refused = false;  ///< each address refused: that host is up, and no process listens there
 };
 
 /// Makes one attempt to connect to each address of the name.

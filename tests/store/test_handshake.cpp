@@ -103,9 +103,9 @@ TEST(Handshake, OtherProgramsAreNamed) {
   auto error = answered("HTTP/1.1 400 Bad Request\r\n\r\n");
   EXPECT_EQ(error.kind(), ErrorKind::io);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("another program"), HasSubstr("HTTP/1.1 400"), HasSubstr("MASTER_PORT")));
-  error = answered("LOCKSTEP STORE 2\r\n and more");
+  error = answered("LOCKSTEP STORE 3\r\n and more");
   EXPECT_EQ(error.kind(), ErrorKind::mismatch);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr("version"), HasSubstr("LOCKSTEP STORE 2"), HasSubstr("LOCKSTEP STORE 1")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("version"), HasSubstr("LOCKSTEP STORE 3"), HasSubstr("LOCKSTEP STORE 2")));
 }
 
 TEST(Handshake, WhoSaysNothingOrEndsIsNoStore) {
@@ -123,7 +123,7 @@ TEST(Handshake, WhoSaysNothingOrEndsIsNoStore) {
 
 TEST(Handshake, AnotherVersionIsToldOurs) {
   const store::Server server(with_secret(""));
-  const auto connection = stranger_says(server.port(), "LOCKSTEP STORE 2\r\n");
+  const auto connection = stranger_says(server.port(), "LOCKSTEP STORE 3\r\n");
   EXPECT_EQ(hear_until_end(connection), store::kGreeting);
 }
 

@@ -79,7 +79,7 @@ class Agent {
 
   LaunchResult leave();
   LaunchResult close(const JobState& state);
-  void depart();
+  void depart(bool stays);
   void stay_for_others();
 
   const LaunchOptions& launch_;
@@ -280,7 +280,7 @@ void Agent::tell_of_restart(const JobState& state) {
   if (report) log_.write(*report);
 }
 
-// Whoever holds the store ends the job with it, and tells the others so before it goes.
+// Whoever opened the store ends the job, and tells the others so before it goes.
 LaunchResult Agent::leave() {
   const int signal = *signal_;
   say({.stage = Stage::left, .round = said_.round, .note = "ended by " + signal_name(signal)});
@@ -290,7 +290,7 @@ LaunchResult Agent::leave() {
     wait_for([](const JobState& now) { return now.phase == Phase::closed; }, kIdleLook,
              Clock::now() + options_.close_timeout);
   }
-  depart();
+  depart(options_.node.holds_store);
   if (!last_.user_signal && !any_ended_early(last_.ends)) {  // no ranks were running
     last_.exit_code = 128 + signal;
     last_.report = fmt::format("lockstep run: ended by {}\n", signal_name(signal));
@@ -313,17 +313,17 @@ LaunchResult Agent::close(const JobState& state) {
     log_.tell("the job has ended well without this node, which was a spare");
   }
   say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
-  depart();
+  depart(true);
   return result;
 }
 
-void Agent::depart() {
+void Agent::depart(bool stays) {
   if (!options_.store_has_holder) return;
   try {
     watcher_.wait_told(kFarewell);
     watcher_.stop();
     leave_store(*store_);
-    if (options_.node.holds_store) stay_for_others();
+    if (stays && store_->is_held_here()) stay_for_others();
   } catch (const Error&) {
     // The store went before this agent, to whom nothing of it matters any more.
   }

@@ -23,7 +23,7 @@ struct AgentOptions {
 /// The result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed
 /// before this node's ranks ran, `ends` is empty.
 ///
-/// The agent that holds the store returns only when no other process uses the store any more.
+/// The agent that holds the store at the end of the job returns only when no other process uses the store any more.
 ///
 /// Throws what the store throws (its ranks have ended then), and Error(invalid_argument) when the job is over already.
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store);

@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/elastic/surviving_store.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/net/peer_tls.h>
 #include <lockstep/store/client.h>
@@ -19,81 +20,21 @@
 namespace lockstep::cluster::elastic {
 namespace {
 
-using store::MessageReader;
-using store::MessageWriter;
 using store::Operation;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+/// How long a store that is opened listens for one that has moved from its address, and calls several times meanwhile.
+constexpr milliseconds kListen(1000);
+constexpr milliseconds kLook(10);
+constexpr milliseconds kConnect(500);
+
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
-
-std::string name_of(const std::string& host, std::uint16_t port) {
-  if (host.find(':') != std::string::npos) return fmt::format("the store at [{}]:{}", host, port);
-  return fmt::format("the store at {}:{}", host, port);
-}
-
-class AgentsStore final : public KeyValueStore {
- public:
-  AgentsStore(std::unique_ptr<store::Client> client, std::string name, milliseconds limit,
-              std::unique_ptr<store::Server> server)
-      : server_(std::move(server)), client_(std::move(client)), name_(std::move(name)), limit_(limit) {}
-
-  std::optional<std::string> get(const std::string& key) override { return get_all({key}).front(); }
-
-  std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) override {
-    const auto result = ask(Operation::look_up, MessageWriter().keys(keys));
-    MessageReader reader(result);
-    std::vector<std::optional<std::string>> values;
-    values.reserve(keys.size());
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      values.push_back(reader.number() != 0 ? std::optional(std::string(reader.text())) : std::nullopt);
-    }
-    return values;
-  }
-
-  void set(const std::string& key, const std::string& value) override {
-    ask(Operation::set, MessageWriter().text(key).text(value));
-  }
-
-  std::int64_t add(const std::string& key, std::int64_t delta) override {
-    const auto sum = ask(Operation::add, MessageWriter().text(key).number(static_cast<std::uint64_t>(delta)));
-    return static_cast<std::int64_t>(MessageReader(sum).number());
-  }
-
-  // To the store no value and an empty one are the same, and it answers with what the key then holds.
-  bool replace(const std::string& key, const std::optional<std::string>& expected, const std::string& value) override {
-    const auto fields = MessageWriter().text(key).text(expected.value_or("")).text(value);
-    return MessageReader(ask(Operation::compare_set, fields)).text() == value;
-  }
-
-  std::string describe() const override { return name_; }
-
- private:
-  std::string ask(Operation operation, const MessageWriter& fields) {
-    try {
-      return client_->ask(operation, fields, Clock::now() + limit_);
-    } catch (const store::Overdue&) {
-      fail(ErrorKind::timeout, "rendezvous",
-           "{} has not answered for {:.1f} s: the host of the launcher that holds it, or the network to it, has gone",
-           name_, seconds(limit_));
-    } catch (const store::Unreachable& error) {
-      fail(ErrorKind::peer_lost, "rendezvous", "{} is lost: the launcher that holds it has gone ({})", name_,
-           error.what());
-    } catch (const std::exception& error) {
-      fail(ErrorKind::io, "rendezvous", "{}: {}", name_, error.what());
-    }
-  }
-
-  std::unique_ptr<store::Server> server_;  ///< where this process hosts it
-  std::unique_ptr<store::Client> client_;
-  std::string name_;
-  milliseconds limit_;
-};
 
 [[noreturn]] void fail_to_open(const std::string& host, std::uint16_t port, const std::string& why) {
   fail(ErrorKind::io, "rendezvous",
        "cannot open port {} of this host for {}: {}. If another program uses the port, choose another one", port,
-       name_of(host, port), why);
+       name_of_store({host, port}), why);
 }
 
 [[noreturn]] void fail_to_reach(const std::string& name, milliseconds limit, const std::string& why) {
@@ -115,61 +56,135 @@ std::vector<std::string> addresses_of(const std::string& host) {
   return detail::addresses_to_listen_on({host, resolve(host), is_always_this_host(host)}, own_addresses());
 }
 
-HostedStore host_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
-                              const StoreLimits& limits) {
-  const store::Credentials credentials{secret, net::find_peer_tls(current_environment())};
-  try {
-    store::ServerOptions options;
-    options.addresses = addresses_of(host);
-    options.port = port;
-    options.secret = secret;
-    options.tls = credentials.tls;
-    const auto here = options.addresses.empty() ? "127.0.0.1" : options.addresses.front();
-    auto server = std::make_unique<store::Server>(std::move(options));
-    const auto chosen = server->port();
-    auto client = std::make_unique<store::Client>(here, chosen, credentials, Clock::now() + limits.connect);
-    return {std::make_shared<AgentsStore>(std::move(client), name_of(host, chosen), limits.call, std::move(server)),
-            chosen};
-  } catch (const std::exception& error) {
-    fail_to_open(host, port, error.what());
+namespace {
+
+store::Credentials credentials_of(const std::string& secret) {
+  return {secret, net::find_peer_tls(current_environment())};
+}
+
+std::unique_ptr<store::Server> serve(const std::shared_ptr<store::Replica>& replica, const store::Address& at,
+                                     const store::Credentials& credentials) {
+  store::ServerOptions options;
+  options.addresses = addresses_of(at.host);
+  options.port = at.port;
+  options.secret = credentials.secret;
+  options.tls = credentials.tls;
+  options.replica = replica;
+  return std::make_unique<store::Server>(std::move(options));
+}
+
+std::unique_ptr<store::ReplicaKeeper> keep(const std::shared_ptr<store::Replica>& replica, const store::Address& own,
+                                           const store::Address& door, const store::Credentials& credentials) {
+  const auto tell = [](const std::string& news) { log_warning("lockstep run: {}", news); };
+  return std::make_unique<store::ReplicaKeeper>(replica, store::KeeperOptions{own, door, credentials, tell});
+}
+
+/// Whether a store that has moved from here calls.
+bool is_called(const store::Replica& replica) {
+  for (const auto until = Clock::now() + kListen; Clock::now() < until; std::this_thread::sleep_for(kLook)) {
+    if (!replica.standing(Clock::now()).leader.empty()) return true;
+  }
+  return false;
+}
+
+void await_copy(const store::Replica& replica, const std::string& name, const StoreLimits& limits,
+                Clock::time_point deadline, const std::function<bool()>& give_up = {}) {
+  while (!replica.standing(Clock::now()).joined) {
+    if (give_up && give_up()) return;
+    if (Clock::now() >= deadline) fail_to_reach(name, limits.connect, "it has moved, and its holder does not answer");
+    std::this_thread::sleep_for(kLook);
   }
 }
 
-KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
+bool has_ended(const store::Address& holder) {
+  return !holder.empty() && connect_once(holder.host, holder.port, kConnect).refused;
+}
+
+/// Whether the process that listens there holds the store, or knows who does. Errors: those of a Client.
+bool is_door(const store::Address& door, const store::Credentials& credentials, Clock::time_point deadline) {
+  const auto answer = store::Client(door.host, door.port, credentials, deadline).ask(Operation::stand, {}, deadline);
+  store::MessageReader reader(answer);
+  const auto standing = store::read_standing(reader);
+  return standing.leads || !standing.leader.empty();
+}
+
+}  // namespace
+
+HostedStore host_agents_store(const std::string& host, std::uint16_t port, const std::string& secret,
+                              const StoreLimits& limits) {
+  const auto deadline = Clock::now() + limits.connect;
+  const auto credentials = credentials_of(secret);
+  StoreCopy copy{std::make_shared<store::Replica>(limits.lease), nullptr, nullptr};
+  store::Address own{host, port};
+  try {
+    copy.server = serve(copy.replica, own, credentials);
+  } catch (const std::exception& error) {
+    fail_to_open(host, port, error.what());
+  }
+  own.port = copy.server->port();
+  const auto& replica = *copy.replica;
+  const auto holder_has_ended = [&] { return has_ended(replica.standing(Clock::now()).leader); };
+  bool has_moved = is_called(replica);
+  for (; has_moved; has_moved = is_called(replica)) {
+    copy.keeper = keep(copy.replica, own, own, credentials);
+    await_copy(replica, name_of_store(own), limits, deadline, holder_has_ended);
+    if (replica.standing(Clock::now()).joined) break;
+    copy.keeper.reset();
+    copy.replica->forget_leader();  // the one that called has ended since, and another one that has a copy will call
+  }
+  if (!has_moved) {
+    copy.replica->found(own);
+    copy.keeper = keep(copy.replica, own, own, credentials);
+  }
+  return {std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call), own.port, !has_moved};
+}
+
+KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
+                                   const std::function<std::string()>& own_host, const std::string& secret,
                                    const StoreLimits& limits) {
-  const auto name = name_of(host, port);
-  const store::Credentials credentials{secret, net::find_peer_tls(current_environment())};
+  const store::Address door{host, port};
+  const auto name = name_of_store(door);
+  const auto credentials = credentials_of(secret);
   const auto deadline = Clock::now() + limits.connect;
   const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
     log_warning("lockstep run: waiting for {}: {} s of at most {:.0f} s ({})", name, waited.count(),
                 seconds(limits.connect), reason);
   };
-  for (;;) {
+  for (std::string why;; std::this_thread::sleep_for(milliseconds(100))) {
     const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
-    if (const auto why = await_listener(host, port, left, tell)) fail_to_reach(name, limits.connect, *why);
+    if (const auto reason = await_listener(host, port, left, tell)) fail_to_reach(name, limits.connect, *reason);
     try {
-      auto client = std::make_unique<store::Client>(host, port, credentials, deadline);
-      return std::make_shared<AgentsStore>(std::move(client), name, limits.call, nullptr);
+      if (is_door(door, credentials, deadline)) break;
+      why = "it is being opened";
     } catch (const Error& error) {
       throw Error(error.kind(), "rendezvous", fmt::format("{}: {}", name, error.message()));
-    } catch (const std::exception& error) {
-      // It may be that of an earlier job, which has just ended.
-      if (Clock::now() >= deadline) {
-        const auto why = fmt::format("{} (if another program listens there, choose another port)", error.what());
-        fail_to_reach(name, limits.connect, why);
-      }
-      std::this_thread::sleep_for(milliseconds(100));
+    } catch (const std::exception& error) {  // it may be that of an earlier job, which has just ended
+      why = fmt::format("{} (if another program listens there, choose another port)", error.what());
     }
+    if (Clock::now() >= deadline) fail_to_reach(name, limits.connect, why);
   }
+  StoreCopy copy{std::make_shared<store::Replica>(limits.lease), nullptr, nullptr};
+  store::Address own{own_host(), 0};
+  try {
+    copy.server = serve(copy.replica, own, credentials);
+  } catch (const std::exception& error) {
+    fail_to_open(own.host, 0, error.what());
+  }
+  own.port = copy.server->port();
+  copy.keeper = keep(copy.replica, own, door, credentials);
+  await_copy(*copy.replica, name, limits, deadline);
+  return std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call);
 }
 
-OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const StoreLimits& limits) {
+OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const std::function<std::string()>& own_host,
+                           const StoreLimits& limits) {
   const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
   const auto host = [&] {
-    return OpenedRendezvous{host_agents_store(endpoint.host, endpoint.port, secret, limits).store, true};
+    const auto hosted = host_agents_store(endpoint.host, endpoint.port, secret, limits);
+    return OpenedRendezvous{hosted.store, hosted.is_new};
   };
   const auto join = [&] {
-    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, secret, limits), false};
+    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, own_host, secret, limits), false};
   };
   if (endpoint.is_host) return *endpoint.is_host ? host() : join();
   if (!is_this_host(endpoint.host)) return join();

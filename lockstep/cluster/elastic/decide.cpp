@@ -196,8 +196,8 @@ Decision decide(const JobState& state, std::span<const Ticket> members, std::spa
   for (const NodeView& node : nodes) {
     if (!node.description.holds_store || !has_left(node)) continue;
     return {.kind = Kind::close,
-            .why = fmt::format("{} left ({}), and with it the store of the job; a store of its own (--rdzv_backend "
-                               "etcd) outlives every launcher",
+            .why = fmt::format("{} left ({}), and the job ends with the launcher that opened its store; with "
+                               "--rdzv_backend etcd the others go on after such a signal",
                                node.description.host, node.report.note),
             .failed = true};
   }

@@ -19,7 +19,7 @@ using Ticket = std::int64_t;
 struct NodeDescription {
   std::string host;               ///< for people
   int ranks = 1;                  ///< that it starts
-  bool holds_store = false;       ///< the store is in this agent's process
+  bool holds_store = false;       ///< this agent opened the store; when it is lost, another one may hold it
   std::optional<int> given_rank;  ///< the number that the user gave the node
 };
 

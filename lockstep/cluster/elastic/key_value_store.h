@@ -47,6 +47,9 @@ class KeyValueStore {
 
   /// For messages: "the store at 10.0.0.1:29400".
   virtual std::string describe() const = 0;
+
+  /// Whether this process serves it to the others now.
+  virtual bool is_held_here() const { return false; }
 };
 
 using KeyValueStorePtr = std::shared_ptr<KeyValueStore>;

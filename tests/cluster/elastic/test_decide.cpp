@@ -318,7 +318,7 @@ TEST(Decide, TheJobEndsWithItsStore) {
   const Nodes nodes = {holder, node(2, Stage::running, 3)};
   for (const auto& decision : {running({1, 2}, nodes, policy(1, 2)), gathering({1, 2}, nodes, policy(1, 2))}) {
     EXPECT_EQ(decision.kind, Kind::close);
-    EXPECT_THAT(decision.why, HasSubstr("host1 left (ended by SIGINT), and with it the store"));
+    EXPECT_THAT(decision.why, HasSubstr("host1 left (ended by SIGINT), and the job ends with"));
   }
 }
 

@@ -59,12 +59,18 @@ class LaunchersEncrypt : public testing::Test {
 };
 
 TEST_F(LaunchersEncrypt, TheirOwnStore) {
-  const StoreLimits limits{30s, 10s};
+  const StoreLimits limits{30s, 10s, 5s};
   const auto hosted = cluster::elastic::host_agents_store(address_, 0, "", limits);
   hosted.store->set("key", "value");
-  EXPECT_EQ(cluster::elastic::join_agents_store(address_, hosted.port, "", limits)->get("key"), "value");
+  EXPECT_EQ(cluster::elastic::join_agents_store(
+                address_, hosted.port, [this] { return address_; }, "", limits)
+                ->get("key"),
+            "value");
   ::unsetenv("LOCKSTEP_ENCRYPT");
-  EXPECT_THAT(refusal([&] { cluster::elastic::join_agents_store(address_, hosted.port, "", limits); }),
+  EXPECT_THAT(refusal([&] {
+                cluster::elastic::join_agents_store(
+                    address_, hosted.port, [this] { return address_; }, "", limits);
+              }),
               HasSubstr("encrypts, and this process does not"));
 }
 
@@ -101,7 +107,7 @@ TEST_F(LaunchersEncrypt, ARankThatDiffersFromTheJobServiceSaysSo) {
 TEST_F(LaunchersEncrypt, WithoutCertificatesTheySayWhatIsMissing) {
   ::unsetenv("LOCKSTEP_CLUSTER_CONFIG");
   EXPECT_THAT(refusal([&] {
-                cluster::elastic::host_agents_store(address_, 0, "", StoreLimits{30s, 10s});
+                cluster::elastic::host_agents_store(address_, 0, "", StoreLimits{30s, 10s, 5s});
               }),
               HasSubstr("LOCKSTEP_CLUSTER_CONFIG"));
 }

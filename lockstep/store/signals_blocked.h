@@ -1,0 +1,26 @@
+// Blocked signals, for the start of a thread that is not to handle those of the program.
+#pragma once
+
+#include <pthread.h>
+
+#include <csignal>
+
+namespace lockstep::store {
+
+/// Blocks all signals; threads that are started meanwhile block them for all their life.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace lockstep::store
