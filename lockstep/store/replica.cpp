@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t kBytesBeforeStatus = 12;  // of an answer: its length and number
 constexpr int kAnswersInALease = 4;             // that a member gets from the leader at least
+constexpr int kTurnsInALease = 8;               // of candidates
+// Until a voter gives up the one that it has voted for: that one leads within a lease after the vote or never, and then
+// the old leader has lost more than half of its view, and knows it within another lease. One that leads still is right.
+constexpr int kLeasesForACandidate = 3;
 
 std::uint64_t number_of(const std::string& answer) { return MessageReader(*first_body(answer)).number(); }
 
@@ -221,23 +225,33 @@ MessageWriter Replica::copied(const Followed& follower) const {
   return fields;
 }
 
+bool Replica::may_go_on_with(Ids with) const {
+  with.insert(ended_in_time_.begin(), ended_in_time_.end());
+  return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return may_go_on(view.second, with); });
+}
+
+/// The members that this leader has heard during the lease, and itself.
+Ids Replica::heard_members(Time now) const {
+  Ids heard = {id_};
+  for (const auto& [id, follower] : followed_) {
+    if (!follower.ended && now < follower.heard + view_.lease) heard.insert(id);
+  }
+  return heard;
+}
+
 /// Who has had an answer during the lease has not voted for another leader; who has asked may have.
 void Replica::drop_lost(Time now) {
-  Ids heard = {id_};
-  Ids sure = {id_};
   for (const auto& [id, follower] : followed_) {
     if (follower.ended_in_time) ended_in_time_.insert(id);
-    if (follower.ended || follower.heard + view_.lease <= now) continue;
-    heard.insert(id);
-    if (follower.confirmed && now < *follower.confirmed + view_.lease) sure.insert(id);
   }
+  const auto heard = heard_members(now);
   if (heard.size() == view_.members.size()) return;
-  const auto may = [&](Ids with) {
-    with.insert(ended_in_time_.begin(), ended_in_time_.end());
-    return std::all_of(views_.begin(), views_.end(), [&](const auto& view) { return may_go_on(view.second, with); });
-  };
-  if (!may(heard)) return step_down();
-  if (!may(sure)) return;
+  if (!may_go_on_with(heard)) return step_down();
+  Ids sure = {id_};
+  for (const auto& [id, follower] : followed_) {
+    if (heard.contains(id) && follower.confirmed && now < *follower.confirmed + view_.lease) sure.insert(id);
+  }
+  if (!may_go_on_with(std::move(sure))) return;
   auto members = view_.members;
   std::erase_if(members, [&](const Member& member) { return !heard.contains(member.id); });
   std::erase_if(followed_, [&](const auto& item) { return !heard.contains(item.first); });
@@ -327,7 +341,9 @@ Standing Replica::standing_locked(Time now) const {
   std::vector<View> earlier;
   for (const auto& [change, view] : views_) earlier.push_back(view);
   if (!earlier.empty()) earlier.pop_back();
-  return {id_, view_, std::move(earlier), leads_, is_free(now), joined_, promised_, leader_};
+  // One that was suspended does not know yet that it has lost the others.
+  const bool leads = leads_ && may_go_on_with(heard_members(now));
+  return {id_, view_, std::move(earlier), leads, is_free(now), joined_, promised_, leader_};
 }
 
 MessageWriter Replica::follower(const Address& own) const {
@@ -386,7 +402,7 @@ void Replica::turn_to(const Address& leader, const View& view, Time now) {
   const std::lock_guard lock(mutex_);
   if (leads_) return;
   if (view.store == view_.store && view.epoch < promised_) {
-    if (now < voted_ + view_.lease) return;
+    if (now < voted_ + kLeasesForACandidate * view_.lease) return;
     begin_anew();
   }
   leader_ = leader;
@@ -409,6 +425,10 @@ bool Replica::mourn(const std::string& leader, Time now) {
 bool Replica::stand_for_election(std::uint64_t epoch, Time now) {
   const std::lock_guard lock(mutex_);
   if (!is_free(now) || !view_.has(id_) || epoch <= std::max(promised_, view_.epoch)) return false;
+  // Candidates that all stand at once would take each other's votes: after a vote, each waits for another time.
+  const auto own = std::find_if(view_.members.begin(), view_.members.end(), [&](const auto& m) { return m.id == id_; });
+  const auto place = 1 + std::distance(view_.members.begin(), own);
+  if (now < voted_ + place * view_.lease / kTurnsInALease) return false;
   promised_ = epoch;
   voted_ = now;
   return true;
@@ -416,7 +436,7 @@ bool Replica::stand_for_election(std::uint64_t epoch, Time now) {
 
 bool Replica::lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now) {
   const std::lock_guard lock(mutex_);
-  if (promised_ != epoch || !is_free(now) || !view_.has(id_)) return false;
+  if (promised_ != epoch || !is_free(now) || !view_.has(id_) || voted_ + view_.lease <= now) return false;
   followed_.clear();
   ended_in_time_.clear();
   // Only the first may count the old leader as with it: another one may have succeeded that, too.

@@ -56,10 +56,10 @@ class Replica {
   void forget_leader();
   /// The process of the leader was found to have ended; whether `now` is during the lease.
   bool mourn(const std::string& leader, Time now);
-  /// Votes for itself; false when it may not.
+  /// Votes for itself; false when it may not, or not yet.
   bool stand_for_election(std::uint64_t epoch, Time now);
   /// Leads in that epoch, without those that have ended, and with those that have voted for it. False when it has voted
-  /// for another since.
+  /// for another since, or the votes are older than the lease.
   bool lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now);
   /// Members whose connection to this leader has ended; and that their process was found to have ended, too.
   std::vector<Member> lost_members() const;
@@ -91,6 +91,8 @@ class Replica {
 
   void change(const std::string& key);
   void change_members(std::vector<Member> members);
+  bool may_go_on_with(Ids with) const;
+  Ids heard_members(Time now) const;
   void drop_lost(Time now);
   void step_down();
   void forget_copy();
