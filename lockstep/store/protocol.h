@@ -33,10 +33,10 @@ enum class Operation : std::uint64_t {
 
   // Of stores with copies (replica.h), which know of the others only `look_up` and `cancel`.
   once,  ///< name of the client, number, `set`, `compare_set` or `add` and its fields -> its result, also when repeated
-  stand,   ///< -> Standing
-  follow,  ///< Follower -> Copied, once there is something new, or soon
-  vote,    ///< Candidate -> 1 if this member votes for it
-  call,    ///< Call -> nothing
+  stand,     ///< -> Standing
+  follow,    ///< Follower -> Copied, once there is something new, or soon
+  vote,      ///< Candidate -> 1 if this member votes for it
+  announce,  ///< Announcement -> nothing
 };
 
 enum class Status : std::uint64_t {

@@ -39,8 +39,8 @@ std::vector<Answer> Replica::request(std::uint64_t connection, std::string_view 
       break;
     }
     case Operation::vote: say(answer_to(number, Status::done).number(hear_candidate(fields, now) ? 1 : 0)); break;
-    case Operation::call:
-      hear_call(fields);
+    case Operation::announce:
+      hear_announcement(fields);
       say(answer_to(number, Status::done));
       break;
     case Operation::follow: hear_follower(connection, number, fields, now, answers); break;
@@ -132,7 +132,7 @@ bool Replica::hear_candidate(MessageReader& fields, Time now) {
 }
 
 /// Somebody has opened a store at the address of one that has moved: the older one counts.
-void Replica::hear_call(MessageReader& fields) {
+void Replica::hear_announcement(MessageReader& fields) {
   const auto store = fields.key();
   const auto epoch = fields.number();
   const auto leader = read_address(fields);
@@ -318,7 +318,7 @@ std::vector<Member> Replica::lost_members() const {
   return lost;
 }
 
-void Replica::bury(const std::string& member, Time now) {
+void Replica::note_member_ended(const std::string& member, Time now) {
   const std::lock_guard lock(mutex_);
   const auto found = followed_.find(member);
   if (!leads_ || found == followed_.end() || found->second.connection) return;
@@ -413,7 +413,7 @@ void Replica::forget_leader() {
   if (!leads_) leader_ = {};
 }
 
-bool Replica::mourn(const std::string& leader, Time now) {
+bool Replica::note_leader_ended(const std::string& leader, Time now) {
   const std::lock_guard lock(mutex_);
   if (leads_ || leader == id_ || view_.leader() != leader) return false;
   const bool in_time = confirmed_ && now < *confirmed_ + view_.lease;

@@ -55,7 +55,7 @@ class Replica {
   /// Nothing is known of a leader any more.
   void forget_leader();
   /// The process of the leader was found to have ended; whether `now` is during the lease.
-  bool mourn(const std::string& leader, Time now);
+  bool note_leader_ended(const std::string& leader, Time now);
   /// Votes for itself; false when it may not, or not yet.
   bool stand_for_election(std::uint64_t epoch, Time now);
   /// Leads in that epoch, without those that have ended, and with those that have voted for it. False when it has voted
@@ -63,7 +63,7 @@ class Replica {
   bool lead(std::uint64_t epoch, const Ids& ended, const std::vector<Member>& voters, Time now);
   /// Members whose connection to this leader has ended; and that their process was found to have ended, too.
   std::vector<Member> lost_members() const;
-  void bury(const std::string& member, Time now);
+  void note_member_ended(const std::string& member, Time now);
 
  private:
   struct Followed {
@@ -87,7 +87,7 @@ class Replica {
   void execute_once(std::uint64_t connection, std::uint64_t number, MessageReader& fields);
   void hear_follower(std::uint64_t connection, std::uint64_t number, MessageReader& fields, Time now, Answers& answers);
   bool hear_candidate(MessageReader& fields, Time now);
-  void hear_call(MessageReader& fields);
+  void hear_announcement(MessageReader& fields);
 
   void change(const std::string& key);
   void change_members(std::vector<Member> members);

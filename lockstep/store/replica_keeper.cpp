@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook(50);
 constexpr milliseconds kProbe(400);
-constexpr milliseconds kCall(200);
+constexpr milliseconds kAnnounce(200);
 constexpr milliseconds kAskAgain(500);   // where there are enough members
 constexpr milliseconds kPatience(2000);  // with a member before this one that could succeed, too
 constexpr milliseconds kConnect(1000);
@@ -50,7 +50,7 @@ void ReplicaKeeper::run() {
       const auto self = replica_->standing(Clock::now());
       if (self.leads) {
         look_after_members();
-        call_door(self);
+        announce_leader(self);
         pause(kLook);
       } else if (!follow(self)) {
         search();
@@ -130,7 +130,7 @@ void ReplicaKeeper::search() {
   if (!leaderless_) leaderless_ = Clock::now();
   const auto self = replica_->standing(Clock::now());
   auto places = std::exchange(hints_, {});
-  places.insert({options_.door, self.leader});
+  places.insert({options_.endpoint, self.leader});
   for (const Member& member : self.view.members) places.insert(member.address);
   for (const View& view : self.earlier) {
     for (const Member& member : view.members) places.insert(member.address);
@@ -153,7 +153,8 @@ void ReplicaKeeper::search() {
 void ReplicaKeeper::elect(const Standing& self, const Probes& probes) {
   auto [ballot, epoch, voters, is_first] = prospects(self, probes);
   const auto leader = self.view.leader();
-  if (ballot.ended.contains(leader) && replica_->mourn(leader, Clock::now())) ballot.ended_in_time = {leader};
+  if (ballot.ended.contains(leader) && replica_->note_leader_ended(leader, Clock::now()))
+    ballot.ended_in_time = {leader};
   if (!is_first && Clock::now() - *leaderless_ < kPatience) return;
   if (!may_succeed(self, ballot)) return;
   if (!replica_->stand_for_election(epoch, Clock::now())) return;
@@ -187,21 +188,21 @@ bool ReplicaKeeper::asks_for_vote(const Address& of, const MessageWriter& candid
 
 void ReplicaKeeper::look_after_members() {
   for (const Member& member : replica_->lost_members()) {
-    if (has_ended(member, ask_standing(member.address))) replica_->bury(member.id, Clock::now());
+    if (has_ended(member, ask_standing(member.address))) replica_->note_member_ended(member.id, Clock::now());
   }
 }
 
 /// A process that is started again where the store was opened would open a new one.
-void ReplicaKeeper::call_door(const Standing& self) {
-  const auto is_there = [this](const Member& member) { return member.address == options_.door; };
+void ReplicaKeeper::announce_leader(const Standing& self) {
+  const auto is_there = [this](const Member& member) { return member.address == options_.endpoint; };
   const auto& members = self.view.members;
-  if (std::any_of(members.begin(), members.end(), is_there) || Clock::now() - called_ < kCall) return;
-  called_ = Clock::now();
+  if (std::any_of(members.begin(), members.end(), is_there) || Clock::now() - announced_ < kAnnounce) return;
+  announced_ = Clock::now();
   try {
-    MessageWriter call;
-    call.text(self.view.store).number(self.view.epoch);
-    write(call, options_.own);
-    connect(options_.door, kProbe)->ask(Operation::call, call, Clock::now() + kProbe);
+    MessageWriter announcement;
+    announcement.text(self.view.store).number(self.view.epoch);
+    write(announcement, options_.own);
+    connect(options_.endpoint, kProbe)->ask(Operation::announce, announcement, Clock::now() + kProbe);
   } catch (const std::exception&) {  // nobody is there, or a store of another job with another secret
   }
 }

@@ -17,8 +17,8 @@
 namespace lockstep::store {
 
 struct KeeperOptions {
-  Address own;   ///< at which the other members reach this process
-  Address door;  ///< that everybody knows; it may be the own one
+  Address own;       ///< at which the other members reach this process
+  Address endpoint;  ///< that everybody knows; it may be the own one
   Credentials credentials{};
   std::function<void(const std::string&)> tell{};  ///< where the store is led from now on
 };
@@ -39,7 +39,7 @@ class ReplicaKeeper {
   void elect(const Standing& self, const Probes& probes);
   bool asks_for_vote(const Address& of, const MessageWriter& candidate) const;
   void look_after_members();
-  void call_door(const Standing& self);
+  void announce_leader(const Standing& self);
   Probe ask_standing(const Address& address) const;
   std::unique_ptr<Client> connect(const Address& address, std::chrono::milliseconds limit) const;
   void use(std::shared_ptr<Client> client);
@@ -50,7 +50,7 @@ class ReplicaKeeper {
   Address followed_;         ///< the leader to which client_ is connected
   std::string told_;         ///< the leader that was told of
   std::optional<Time> leaderless_;
-  Time called_{};
+  Time announced_{};
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable wake_;

@@ -26,7 +26,7 @@ constexpr auto kLease = 2s;
 /// What a launcher has of the store. Its destructor is the death of the process, as far as the others can see.
 class Process {
  public:
-  explicit Process(const std::optional<Address>& door = {}, std::uint16_t port = 0)
+  explicit Process(const std::optional<Address>& endpoint = {}, std::uint16_t port = 0)
       : replica_(std::make_shared<Replica>(kLease)) {
     ServerOptions options;
     options.addresses = {"127.0.0.1"};
@@ -34,8 +34,8 @@ class Process {
     options.replica = replica_;
     server_ = std::make_unique<Server>(options);
     own_ = {"127.0.0.1", server_->port()};
-    if (!door) replica_->found(own_);
-    keeper_ = std::make_unique<ReplicaKeeper>(replica_, KeeperOptions{own_, door.value_or(own_)});
+    if (!endpoint) replica_->found(own_);
+    keeper_ = std::make_unique<ReplicaKeeper>(replica_, KeeperOptions{own_, endpoint.value_or(own_)});
   }
 
   const Address& own() const { return own_; }
@@ -176,20 +176,20 @@ TEST_F(Copies, MembersThatEndAreDoneWithout) {
 
 TEST_F(Copies, WhoComesBackToTheDoorIsShownTheWay) {
   start(2);
-  const auto door = addresses_.front();
+  const auto endpoint = addresses_.front();
   Caller(addresses_, "client").add("sum");
   processes_.front().reset();
   ASSERT_TRUE(wait_until([&] { return processes_.back()->standing().leads; }));
-  // As the first process when it is started again: it waits for a call before it opens a store of its own.
-  processes_.front() = std::make_unique<Process>(door, door.port);
+  // As the first process when it is started again: it waits for an announcement before it opens a store of its own.
+  processes_.front() = std::make_unique<Process>(endpoint, endpoint.port);
   ASSERT_TRUE(wait_until([&] { return processes_.front()->standing().joined; }));
   ASSERT_TRUE(wait_until([&] { return processes_.back()->members() == 2; }));
-  // One that knows the door alone.
-  Process late(door);
+  // One that knows the endpoint alone.
+  Process late(endpoint);
   ASSERT_TRUE(wait_until([&] { return late.standing().joined; }));
   // The one that took over ends too.
   processes_.back().reset();
-  EXPECT_EQ(Caller({door, late.own()}, "client").get("sum"), "1");
+  EXPECT_EQ(Caller({endpoint, late.own()}, "client").get("sum"), "1");
 }
 
 TEST_F(Copies, ATwoThatOnlyOneIsLeftOfIsJoinedAgain) {

@@ -186,7 +186,7 @@ class World {
     if (self.leads) {
       process.awaits = false;
       for (const Member& member : process.replica->lost_members()) {
-        if (has_ended(member, probe(i, member.address))) process.replica->bury(member.id, now_);
+        if (has_ended(member, probe(i, member.address))) process.replica->note_member_ended(member.id, now_);
       }
       return;
     }
@@ -254,7 +254,7 @@ class World {
     auto found = prospects(self, probes);
     auto ballot = std::make_shared<Ballot>(found.ballot);
     const auto leader = self.view.leader();
-    if (ballot->ended.contains(leader) && replica.mourn(leader, now_)) ballot->ended_in_time = {leader};
+    if (ballot->ended.contains(leader) && replica.note_leader_ended(leader, now_)) ballot->ended_in_time = {leader};
     if (!found.is_first && draw(4) != 0) return;
     if (!may_succeed(self, *ballot)) return;
     const auto epoch = found.epoch;

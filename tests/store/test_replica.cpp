@@ -118,7 +118,7 @@ TEST_F(ReplicaTest, ARepeatedRequestIsExecutedOnceHereAndAtTheSuccessor) {
   add(1, leader_);  // on the same connection, and withheld like the first
   follow(second_, 2);
   follow(second_, 2);
-  ASSERT_TRUE(second_.replica.mourn(leader_.id(now_), now_));
+  ASSERT_TRUE(second_.replica.note_leader_ended(leader_.id(now_), now_));
   ASSERT_TRUE(lead(second_, {leader_.id(now_)}));
   EXPECT_EQ(MessageReader(*answer_for(kClient, add(1, second_))).number(), 1U);
   EXPECT_EQ(MessageReader(*answer_for(kClient, add(2, second_))).number(), 2U);
@@ -132,7 +132,7 @@ TEST_F(ReplicaTest, ASilentMemberOfTwoIsDoneWithoutAfterTheLease) {
   now_ += 1ms;
   EXPECT_TRUE(answer_for(kClient, leader_.replica.tick(now_)));
   EXPECT_TRUE(leader_.replica.standing(now_).leads);
-  EXPECT_FALSE(second_.replica.mourn(leader_.id(now_), now_)) << "too late: it may be out of date";
+  EXPECT_FALSE(second_.replica.note_leader_ended(leader_.id(now_), now_)) << "too late: it may be out of date";
   // It comes again, and gets what it has missed.
   join(second_, 2);
   EXPECT_EQ(answer_for(kClient, add(2, leader_)), std::nullopt);
@@ -155,7 +155,7 @@ TEST_F(ReplicaTest, AMemberWhoseProcessHasEndedIsDoneWithoutAtOnce) {
   leader_.replica.forget(2);
   const auto lost = leader_.replica.lost_members();
   ASSERT_EQ(lost.size(), 1U);
-  leader_.replica.bury(lost.front().id, now_);
+  leader_.replica.note_member_ended(lost.front().id, now_);
   leader_.replica.tick(now_);
   follow(third_, 3);
   EXPECT_TRUE(answer_for(kClient, follow(third_, 3)));
@@ -205,10 +205,10 @@ TEST_F(ReplicaTest, TheSixthProcessHasNoCopy) {
 
 TEST_F(ReplicaTest, ANewStoreGivesWayToAnOlderOneThatCalls) {
   add(1, leader_);
-  MessageWriter call;
-  call.text("older").number(2);
-  write(call, Address{"elsewhere", 7});
-  leader_.request(5, Operation::call, call, now_);
+  MessageWriter announcement;
+  announcement.text("older").number(2);
+  write(announcement, Address{"elsewhere", 7});
+  leader_.request(5, Operation::announce, announcement, now_);
   EXPECT_FALSE(leader_.replica.standing(now_).leads);
   EXPECT_EQ(leader_.replica.standing(now_).leader, (Address{"elsewhere", 7}));
   EXPECT_TRUE(leader_.replica.standing(now_).view.store.empty());

@@ -74,13 +74,13 @@ std::unique_ptr<store::Server> serve(const std::shared_ptr<store::Replica>& repl
 }
 
 std::unique_ptr<store::ReplicaKeeper> keep(const std::shared_ptr<store::Replica>& replica, const store::Address& own,
-                                           const store::Address& door, const store::Credentials& credentials) {
+                                           const store::Address& endpoint, const store::Credentials& credentials) {
   const auto tell = [](const std::string& news) { log_warning("lockstep run: {}", news); };
-  return std::make_unique<store::ReplicaKeeper>(replica, store::KeeperOptions{own, door, credentials, tell});
+  return std::make_unique<store::ReplicaKeeper>(replica, store::KeeperOptions{own, endpoint, credentials, tell});
 }
 
 /// Whether a store that has moved from here calls.
-bool is_called(const store::Replica& replica) {
+bool has_moved_elsewhere(const store::Replica& replica) {
   for (const auto until = Clock::now() + kListen; Clock::now() < until; std::this_thread::sleep_for(kLook)) {
     if (!replica.standing(Clock::now()).leader.empty()) return true;
   }
@@ -101,8 +101,9 @@ bool has_ended(const store::Address& holder) {
 }
 
 /// Whether the process that listens there holds the store, or knows who does. Errors: those of a Client.
-bool is_door(const store::Address& door, const store::Credentials& credentials, Clock::time_point deadline) {
-  const auto answer = store::Client(door.host, door.port, credentials, deadline).ask(Operation::stand, {}, deadline);
+bool knows_holder(const store::Address& endpoint, const store::Credentials& credentials, Clock::time_point deadline) {
+  const auto answer =
+      store::Client(endpoint.host, endpoint.port, credentials, deadline).ask(Operation::stand, {}, deadline);
   store::MessageReader reader(answer);
   const auto standing = store::read_standing(reader);
   return standing.leads || !standing.leader.empty();
@@ -124,13 +125,13 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
   own.port = copy.server->port();
   const auto& replica = *copy.replica;
   const auto holder_has_ended = [&] { return has_ended(replica.standing(Clock::now()).leader); };
-  bool has_moved = is_called(replica);
-  for (; has_moved; has_moved = is_called(replica)) {
+  bool has_moved = has_moved_elsewhere(replica);
+  for (; has_moved; has_moved = has_moved_elsewhere(replica)) {
     copy.keeper = keep(copy.replica, own, own, credentials);
     await_copy(replica, name_of_store(own), limits, deadline, holder_has_ended);
     if (replica.standing(Clock::now()).joined) break;
     copy.keeper.reset();
-    copy.replica->forget_leader();  // the one that called has ended since, and another one that has a copy will call
+    copy.replica->forget_leader();  // the one that announced itself has ended since; another one with a copy will
   }
   if (!has_moved) {
     copy.replica->found(own);
@@ -142,8 +143,8 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
 KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
                                    const std::function<std::string()>& own_host, const std::string& secret,
                                    const StoreLimits& limits) {
-  const store::Address door{host, port};
-  const auto name = name_of_store(door);
+  const store::Address endpoint{host, port};
+  const auto name = name_of_store(endpoint);
   const auto credentials = credentials_of(secret);
   const auto deadline = Clock::now() + limits.connect;
   const auto tell = [&](std::chrono::seconds waited, const std::string& reason) {
@@ -154,7 +155,7 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
     const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(1));
     if (const auto reason = await_listener(host, port, left, tell)) fail_to_reach(name, limits.connect, *reason);
     try {
-      if (is_door(door, credentials, deadline)) break;
+      if (knows_holder(endpoint, credentials, deadline)) break;
       why = "it is being opened";
     } catch (const Error& error) {
       throw Error(error.kind(), "rendezvous", fmt::format("{}: {}", name, error.message()));
@@ -171,7 +172,7 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
     fail_to_open(own.host, 0, error.what());
   }
   own.port = copy.server->port();
-  copy.keeper = keep(copy.replica, own, door, credentials);
+  copy.keeper = keep(copy.replica, own, endpoint, credentials);
   await_copy(*copy.replica, name, limits, deadline);
   return std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call);
 }

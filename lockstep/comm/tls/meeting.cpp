@@ -5,8 +5,8 @@
 #include <lockstep/base/secret.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/stores.h>
-#include <lockstep/comm/tls/door.h>
-#include <lockstep/comm/tls/knock.h>
+#include <lockstep/comm/tls/handshake.h>
+#include <lockstep/comm/tls/listening_address.h>
 
 #include <fmt/format.h>
 #include <linux/tcp.h>
@@ -26,8 +26,8 @@ using Wait = net::TlsStream::Wait;
 using Side = net::TlsStream::Side;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kStrangersTime = std::chrono::seconds(10);
-constexpr std::size_t kMostStrangers = 128;
+constexpr milliseconds kHandshakeTime = std::chrono::seconds(10);
+constexpr std::size_t kMostUnknownPeers = 128;
 constexpr milliseconds kNextAttempt(200);
 
 // Between two questions to the store, which all ranks ask: the more they are, the longer.
@@ -48,7 +48,7 @@ class Meeting {
   explicit Meeting(const BackendContext& context)
       : context_(context),
         connections_(static_cast<std::size_t>(context.size)),
-        doors_(static_cast<std::size_t>(context.rank)),
+        attempts_(static_cast<std::size_t>(context.rank)),
         deadline_(Clock::now() + context.start_timeout) {
     for (int rank = 0; rank < context.size; ++rank) {
       if (rank != context.rank) others_.push_back(rank);
@@ -62,8 +62,8 @@ class Meeting {
       begin_attempts();
       wait();
       accept();
-      for (auto knock = knocks_.begin(); knock != knocks_.end();)
-        knock = serve(*knock) ? std::next(knock) : knocks_.erase(knock);
+      for (auto handshake = handshakes_.begin(); handshake != handshakes_.end();)
+        handshake = serve(*handshake) ? std::next(handshake) : handshakes_.erase(handshake);
       check();
     }
     refusals_.finish();
@@ -72,7 +72,7 @@ class Meeting {
 
  private:
   struct Attempt {
-    std::optional<Door> door{};
+    std::optional<ListeningAddress> address{};
     bool under_way = false;
     Clock::time_point next{};
     std::string reason{};
@@ -91,14 +91,14 @@ class Meeting {
 
   // One after the other: most often the next is there already.
   void look_for_addresses() {
-    while (known_ < doors_.size() && Clock::now() >= next_look_) {
+    while (known_ < attempts_.size() && Clock::now() >= next_look_) {
       const auto key = address_key(static_cast<int>(known_));
       if (!context_.store->check({key})) {
         next_look_ = Clock::now() + pause_;
         pause_ = std::min(pause_ * 2, longest_pause(context_.size));
         return;
       }
-      doors_[known_].door = parse_door(to_text(context_.store->get(key)));
+      attempts_[known_].address = parse_listening_address(to_text(context_.store->get(key)));
       ++known_;
       pause_ = kFirstPause;
     }
@@ -106,40 +106,40 @@ class Meeting {
 
   void begin_attempts() {
     for (std::size_t rank = 0; rank < known_; ++rank) {
-      auto& attempt = doors_[rank];
+      auto& attempt = attempts_[rank];
       if (attempt.under_way || connections_[rank].socket || Clock::now() < attempt.next) continue;
       attempt.under_way = true;
       try {
-        connect_to(static_cast<int>(rank), *attempt.door);
+        connect_to(static_cast<int>(rank), *attempt.address);
       } catch (const Error& error) {
         try_again(static_cast<int>(rank), error.message());
       }
     }
   }
 
-  void connect_to(int rank, const Door& door) {
-    auto& knock = add(begin_to_connect(door), Side::client);
-    knock.address = address_of(door);
-    knock.rank = rank;
-    knock.phase = Knock::Phase::connects;
-    knock.wait = Wait::to_write;
-    knock.out = print(Hello{door.token, context_.rank});
+  void connect_to(int rank, const ListeningAddress& address) {
+    auto& handshake = add(begin_to_connect(address), Side::client);
+    handshake.address = address_of(address);
+    handshake.rank = rank;
+    handshake.phase = Handshake::Phase::connects;
+    handshake.wait = Wait::to_write;
+    handshake.out = print(Hello{address.token, context_.rank});
   }
 
-  Knock& add(UniqueFd socket, Side side) {
+  Handshake& add(UniqueFd socket, Side side) {
     const int no_delay = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);
-    auto& knock = knocks_.emplace_back();
-    knock.socket = std::move(socket);
-    knock.side = side;
-    knock.deadline = Clock::now() + kStrangersTime;
-    knock.stream = std::make_unique<net::TlsStream>(context_.tls, side, knock.socket.get());
-    knock.wait = Wait::to_read;
-    return knock;
+    auto& handshake = handshakes_.emplace_back();
+    handshake.socket = std::move(socket);
+    handshake.side = side;
+    handshake.deadline = Clock::now() + kHandshakeTime;
+    handshake.stream = std::make_unique<net::TlsStream>(context_.tls, side, handshake.socket.get());
+    handshake.wait = Wait::to_read;
+    return handshake;
   }
 
   void try_again(int rank, const std::string& reason) {
-    auto& attempt = doors_[static_cast<std::size_t>(rank)];
+    auto& attempt = attempts_[static_cast<std::size_t>(rank)];
     attempt.under_way = false;
     attempt.next = Clock::now() + kNextAttempt;
     attempt.reason = reason;
@@ -147,13 +147,14 @@ class Meeting {
 
   void wait() {
     std::vector<pollfd> polled = {{listener_.get(), POLLIN, 0}};
-    for (const auto& knock : knocks_) {
-      polled.push_back({knock.socket.get(), static_cast<short>(knock.wait == Wait::to_write ? POLLOUT : POLLIN), 0});
+    for (const auto& handshake : handshakes_) {
+      polled.push_back(
+          {handshake.socket.get(), static_cast<short>(handshake.wait == Wait::to_write ? POLLOUT : POLLIN), 0});
     }
     auto until = std::min(deadline_, next_check_);
-    if (known_ < doors_.size()) until = std::min(until, next_look_);
+    if (known_ < attempts_.size()) until = std::min(until, next_look_);
     for (std::size_t rank = 0; rank < known_; ++rank) {
-      if (!doors_[rank].under_way && !connections_[rank].socket) until = std::min(until, doors_[rank].next);
+      if (!attempts_[rank].under_way && !connections_[rank].socket) until = std::min(until, attempts_[rank].next);
     }
     const auto left =
         std::clamp(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds(0), milliseconds(1000));
@@ -164,40 +165,41 @@ class Meeting {
     for (;;) {
       UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) return;
-      const auto is_stranger = [](const Knock& knock) { return knock.side == Side::server; };
-      if (static_cast<std::size_t>(std::count_if(knocks_.begin(), knocks_.end(), is_stranger)) >= kMostStrangers) {
-        const auto oldest = std::find_if(knocks_.begin(), knocks_.end(), is_stranger);
-        note_refusal(*oldest,
-                     fmt::format("it was the oldest of {} connections that had not said who they are", kMostStrangers));
-        knocks_.erase(oldest);
+      const auto is_unknown = [](const Handshake& handshake) { return handshake.side == Side::server; };
+      if (static_cast<std::size_t>(std::count_if(handshakes_.begin(), handshakes_.end(), is_unknown)) >=
+          kMostUnknownPeers) {
+        const auto oldest = std::find_if(handshakes_.begin(), handshakes_.end(), is_unknown);
+        note_refusal(*oldest, fmt::format("it was the oldest of {} connections that had not said who they are",
+                                          kMostUnknownPeers));
+        handshakes_.erase(oldest);
       }
       auto address = address_of_peer(socket.get());
       add(std::move(socket), Side::server).address = std::move(address);
     }
   }
 
-  void note_refusal(const Knock& knock, const std::string& reason) {
-    refusals_.note(fmt::format("a connection to {} from {}", name_of(context_.rank), knock.address), reason,
+  void note_refusal(const Handshake& handshake, const std::string& reason) {
+    refusals_.note(fmt::format("a connection to {} from {}", name_of(context_.rank), handshake.address), reason,
                    Clock::now());
   }
 
   /// False when it is over, one way or the other.
-  bool serve(Knock& knock) {
+  bool serve(Handshake& handshake) {
     try {
-      if (knock.phase == Knock::Phase::stays_refused) return stays(knock);
-      if (advance(knock, [this](const Hello& hello) { check_hello(hello); })) return keep(knock), false;
-      if (Clock::now() < knock.deadline) return true;
-      fail(ErrorKind::timeout, "tls", "it did not say who it is within {} s", kStrangersTime.count() / 1000);
+      if (handshake.phase == Handshake::Phase::refused) return is_refused_peer_there(handshake);
+      if (advance(handshake, [this](const Hello& hello) { check_hello(hello); })) return keep(handshake), false;
+      if (Clock::now() < handshake.deadline) return true;
+      fail(ErrorKind::timeout, "tls", "it did not say who it is within {} s", kHandshakeTime.count() / 1000);
     } catch (const Error& error) {
-      if (knock.side == Side::client) {
+      if (handshake.side == Side::client) {
         if (error.kind() == ErrorKind::environment) {
-          fail(ErrorKind::environment, "tls", "{} at {} and this rank do not trust each other: {}", name_of(knock.rank),
-               knock.address, error.message());
+          fail(ErrorKind::environment, "tls", "{} at {} and this rank do not trust each other: {}",
+               name_of(handshake.rank), handshake.address, error.message());
         }
-        return try_again(knock.rank, error.message()), false;
+        return try_again(handshake.rank, error.message()), false;
       }
-      note_refusal(knock, error.message());
-      refuse(knock);
+      note_refusal(handshake, error.message());
+      refuse(handshake);
       return true;
     }
   }
@@ -213,11 +215,11 @@ class Meeting {
     }
   }
 
-  void keep(Knock& knock) {
-    const auto name = context_.describe_rank ? context_.describe_rank(knock.rank) : name_of(knock.rank);
-    connections_[static_cast<std::size_t>(knock.rank)] = {std::move(knock.socket), std::move(knock.stream),
-                                                          name_of(knock.rank),
-                                                          fmt::format("{} at {}", name, knock.address)};
+  void keep(Handshake& handshake) {
+    const auto name = context_.describe_rank ? context_.describe_rank(handshake.rank) : name_of(handshake.rank);
+    connections_[static_cast<std::size_t>(handshake.rank)] = {std::move(handshake.socket), std::move(handshake.stream),
+                                                              name_of(handshake.rank),
+                                                              fmt::format("{} at {}", name, handshake.address)};
     ++met_;
   }
 
@@ -232,8 +234,8 @@ class Meeting {
     std::vector<std::string> missing;
     for (const int rank : others_) {
       if (connections_[static_cast<std::size_t>(rank)].socket) continue;
-      const bool tried = rank < context_.rank && !doors_[static_cast<std::size_t>(rank)].reason.empty();
-      missing.push_back(tried ? fmt::format("{} ({})", name_of(rank), doors_[static_cast<std::size_t>(rank)].reason)
+      const bool tried = rank < context_.rank && !attempts_[static_cast<std::size_t>(rank)].reason.empty();
+      missing.push_back(tried ? fmt::format("{} ({})", name_of(rank), attempts_[static_cast<std::size_t>(rank)].reason)
                               : name_of(rank));
     }
     fail(ErrorKind::timeout, "tls", "not connected within {:.1f} s: {}",
@@ -245,10 +247,10 @@ class Meeting {
   std::vector<Connection> connections_;  ///< by rank
   std::size_t met_ = 0;
   UniqueFd listener_;
-  Door own_;
-  std::vector<Attempt> doors_;  ///< of the ranks below this one
-  std::size_t known_ = 0;       ///< so many of them, from rank 0 on, have told their address
-  std::list<Knock> knocks_;
+  ListeningAddress own_;
+  std::vector<Attempt> attempts_;  ///< of the ranks below this one
+  std::size_t known_ = 0;          ///< so many of them, from rank 0 on, have told their address
+  std::list<Handshake> handshakes_;
   Clock::time_point deadline_;
   Clock::time_point next_check_ = Clock::now() + milliseconds(50);
   Clock::time_point next_look_{};

@@ -1,8 +1,8 @@
-// Connecting the ranks of a group, each with each, while strangers may knock at the same doors.
+// Connecting the ranks of a group, each with each, while other programs may connect to the same ports.
 //
 // A rank listens at one port as long as this lasts, and tells its address and a random token through the store. It
 // connects to the ranks below its own; those above connect to it. Both sides verify the certificate of the other, then
-// the one that connected says who it is and proves with the token that it read the store (knock.h). Until then a
+// the one that connected says who it is and proves with the token that it read the store (handshake.h). Until then a
 // connection has 10 s, and no more is read from it than that.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include <lockstep/comm/tls/door.h>
+#include <lockstep/comm/tls/listening_address.h>
 
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
@@ -16,16 +16,16 @@
 namespace lockstep::detail::tls {
 namespace {
 
-/// The numeric address and port of a door, for the kernel. Error(data) for any other text.
+/// The numeric address and port, for the kernel. Error(data) for any other text.
 class Address {
  public:
-  explicit Address(const Door& door) {
+  explicit Address(const ListeningAddress& address) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     addrinfo* raw = nullptr;
-    if (::getaddrinfo(door.host.c_str(), std::to_string(door.port).c_str(), &hints, &raw) != 0) {
-      fail(ErrorKind::data, "tls", "'{}' is no address", door.host);
+    if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &raw) != 0) {
+      fail(ErrorKind::data, "tls", "'{}' is no address", address.host);
     }
     list_.reset(raw);
   }
@@ -53,9 +53,11 @@ std::uint16_t own_port(int socket) {
 
 }  // namespace
 
-std::string print(const Door& door) { return fmt::format("{} {} {}", door.port, door.token, door.host); }
+std::string print(const ListeningAddress& address) {
+  return fmt::format("{} {} {}", address.port, address.token, address.host);
+}
 
-Door parse_door(const std::string& text) {
+ListeningAddress parse_listening_address(const std::string& text) {
   const auto first = text.find(' ');
   const auto second = text.find(' ', first + 1);
   const auto port = parse_integer(text.substr(0, first));
@@ -65,9 +67,10 @@ Door parse_door(const std::string& text) {
   return {text.substr(second + 1), static_cast<std::uint16_t>(*port), text.substr(first + 1, second - first - 1)};
 }
 
-std::string address_of(const Door& door) {
-  const bool brackets = door.host.find(':') != std::string::npos;
-  return brackets ? fmt::format("[{}]:{}", door.host, door.port) : fmt::format("{}:{}", door.host, door.port);
+std::string address_of(const ListeningAddress& address) {
+  const bool brackets = address.host.find(':') != std::string::npos;
+  return brackets ? fmt::format("[{}]:{}", address.host, address.port)
+                  : fmt::format("{}:{}", address.host, address.port);
 }
 
 std::string address_of_peer(int socket) {
@@ -77,22 +80,22 @@ std::string address_of_peer(int socket) {
   return address_of({address_text(reinterpret_cast<const sockaddr&>(address)), port_in(address), {}});
 }
 
-UniqueFd listen_at(Door& door) {
-  const Address address(door);
-  UniqueFd socket = address.socket();
-  if (!socket || ::bind(socket.get(), address.get(), address.length()) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+UniqueFd listen_at(ListeningAddress& address) {
+  const Address target(address);
+  UniqueFd socket = target.socket();
+  if (!socket || ::bind(socket.get(), target.get(), target.length()) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
     fail(ErrorKind::environment, "tls",
          "cannot listen at the address {} of this host: {}. Name another interface with LOCKSTEP_SOCKET_IFNAME",
-         door.host, std::strerror(errno));
+         address.host, std::strerror(errno));
   }
-  door.port = own_port(socket.get());
+  address.port = own_port(socket.get());
   return socket;
 }
 
-UniqueFd begin_to_connect(const Door& door) {
-  const Address address(door);
-  UniqueFd socket = address.socket();
-  if (!socket || (::connect(socket.get(), address.get(), address.length()) != 0 && errno != EINPROGRESS)) {
+UniqueFd begin_to_connect(const ListeningAddress& address) {
+  const Address target(address);
+  UniqueFd socket = target.socket();
+  if (!socket || (::connect(socket.get(), target.get(), target.length()) != 0 && errno != EINPROGRESS)) {
     fail(ErrorKind::io, "tls", "{}", std::strerror(errno));
   }
   return socket;

@@ -1,6 +1,6 @@
 // A connection between two ranks of which one side does not know the other yet: TLS, and then who speaks.
 //
-//   LOCKSTEP TLS 1, the token of the other's door, the rank of who speaks        and back:  LOCKSTEP TLS 1
+//   LOCKSTEP TLS 1, the token of the listening address, the rank that connects        and back:  LOCKSTEP TLS 1
 #pragma once
 
 #include <lockstep/base/unique_fd.h>
@@ -13,14 +13,14 @@
 
 namespace lockstep::detail::tls {
 
-struct Knock {
-  enum class Phase { connects, shakes_hands, speaks, hears, stays_refused };
+struct Handshake {
+  enum class Phase { connects, tls_handshake, sends_hello, awaits_hello, refused };
 
   UniqueFd socket{};
   std::string address{};
   int rank = -1;  ///< of the peer; -1: it has yet to say
   net::TlsStream::Side side = net::TlsStream::Side::server;
-  Phase phase = Phase::shakes_hands;
+  Phase phase = Phase::tls_handshake;
   std::chrono::steady_clock::time_point deadline{};
   std::unique_ptr<net::TlsStream> stream{};
   std::string in{};
@@ -38,11 +38,11 @@ std::string print(const Hello& hello);
 
 /// Goes on as far as the connection allows. True once both sides know each other. `check` throws where the peer may not
 /// take part. Errors: those of `check` and of TlsStream; Error(environment) or Error(data) for another program.
-bool advance(Knock& knock, const std::function<void(const Hello&)>& check);
+bool advance(Handshake& handshake, const std::function<void(const Hello&)>& check);
 
 /// After an error: the peer is told, and has to close the connection; else the reason may not reach it.
-void refuse(Knock& knock);
+void refuse(Handshake& handshake);
 /// Whether a refused peer is still there, and in time.
-bool stays(const Knock& knock);
+bool is_refused_peer_there(const Handshake& handshake);
 
 }  // namespace lockstep::detail::tls
