@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <ranges>
 #include <utility>
 
@@ -74,6 +75,10 @@ class SampleBatches final : public Batches {
       if (!dataset_->leaves_out_errors() || error.kind() != ErrorKind::data) throw;
       log_warning("sample {} was left out: {}", index, error.what());
       return false;
+    } catch (const c10::Error& error) {
+      fail(ErrorKind::data, "data", "sample {}: {}", index, error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      fail(ErrorKind::data, "data", "sample {}: {}", index, error.what());
     }
   }
 

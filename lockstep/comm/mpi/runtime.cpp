@@ -5,13 +5,13 @@
 #include <lockstep/comm/meet/stores.h>
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <limits>
 #include <string>
 #include <utility>
@@ -78,8 +78,9 @@ std::atomic<pid_t>& own_process() {
   return value;
 }
 
-void finalize_at_exit() {
-  if (may_finalize() && own_process() == ::getpid() && running()) MPI_Finalize();
+// MPI_Finalize waits for all ranks. After a failure they may wait for this one; mpirun ends them when it ends without.
+void finalize_at_exit(int status, void*) {
+  if (status == 0 && may_finalize() && own_process() == ::getpid() && running()) MPI_Finalize();
 }
 
 }  // namespace
@@ -96,7 +97,7 @@ void start() {
   // An error is told as an Error instead of ending the process.
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   own_process() = ::getpid();
-  std::atexit(finalize_at_exit);
+  ::on_exit(finalize_at_exit, nullptr);
 }
 
 void never_finalize() { may_finalize() = false; }
