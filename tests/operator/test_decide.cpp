@@ -1,5 +1,6 @@
 // The operator's decisions, as tables: what is observed, and what is to be done.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/operator/decide/decide.h>
@@ -85,6 +86,8 @@ class Scene {
       if (*made->resource == services()) seen.service = Part{"s", {}};
       if (*made->resource == config_maps()) seen.config_map = Part{"c", object["data"]};
       if (made->resource->plural == "podgroups") seen.pod_group = Part{"g", nlohmann::json::object()};
+    } else if (const auto* list = std::get_if<SetFinalizers>(&action)) {
+      seen.job.finalizers = list->finalizers;
     } else if (std::get_if<CreateCertificates>(&action) != nullptr) {
       seen.secret = Part{"t", {}};
     } else if (const auto* changed = std::get_if<ReplaceObject>(&action)) {
@@ -114,6 +117,10 @@ std::vector<std::string> described(const Decision& decision) {
       texts.push_back("create certificates " + secret->name);
     } else if (const auto* gone = std::get_if<DeleteObject>(&action)) {
       texts.push_back(fmt::format("delete {} {}", gone->resource->kind, gone->name));
+    } else if (const auto* list = std::get_if<SetFinalizers>(&action)) {
+      texts.push_back(fmt::format("finalizers [{}]", fmt::join(list->finalizers, ", ")));
+    } else if (const auto* state = std::get_if<ClearState>(&action)) {
+      texts.push_back("clear " + state->url);
     } else {
       texts.push_back("replace " + name_of(std::get<ReplaceObject>(action).object));
     }
@@ -498,6 +505,39 @@ TEST(Decide, ADeletedJobIsLeftToTheCollector) {
   const auto decision = scene.decide_now();
   EXPECT_FALSE(decision.status);
   EXPECT_TRUE(decision.actions.empty());
+}
+
+TEST(Decide, TheStateOfADeletedJobIsClearedOnceItsPodsAreGone) {
+  Scene scene(
+      "{mode: Scheduler, security: {tls: Insecure}, recovery: {path: 'etcd://e/job', clear: true}, replicaSpecs: "
+      "{Worker: {template: WORKER}}}");
+  scene.seen.job.finalizers = {"a/b"};
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("finalizers [a/b, lockstep.dev/recovery-state]", "create Service a", "create ConfigMap a",
+                          "create Pod a-scheduler-0", "create Pod a-worker-0"));
+  scene.run_all();
+  EXPECT_THAT(described(scene.step()), IsEmpty());
+  scene.seen.job.deleting = true;
+  EXPECT_THAT(described(scene.step(/*slowly=*/true)), ElementsAre("delete Pod a-scheduler-0", "delete Pod a-worker-0"));
+  EXPECT_THAT(described(scene.step()), IsEmpty());  // they still end, and the scheduler writes
+  scene.seen.pods.clear();
+  EXPECT_THAT(described(scene.step()), ElementsAre("clear etcd://e/job", "finalizers [a/b]"));
+  EXPECT_THAT(described(scene.step()), IsEmpty());
+}
+
+TEST(Decide, TheStepIsTheSchedulersLastWord) {
+  Scene scene(kScheduler);
+  scene.start();
+  EXPECT_FALSE(scene.status().step);
+  scene.seen.step = 7;
+  scene.step();
+  EXPECT_EQ(scene.status().step, 7);
+  EXPECT_FALSE(scene.decide_now().status);
+  scene.seen.step.reset();  // another operator, which has not asked yet
+  EXPECT_FALSE(scene.decide_now().status);
+  scene.seen.step = 5;  // all ranks began again from a checkpoint
+  scene.step();
+  EXPECT_EQ(scene.status().step, 5);
 }
 
 TEST(Decide, APodThatSomebodyDeletesIsMadeAgainAndCountsNothing) {

@@ -14,6 +14,9 @@ inline constexpr const char* kIndexLabel = "lockstep.dev/index";
 inline constexpr const char* kAttemptLabel = "lockstep.dev/attempt";          ///< starts of all ranks
 inline constexpr const char* kReplacementLabel = "lockstep.dev/replacement";  ///< of this rank, within the attempt
 
+/// Keeps a deleted job until its state in etcd is deleted, too.
+inline constexpr const char* kStateFinalizer = "lockstep.dev/recovery-state";
+
 inline constexpr int kSchedulerPort = 6667;
 inline constexpr int kStorePort = 29400;
 
