@@ -25,6 +25,7 @@ class JobDriver {
   JobDriver(std::string space, std::string name)
       : client_(KubeServer::get().client()), space_(std::move(space)), name_(std::move(name)) {}
 
+  const std::string& name() const { return name_; }
   void create(json object);
   json object();  ///< null when there is none
   kube::Status status();

@@ -44,7 +44,7 @@ void enter_namespaces(const std::string& host_name) {
   expect(::sethostname(host_name.data(), host_name.size()) == 0, "set the host's name");
 }
 
-void bind(const fs::path& from, const fs::path& to) {
+void mount_at(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   if (fs::is_directory(from, ignored)) {
     fs::create_directories(to);
@@ -64,7 +64,7 @@ void bind_entries(const fs::path& from, const fs::path& to, const std::set<std::
     if (entry.is_symlink()) {
       fs::copy_symlink(entry.path(), to / name);
     } else {
-      bind(entry.path(), to / name);
+      mount_at(entry.path(), to / name);
     }
   }
 }
@@ -75,16 +75,16 @@ void make_root(const Sandbox& sandbox, const fs::path& root) {
   bind_entries("/", root, {"etc", "dev"});
   fs::create_directories(root / "dev");
   bind_entries("/dev", root / "dev", {});
-  bind(sandbox.last_words, root / "dev" / "termination-log");
-  bind("/etc", root / ".etc");
+  mount_at(sandbox.last_words, root / "dev" / "termination-log");
+  mount_at("/etc", root / ".etc");
   fs::create_directories(root / "etc");
   for (const auto& entry : fs::directory_iterator("/etc")) {
     const auto name = entry.path().filename();
     if (name != "hosts" && name != "hostname") fs::create_symlink(fs::path("/.etc") / name, root / "etc" / name);
   }
-  bind(sandbox.hosts, root / "etc" / "hosts");
+  mount_at(sandbox.hosts, root / "etc" / "hosts");
   write_text(root / "etc" / "hostname", sandbox.host_name + "\n", O_WRONLY | O_CREAT);
-  for (const Mount& mount : sandbox.mounts) bind(mount.from, root / fs::path(mount.to).relative_path());
+  for (const Mount& mount : sandbox.mounts) mount_at(mount.from, root / fs::path(mount.to).relative_path());
 }
 
 }  // namespace
