@@ -114,7 +114,7 @@ echo "kill disturbed-worker-1" >"$out/kubelet/commands"
 wait_for disturbed "end" has_phase disturbed Succeeded
 in_space get lockstepjobs
 in_space get events --sort-by .metadata.creationTimestamp -o 'custom-columns=REASON:.reason,MESSAGE:.message' \
-  --field-selector involvedObject.name=disturbed
+  --field-selector involvedObject.name=disturbed,involvedObject.kind=LockstepJob
 
 step "Done"
 [[ "$(in_space get pod disturbed-worker-0 -o 'jsonpath={.metadata.uid}')" == "$other" ]] ||

@@ -48,6 +48,10 @@ class JobDriver {
   /// All that are being deleted.
   void finish_deletions();
 
+  /// The life of a job of two workers: they run, worker 1 is killed, and in the second attempt worker 0 succeeds. Calls
+  /// `look` again and again. False: it has not ended after a while.
+  bool lose_worker_and_end(const std::function<void()>& look = {});
+
   /// Waits until it holds; false, with what there is in the message, after 30 s.
   bool wait(const std::function<bool()>& holds);
   bool wait_phase(const std::string& phase);

@@ -104,6 +104,7 @@ class Scene {
 };
 
 constexpr const char* kTwo = "{replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
+constexpr const char* kAllWorkers = "{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kScheduler = "{mode: Scheduler, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kRecovery =
     "{mode: Scheduler, recovery: {path: /state}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
@@ -166,8 +167,8 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
       {kTwo, {"a-worker-0"}, true},
       {kScheduler, {"a-worker-0", "a-worker-1"}, false},
       {kScheduler, {"a-scheduler-0"}, true},
-      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}", {"a-worker-0"}, false},
-      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}",
+      {kAllWorkers, {"a-worker-0"}, false},
+      {kAllWorkers,
        {"a-worker-0", "a-worker-1"},
        true},
   };
@@ -181,7 +182,7 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
 }
 
 TEST(Decide, ARankThatIsDoneStaysSoWithoutItsPod) {
-  Scene scene("{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}");
+  Scene scene(kAllWorkers);
   scene.start();
   scene.end("a-worker-0", 0);
   scene.step();

@@ -34,19 +34,9 @@ class Life {
     JobDriver job(space_, "mlp");
     job.create(simple_job("mlp", 2));
     restart();
-    bool failed = false;
-    const bool ended = job.wait([&] {
+    const bool ended = job.lose_worker_and_end([&] {
       if (operator_->child().poll()) restart();
       for (const json& pod : job.pods()) uids_.insert(kube::uid_of(pod));
-      job.run_all();
-      job.finish_deletions();
-      const auto status = job.status();
-      if (status.phase == "Running" && status.attempt == 1 && !failed) {
-        job.end_pod("worker-1", 137);
-        failed = true;
-      }
-      if (status.phase == "Running" && status.attempt == 2) job.end_pod("worker-0", 0);
-      return status.final();
     });
     ASSERT_TRUE(ended) << job.describe();
     const auto status = job.status();
