@@ -522,7 +522,9 @@ TEST(Decide, TheStateOfADeletedJobIsClearedOnceItsPodsAreGone) {
   EXPECT_THAT(described(scene.step(/*slowly=*/true)), ElementsAre("delete Pod a-scheduler-0", "delete Pod a-worker-0"));
   EXPECT_THAT(described(scene.step()), IsEmpty());  // they still end, and the scheduler writes
   scene.seen.pods.clear();
-  EXPECT_THAT(described(scene.step()), ElementsAre("clear etcd://e/job", "finalizers [a/b]"));
+  scene.seen.job.status.attempt = 2;
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("clear etcd://e/job", "clear etcd://e/job/attempt-2", "finalizers [a/b]"));
   EXPECT_THAT(described(scene.step()), IsEmpty());
 }
 
@@ -583,6 +585,23 @@ TEST(MakePod, VariablesOfAScheduler) {
   const auto scheduler = pod_of(kRecovery, Role::scheduler, 0);
   EXPECT_EQ(variable(scheduler, "MS_ROLE"), "MS_SCHED");
   EXPECT_THAT(variable(scheduler, "MS_SCHED_HOST"), HasSubstr("status.podIP"));
+}
+
+TEST(MakePod, EachAttemptHasAStateOfItsOwn) {
+  const auto place = [](const char* path, int attempt) {
+    Job job = job_of(kRecovery);
+    job.spec.recovery_path = path;
+    return state_place(job, attempt);
+  };
+  EXPECT_EQ(place("/state", 1), "/state");
+  EXPECT_EQ(place("/state", 3), "/state/attempt-3");
+  EXPECT_EQ(place("etcd://e/job", 2), "etcd://e/job/attempt-2");
+  EXPECT_EQ(place("etcds://e/job?ca_cert=f", 2), "etcds://e/job/attempt-2?ca_cert=f");
+  Scene scene(kRecovery);
+  scene.start();
+  scene.seen.job.status.attempt = 2;
+  EXPECT_EQ(variable(make_pod(scene.seen.job, scene.status(), GangScheduler::none, Role::scheduler, 0), "MS_RECOVERY_PATH"),
+            "/state/attempt-2");
 }
 
 TEST(MakePod, VariablesOfLaunchers) {

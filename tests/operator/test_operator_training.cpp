@@ -222,6 +222,7 @@ TEST_F(OperatorTraining, TheStateInEtcdGoesWithTheJob) {
   };
   ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
   EXPECT_EQ(keys(), "1");
+  EXPECT_EQ(driver.status().attempt, 1);
   driver.remove();
   ASSERT_TRUE(driver.wait([&] { return driver.object().is_null(); })) << logs(driver);
   EXPECT_EQ(keys(), "0");

@@ -273,7 +273,9 @@ Decision Decider::finalize() {
     if (each != kStateFinalizer) left.push_back(each);
   }
   if (job_.spec.recovery_clear && job_.problems.empty()) {
-    result_.actions.push_back(ClearState{job_.spec.recovery_path});
+    for (int attempt = 1; attempt <= status_.attempt; ++attempt) {
+      result_.actions.push_back(ClearState{state_place(job_, attempt)});
+    }
   }
   result_.actions.push_back(SetFinalizers{std::move(left)});
   return std::move(result_);
