@@ -104,7 +104,8 @@ class Scene {
 };
 
 constexpr const char* kTwo = "{replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
-constexpr const char* kAllWorkers = "{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
+constexpr const char* kAllWorkers =
+    "{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kScheduler = "{mode: Scheduler, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kRecovery =
     "{mode: Scheduler, recovery: {path: /state}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
@@ -168,9 +169,7 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
       {kScheduler, {"a-worker-0", "a-worker-1"}, false},
       {kScheduler, {"a-scheduler-0"}, true},
       {kAllWorkers, {"a-worker-0"}, false},
-      {kAllWorkers,
-       {"a-worker-0", "a-worker-1"},
-       true},
+      {kAllWorkers, {"a-worker-0", "a-worker-1"}, true},
   };
   for (const auto& row : rows) {
     Scene scene(row.spec);
@@ -600,8 +599,9 @@ TEST(MakePod, EachAttemptHasAStateOfItsOwn) {
   Scene scene(kRecovery);
   scene.start();
   scene.seen.job.status.attempt = 2;
-  EXPECT_EQ(variable(make_pod(scene.seen.job, scene.status(), GangScheduler::none, Role::scheduler, 0), "MS_RECOVERY_PATH"),
-            "/state/attempt-2");
+  EXPECT_EQ(
+      variable(make_pod(scene.seen.job, scene.status(), GangScheduler::none, Role::scheduler, 0), "MS_RECOVERY_PATH"),
+      "/state/attempt-2");
 }
 
 TEST(MakePod, VariablesOfLaunchers) {

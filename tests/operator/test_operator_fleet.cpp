@@ -29,7 +29,8 @@ double sum_of(const std::string& metrics, const std::string& name) {
   double sum = 0;
   std::istringstream lines(metrics);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(name) && line.find(' ') != std::string::npos) sum += std::stod(line.substr(line.rfind(' ') + 1));
+    if (line.starts_with(name) && line.find(' ') != std::string::npos)
+      sum += std::stod(line.substr(line.rfind(' ') + 1));
   }
   return sum;
 }
@@ -49,7 +50,8 @@ class Fleet {
 
   void create(int jobs) {
     for (int i = 0; i < jobs; ++i) {
-      const auto made = client_.create(path_of(kube::lockstep_jobs(), space_), simple_job(fmt::format("j{}", i), kPods));
+      const auto made =
+          client_.create(path_of(kube::lockstep_jobs(), space_), simple_job(fmt::format("j{}", i), kPods));
       ASSERT_TRUE(made.ok()) << made.text();
     }
   }
@@ -86,7 +88,11 @@ class Fleet {
 json state(const char* phase, const json& container) {
   return {{"phase", phase},
           {"containerStatuses",
-           {{{"name", "lockstep"}, {"image", "none"}, {"imageID", ""}, {"ready", false}, {"restartCount", 0},
+           {{{"name", "lockstep"},
+             {"image", "none"},
+             {"imageID", ""},
+             {"ready", false},
+             {"restartCount", 0},
              {"state", container}}}}};
 }
 
@@ -99,7 +105,8 @@ TEST(OperatorFleet, AJobTakesFewRequestsAndTheOperatorLittleMemory) {
                             {"--no-leader-election", "--probe-address", "127.0.0.1:" + port});
   net::HttpClient probes({"127.0.0.1", static_cast<std::uint16_t>(*parse_integer(port))}, nullptr, 1 << 20);
   const auto requests = [&] {
-    return sum_of(probes.get("/metrics", std::chrono::steady_clock::now() + 30s).body, "lockstep_operator_requests_total");
+    return sum_of(probes.get("/metrics", std::chrono::steady_clock::now() + 30s).body,
+                  "lockstep_operator_requests_total");
   };
   Fleet fleet(space);
   fleet.create(jobs);
@@ -111,8 +118,9 @@ TEST(OperatorFleet, AJobTakesFewRequestsAndTheOperatorLittleMemory) {
   ASSERT_TRUE(fleet.wait([&] { return fleet.in_phase("Succeeded") == jobs; }));
   const double until_end = requests() / jobs;
   const double memory = peak_memory(operators.child().pid());
-  fmt::print("{} jobs of {} Pods: {:.1f} requests for each job until its Pods exist, {:.1f} until its end; {:.0f} MiB\n",
-             jobs, kPods, until_pods, until_end, memory);
+  fmt::print(
+      "{} jobs of {} Pods: {:.1f} requests for each job until its Pods exist, {:.1f} until its end; {:.0f} MiB\n", jobs,
+      kPods, until_pods, until_end, memory);
   // Two statuses, Service, ConfigMap, 8 Pods, event; a few for the lists and watches of all.
   EXPECT_LT(until_pods, kPods + 7);
   EXPECT_LT(memory, 128);

@@ -367,17 +367,19 @@ void serve_pod_groups(const kube::Resource& resource) {
                         {"storage", true},
                         {"subresources", {{"status", json::object()}}},
                         {"schema", {{"openAPIV3Schema", schema}}}};
-  const auto made = admin.create(
-      "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-      {{"apiVersion", "apiextensions.k8s.io/v1"},
-       {"kind", "CustomResourceDefinition"},
-       {"metadata", {{"name", resource.plural + "." + resource.group}}},
-       {"spec",
-        {{"group", resource.group},
-         {"scope", "Namespaced"},
-         {"names", {{"kind", resource.kind}, {"listKind", resource.kind + "List"}, {"plural", resource.plural},
-                    {"singular", "podgroup"}}},
-         {"versions", json::array({version})}}}});
+  const auto made = admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                                 {{"apiVersion", "apiextensions.k8s.io/v1"},
+                                  {"kind", "CustomResourceDefinition"},
+                                  {"metadata", {{"name", resource.plural + "." + resource.group}}},
+                                  {"spec",
+                                   {{"group", resource.group},
+                                    {"scope", "Namespaced"},
+                                    {"names",
+                                     {{"kind", resource.kind},
+                                      {"listKind", resource.kind + "List"},
+                                      {"plural", resource.plural},
+                                      {"singular", "podgroup"}}},
+                                    {"versions", json::array({version})}}}});
   ASSERT_TRUE(made.ok() || made.outcome == kube::Outcome::exists) << made.text();
   while (!admin.get(path_of(resource, "")).ok()) std::this_thread::sleep_for(20ms);
 }
@@ -398,7 +400,8 @@ TEST_F(OperatorJobs, GangsOfTheCoschedulingPluginAndOfVolcano) {
     if (volcano) {
       EXPECT_EQ(group["spec"]["queue"], "q");
       EXPECT_TRUE(job.pods().empty());  // until the queue has taken it
-      KubeServer::get().client().patch(path_of(*resource, space_, name, "status"), {{"status", {{"phase", "Inqueue"}}}});
+      KubeServer::get().client().patch(path_of(*resource, space_, name, "status"),
+                                       {{"status", {{"phase", "Inqueue"}}}});
     }
     ASSERT_TRUE(job.wait_pods(3)) << job.describe();
     const json pod = job.pod("worker-0");
@@ -426,20 +429,23 @@ TEST_F(OperatorJobs, TheBasesCanBeApplied) {
     return done.out;
   };
   const std::string deploy = LOCKSTEP_SOURCE_DIR "/deploy";
-  EXPECT_THAT(apply(deploy + "/cluster"),
-              AllOf(HasSubstr("deployment.apps/lockstep-operator"), HasSubstr("networkpolicy"), HasSubstr("namespace/lockstep-system")));
-  EXPECT_THAT(server.kubectl({"auth", "can-i", "create", "pods", "-A", "--as",
-                              "system:serviceaccount:lockstep-system:lockstep-operator"}).out,
+  EXPECT_THAT(apply(deploy + "/cluster"), AllOf(HasSubstr("deployment.apps/lockstep-operator"),
+                                                HasSubstr("networkpolicy"), HasSubstr("namespace/lockstep-system")));
+  EXPECT_THAT(server
+                  .kubectl({"auth", "can-i", "create", "pods", "-A", "--as",
+                            "system:serviceaccount:lockstep-system:lockstep-operator"})
+                  .out,
               HasSubstr("yes"));
   // In a namespace of the user's, by a kustomization of the user's.
   TemporaryFolder folder("lockstep-kustomize", std::filesystem::path(LOCKSTEP_SOURCE_DIR) / "out");
   std::ofstream(folder.path() / "kustomization.yaml")
-      << "namespace: " << space_ << "
-resources: [../../deploy/namespaced]
-"
+      << "namespace: " << space_
+      << "
+      resources
+      : [../../ deploy / namespaced] "
       << "images: [{name: lockstep-operator, newName: registry/lockstep-operator, newTag: '1'}]
-";
-  EXPECT_THAT(apply(folder.path().string()), HasSubstr("role.rbac.authorization.k8s.io/lockstep-operator"));
+         ";
+        EXPECT_THAT(apply(folder.path().string()), HasSubstr("role.rbac.authorization.k8s.io/lockstep-operator"));
   const auto account = fmt::format("system:serviceaccount:{}:lockstep-operator", space_);
   const auto may = [&](const std::string& verb, const std::string& what, const std::string& space) {
     return server.kubectl({"auth", "can-i", verb, what, "-n", space, "--as", account}).out;
@@ -452,7 +458,8 @@ resources: [../../deploy/namespaced]
 }
 
 TEST_F(OperatorJobs, TheExamplesCanBeApplied) {
-  const auto done = KubeServer::get().kubectl({"apply", "-n", space_, "-f", LOCKSTEP_SOURCE_DIR "/examples/kubernetes"});
+  const auto done =
+      KubeServer::get().kubectl({"apply", "-n", space_, "-f", LOCKSTEP_SOURCE_DIR "/examples/kubernetes"});
   EXPECT_TRUE(done.status.ok()) << done.err;
   EXPECT_THAT(done.out, HasSubstr("lockstepjob.lockstep.dev/recovery created"));
 }

@@ -52,8 +52,9 @@ class OperatorTraining : public testing::Test {
                       std::vector<std::string>{"--no-leader-election", "--progress-seconds", "1"});
     std::ofstream(kubelet_->data() / "run.yaml") << kRun;
     ChildOptions synthesize;
-    synthesize.arguments = {LOCKSTEP_BINARY, "data", "synthesize", "mnist", "--out", (kubelet_->data() / "mnist").string(),
-                            "--train", "2000", "--test", "100", "--seed", "1"};
+    synthesize.arguments = {
+        LOCKSTEP_BINARY, "data", "synthesize", "mnist", "--out",  (kubelet_->data() / "mnist").string(),
+        "--train",       "2000", "--test",     "100",   "--seed", "1"};
     const auto done = run_and_capture(synthesize, 120s);
     ASSERT_TRUE(done.status.ok()) << done.err;
   }
@@ -99,8 +100,15 @@ class OperatorTraining : public testing::Test {
   /// What a run without a cluster has.
   std::string undisturbed() {
     ChildOptions run;
-    run.arguments = {LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", LOCKSTEP_BINARY, "train", "--config",
-                     (kubelet_->data() / "run.yaml").string(), "data.batch_size=5",
+    run.arguments = {LOCKSTEP_BINARY,
+                     "run",
+                     "--nproc-per-node",
+                     "2",
+                     LOCKSTEP_BINARY,
+                     "train",
+                     "--config",
+                     (kubelet_->data() / "run.yaml").string(),
+                     "data.batch_size=5",
                      "data.root=" + (kubelet_->data() / "mnist").string(),
                      "system.work_dir=" + (kubelet_->data() / "undisturbed").string()};
     const auto done = run_and_capture(run, 120s);
@@ -155,8 +163,8 @@ TEST_F(OperatorTraining, AnEvictedWorkerAndADrainedNodesComeBack) {
       << logs(driver);
   EXPECT_EQ(driver.status().first_failure->reason, "Evicted");
   const auto from = word(driver.pod("worker-0"), "spec", "nodeName");
-  const auto drained = KubeServer::get().kubectl({"drain", from, "--force", "--ignore-daemonsets",
-                                                  "--delete-emptydir-data", "--timeout=60s"});
+  const auto drained = KubeServer::get().kubectl(
+      {"drain", from, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s"});
   EXPECT_TRUE(drained.status.ok()) << drained.out << drained.err;
   ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
   for (const json& pod : driver.pods()) EXPECT_NE(word(pod, "spec", "nodeName"), from) << kube::name_of(pod);
@@ -211,13 +219,13 @@ TEST_F(OperatorTraining, TheStatusNamesTheRankThatFailedFirstAndItsOwnWords) {
 TEST_F(OperatorTraining, TheStateInEtcdGoesWithTheJob) {
   if (const auto why = EtcdServer::obstacle()) GTEST_SKIP() << *why;
   EtcdServer etcd;
-  JobDriver driver = start(job("cleared",
-                               fmt::format("{{mode: Scheduler, recovery: {{path: 'etcd://{}/job', clear: true}}}}",
-                                           etcd.endpoints()),
-                               "lockstep train"));
+  JobDriver driver = start(job(
+      "cleared", fmt::format("{{mode: Scheduler, recovery: {{path: 'etcd://{}/job', clear: true}}}}", etcd.endpoints()),
+      "lockstep train"));
   const auto keys = [&] {
     ChildOptions ask;
-    ask.arguments = {"curl", "-s", fmt::format("http://{}/v3/kv/range", etcd.endpoints()), "-d", R"({"key":"L2pvYg=="})"};
+    ask.arguments = {"curl", "-s", fmt::format("http://{}/v3/kv/range", etcd.endpoints()), "-d",
+                     R"({"key":"L2pvYg=="})"};
     return json::parse(run_and_capture(ask, 30s).out).value("count", "0");
   };
   ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);

@@ -43,8 +43,8 @@ std::chrono::milliseconds progress_interval(std::chrono::seconds asked, std::siz
 /// make_context(). `data`: the Secret's, in base64.
 std::shared_ptr<boost::asio::ssl::context> client_tls_of(const nlohmann::json& data);
 
-/// Asks the scheduler of each running job again and again, until `stop`. `changed` gets the keys of jobs. What cannot be
-/// asked is only logged: a job needs no operator that reaches its Pods.
+/// Asks the scheduler of each running job again and again, until `stop`. `changed` gets the keys of jobs. What cannot
+/// be asked is only logged: a job needs no operator that reaches its Pods.
 void watch_progress(ApiClient client, const Cache& cache, Progress& progress, std::chrono::seconds interval,
                     const std::function<void(const std::string&)>& changed, std::stop_token stop);
 

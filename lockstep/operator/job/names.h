@@ -30,8 +30,8 @@ std::string config_map_name(const Job& job);
 std::string secret_name(const Job& job);
 std::string pod_group_name(const Job& job);
 
-/// Where the scheduler of an attempt saves its state: recovery.path, and a place of its own in it from the second attempt
-/// on. The ranks of the attempt before are gone, and a scheduler that knew of them would wait for them.
+/// Where the scheduler of an attempt saves its state: recovery.path, and a place of its own in it from the second
+/// attempt on. The ranks of the attempt before are gone, and a scheduler that knew of them would wait for them.
 std::string state_place(const Job& job, int attempt);
 
 /// "lockstep.dev/job-name=JOB,lockstep.dev/role=Worker".

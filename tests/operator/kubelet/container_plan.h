@@ -12,9 +12,10 @@
 
 namespace lockstep::test {
 
-/// The data of a Secret or ConfigMap by its plural ("secrets", "configmaps") and name, as bytes; nullopt: there is none.
-using ReadData =
-    std::function<std::optional<std::map<std::string, std::string>>(const std::string& plural, const std::string& name)>;
+/// The data of a Secret or ConfigMap by its plural ("secrets", "configmaps") and name, as bytes; nullopt: there is
+/// none.
+using ReadData = std::function<std::optional<std::map<std::string, std::string>>(const std::string& plural,
+                                                                                 const std::string& name)>;
 
 /// What a Pod gets of this machine.
 struct PodPlace {

@@ -42,7 +42,7 @@ using kube::text_at;
 using nlohmann::json;
 
 constexpr auto kTick = 50ms;
-constexpr auto kTryAgain = 500ms;           // a Pod whose Secret is still missing, a server that is away
+constexpr auto kTryAgain = 500ms;            // a Pod whose Secret is still missing, a server that is away
 constexpr std::size_t kLongestWords = 4096;  // of a termination message
 constexpr int kMostAddresses = 250;
 
@@ -66,12 +66,12 @@ struct Charge {
   fs::path folder{};
   std::optional<Child> child{};
   std::string began{};
-  bool stopping = false;               ///< it got SIGTERM, as the Pod is being deleted
-  bool killed = false;                 ///< and SIGKILL
-  Clock::time_point deadline{};        ///< of its end
-  Clock::time_point not_before{};      ///< of the next attempt to start it, or to tell of its end
-  json last_status = json();           ///< of its end, still to be told; null: nothing
-  bool told = false;                   ///< its end is
+  bool stopping = false;           ///< it got SIGTERM, as the Pod is being deleted
+  bool killed = false;             ///< and SIGKILL
+  Clock::time_point deadline{};    ///< of its end
+  Clock::time_point not_before{};  ///< of the next attempt to start it, or to tell of its end
+  json last_status = json();       ///< of its end, still to be told; null: nothing
+  bool told = false;               ///< its end is
 };
 
 class Kubelet {
@@ -133,7 +133,8 @@ void Kubelet::make_nodes() {
     if (!made.ok() && made.outcome != kube::Outcome::exists) {
       fail(ErrorKind::io, "kubelet", "cannot make the node {}: {}", name, made.text());
     }
-    client_.patch(kube::path_of(nodes(), "", name, "status"), {{"status", {{"conditions", {condition("Ready", true)}}}}});
+    client_.patch(kube::path_of(nodes(), "", name, "status"),
+                  {{"status", {{"conditions", {condition("Ready", true)}}}}});
   }
 }
 
@@ -263,23 +264,22 @@ void Kubelet::start(Charge& charge) {
 }
 
 void Kubelet::tell_running(Charge& charge) {
-  write_status(charge.pod,
-               {{"phase", "Running"},
-                {"podIP", charge.address},
-                {"podIPs", {{{"ip", charge.address}}}},
-                {"hostIP", "127.0.0.1"},
-                {"startTime", charge.began},
-                {"conditions",
-                 {condition("PodScheduled", true), condition("Initialized", true), condition("ContainersReady", true),
-                  condition("Ready", true)}},
-                {"containerStatuses",
-                 {{{"name", text_at(list_at(object_at(charge.pod, "spec"), "containers").at(0), "name")},
-                   {"image", "none"},
-                   {"imageID", ""},
-                   {"containerID", fmt::format("process://{}", charge.child->pid())},
-                   {"ready", true},
-                   {"restartCount", 0},
-                   {"state", {{"running", {{"startedAt", charge.began}}}}}}}}});
+  write_status(charge.pod, {{"phase", "Running"},
+                            {"podIP", charge.address},
+                            {"podIPs", {{{"ip", charge.address}}}},
+                            {"hostIP", "127.0.0.1"},
+                            {"startTime", charge.began},
+                            {"conditions",
+                             {condition("PodScheduled", true), condition("Initialized", true),
+                              condition("ContainersReady", true), condition("Ready", true)}},
+                            {"containerStatuses",
+                             {{{"name", text_at(list_at(object_at(charge.pod, "spec"), "containers").at(0), "name")},
+                               {"image", "none"},
+                               {"imageID", ""},
+                               {"containerID", fmt::format("process://{}", charge.child->pid())},
+                               {"ready", true},
+                               {"restartCount", 0},
+                               {"state", {{"running", {{"startedAt", charge.began}}}}}}}}});
 }
 
 void Kubelet::see_end(Charge& charge, const ExitStatus& status) {
@@ -372,7 +372,8 @@ void Kubelet::obey(const std::string& line) {
       at = text_at(object_at(at->second.pod, "spec"), "nodeName") == name ? charges_.erase(at) : std::next(at);
     }
     lost_.insert(name);
-    client_.patch(kube::path_of(nodes(), "", name, "status"), {{"status", {{"conditions", {condition("Ready", false)}}}}});
+    client_.patch(kube::path_of(nodes(), "", name, "status"),
+                  {{"status", {{"conditions", {condition("Ready", false)}}}}});
     return;
   }
   Charge* charge = find(name);

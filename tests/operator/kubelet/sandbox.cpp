@@ -90,9 +90,9 @@ void make_root(const Sandbox& sandbox, const fs::path& root) {
 }  // namespace
 
 nlohmann::json to_json(const Sandbox& sandbox) {
-  nlohmann::json made = {{"host_name", sandbox.host_name}, {"hosts", sandbox.hosts},
-                         {"last_words", sandbox.last_words}, {"log", sandbox.log},
-                         {"folder", sandbox.folder},       {"arguments", sandbox.arguments},
+  nlohmann::json made = {{"host_name", sandbox.host_name},    {"hosts", sandbox.hosts},
+                         {"last_words", sandbox.last_words},  {"log", sandbox.log},
+                         {"folder", sandbox.folder},          {"arguments", sandbox.arguments},
                          {"environment", sandbox.environment}};
   made["mounts"] = nlohmann::json::array();
   for (const Mount& mount : sandbox.mounts) made["mounts"].push_back({{"from", mount.from}, {"to", mount.to}});
