@@ -10,13 +10,18 @@ cd "$(dirname "$0")/.."
 file=deploy/Containerfile
 build=${1:-build/release}
 status=0
-wrong() { echo "check_containerfile: error: $*" >&2; status=1; }
+mistakes=0
+wrong() { echo "check_containerfile: error: $*" >&2; status=1; mistakes=$((mistakes + 1)); }
+passed() { # after a group of checks
+  if ((mistakes == 0)); then echo "ok: $*"; fi
+  mistakes=0
+}
 lines=$(sed -e ':a' -e '/\\$/N' -e 's/\\\n/ /' -e 'ta' "$file") # with long lines as one
 
 while read -r _ source _; do
   [[ -e "$source" ]] || wrong "COPY $source: there is no such file"
 done < <(grep -E '^COPY [^-]' <<<"$lines")
-echo "ok: what is copied from the sources exists"
+passed "what is copied from the sources exists"
 
 # shellcheck disable=SC2013
 packages=$(grep -oE 'apt-get install [^&]*' <<<"$lines" | tr ' ' '\n' | grep -vE '^(apt-get|install|-.*|/.*|)$' | sort -u)
@@ -26,7 +31,7 @@ else
   for package in $packages $(sed -nE '/^build_packages=\(/,/^\)/p' scripts/install_dependencies.sh | sed '1d;$d'); do
     apt-cache show "$package" >/dev/null 2>&1 || wrong "Debian 12 has no package '$package'"
   done
-  echo "ok: the packages are Debian 12's"
+  passed "the packages are Debian 12's"
 fi
 
 folder=$(mktemp -d)
@@ -36,12 +41,11 @@ if ! "${configure[@]}" >"$folder/log" 2>&1; then
   wrong "its cmake line fails: $(tail -n 5 "$folder/log")"
 elif grep -A 5 'Manually-specified variables were not used' "$folder/log"; then
   wrong "its cmake line sets what there is not"
-else
-  echo "ok: ${configure[*]:0:2} ... configures"
 fi
+passed "its cmake line configures"
 name=$(sed -nE 's/^set\(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "(.*)"\)/\1/p' "$folder/CPackConfig.cmake")
 grep -q "/build/${name}_\*.deb" <<<"$lines" || wrong "cpack makes ${name}_VERSION.deb, which is not what is copied"
-echo "ok: cpack's package is ${name}_VERSION.deb"
+passed "cpack's package is ${name}_VERSION.deb"
 
 if [[ ! -x "$build/lockstep" ]]; then
   echo "not checked: libraries of the operator; there is no $build/lockstep"
@@ -52,6 +56,6 @@ elif grep -q '^VERSION_ID="12"' /etc/os-release; then
     [[ "$owner" =~ ^(libc6|libgcc-s1)$ ]] && continue # libstdc++6 needs them, too
     grep -qx "$owner" <<<"$packages" || wrong "lockstep needs $library of '$owner', which the operator's image lacks"
   done < <(ldd "$build/lockstep" | awk '$3 ~ /^\// {print $3}')
-  echo "ok: the operator's image has the libraries of $build/lockstep"
+  passed "the operator's image has the libraries of $build/lockstep"
 fi
 exit $status
