@@ -129,6 +129,18 @@ class OperatorTraining : public testing::Test {
   std::optional<OperatorProcess> operator_;
 };
 
+constexpr const char* kTwenty = "step_00000020.sharded";
+
+/// Of this machine, by their command lines.
+int processes_with(const std::string& words) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto line = read_file(entry.path() / "cmdline").value_or("");
+    count += line.find(words) != std::string::npos && line.find("lockstep") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
 constexpr const char* kScheduled = "{mode: Scheduler, recovery: {path: /data/state}}";
 
 TEST_F(OperatorTraining, DataParallelByLaunchersHasTheHashOfAnyOtherStart) {
@@ -201,7 +213,65 @@ TEST_F(OperatorTraining, AnElasticJobGrowsWhileItTrains) {
   EXPECT_EQ(driver.status().restarts, 0);
 }
 
-/// Its data are not where it looks for them; the other one fails because of that.
+TEST_F(OperatorTraining, WithoutRecoveryAllGoOnFromTheCheckpoint) {
+  JobDriver driver = start(job("again", "{mode: Run}", "lockstep run lockstep train checkpoint.every_steps=20", 20));
+  const auto is_saved = [&] { return std::filesystem::exists(kubelet_->data() / "again" / "checkpoints" / kTwenty); };
+  ASSERT_TRUE(driver.wait(is_saved)) << logs(driver);
+  kubelet_->command("kill again-worker-1");
+  ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
+  EXPECT_EQ(driver.status().restarts, 1) << logs(driver);
+  EXPECT_EQ(driver.status().attempt, 2);
+  EXPECT_THAT(kubelet_->log("again-worker-0"), HasSubstr("going on from")) << logs(driver);
+  EXPECT_EQ(hash("again"), undisturbed()) << logs(driver);
+}
+
+TEST_F(OperatorTraining, ALostNodesPodsComeBackElsewhereOnceTheyAreGivenUp) {
+  JobDriver driver = start(job("off", kScheduled, "lockstep train", 20));
+  ASSERT_TRUE(wait_steps(driver, 20)) << logs(driver);
+  const auto node = word(driver.pod("worker-1"), "spec", "nodeName");
+  kubelet_->command("lose " + node);
+  for (const json& pod : driver.pods()) {
+    if (word(pod, "spec", "nodeName") != node) continue;
+    KubeServer::get().kubectl({"delete", "pod", "--force", "--grace-period=0", "-n", space_, kube::name_of(pod)});
+  }
+  ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
+  EXPECT_NE(word(driver.pod("worker-1"), "spec", "nodeName"), node);
+  EXPECT_EQ(driver.status().attempt, 1);
+  EXPECT_EQ(hash("off"), undisturbed()) << logs(driver);
+}
+
+TEST_F(OperatorTraining, ItTrainsWithoutOperatorAndApiServerAndNothingIsForgotten) {
+  JobDriver driver = start(job("alone", kScheduled, "lockstep train", 30));
+  ASSERT_TRUE(wait_steps(driver, 10)) << logs(driver);
+  operator_->kill();
+  KubeServer::get().take_away();
+  kubelet_->command("kill alone-worker-1");
+  std::this_thread::sleep_for(2s);
+  KubeServer::get().bring_back();
+  operator_.emplace(KubeServer::get().kubeconfig(), space_, std::vector<std::string>{"--no-leader-election"});
+  ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
+  EXPECT_EQ(driver.status().restarts, 1) << logs(driver);
+  EXPECT_EQ(driver.status().attempt, 1);
+  EXPECT_EQ(hash("alone"), undisturbed()) << logs(driver);
+}
+
+TEST_F(OperatorTraining, ADeletedJobLeavesNoProcessAndItsNameIsFree) {
+  const auto object = job("gone", kScheduled, "lockstep train", 20);
+  JobDriver driver = start(object);
+  ASSERT_TRUE(wait_steps(driver, 5)) << logs(driver);
+  const auto first = kube::uid_of(driver.pod("worker-0"));
+  driver.remove();
+  driver.create(object);
+  ASSERT_TRUE(driver.wait([&] {
+    const json pod = driver.pod("worker-0");
+    return !pod.is_null() && kube::uid_of(pod) != first;
+  })) << logs(driver);
+  ASSERT_TRUE(driver.wait_phase("Running")) << logs(driver);
+  driver.remove();
+  ASSERT_TRUE(driver.wait_pods(0)) << logs(driver);
+  EXPECT_EQ(processes_with("system.work_dir=/data/gone"), 0);
+}
+
 TEST_F(OperatorTraining, TheStatusNamesTheRankThatFailedFirstAndItsOwnWords) {
   auto object = job("broken", "{mode: Scheduler, runPolicy: {backoffLimit: 0}}", "lockstep train");
   json& container = object["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0];

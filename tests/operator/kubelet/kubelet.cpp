@@ -66,6 +66,7 @@ struct Charge {
   fs::path folder{};
   std::optional<Child> child{};
   std::string began{};
+  bool told_running = false;
   bool stopping = false;           ///< it got SIGTERM, as the Pod is being deleted
   bool killed = false;             ///< and SIGKILL
   Clock::time_point deadline{};    ///< of its end
@@ -264,22 +265,23 @@ void Kubelet::start(Charge& charge) {
 }
 
 void Kubelet::tell_running(Charge& charge) {
-  write_status(charge.pod, {{"phase", "Running"},
-                            {"podIP", charge.address},
-                            {"podIPs", {{{"ip", charge.address}}}},
-                            {"hostIP", "127.0.0.1"},
-                            {"startTime", charge.began},
-                            {"conditions",
-                             {condition("PodScheduled", true), condition("Initialized", true),
-                              condition("ContainersReady", true), condition("Ready", true)}},
-                            {"containerStatuses",
-                             {{{"name", text_at(list_at(object_at(charge.pod, "spec"), "containers").at(0), "name")},
-                               {"image", "none"},
-                               {"imageID", ""},
-                               {"containerID", fmt::format("process://{}", charge.child->pid())},
-                               {"ready", true},
-                               {"restartCount", 0},
-                               {"state", {{"running", {{"startedAt", charge.began}}}}}}}}});
+  charge.told_running = write_status(
+      charge.pod, {{"phase", "Running"},
+                   {"podIP", charge.address},
+                   {"podIPs", {{{"ip", charge.address}}}},
+                   {"hostIP", "127.0.0.1"},
+                   {"startTime", charge.began},
+                   {"conditions",
+                    {condition("PodScheduled", true), condition("Initialized", true),
+                     condition("ContainersReady", true), condition("Ready", true)}},
+                   {"containerStatuses",
+                    {{{"name", text_at(list_at(object_at(charge.pod, "spec"), "containers").at(0), "name")},
+                      {"image", "none"},
+                      {"imageID", ""},
+                      {"containerID", fmt::format("process://{}", charge.child->pid())},
+                      {"ready", true},
+                      {"restartCount", 0},
+                      {"state", {{"running", {{"startedAt", charge.began}}}}}}}}});
 }
 
 void Kubelet::see_end(Charge& charge, const ExitStatus& status) {
@@ -336,6 +338,8 @@ void Kubelet::tick(Charge& charge) {
     } else if (charge.stopping && !charge.killed && Clock::now() > charge.deadline) {
       charge.killed = true;
       charge.child->signal_group(SIGKILL);
+    } else if (!charge.told_running) {
+      tell_running(charge);  // the server was away
     }
   }
   if (!charge.child && !charge.last_status.is_null()) tell_end(charge);
