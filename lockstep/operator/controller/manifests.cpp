@@ -147,8 +147,10 @@ std::map<std::string, std::vector<Json>> deployment_manifests() {
     files[folder + "network_policy.yaml"] = {network_policy()};
     Words names = {"rbac.yaml", "deployment.yaml", "network_policy.yaml"};
     if (!namespaced) {
+      // A copy, as not all versions of kustomize take folders as resources, and none a file of another folder.
+      files[folder + "lockstepjobs.yaml"] = {custom_resource_definition()};
       files[folder + "namespace.yaml"] = {space()};
-      names.insert(names.begin(), {"../crd", "namespace.yaml"});
+      names.insert(names.begin(), {"lockstepjobs.yaml", "namespace.yaml"});
     }
     files[folder + "kustomization.yaml"] = {kustomization(names, !namespaced)};
   }
