@@ -226,7 +226,7 @@ TEST_F(OperatorTraining, WithoutRecoveryAllGoOnFromTheCheckpoint) {
 }
 
 TEST_F(OperatorTraining, ALostNodesPodsComeBackElsewhereOnceTheyAreGivenUp) {
-  JobDriver driver = start(job("off", kScheduled, "lockstep train", 20));
+  JobDriver driver = start(job("lost", kScheduled, "lockstep train", 20));
   ASSERT_TRUE(wait_steps(driver, 20)) << logs(driver);
   const auto node = word(driver.pod("worker-1"), "spec", "nodeName");
   kubelet_->command("lose " + node);
@@ -237,7 +237,7 @@ TEST_F(OperatorTraining, ALostNodesPodsComeBackElsewhereOnceTheyAreGivenUp) {
   ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver);
   EXPECT_NE(word(driver.pod("worker-1"), "spec", "nodeName"), node);
   EXPECT_EQ(driver.status().attempt, 1);
-  EXPECT_EQ(hash("off"), undisturbed()) << logs(driver);
+  EXPECT_EQ(hash("lost"), undisturbed()) << logs(driver);
 }
 
 TEST_F(OperatorTraining, ItTrainsWithoutOperatorAndApiServerAndNothingIsForgotten) {
