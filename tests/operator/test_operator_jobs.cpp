@@ -381,7 +381,8 @@ void serve_pod_groups(const kube::Resource& resource) {
                                       {"singular", "podgroup"}}},
                                     {"versions", json::array({version})}}}});
   ASSERT_TRUE(made.ok() || made.outcome == kube::Outcome::exists) << made.text();
-  while (!admin.get(path_of(resource, "")).ok()) std::this_thread::sleep_for(20ms);
+  const auto is_listed = [&] { return admin.get("/apis").object.dump().find(resource.group) != std::string::npos; };
+  while (!admin.get(path_of(resource, "")).ok() || !is_listed()) std::this_thread::sleep_for(20ms);
 }
 
 TEST_F(OperatorJobs, GangsOfTheCoschedulingPluginAndOfVolcano) {
