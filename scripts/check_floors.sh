@@ -25,7 +25,7 @@ declare -A may_include=(
   [ocr]="base compat kernels data samples models train"
   [cluster]="base world net store scheduler comm"
   [runner]="base world scheduler train data samples models cluster"
-  [operator]="base net scheduler"
+  [operator]="base net scheduler cluster"
   [cli]="base kernels world scheduler doctor comm mirrored global plan data samples models train ocr cluster runner operator"
 )
 torch_free=(base rows world net store scheduler doctor data operator)

@@ -52,6 +52,7 @@ struct OperatorArguments {
   double requests = 20;
   double burst = 50;
   int watch_seconds = 300;
+  int progress_seconds = 10;
   bool no_election = false;
   bool print_crd = false;
   double lease_seconds = 15;
@@ -82,6 +83,7 @@ kube::OperatorOptions options_of(const OperatorArguments& arguments) {
   options.requests_per_second = arguments.requests;
   options.burst = arguments.burst;
   options.watch_time = std::chrono::seconds(arguments.watch_seconds);
+  options.progress_time = std::chrono::seconds(arguments.progress_seconds);
   read_probe_address(arguments.probe_address, options);
   options.on_start = [](std::uint16_t port) { log_info("/healthz, /readyz and /metrics are on port {}", port); };
   return options;
@@ -167,6 +169,12 @@ void add_operator(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_option("--watch-seconds", arguments->watch_seconds, "How long one watch lasts")
       ->check(CLI::Range(1, 3600))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--progress-seconds", arguments->progress_seconds,
+                   "How often a job's scheduler is asked for its step, but not more than two jobs a second; 0: never")
+      ->check(CLI::Range(0, 3600))
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--no-leader-election", arguments->no_election, "Act without a Lease: there is no other operator");

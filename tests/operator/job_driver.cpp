@@ -131,6 +131,22 @@ void JobDriver::finish_deletions() {
   }
 }
 
+bool JobDriver::lose_worker_and_end(const std::function<void()>& look) {
+  bool lost = false;
+  return wait([&] {
+    if (look) look();
+    run_all();
+    finish_deletions();
+    const auto now = status();
+    if (now.phase == "Running" && now.attempt == 1 && !lost) {
+      end_pod("worker-1", 137);
+      lost = true;
+    }
+    if (now.phase == "Running" && now.attempt == 2) end_pod("worker-0", 0);
+    return now.final();
+  });
+}
+
 bool JobDriver::wait(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (!holds()) {

@@ -25,6 +25,7 @@ class JobDriver {
   JobDriver(std::string space, std::string name)
       : client_(KubeServer::get().client()), space_(std::move(space)), name_(std::move(name)) {}
 
+  const std::string& name() const { return name_; }
   void create(json object);
   json object();  ///< null when there is none
   kube::Status status();
@@ -46,6 +47,10 @@ class JobDriver {
   void finish_deletion(const std::string& suffix);
   /// All that are being deleted.
   void finish_deletions();
+
+  /// The life of a job of two workers: they run, worker 1 is killed, and in the second attempt worker 0 succeeds. Calls
+  /// `look` again and again. False: it has not ended after a while.
+  bool lose_worker_and_end(const std::function<void()>& look = {});
 
   /// Waits until it holds; false, with what there is in the message, after 30 s.
   bool wait(const std::function<bool()>& holds);

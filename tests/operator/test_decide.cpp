@@ -1,5 +1,6 @@
 // The operator's decisions, as tables: what is observed, and what is to be done.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/operator/decide/decide.h>
@@ -85,6 +86,8 @@ class Scene {
       if (*made->resource == services()) seen.service = Part{"s", {}};
       if (*made->resource == config_maps()) seen.config_map = Part{"c", object["data"]};
       if (made->resource->plural == "podgroups") seen.pod_group = Part{"g", nlohmann::json::object()};
+    } else if (const auto* list = std::get_if<SetFinalizers>(&action)) {
+      seen.job.finalizers = list->finalizers;
     } else if (std::get_if<CreateCertificates>(&action) != nullptr) {
       seen.secret = Part{"t", {}};
     } else if (const auto* changed = std::get_if<ReplaceObject>(&action)) {
@@ -101,6 +104,8 @@ class Scene {
 };
 
 constexpr const char* kTwo = "{replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
+constexpr const char* kAllWorkers =
+    "{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kScheduler = "{mode: Scheduler, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
 constexpr const char* kRecovery =
     "{mode: Scheduler, recovery: {path: /state}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
@@ -114,6 +119,10 @@ std::vector<std::string> described(const Decision& decision) {
       texts.push_back("create certificates " + secret->name);
     } else if (const auto* gone = std::get_if<DeleteObject>(&action)) {
       texts.push_back(fmt::format("delete {} {}", gone->resource->kind, gone->name));
+    } else if (const auto* list = std::get_if<SetFinalizers>(&action)) {
+      texts.push_back(fmt::format("finalizers [{}]", fmt::join(list->finalizers, ", ")));
+    } else if (const auto* state = std::get_if<ClearState>(&action)) {
+      texts.push_back("clear " + state->url);
     } else {
       texts.push_back("replace " + name_of(std::get<ReplaceObject>(action).object));
     }
@@ -159,10 +168,8 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
       {kTwo, {"a-worker-0"}, true},
       {kScheduler, {"a-worker-0", "a-worker-1"}, false},
       {kScheduler, {"a-scheduler-0"}, true},
-      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}", {"a-worker-0"}, false},
-      {"{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}",
-       {"a-worker-0", "a-worker-1"},
-       true},
+      {kAllWorkers, {"a-worker-0"}, false},
+      {kAllWorkers, {"a-worker-0", "a-worker-1"}, true},
   };
   for (const auto& row : rows) {
     Scene scene(row.spec);
@@ -174,7 +181,7 @@ TEST(Decide, SuccessIsWorkerZerosOrTheSchedulersOrAllWorkers) {
 }
 
 TEST(Decide, ARankThatIsDoneStaysSoWithoutItsPod) {
-  Scene scene("{successPolicy: AllWorkers, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}");
+  Scene scene(kAllWorkers);
   scene.start();
   scene.end("a-worker-0", 0);
   scene.step();
@@ -500,6 +507,41 @@ TEST(Decide, ADeletedJobIsLeftToTheCollector) {
   EXPECT_TRUE(decision.actions.empty());
 }
 
+TEST(Decide, TheStateOfADeletedJobIsClearedOnceItsPodsAreGone) {
+  Scene scene(
+      "{mode: Scheduler, security: {tls: Insecure}, recovery: {path: 'etcd://e/job', clear: true}, replicaSpecs: "
+      "{Worker: {template: WORKER}}}");
+  scene.seen.job.finalizers = {"a/b"};
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("finalizers [a/b, lockstep.dev/recovery-state]", "create Service a", "create ConfigMap a",
+                          "create Pod a-scheduler-0", "create Pod a-worker-0"));
+  scene.run_all();
+  EXPECT_THAT(described(scene.step()), IsEmpty());
+  scene.seen.job.deleting = true;
+  EXPECT_THAT(described(scene.step(/*slowly=*/true)), ElementsAre("delete Pod a-scheduler-0", "delete Pod a-worker-0"));
+  EXPECT_THAT(described(scene.step()), IsEmpty());  // they still end, and the scheduler writes
+  scene.seen.pods.clear();
+  scene.seen.job.status.attempt = 2;
+  EXPECT_THAT(described(scene.step()),
+              ElementsAre("clear etcd://e/job", "clear etcd://e/job/attempt-2", "finalizers [a/b]"));
+  EXPECT_THAT(described(scene.step()), IsEmpty());
+}
+
+TEST(Decide, TheStepIsTheSchedulersLastWord) {
+  Scene scene(kScheduler);
+  scene.start();
+  EXPECT_FALSE(scene.status().step);
+  scene.seen.step = 7;
+  scene.step();
+  EXPECT_EQ(scene.status().step, 7);
+  EXPECT_FALSE(scene.decide_now().status);
+  scene.seen.step.reset();  // another operator, which has not asked yet
+  EXPECT_FALSE(scene.decide_now().status);
+  scene.seen.step = 5;  // all ranks began again from a checkpoint
+  scene.step();
+  EXPECT_EQ(scene.status().step, 5);
+}
+
 TEST(Decide, APodThatSomebodyDeletesIsMadeAgainAndCountsNothing) {
   Scene scene(kTwo);
   scene.start();
@@ -542,6 +584,24 @@ TEST(MakePod, VariablesOfAScheduler) {
   const auto scheduler = pod_of(kRecovery, Role::scheduler, 0);
   EXPECT_EQ(variable(scheduler, "MS_ROLE"), "MS_SCHED");
   EXPECT_THAT(variable(scheduler, "MS_SCHED_HOST"), HasSubstr("status.podIP"));
+}
+
+TEST(MakePod, EachAttemptHasAStateOfItsOwn) {
+  const auto place = [](const char* path, int attempt) {
+    Job job = job_of(kRecovery);
+    job.spec.recovery_path = path;
+    return state_place(job, attempt);
+  };
+  EXPECT_EQ(place("/state", 1), "/state");
+  EXPECT_EQ(place("/state", 3), "/state/attempt-3");
+  EXPECT_EQ(place("etcd://e/job", 2), "etcd://e/job/attempt-2");
+  EXPECT_EQ(place("etcds://e/job?ca_cert=f", 2), "etcds://e/job/attempt-2?ca_cert=f");
+  Scene scene(kRecovery);
+  scene.start();
+  scene.seen.job.status.attempt = 2;
+  EXPECT_EQ(
+      variable(make_pod(scene.seen.job, scene.status(), GangScheduler::none, Role::scheduler, 0), "MS_RECOVERY_PATH"),
+      "/state/attempt-2");
 }
 
 TEST(MakePod, VariablesOfLaunchers) {

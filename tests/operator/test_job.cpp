@@ -55,6 +55,10 @@ TEST(JobSpec, EachMistakeNamesItsField) {
       {"{mode: Scheduler, elastic: {maxReplicas: 2}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.elastic: "},
       {"{mode: Scheduler, recovery: {enabled: true}, replicaSpecs: {Worker: {template: WORKER}}}",
        "spec.recovery.path"},
+      {"{mode: Scheduler, recovery: {path: /state, clear: true}, replicaSpecs: {Worker: {template: WORKER}}}",
+       "spec.recovery.clear: only a key of an etcd"},
+      {"{mode: Scheduler, recovery: {path: 'etcd://e', clear: true}, replicaSpecs: {Worker: {template: WORKER}}}",
+       "spec.recovery.path"},
       {"{runPolicy: {backoffLimit: many}, replicaSpecs: {Worker: {template: WORKER}}}", "spec.runPolicy.backoffLimit"},
       {"{replicaSpecs: {Worker: {template: {spec: {containers: [{name: x}, {name: y}]}}}}}",
        "must be named 'lockstep'"},
@@ -167,6 +171,13 @@ TEST(Yaml, SeveralDocuments) {
   EXPECT_EQ(documents[1]["b"], 2);
 }
 
+/// What is wrong with a converted job.
+std::vector<std::string> problems_of(const Converted& converted) {
+  std::vector<std::string> problems;
+  parse_spec(nlohmann::json(converted.job["spec"]), converted.job["metadata"]["name"], problems);
+  return problems;
+}
+
 TEST(Convert, AnMsJob) {
   const auto object = parse_yaml_documents(R"(
 apiVersion: mindspore.gitee.com/v1
@@ -190,9 +201,7 @@ spec:
   EXPECT_EQ(spec["replicaSpecs"]["Scheduler"]["restartPolicy"], "Never");
   EXPECT_EQ(spec["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["name"], "lockstep");
   EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("enableDynamicWorker")));
-  std::vector<std::string> problems;
-  parse_spec(nlohmann::json(spec), "lenet", problems);
-  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(problems_of(converted), IsEmpty());
 }
 
 TEST(Convert, APyTorchJob) {
@@ -216,9 +225,7 @@ spec:
   EXPECT_EQ(spec["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"][0]["value"], "2");
   EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("elasticPolicy.rdzvBackend")));
   EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("runPolicy.managedBy")));
-  std::vector<std::string> problems;
-  parse_spec(nlohmann::json(spec), "mnist", problems);
-  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_THAT(problems_of(converted), IsEmpty());
   EXPECT_ANY_THROW(convert_msjob(object.at(0)));
 }
 

@@ -1,4 +1,4 @@
-// Operators that die by SIGKILL at each write they make. The next one must bring the job to the same end, and make no
+// Operators that die by SIGKILL at each request they make. The next one must bring the job to the same end, and make no
 // Pod and count no restart twice.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,12 +21,16 @@ using namespace std::chrono_literals;
 /// Where a death strikes.
 enum class Moment { before_the_server_did_it, after_it };
 
-/// One job with a lost worker, and operators that are killed at the writes that `dies` picks.
+/// Which requests count: what an operator reads changes nothing, so most tests need only its writes.
+enum class Counted { writes, all_but_watches };
+
+/// One job with a lost worker, and operators that are killed at the requests that `dies` picks by their number.
 class Life {
  public:
-  Life(std::string space, Moment moment, std::function<bool(int write)> dies)
+  Life(std::string space, Moment moment, Counted counted, std::function<bool(int request)> dies)
       : space_(std::move(space)),
         moment_(moment),
+        counted_(counted),
         dies_(std::move(dies)),
         server_([this](const FaultyServer::Request& r) { return choose(r); }) {}
 
@@ -34,19 +38,9 @@ class Life {
     JobDriver job(space_, "mlp");
     job.create(simple_job("mlp", 2));
     restart();
-    bool failed = false;
-    const bool ended = job.wait([&] {
+    const bool ended = job.lose_worker_and_end([&] {
       if (operator_->child().poll()) restart();
       for (const json& pod : job.pods()) uids_.insert(kube::uid_of(pod));
-      job.run_all();
-      job.finish_deletions();
-      const auto status = job.status();
-      if (status.phase == "Running" && status.attempt == 1 && !failed) {
-        job.end_pod("worker-1", 137);
-        failed = true;
-      }
-      if (status.phase == "Running" && status.attempt == 2) job.end_pod("worker-0", 0);
-      return status.final();
     });
     ASSERT_TRUE(ended) << job.describe();
     const auto status = job.status();
@@ -56,7 +50,6 @@ class Life {
     EXPECT_LE(uids_.size(), 4U) << "more Pods than ranks";
   }
 
-  int writes() const { return writes_; }
   int deaths() const { return deaths_; }
 
  private:
@@ -67,8 +60,8 @@ class Life {
 
   FaultyServer::Fault choose(const FaultyServer::Request& request) {
     FaultyServer::Fault fault;
-    if (!request.is_write()) return fault;
-    if (!dies_(++writes_)) return fault;
+    if (request.is_watch() || (counted_ == Counted::writes && !request.is_write())) return fault;
+    if (!dies_(++requests_)) return fault;
     ++deaths_;
     const auto kill = [this] { ::kill(pid_, SIGKILL); };
     if (moment_ == Moment::after_it) {
@@ -83,8 +76,9 @@ class Life {
 
   std::string space_;
   Moment moment_;
+  Counted counted_;
   std::function<bool(int)> dies_;
-  std::atomic<int> writes_{0};
+  std::atomic<int> requests_{0};
   std::atomic<int> deaths_{0};
   std::atomic<pid_t> pid_{-1};
   std::set<std::string> uids_;
@@ -100,24 +94,26 @@ class OperatorDeaths : public testing::Test {
 };
 
 TEST_F(OperatorDeaths, EachOperatorLivesForOneWrite) {
-  Life life(KubeServer::get().new_space(), Moment::after_it, [](int) { return true; });
+  Life life(KubeServer::get().new_space(), Moment::after_it, Counted::writes, [](int) { return true; });
   life.run();
   EXPECT_GT(life.deaths(), 10);
 }
 
 TEST_F(OperatorDeaths, EverySecondWriteIsLostWithItsOperator) {
-  Life life(KubeServer::get().new_space(), Moment::before_the_server_did_it, [](int write) { return write % 2 == 0; });
+  Life life(KubeServer::get().new_space(), Moment::before_the_server_did_it, Counted::writes,
+            [](int write) { return write % 2 == 0; });
   life.run();
   EXPECT_GT(life.deaths(), 5);
 }
 
-TEST_F(OperatorDeaths, OneDeathAtEachWrite) {
+TEST_F(OperatorDeaths, OneDeathAtEachRequest) {
   for (int at = 1;; ++at) {
     // The two tests above have the other half.
     const auto moment = at % 2 == 0 ? Moment::after_it : Moment::before_the_server_did_it;
-    Life life(KubeServer::get().new_space(), moment, [at](int write) { return write == at; });
+    Life life(KubeServer::get().new_space(), moment, Counted::all_but_watches,
+              [at](int request) { return request == at; });
     life.run();
-    if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "when it died at write " << at;
+    if (HasFatalFailure() || HasNonfatalFailure()) FAIL() << "when it died at request " << at;
     if (life.deaths() == 0) break;  // it had come to its end before
   }
 }

@@ -10,8 +10,10 @@
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/scheduler/security/certificates.h>
 
+#include <atomic>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "cli/port.h"
@@ -301,21 +303,156 @@ TEST_F(OperatorJobs, FaultsOfAllKindsOnlyDelayIt) {
   });
   operator_.emplace(faulty.kubeconfig(), space_, std::vector<std::string>{"--no-leader-election"});
   JobDriver job = start_job(simple_job("mlp", 2));
-  bool failed = false;
-  ASSERT_TRUE(job.wait([&] {
-    job.run_all();
-    job.finish_deletions();
-    const auto status = job.status();
-    if (status.phase == "Running" && status.attempt == 1 && !failed) {
-      job.end_pod("worker-1", 137);
-      failed = true;
-    }
-    if (status.phase == "Running" && status.attempt == 2) job.end_pod("worker-0", 0);
-    return status.final();
-  })) << job.describe();
+  ASSERT_TRUE(job.lose_worker_and_end()) << job.describe();
   EXPECT_TRUE(job.status().holds(kube::kSucceeded)) << job.describe();
   EXPECT_EQ(job.status().restarts, 1);
   operator_.reset();  // before its server
+}
+
+/// Seconds for an answer, and a server that has none of its own for half of the requests.
+TEST_F(OperatorJobs, ASlowServerOnlyDelaysIt) {
+  std::atomic<int> requests{0};
+  FaultyServer slow([&](const FaultyServer::Request& request) {
+    FaultyServer::Fault fault;
+    if (!request.is_watch() && ++requests % 2 == 0) fault.before = [] { std::this_thread::sleep_for(700ms); };
+    return fault;
+  });
+  operator_.emplace(slow.kubeconfig(), space_, std::vector<std::string>{"--no-leader-election"});
+  JobDriver job = start_job(simple_job("mlp", 2));
+  ASSERT_TRUE(job.lose_worker_and_end()) << job.describe();
+  EXPECT_TRUE(job.status().holds(kube::kSucceeded)) << job.describe();
+  EXPECT_EQ(job.status().restarts, 1);
+  operator_.reset();  // before its server
+}
+
+/// Versions that are too old in all ways: a watch that is answered 410, and one that says so in a line (the real server
+/// does that), make it list again.
+TEST_F(OperatorJobs, WatchesThatAreTooOldBeginAnew) {
+  std::atomic<int> watches{0};
+  FaultyServer forgetful([&](const FaultyServer::Request& request) {
+    FaultyServer::Fault fault;
+    if (request.is_watch() && ++watches % 2 == 0) fault.status = 410;
+    if (request.is_watch() && fault.status == 0) fault.cut_after = 20000;
+    return fault;
+  });
+  operator_.emplace(forgetful.kubeconfig(), space_, std::vector<std::string>{"--no-leader-election"});
+  JobDriver job = start_job(simple_job("mlp", 2));
+  ASSERT_TRUE(job.lose_worker_and_end()) << job.describe();
+  EXPECT_TRUE(job.status().holds(kube::kSucceeded)) << job.describe();
+  EXPECT_EQ(job.status().restarts, 1);
+  EXPECT_GT(watches, 10);
+  operator_.reset();  // before its server
+}
+
+/// Both act, as when one has lost the Lease and does not know it yet.
+TEST_F(OperatorJobs, TwoThatActAtOnceDoNothingTwice) {
+  start_operator();
+  OperatorProcess second(KubeServer::get().kubeconfig(), space_, {"--no-leader-election"});
+  std::set<std::string> uids;
+  JobDriver job = start_job(simple_job("mlp", 2));
+  ASSERT_TRUE(job.lose_worker_and_end([&] {
+    for (const json& pod : job.pods()) uids.insert(kube::uid_of(pod));
+  })) << job.describe();
+  EXPECT_TRUE(job.status().holds(kube::kSucceeded)) << job.describe();
+  EXPECT_EQ(job.status().restarts, 1);
+  EXPECT_LE(uids.size(), 4U) << "more Pods than ranks";
+}
+
+/// The definition of a PodGroup, as far as the operator knows it.
+void serve_pod_groups(const kube::Resource& resource) {
+  auto admin = KubeServer::get().client();
+  const json schema = {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}};
+  const json version = {{"name", resource.version},
+                        {"served", true},
+                        {"storage", true},
+                        {"subresources", {{"status", json::object()}}},
+                        {"schema", {{"openAPIV3Schema", schema}}}};
+  const auto made = admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                                 {{"apiVersion", "apiextensions.k8s.io/v1"},
+                                  {"kind", "CustomResourceDefinition"},
+                                  {"metadata", {{"name", resource.plural + "." + resource.group}}},
+                                  {"spec",
+                                   {{"group", resource.group},
+                                    {"scope", "Namespaced"},
+                                    {"names",
+                                     {{"kind", resource.kind},
+                                      {"listKind", resource.kind + "List"},
+                                      {"plural", resource.plural},
+                                      {"singular", "podgroup"}}},
+                                    {"versions", json::array({version})}}}});
+  ASSERT_TRUE(made.ok() || made.outcome == kube::Outcome::exists) << made.text();
+  const auto is_listed = [&] { return admin.get("/apis").object.dump().find(resource.group) != std::string::npos; };
+  while (!admin.get(path_of(resource, "")).ok() || !is_listed()) std::this_thread::sleep_for(20ms);
+}
+
+TEST_F(OperatorJobs, GangsOfTheCoschedulingPluginAndOfVolcano) {
+  for (const kube::Resource* resource : {&kube::scheduling_pod_groups(), &kube::volcano_pod_groups()}) {
+    const bool volcano = *resource == kube::volcano_pod_groups();
+    serve_pod_groups(*resource);
+    start_operator();
+    const std::string name = volcano ? "queued" : "together";
+    auto object = simple_job(name, 2, "Scheduler");
+    object["spec"]["runPolicy"] = {{"schedulingPolicy", {{"queue", "q"}, {"scheduleTimeoutSeconds", 60}}}};
+    JobDriver job = start_job(object);
+    ASSERT_TRUE(job.wait([&] { return !job.find(*resource, name).is_null(); })) << job.describe();
+    const json group = job.find(*resource, name);
+    EXPECT_EQ(group["spec"]["minMember"], 3);
+    EXPECT_EQ(kube::controller_uid(group), kube::uid_of(job.object()));
+    if (volcano) {
+      EXPECT_EQ(group["spec"]["queue"], "q");
+      EXPECT_TRUE(job.pods().empty());  // until the queue has taken it
+      KubeServer::get().client().patch(path_of(*resource, space_, name, "status"),
+                                       {{"status", {{"phase", "Inqueue"}}}});
+    }
+    ASSERT_TRUE(job.wait_pods(3)) << job.describe();
+    const json pod = job.pod("worker-0");
+    if (volcano) {
+      EXPECT_EQ(pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"], name);
+      EXPECT_EQ(pod["spec"]["schedulerName"], "volcano");
+    } else {
+      EXPECT_EQ(kube::label_of(pod, "scheduling.x-k8s.io/pod-group"), name);
+    }
+    job.patch({{"spec", {{"runPolicy", {{"suspend", true}}}}}});
+    ASSERT_TRUE(job.wait([&] {
+      job.finish_deletions();
+      return job.pods().empty() && job.find(*resource, name).is_null();
+    })) << job.describe();
+    EXPECT_THAT(job.event_reasons(), Not(Contains("NoGangScheduler")));
+  }
+}
+
+/// The bases as a user applies them, to a real API server.
+TEST_F(OperatorJobs, TheBasesCanBeApplied) {
+  const auto& server = KubeServer::get();
+  const auto apply = [&](const std::string& folder) {
+    const auto done = server.kubectl({"apply", "-k", folder});
+    EXPECT_TRUE(done.status.ok()) << folder << ": " << done.out << done.err;
+    return done.out;
+  };
+  const std::string deploy = LOCKSTEP_SOURCE_DIR "/deploy";
+  EXPECT_THAT(apply(deploy + "/cluster"), AllOf(HasSubstr("deployment.apps/lockstep-operator"),
+                                                HasSubstr("networkpolicy"), HasSubstr("namespace/lockstep-system")));
+  EXPECT_THAT(server
+                  .kubectl({"auth", "can-i", "create", "pods", "-A", "--as",
+                            "system:serviceaccount:lockstep-system:lockstep-operator"})
+                  .out,
+              HasSubstr("yes"));
+  const auto done = server.kubectl({"apply", "-n", space_, "-k", deploy + "/namespaced"});
+  EXPECT_TRUE(done.status.ok()) << done.err;
+  const auto account = fmt::format("system:serviceaccount:{}:lockstep-operator", space_);
+  const auto may = [&](const std::string& verb, const std::string& what, const std::string& space) {
+    return server.kubectl({"auth", "can-i", verb, what, "-n", space, "--as", account}).out;
+  };
+  EXPECT_THAT(may("create", "pods", space_), HasSubstr("yes"));
+  EXPECT_THAT(may("patch", "lockstepjobs.lockstep.dev", space_), HasSubstr("yes"));
+  EXPECT_THAT(may("get", "secrets", "default"), HasSubstr("no"));
+}
+
+TEST_F(OperatorJobs, TheExamplesCanBeApplied) {
+  const auto done =
+      KubeServer::get().kubectl({"apply", "-n", space_, "-f", LOCKSTEP_SOURCE_DIR "/examples/kubernetes"});
+  EXPECT_TRUE(done.status.ok()) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("lockstepjob.lockstep.dev/recovery created"));
 }
 
 /// The operator as a cluster has it: with a service account that may do what the manifests grant, and no more.

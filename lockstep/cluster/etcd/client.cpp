@@ -156,6 +156,8 @@ void Entry::write(const std::string& value, std::chrono::milliseconds limit) {
   ask(kTxn, txn(json::array({put_in_txn(key_, value, kNoLease)})), limit);
 }
 
+void Entry::remove(std::chrono::milliseconds limit) { ask(kTxn, txn(json::array({delete_in_txn(key_)})), limit); }
+
 std::string Entry::describe() const { return fmt::format("{} in the {}", key_, client_.describe()); }
 
 json Entry::ask(const std::string& path, const json& request, std::chrono::milliseconds limit) {

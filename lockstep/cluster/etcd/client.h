@@ -69,6 +69,8 @@ class Entry {
   /// nullopt: there is no such key.
   std::optional<std::string> read(std::chrono::milliseconds limit);
   void write(const std::string& value, std::chrono::milliseconds limit);
+  /// Also where there is no such key.
+  void remove(std::chrono::milliseconds limit);
 
   /// "/job-1 in the etcd at a:2379, b:2379".
   std::string describe() const;

@@ -37,6 +37,10 @@ json put_in_txn(const std::string& key, const std::string& value, const std::str
   return json::object({{"request_put", request}});
 }
 
+json delete_in_txn(const std::string& key) {
+  return json::object({{"request_delete_range", json::object({{"key", to_base64(key)}})}});
+}
+
 json txn(const json& requests) { return json::object({{"success", requests}}); }
 
 json txn(const json& condition, const json& then, const json& otherwise) {

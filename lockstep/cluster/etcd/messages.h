@@ -9,9 +9,10 @@
 
 namespace lockstep::cluster::etcd {
 
-/// Requests inside a transaction: find a key, and write one that exists as long as the lease.
+/// Requests inside a transaction: find a key, write one that exists as long as the lease, delete one.
 nlohmann::json find_in_txn(const std::string& key);
 nlohmann::json put_in_txn(const std::string& key, const std::string& value, const std::string& lease);
+nlohmann::json delete_in_txn(const std::string& key);
 
 /// A transaction that does all of `requests`, or, with a condition, one of two lists of them.
 nlohmann::json txn(const nlohmann::json& requests);

@@ -14,7 +14,7 @@ json slim(const Resource& resource, json object) {
   json kept;
   const json& about = object_at(object, "metadata");
   for (const char* key : {"name", "namespace", "uid", "resourceVersion", "labels", "ownerReferences", "generation",
-                          "deletionTimestamp"}) {
+                          "deletionTimestamp", "finalizers"}) {
     if (about.contains(key)) kept["metadata"][key] = about[key];
   }
   if (resource == lockstep_jobs()) {
@@ -24,7 +24,7 @@ json slim(const Resource& resource, json object) {
     const auto node = text_at(object_at(object, "spec"), "nodeName");
     if (!node.empty()) kept["spec"]["nodeName"] = node;
     const json& status = object_at(object, "status");
-    for (const char* key : {"phase", "reason", "message", "conditions", "containerStatuses"}) {
+    for (const char* key : {"phase", "reason", "message", "podIP", "conditions", "containerStatuses"}) {
       if (status.contains(key)) kept["status"][key] = status[key];
     }
   } else if (resource == config_maps()) {

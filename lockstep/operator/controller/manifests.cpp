@@ -2,6 +2,7 @@
 #include <lockstep/operator/controller/manifests.h>
 #include <lockstep/operator/job/crd.h>
 #include <lockstep/operator/job/json_yaml.h>
+#include <lockstep/operator/job/names.h>
 
 namespace lockstep::kube {
 namespace {
@@ -13,6 +14,7 @@ constexpr const char* kName = "lockstep-operator";
 constexpr const char* kSpace = "lockstep-system";
 constexpr const char* kImage = "lockstep-operator:latest";
 constexpr int kProbePort = 8080;
+constexpr int kEtcdPort = 2379;
 constexpr int kUser = 65532;
 
 Json labels() { return {{"app.kubernetes.io/name", kName}}; }
@@ -31,7 +33,7 @@ Json rule(const Words& groups, const Words& resources, const Words& verbs) {
 /// What the reconciler and the watches do, and nothing else.
 Json job_rules() {
   const Words make_and_watch = {"get", "list", "watch", "create", "delete"};
-  return Json::array({rule({std::string(kGroup)}, {"lockstepjobs"}, {"get", "list", "watch", "delete"}),
+  return Json::array({rule({std::string(kGroup)}, {"lockstepjobs"}, {"get", "list", "watch", "patch", "delete"}),
                       rule({std::string(kGroup)}, {"lockstepjobs/status"}, {"update"}),
                       // For ownerReferences that block the owner's deletion.
                       rule({std::string(kGroup)}, {"lockstepjobs/finalizers"}, {"update"}),
@@ -102,7 +104,8 @@ Json deployment(bool namespaced) {
             {"template", {{"metadata", {{"labels", labels()}}}, {"spec", pod_spec}}}}}};
 }
 
-/// In: probes and metrics. Out: names, and the API server, whose address and port differ from cluster to cluster.
+/// In: probes and metrics. Out: names, the API server, whose address and port differ from cluster to cluster, jobs'
+/// schedulers, and the etcd that has their states.
 Json network_policy() {
   return {{"apiVersion", "networking.k8s.io/v1"},
           {"kind", "NetworkPolicy"},
@@ -114,7 +117,9 @@ Json network_policy() {
             {"egress", Json::array({{{"ports", Json::array({{{"port", 53}, {"protocol", "UDP"}},
                                                             {{"port", 53}, {"protocol", "TCP"}},
                                                             {{"port", 443}, {"protocol", "TCP"}},
-                                                            {{"port", 6443}, {"protocol", "TCP"}}})}}})}}}};
+                                                            {{"port", 6443}, {"protocol", "TCP"}},
+                                                            {{"port", kSchedulerPort}, {"protocol", "TCP"}},
+                                                            {{"port", kEtcdPort}, {"protocol", "TCP"}}})}}})}}}};
 }
 
 Json kustomization(const Words& files, bool has_space) {
@@ -142,8 +147,10 @@ std::map<std::string, std::vector<Json>> deployment_manifests() {
     files[folder + "network_policy.yaml"] = {network_policy()};
     Words names = {"rbac.yaml", "deployment.yaml", "network_policy.yaml"};
     if (!namespaced) {
+      // A copy, as not all versions of kustomize take folders as resources, and none a file of another folder.
+      files[folder + "lockstepjobs.yaml"] = {custom_resource_definition()};
       files[folder + "namespace.yaml"] = {space()};
-      names.insert(names.begin(), {"../crd", "namespace.yaml"});
+      names.insert(names.begin(), {"lockstepjobs.yaml", "namespace.yaml"});
     }
     files[folder + "kustomization.yaml"] = {kustomization(names, !namespaced)};
   }

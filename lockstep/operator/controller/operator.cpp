@@ -7,6 +7,7 @@
 #include <lockstep/operator/controller/metrics.h>
 #include <lockstep/operator/controller/operator.h>
 #include <lockstep/operator/controller/probe_server.h>
+#include <lockstep/operator/controller/progress.h>
 #include <lockstep/operator/controller/reconciler.h>
 #include <lockstep/operator/controller/watcher.h>
 #include <lockstep/operator/controller/work_queue.h>
@@ -76,6 +77,7 @@ class Operator {
   Cache cache_;
   WorkQueue queue_;
   Obstacles obstacles_;
+  Progress progress_;
   GangScheduler gang_ = GangScheduler::none;
   std::array<std::atomic<bool>, kMostWatches> synced_{};  ///< one for each watch
   std::atomic<std::size_t> watches_{0};                   ///< 0: they have not begun
@@ -153,7 +155,7 @@ void Operator::work() {
   const std::stop_callback cancel(stop_.get_token(), [&] { own.cancel(); });
   // The Lease is renewed meanwhile.
   while (!synced() && !stop_.stop_requested()) pause(milliseconds(20), stop_.get_token());
-  Reconciler reconciler(own, cache_, obstacles_, gang_, options_.lease.identity);
+  Reconciler reconciler(own, cache_, obstacles_, progress_, gang_, options_.lease.identity);
   while (const auto key = queue_.take(stop_.get_token())) {
     Reconciled result;
     try {
@@ -178,6 +180,12 @@ void Operator::work() {
 void Operator::start_workers() {
   metrics_.leads = true;
   for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+  if (options_.progress_time.count() == 0) return;
+  threads_.emplace_back([this] {
+    watch_progress(
+        client(limit_), cache_, progress_, options_.progress_time, [this](const std::string& key) { queue_.add(key); },
+        stop_.get_token());
+  });
 }
 
 /// Returns when this operator shall no longer act.

@@ -24,6 +24,7 @@ struct OperatorOptions {
   std::uint16_t probe_port = 0;  ///< 0: any
   bool probes = true;
   std::chrono::seconds watch_time = std::chrono::seconds(300);
+  std::chrono::seconds progress_time = std::chrono::seconds(10);  ///< between two looks at a job's step; 0: none
   std::function<void(std::uint16_t probe_port)> on_start{};
 };
 

@@ -1,4 +1,6 @@
+#include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/cluster/etcd/address.h>
 #include <lockstep/operator/controller/certificates.h>
 #include <lockstep/operator/controller/reconciler.h>
 #include <lockstep/operator/decide/objects.h>
@@ -14,6 +16,7 @@ using nlohmann::json;
 using Next = Reconciled::Next;
 
 constexpr std::chrono::milliseconds kNameIsFreed(1000);
+constexpr std::chrono::milliseconds kStateIsCleared(5000);
 
 std::optional<Part> part_of(const Object& object, const std::string& job_uid, const char* data) {
   if (!object || controller_uid(*object) != job_uid) return std::nullopt;
@@ -55,6 +58,7 @@ Observed Reconciler::observe(const json& object) const {
   if (job.spec.tls == TlsSource::automatic) seen.secret = find(secrets(), secret_name(job), nullptr);
   if (const Resource* groups = pod_groups_of(gang_)) seen.pod_group = find(*groups, pod_group_name(job), "status");
   seen.obstacle = obstacles_.find(job.uid);
+  seen.step = progress_.step(job.uid);
   return seen;
 }
 
@@ -149,12 +153,38 @@ std::optional<Reconciled> Reconciler::remove(const Job& job, const DeleteObject&
   }
 }
 
+std::optional<Reconciled> Reconciler::set_finalizers(const Job& job, const std::vector<std::string>& finalizers) {
+  const Object known = cache_.find(lockstep_jobs(), job.key());
+  if (!known || uid_of(*known) != job.uid) return Reconciled{};
+  // The whole list is replaced: not that of another version.
+  Answer answer = client_.patch(path_of(lockstep_jobs(), job.space, job.name),
+                                {{"metadata", {{"resourceVersion", version_of(*known)}, {"finalizers", finalizers}}}});
+  if (answer.outcome == Outcome::missing) return Reconciled{};
+  if (!answer.ok()) return retry(answer, "change the job's finalizers");
+  // Without its last one a deleted job is gone; the watch tells of it.
+  if (!job.deleting) cache_.put(lockstep_jobs(), std::move(answer.object));
+  return std::nullopt;
+}
+
+std::optional<Reconciled> Reconciler::clear_state(const Job& job, const std::string& url) {
+  try {
+    const auto place = cluster::etcd::parse_url(url, "recovery.path");
+    cluster::etcd::Entry(place.address, place.key).remove(kStateIsCleared);
+    log_info("{}: {} is deleted", job.key(), url);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Reconciled{Next::retry, {}, fmt::format("cannot delete {}: {}", url, error.what())};
+  }
+}
+
 std::optional<Reconciled> Reconciler::carry_out(const Job& job, const Action& action) {
   if (const auto* made = std::get_if<CreateObject>(&action)) return create(job, *made->resource, made->object);
   if (const auto* secret = std::get_if<CreateCertificates>(&action)) {
     return create(job, secrets(), make_certificate_secret(job, secret->name, secret->hosts));
   }
   if (const auto* gone = std::get_if<DeleteObject>(&action)) return remove(job, *gone);
+  if (const auto* list = std::get_if<SetFinalizers>(&action)) return set_finalizers(job, list->finalizers);
+  if (const auto* state = std::get_if<ClearState>(&action)) return clear_state(job, state->url);
   const auto& changed = std::get<ReplaceObject>(action);
   Answer answer = client_.replace(path_of(*changed.resource, job.space, name_of(changed.object)), changed.object);
   if (!answer.ok()) return retry(answer, fmt::format("change {} {}", changed.resource->kind, name_of(changed.object)));

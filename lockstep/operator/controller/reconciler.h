@@ -4,6 +4,7 @@
 #include <lockstep/operator/api/client.h>
 #include <lockstep/operator/controller/cache.h>
 #include <lockstep/operator/controller/event_recorder.h>
+#include <lockstep/operator/controller/progress.h>
 #include <lockstep/operator/decide/decide.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::kube {
 
@@ -36,25 +38,33 @@ class Obstacles {
 /// One for each worker. Not thread-safe.
 class Reconciler {
  public:
-  Reconciler(ApiClient& client, Cache& cache, Obstacles& obstacles, GangScheduler gang, std::string identity)
-      : client_(client), cache_(cache), obstacles_(obstacles), gang_(gang), recorder_(std::move(identity)) {}
+  Reconciler(ApiClient& client, Cache& cache, Obstacles& obstacles, const Progress& progress, GangScheduler gang,
+             std::string identity)
+      : client_(client),
+        cache_(cache),
+        obstacles_(obstacles),
+        progress_(progress),
+        gang_(gang),
+        recorder_(std::move(identity)) {}
 
   Reconciled reconcile(const std::string& key, Time now);
 
  private:
   Observed observe(const nlohmann::json& job) const;
   std::optional<Reconciled> store_status(const Job& job, const Status& status);
-  std::optional<Reconciled> make_sure(const Job& job);
   std::optional<Reconciled> carry_out(const Job& job, const Action& action);
   std::optional<Reconciled> create(const Job& job, const Resource& resource, const nlohmann::json& object);
   std::optional<Reconciled> judge_taken(const Job& job, const Resource& resource, const std::string& name);
   std::optional<Reconciled> remove(const Job& job, const DeleteObject& what);
+  std::optional<Reconciled> set_finalizers(const Job& job, const std::vector<std::string>& finalizers);
+  std::optional<Reconciled> clear_state(const Job& job, const std::string& url);
   std::optional<Reconciled> refresh(const Job& job);
   static Reconciled retry(const Answer& answer, const std::string& what);
 
   ApiClient& client_;
   Cache& cache_;
   Obstacles& obstacles_;
+  const Progress& progress_;
   GangScheduler gang_;
   EventRecorder recorder_;
 };

@@ -26,6 +26,7 @@ class Decider {
   Decision run();
 
  private:
+  Decision finalize();
   bool begin();
   void begin_attempt();
   void suspend();
@@ -259,7 +260,34 @@ void Decider::delete_pods() {
   }
 }
 
+/// Of a deleted job all is collected once it is gone, but not what is outside the cluster.
+Decision Decider::finalize() {
+  const auto& finalizers = job_.finalizers;
+  if (std::find(finalizers.begin(), finalizers.end(), kStateFinalizer) == finalizers.end()) return {};
+  for (const PodView& pod : seen_.pods) {
+    if (!pod.deleting) remove(pods(), pod.name, pod.uid);
+  }
+  if (!seen_.pods.empty()) return std::move(result_);  // the scheduler would write its state again
+  std::vector<std::string> left;
+  for (const auto& each : finalizers) {
+    if (each != kStateFinalizer) left.push_back(each);
+  }
+  if (job_.spec.recovery_clear && job_.problems.empty()) {
+    for (int attempt = 1; attempt <= status_.attempt; ++attempt) {
+      result_.actions.push_back(ClearState{state_place(job_, attempt)});
+    }
+  }
+  result_.actions.push_back(SetFinalizers{std::move(left)});
+  return std::move(result_);
+}
+
 void Decider::make_parts() {
+  if (job_.spec.recovery_clear &&
+      std::find(job_.finalizers.begin(), job_.finalizers.end(), kStateFinalizer) == job_.finalizers.end()) {
+    auto finalizers = job_.finalizers;
+    finalizers.emplace_back(kStateFinalizer);
+    result_.actions.push_back(SetFinalizers{std::move(finalizers)});
+  }
   if (job_.spec.tls == TlsSource::automatic && !seen_.secret) {
     result_.actions.push_back(CreateCertificates{secret_name(job_), certificate_hosts(job_)});
   }
@@ -347,7 +375,7 @@ Decision Decider::finish() {
 }
 
 Decision Decider::run() {
-  if (job_.deleting) return {};  // what the job owns is collected with it
+  if (job_.deleting) return finalize();
   const bool was_final = job_.status.final();
   if (!begin()) {
     if (!was_final || !status_.final()) describe();
@@ -378,6 +406,7 @@ Decision Decider::run() {
     again_in(seconds(1));  // this job's status is an old one
     return std::move(result_);
   }
+  if (seen_.step) status_.step = seen_.step;
   note_completed();
   if (has_succeeded()) {
     end_with(true, "JobSucceeded", job_.spec.all_workers ? "all workers ended with 0" : "its program ended with 0");

@@ -6,6 +6,7 @@
 #include <lockstep/operator/job/job.h>
 
 #include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct Observed {
   std::optional<Part> pod_group{};  ///< `data`: its status
   GangScheduler gang = GangScheduler::none;
   std::optional<Obstacle> obstacle{};
+  std::optional<std::int64_t> step{};  ///< the scheduler's last word; nullopt: none since this operator began
 };
 
 struct CreateObject {
@@ -59,7 +61,16 @@ struct DeleteObject {
   std::string uid;
 };
 
-using Action = std::variant<CreateObject, ReplaceObject, CreateCertificates, DeleteObject>;
+/// The job's own list, as a whole.
+struct SetFinalizers {
+  std::vector<std::string> finalizers;
+};
+/// Deletes a key of an etcd, "etcd://HOST:PORT/KEY".
+struct ClearState {
+  std::string url;
+};
+
+using Action = std::variant<CreateObject, ReplaceObject, CreateCertificates, DeleteObject, SetFinalizers, ClearState>;
 
 struct EventNote {
   bool warning = false;

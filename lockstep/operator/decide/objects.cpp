@@ -68,7 +68,7 @@ void set_scheduler_variables(const Job& job, const Status& status, Role role, Va
   variables.set_from_field("MS_NODE_ID", "metadata.name");
   if (job.spec.recovery) {
     variables.set("MS_ENABLE_RECOVERY", "1");
-    variables.set("MS_RECOVERY_PATH", job.spec.recovery_path);
+    variables.set("MS_RECOVERY_PATH", state_place(job, status.attempt));
   }
 }
 

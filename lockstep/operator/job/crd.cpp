@@ -129,7 +129,11 @@ Json spec() {
         section("A lost worker is replaced, and the others go on from memory.",
                 {{"enabled", with_default(described("boolean", "Whether single ranks are replaced."), true)},
                  {"path", text("Where the scheduler saves its state (mode Scheduler): a folder of a volume, or "
-                               "etcd://HOST:PORT/KEY.")}})},
+                               "etcd://HOST:PORT/KEY.")},
+                 {"clear", with_default(described("boolean",
+                                                  "true: the key in etcd is deleted with the job, which stays until "
+                                                  "the operator has done that."),
+                                        false)}})},
        {"security",
         section("Encryption between Pods.",
                 {{"tls", text("Auto: with certificates that the operator makes, in the Secret NAME-tls. Insecure: "

@@ -1,4 +1,6 @@
+#include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/cluster/etcd/address.h>
 #include <lockstep/operator/job/job.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
@@ -196,6 +198,17 @@ void check_rules(Section& section, const JobSpec& spec) {
                    "with recovery the scheduler saves its state: name a folder of a volume, or a key of an etcd "
                    "(etcd://HOST:PORT/KEY)");
   }
+  if (!spec.recovery_clear) return;
+  // The files of etcds:// are in the job's Pods, and the operator has none of them.
+  if (!spec.recovery_path.starts_with("etcd://")) {
+    section.refuse("recovery.clear", "only a key of an etcd (recovery.path: etcd://HOST:PORT/KEY) can be deleted");
+    return;
+  }
+  try {
+    cluster::etcd::parse_url(spec.recovery_path, "recovery.path");
+  } catch (const Error& error) {
+    section.refuse("recovery.path", "{}", error.message());
+  }
 }
 
 /// Names of Pods are names of hosts, and the Service's is a DNS label.
@@ -244,6 +257,7 @@ JobSpec parse_spec(const json& object, const std::string& job_name, std::vector<
     Section recovery = section.section("recovery");
     spec.recovery = recovery.flag("enabled", true);
     spec.recovery_path = recovery.text("path");
+    spec.recovery_clear = recovery.flag("clear", false);
   }
   read_security(section.section("security"), spec);
   read_policy(section.section("runPolicy"), spec);
@@ -266,6 +280,9 @@ Job parse_job(const json& object) {
   const json& about = object_at(object, "metadata");
   job.generation = integer_at(about, "generation").value_or(0);
   job.deleting = !text_at(about, "deletionTimestamp").empty();
+  for (const json& finalizer : list_at(about, "finalizers")) {
+    if (finalizer.is_string()) job.finalizers.push_back(finalizer);
+  }
   job.spec = parse_spec(object_at(object, "spec"), job.name, job.problems);
   job.status = parse_status(object_at(object, "status"));
   return job;

@@ -49,6 +49,7 @@ struct JobSpec {
   std::optional<Elastic> elastic{};
   bool recovery = false;
   std::string recovery_path{};
+  bool recovery_clear = false;  ///< its key in etcd goes with the job
   TlsSource tls = TlsSource::insecure;
   std::string secret{};  ///< of TlsSource::named
   bool suspend = false;
@@ -69,6 +70,7 @@ struct Job {
   std::string version;  ///< resourceVersion
   std::int64_t generation = 0;
   bool deleting = false;
+  std::vector<std::string> finalizers{};
   JobSpec spec;
   Status status;
   std::vector<std::string> problems{};  ///< why the spec cannot be used: "spec.mode: ..."; empty: it can

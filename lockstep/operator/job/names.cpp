@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lockstep::kube {
 namespace {
 
@@ -36,6 +38,13 @@ std::string secret_name(const Job& job) {
     case TlsSource::insecure: break;
   }
   return "";
+}
+
+std::string state_place(const Job& job, int attempt) {
+  std::string place = job.spec.recovery_path;
+  if (attempt < 2) return place;
+  const auto query = place.starts_with("etcds://") ? place.find('?') : std::string::npos;  // with files of TLS
+  return place.insert(std::min(query, place.size()), fmt::format("/attempt-{}", attempt));
 }
 
 std::string worker_selector(const Job& job) {

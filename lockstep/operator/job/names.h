@@ -14,6 +14,9 @@ inline constexpr const char* kIndexLabel = "lockstep.dev/index";
 inline constexpr const char* kAttemptLabel = "lockstep.dev/attempt";          ///< starts of all ranks
 inline constexpr const char* kReplacementLabel = "lockstep.dev/replacement";  ///< of this rank, within the attempt
 
+/// Keeps a deleted job until its state in etcd is deleted, too.
+inline constexpr const char* kStateFinalizer = "lockstep.dev/recovery-state";
+
 inline constexpr int kSchedulerPort = 6667;
 inline constexpr int kStorePort = 29400;
 
@@ -26,6 +29,10 @@ std::string config_map_name(const Job& job);
 /// The Secret with the certificates; empty: there is none.
 std::string secret_name(const Job& job);
 std::string pod_group_name(const Job& job);
+
+/// Where the scheduler of an attempt saves its state: recovery.path, and a place of its own in it from the second
+/// attempt on. The ranks of the attempt before are gone, and a scheduler that knew of them would wait for them.
+std::string state_place(const Job& job, int attempt);
 
 /// "lockstep.dev/job-name=JOB,lockstep.dev/role=Worker".
 std::string worker_selector(const Job& job);

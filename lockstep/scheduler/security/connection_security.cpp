@@ -20,8 +20,8 @@ constexpr int kSecurityLevel = 3;
 
 // The result of `read` for a file's content. Adds the file's name to errors.
 template <typename Read>
-auto from_file(const char* field, const std::string& file, const Read& read) {
-  const auto bytes = read_file(file);
+auto from_file(const char* field, const std::string& file, const ReadBytes& read_bytes, const Read& read) {
+  const auto bytes = read_bytes(file);
   if (!bytes) fail(ErrorKind::config, "cluster", "cannot read {} '{}'", field, file);
   try {
     return read(*bytes);
@@ -34,9 +34,10 @@ const std::string& own_file(TlsSide side, const TlsFiles& files) {
   return side == TlsSide::server ? files.server_cert : files.client_cert;
 }
 
-Identity read_identity(TlsSide side, const TlsFiles& files, const std::string& password) {
+Identity read_identity(TlsSide side, const TlsFiles& files, const std::string& password, const ReadBytes& read_bytes) {
   const auto read = [&](const std::string& bytes) { return read_p12(bytes, password); };
-  return from_file(side == TlsSide::server ? "server_cert_path" : "client_cert_path", own_file(side, files), read);
+  return from_file(side == TlsSide::server ? "server_cert_path" : "client_cert_path", own_file(side, files), read_bytes,
+                   read);
 }
 
 void check(bool done, const char* what, const std::string& file) {
@@ -95,13 +96,13 @@ void check_time(const X509_CRL& list, const std::string& file) {
   }
 }
 
-void trust(SSL_CTX* context, const TlsFiles& files) {
+void trust(SSL_CTX* context, const TlsFiles& files, const ReadBytes& read) {
   X509_STORE* store = ::SSL_CTX_get_cert_store(context);
-  for (const auto& authority : from_file("ca_cert_path", files.ca_cert, read_certificates)) {
+  for (const auto& authority : from_file("ca_cert_path", files.ca_cert, read, read_certificates)) {
     check(::X509_STORE_add_cert(store, authority.get()) == 1, "ca_cert_path", files.ca_cert);
   }
   if (files.crl.empty()) return;
-  for (const auto& list : from_file("crl_path", files.crl, read_revocation_lists)) {
+  for (const auto& list : from_file("crl_path", files.crl, read, read_revocation_lists)) {
     check_time(*list, files.crl);
     check(::X509_STORE_add_crl(store, list.get()) == 1, "crl_path", files.crl);
   }
@@ -160,13 +161,18 @@ Tls make_tls(const ClusterSettings& settings, TlsSide side, const HiddenText& pa
 
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
                                                         const std::string& password) {
+  return make_context(side, files, password, [](const std::string& file) { return read_file(file); });
+}
+
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
+                                                        const std::string& password, const ReadBytes& read) {
   using Context = boost::asio::ssl::context;
   auto context = std::make_shared<Context>(side == TlsSide::server ? Context::tls_server : Context::tls_client);
-  const Identity identity = read_identity(side, files, password);
+  const Identity identity = read_identity(side, files, password, read);
   check_purpose(side, identity, own_file(side, files));
   limit(context->native_handle(), files);
   show(context->native_handle(), identity, own_file(side, files));
-  trust(context->native_handle(), files);
+  trust(context->native_handle(), files, read);
   context->set_verify_mode(boost::asio::ssl::verify_peer | boost::asio::ssl::verify_fail_if_no_peer_cert);
   warn_of_expiry(*context, side, files);
   return context;

@@ -7,7 +7,9 @@
 #include <lockstep/world/cluster_settings.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace boost::asio::ssl {
@@ -24,6 +26,11 @@ enum class TlsSide { server, client };
 /// naming the file that cannot be used, and why: a certificate for another use, an expired revocation list.
 std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
                                                         const std::string& password);
+
+/// The same, where `read` has the bytes of a file; nullopt: there is none.
+using ReadBytes = std::function<std::optional<std::string>(const std::string& file)>;
+std::shared_ptr<boost::asio::ssl::context> make_context(TlsSide side, const TlsFiles& files,
+                                                        const std::string& password, const ReadBytes& read);
 
 /// Warns where the certificate in `context`, or one of its authorities, expires within files.warning_days. Peers see
 /// this certificate: a renewed file has effect when the process starts again.
