@@ -53,14 +53,15 @@ void describe(ConfigFields& fields, DbnetLossOptions& options) {
 }
 
 Tensor dbnet_sums(const TextMaps& maps, const TextTargets& targets, const DbnetLossOptions& options) {
-  const auto text = targets.text.to(torch::kFloat), mask = targets.mask.to(torch::kFloat);
+  const auto dtype = maps.probability.scalar_type();
+  const auto text = targets.text.to(dtype), mask = targets.mask.to(dtype);
   const auto positive = text * mask;
   const auto [entropy, pixels] = cross_entropy(maps.probability, positive, (1 - text) * mask, options.negative_ratio);
   const auto count = torch::full_like(entropy, pixels);
   const auto none = torch::zeros_like(entropy);
   auto error = none, error_pixels = none, both = none, sizes = none;
   if (maps.threshold.defined() && targets.threshold.defined()) {
-    const auto counted = targets.threshold_mask.to(torch::kFloat);
+    const auto counted = targets.threshold_mask.to(dtype);
     error = total_of((maps.threshold - targets.threshold).abs() * counted);
     error_pixels = total_of(counted);
   }
