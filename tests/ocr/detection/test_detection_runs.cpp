@@ -38,16 +38,16 @@ class DetectionRuns : public testing::Test {
     return words;
   }
 
-  Captured run(int ranks, const Words& words) const {
-    if (ranks == 1) return lockstep(words);
+  Captured run(int ranks, const Words& words, const Environment& more = {}) const {
+    if (ranks == 1) return lockstep(words, more);
     Words all = words;
     all.insert(all.begin(), LOCKSTEP_BINARY);
-    return under_lockstep_run(ranks, all);
+    return under_lockstep_run(ranks, all, more);
   }
 
-  Captured train(int ranks, const std::string& work_dir, Words keys) const {
+  Captured train(int ranks, const std::string& work_dir, Words keys, const Environment& more = {}) const {
     keys.push_back("system.work_dir=" + (root() / work_dir).string());
-    return run(ranks, command("train", keys));
+    return run(ranks, command("train", keys), more);
   }
 
   nlohmann::json json_of(const fs::path& file) const { return nlohmann::json::parse(read_file(root() / file)); }
@@ -123,6 +123,55 @@ TEST_F(DetectionRuns, LossFallsAndResultsAreLeft) {
     EXPECT_TRUE(fs::exists(folder / fmt::format("img_{}_words.png", count)));
   }
   EXPECT_EQ(count, 7);
+}
+
+TEST_F(DetectionRuns, AKilledRunEndsWithTheSameHash) {
+  // Random crops and hard negatives, on two ranks with batch norms of their own.
+  const Words keys = {"train.steps=8", "checkpoint.every_steps=3", "checkpoint.every_epochs=0", "data.eval=null"};
+  const auto whole = train(2, "whole", keys);
+  ASSERT_TRUE(whole.status.ok()) << whole.err;
+  EXPECT_FALSE(train(2, "killed", keys, {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill"}}).status.ok());
+  const auto resumed = train(2, "killed", keys);
+  ASSERT_TRUE(resumed.status.ok()) << resumed.err;
+  EXPECT_THAT(read_file(root() / "killed/log/rank.0"), HasSubstr("step_3"));
+  EXPECT_EQ(json_of("killed/result.json")["params_sha256"], json_of("whole/result.json")["params_sha256"]);
+  EXPECT_EQ(losses("killed"), losses("whole"));
+}
+
+TEST_F(DetectionRuns, AClassifiersWeightsAreWhereABackboneBegins) {
+  const Words keys = {"train.steps=1", "data.eval=null", "checkpoint.every_epochs=0", "optimizer.lr=0"};
+  const Words classifier = {"train",
+                            "--config",
+                            std::string(LOCKSTEP_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml",
+                            "system.work_dir=" + (root() / "classifier").string(),
+                            "data.root=" + (root() / "cifar10").string(),
+                            "train.epochs=~",
+                            "train.steps=1",
+                            "data.batch_size=4"};
+  ASSERT_TRUE(lockstep({"data", "synthesize", "cifar10", "--out", (root() / "cifar10").string(), "--train", "16",
+                        "--test", "4"}).status.ok());
+  const auto trained = lockstep(classifier);
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  auto with = keys;
+  with.push_back("model.backbone_weights=" + (root() / "classifier/model.safetensors").string());
+  const auto begun = train(2, "begun", with);
+  ASSERT_TRUE(begun.status.ok()) << begun.err;
+  EXPECT_THAT(read_file(root() / "begun/log/rank.0"), HasSubstr("the backbone begins with the weights in"));
+}
+
+TEST_F(DetectionRuns, PicturesThatCannotBeReadAreCountedAlikeOnAllRanks) {
+  const auto good = read_file(root() / "train/images/img_3.png");
+  write_bytes(root() / "train/images/img_3.png", good.substr(0, good.size() / 2));
+  fs::remove(root() / "train/images/img_5.png");
+  write_bytes(root() / "train_det_gt.txt", read_file(root() / "train_det_gt.txt") + "img_1.png\t[{}]\n");
+  const auto ran = train(2, "out", {"train.epochs=1", "data.on_error=skip", "data.eval=null"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  for (const auto* log : {"out/log/rank.0", "out/log/rank.1"}) {
+    const auto text = read_file(root() / log);
+    EXPECT_THAT(text, HasSubstr("train_det_gt.txt:25")) << log;
+    EXPECT_THAT(text, HasSubstr("1 of 25 labels of")) << log;
+    EXPECT_THAT(text, HasSubstr("2 of 24")) << text;
+  }
 }
 
 TEST_F(DetectionRuns, MistakesAreNamedByFileAndLine) {
