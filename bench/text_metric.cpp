@@ -2,16 +2,16 @@
 //
 //   text_metric LABELS [PICTURES]
 //
-// LABELS: a label file (docs/ocr.md) of pictures of 1280x720, whose words are drawn as a network would say them, blurred and
-// 0.9 at most, into maps of 736x1280: 500 by default. One thread does all; the forward pass of DBNet with a ResNet-18 is
-// timed on 5 pictures.
+// LABELS: a label file (docs/ocr.md) of pictures of 1280x720, whose words are drawn as a network would say them,
+// blurred and 0.9 at most, into maps of 736x1280: 500 by default. One thread does all; the forward pass of DBNet with a
+// ResNet-18 is timed on 5 pictures.
 #include <lockstep/ocr/detection/dbnet.h>
 #include <lockstep/ocr/detection/find_boxes.h>
 #include <lockstep/ocr/detection/match_words.h>
 #include <lockstep/ocr/detection/text_labels.h>
 
-#include <opencv2/imgproc.hpp>
 #include <torch/torch.h>
+#include <opencv2/imgproc.hpp>
 
 #include <fmt/format.h>
 
@@ -73,11 +73,12 @@ void measure(const std::string& labels, std::int64_t pictures) {
   });
   const auto rates = ocr::rates_of(static_cast<double>(counts.matched), static_cast<double>(counts.truth),
                                    static_cast<double>(counts.found));
-  fmt::print("{} maps of {}x{}: words found and matched in {:.2f} s ({:.2f} ms a map, hmean {:.3f}); forward {:.1f} s "
-             "({:.0f} ms a picture); ratio {:.4f}\n",
-             pictures, kHeight, kWidth, metric, 1e3 * metric / static_cast<double>(pictures), rates.hmean,
-             forward / kForwards * static_cast<double>(pictures), 1e3 * forward / kForwards,
-             metric / (forward / kForwards * static_cast<double>(pictures)));
+  fmt::print(
+      "{} maps of {}x{}: words found and matched in {:.2f} s ({:.2f} ms a map, hmean {:.3f}); forward {:.1f} s "
+      "({:.0f} ms a picture); ratio {:.4f}\n",
+      pictures, kHeight, kWidth, metric, 1e3 * metric / static_cast<double>(pictures), rates.hmean,
+      forward / kForwards * static_cast<double>(pictures), 1e3 * forward / kForwards,
+      metric / (forward / kForwards * static_cast<double>(pictures)));
 }
 
 }  // namespace

@@ -71,7 +71,8 @@ bool cuts(const cv::Rect& window, const Word& word) {
 
 /// A window of a fixed size.
 cv::Rect window_at_scale(const TextPicture& picture, const CropOptions& options, const Draw& draw) {
-  const int height = std::min(options.height, picture.pixels.rows), width = std::min(options.width, picture.pixels.cols);
+  const int height = std::min(options.height, picture.pixels.rows),
+            width = std::min(options.width, picture.pixels.cols);
   const int rows = picture.pixels.rows - height, columns = picture.pixels.cols - width;
   const auto place = [&draw](int last) { return static_cast<int>(draw(static_cast<std::uint64_t>(last) + 1)); };
   std::vector<const Word*> readable;

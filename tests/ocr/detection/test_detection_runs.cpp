@@ -23,9 +23,7 @@ namespace fs = std::filesystem;
 
 class DetectionRuns : public testing::Test {
  protected:
-  DetectionRuns() {
-    made_pictures(root());
-  }
+  DetectionRuns() { made_pictures(root()); }
 
   fs::path root() const { return folder_.path(); }
 
@@ -149,7 +147,8 @@ TEST_F(DetectionRuns, AClassifiersWeightsAreWhereABackboneBegins) {
                             "train.steps=1",
                             "data.batch_size=4"};
   ASSERT_TRUE(lockstep({"data", "synthesize", "cifar10", "--out", (root() / "cifar10").string(), "--train", "16",
-                        "--test", "4"}).status.ok());
+                        "--test", "4"})
+                  .status.ok());
   const auto trained = lockstep(classifier);
   ASSERT_TRUE(trained.status.ok()) << trained.err;
   auto with = keys;

@@ -71,8 +71,9 @@ TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
   for (const int ranks : {1, 2, 4}) {
     const auto work_dir = folder.path() / fmt::format("ranks{}", ranks);
     auto keys = keys_for_made_pictures(folder.path());
-    keys.insert(keys.end(), {"system.work_dir=" + work_dir.string(), "train.steps=20", "parallel.sync_batch_norm=true",
-                             "data.eval=null", "data.global_batch_size=4", "optimizer.lr=0.007", "checkpoint.every_epochs=0"});
+    keys.insert(keys.end(),
+                {"system.work_dir=" + work_dir.string(), "train.steps=20", "parallel.sync_batch_norm=true",
+                 "data.eval=null", "data.global_batch_size=4", "optimizer.lr=0.007", "checkpoint.every_epochs=0"});
     RankOptions options;
     options.deadline = std::chrono::seconds(300);
     run_ranks(ranks, options, [&](Rank& rank) {
