@@ -7,7 +7,7 @@
 #include <lockstep/train/run.h>
 #include <torch/torch.h>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -87,11 +87,9 @@ TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
     ASSERT_EQ(losses.size(), 20U);
     if (ranks == 1) expected = losses;
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      fmt::print(stderr, "DBG {} {} {}\n", ranks, i, losses[i] - expected[i]);
       EXPECT_NEAR(losses[i], expected[i], 1e-4 * std::max(1.0, expected[i])) << ranks << " ranks, step " << i + 1;
     }
   }
-  fmt::print(stderr, "DBG {}\n", fmt::join(expected, " "));
   EXPECT_LT(expected.back(), 0.5 * expected.front());  // they are those of a network that learns
 }
 
