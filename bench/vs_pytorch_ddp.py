@@ -62,19 +62,26 @@ def run_lockstep(args, case, world, copies=1):
     return {**results[0], "samples_per_s": sum(result["samples_per_s"] for result in results)}
 
 
-def run_pytorch(args, case, world):
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+def rank_environments(world, port):
+    """As torchrun gives them, with one thread a rank."""
+    return [dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
+                 MASTER_PORT=str(port), OMP_NUM_THREADS="1") for rank in range(world)]
+
+
+def run_pytorch(args, case, world):
     extra = ["--set-to-none"] if args.peer_set_to_none else []
     extra += ["--channels-last"] if args.peer_channels_last else []
     extra += ["--bfloat16"] if args.peer_bfloat16 else []
     extra += ["--compile"] if args.compile else []
     extra += ["--fused"] if args.peer_fused else []
     ranks = []
-    for rank in range(world):
-        env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                   MASTER_PORT=str(port), OMP_NUM_THREADS="1")
+    for env in rank_environments(world, free_port()):
         ranks.append(subprocess.Popen([args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra],
                                       env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     try:

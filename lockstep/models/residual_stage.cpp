@@ -12,7 +12,10 @@ using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 using torch::nn::Sequential;
 
-Conv2d conv1x1(std::int64_t in_channels, std::int64_t out_channels, std::int64_t stride = 1) {
+/// Over rows and columns.
+using Stride = torch::ExpandingArray<2>;
+
+Conv2d conv1x1(std::int64_t in_channels, std::int64_t out_channels, Stride stride = 1) {
   return Conv2d(Conv2dOptions(in_channels, out_channels, 1).stride(stride).bias(false));
 }
 
@@ -21,7 +24,7 @@ Tensor shortcut_of(Sequential& downsample, const Tensor& x) { return downsample 
 
 class BasicBlock : public torch::nn::Module, public Recomputable {
  public:
-  BasicBlock(std::int64_t in_channels, std::int64_t channels, std::int64_t stride, Sequential downsample)
+  BasicBlock(std::int64_t in_channels, std::int64_t channels, Stride stride, Sequential downsample)
       : conv1_(register_module("conv1", conv3x3(in_channels, channels, stride))),
         bn1_(register_module("bn1", BatchNorm2d(channels))),
         conv2_(register_module("conv2", conv3x3(channels, channels))),
@@ -49,7 +52,7 @@ class BasicBlock : public torch::nn::Module, public Recomputable {
 
 class Bottleneck : public torch::nn::Module, public Recomputable {
  public:
-  Bottleneck(std::int64_t in_channels, std::int64_t channels, std::int64_t stride, Sequential downsample)
+  Bottleneck(std::int64_t in_channels, std::int64_t channels, Stride stride, Sequential downsample)
       : conv1_(register_module("conv1", conv1x1(in_channels, channels))),
         bn1_(register_module("bn1", BatchNorm2d(channels))),
         conv2_(register_module("conv2", conv3x3(channels, channels, stride))),
@@ -83,25 +86,40 @@ class Bottleneck : public torch::nn::Module, public Recomputable {
 /// Option A: no parameters, so that plain and residual networks have the same number of parameters.
 class PaddingShortcut : public torch::nn::Module {
  public:
-  PaddingShortcut(std::int64_t new_channels, std::int64_t stride) : new_channels_(new_channels), stride_(stride) {}
+  PaddingShortcut(std::int64_t new_channels, Stride stride) : new_channels_(new_channels), stride_(stride) {}
 
   Tensor forward(const Tensor& x) {
-    auto pixels = x.slice(2, 0, torch::nullopt, stride_).slice(3, 0, torch::nullopt, stride_);
+    auto pixels = x.slice(2, 0, torch::nullopt, (*stride_)[0]).slice(3, 0, torch::nullopt, (*stride_)[1]);
     return torch::constant_pad_nd(pixels, {0, 0, 0, 0, 0, new_channels_});
   }
 
  private:
   std::int64_t new_channels_;
-  std::int64_t stride_;
+  Stride stride_;
 };
+
+Stride stride_of(const StageShape& shape) { return {shape.stride, shape.column_stride.value_or(shape.stride)}; }
+
+Sequential pooled_shortcut(const StageShape& shape, std::int64_t out_channels) {
+  const auto stride = stride_of(shape);
+  Sequential layers;
+  if ((*stride)[0] > 1 || (*stride)[1] > 1) {
+    layers->push_back(torch::nn::AvgPool2d(torch::nn::AvgPool2dOptions(stride).stride(stride).ceil_mode(true)));
+  }
+  layers->push_back(conv1x1(shape.in_channels, out_channels));
+  layers->push_back(BatchNorm2d(out_channels));
+  return layers;
+}
 
 Sequential make_shortcut(const StageShape& shape) {
   const auto out_channels = shape.channels * expansion(shape.block);
-  if (shape.stride == 1 && shape.in_channels == out_channels) return Sequential(nullptr);
+  if (shape.shortcut == Shortcut::pooled) return pooled_shortcut(shape, out_channels);
+  const auto stride = stride_of(shape);
+  if ((*stride)[0] == 1 && (*stride)[1] == 1 && shape.in_channels == out_channels) return Sequential(nullptr);
   if (shape.shortcut == Shortcut::padding) {
-    return Sequential(std::make_shared<PaddingShortcut>(out_channels - shape.in_channels, shape.stride));
+    return Sequential(std::make_shared<PaddingShortcut>(out_channels - shape.in_channels, stride));
   }
-  return Sequential(conv1x1(shape.in_channels, out_channels, shape.stride), BatchNorm2d(out_channels));
+  return Sequential(conv1x1(shape.in_channels, out_channels, stride), BatchNorm2d(out_channels));
 }
 
 template <typename BlockModule>
@@ -110,7 +128,7 @@ Sequential stack(const StageShape& shape) {
   // The shortcut is initialized before the block, which is torchvision's order of random numbers, so that weights are
   // equal.
   auto shortcut = make_shortcut(shape);
-  stage->push_back(std::make_shared<BlockModule>(shape.in_channels, shape.channels, shape.stride, shortcut));
+  stage->push_back(std::make_shared<BlockModule>(shape.in_channels, shape.channels, stride_of(shape), shortcut));
   for (std::int64_t i = 1; i < shape.depth; ++i) {
     const auto in_channels = shape.channels * expansion(shape.block);
     stage->push_back(std::make_shared<BlockModule>(in_channels, shape.channels, 1, Sequential(nullptr)));
@@ -122,7 +140,7 @@ Sequential stack(const StageShape& shape) {
 
 std::int64_t expansion(Block block) { return block == Block::bottleneck ? 4 : 1; }
 
-Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, std::int64_t stride) {
+Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, torch::ExpandingArray<2> stride) {
   return Conv2d(Conv2dOptions(in_channels, out_channels, 3).stride(stride).padding(1).bias(false));
 }
 

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace lockstep::models {
 
@@ -16,6 +17,7 @@ enum class Block {
 enum class Shortcut {
   projection,  ///< option B of the paper: 1x1 convolution and BatchNorm
   padding,     ///< option A: every stride-th pixel, and zeros for the new channels; has no parameters
+  pooled,      ///< averages of the pixels that the stride joins, then as `projection`, also where the shape stays: "vd"
 };
 
 /// The ratio of a block's output channels to its width: 1 or 4.
@@ -27,15 +29,17 @@ struct StageShape {
   std::int64_t in_channels = 0;
   std::int64_t channels = 0;
   std::int64_t depth = 0;   ///< number of blocks
-  std::int64_t stride = 1;  ///< stride of the first block
+  std::int64_t stride = 1;  ///< of the first block, over rows
+  /// Of the first block, over columns; nullopt: as over rows.
+  std::optional<std::int64_t> column_stride = std::nullopt;
 };
 
-/// [N, in_channels, H, W] -> [N, expansion * channels, ceil(H / stride), ceil(W / stride)].
+/// [N, in_channels, H, W] -> [N, expansion * channels, ceil(H / stride), ceil(W / column_stride)].
 /// Parameters are named as torchvision's: `0.conv1.weight`, `0.downsample.0.weight`, ...
 torch::nn::Sequential residual_stage(const StageShape& shape);
 
 /// 3x3 convolution with padding 1 and without bias.
-torch::nn::Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, std::int64_t stride = 1);
+torch::nn::Conv2d conv3x3(std::int64_t in_channels, std::int64_t out_channels, torch::ExpandingArray<2> stride = 1);
 
 /// Initializes weights as in the paper: convolutions from N(0, 2 / (k * k * out_channels)), BatchNorm with weight 1 and
 /// bias 0.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 
 namespace lockstep::ocr {
@@ -48,12 +49,15 @@ Sequential make_head(std::int64_t channels) {
                     torch::nn::ReLU(), ConvTranspose2d(ConvTranspose2dOptions(inner, 1, 2).stride(2)));
 }
 
-/// He's uniform numbers for weights of layers that no weights exist for; biases 0.
+/// He's uniform numbers for weights of layers that no weights exist for; biases 0. A pixel of a transposed convolution
+/// whose stride is its kernel comes from one pixel of all channels: torch::nn::init would count its outputs, and the
+/// first maps would say 0 and 1 alone, which have no gradient.
 void initialize(torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) {
     if (auto* plain = part->as<Conv2d>()) torch::nn::init::kaiming_uniform_(plain->weight);
     if (auto* transposed = part->as<ConvTranspose2d>()) {
-      torch::nn::init::kaiming_uniform_(transposed->weight);
+      const double bound = std::sqrt(6.0 / static_cast<double>(transposed->weight.size(0)));
+      torch::nn::init::uniform_(transposed->weight, -bound, bound);
       torch::nn::init::zeros_(transposed->bias);
     }
   }
@@ -133,8 +137,10 @@ Tensor Dbnet::features(const Tensor& pictures) {
   return torch::cat(parts, 1);
 }
 
+// Under autocast, too, sigmoids are of float32.
 Tensor Dbnet::head(Sequential& branch, const Tensor& features) {
-  return branch->forward(features).to(torch::kFloat).sigmoid().squeeze(1);
+  const auto x = branch->forward(features);
+  return x.to(c10::promoteTypes(x.scalar_type(), torch::kFloat)).sigmoid().squeeze(1);
 }
 
 TextMaps Dbnet::forward(const Tensor& pictures) {

@@ -19,6 +19,15 @@ std::int64_t negatives_of(std::int64_t positive, std::int64_t negative, double r
   return std::min(negative, wanted);
 }
 
+/// By how much each value counts, so that the `kept` largest do: those equal to the last of them count alike, for a
+/// fraction. A network that says the same of many pixels, as an untrained one does in bfloat16, makes thousands equal.
+Tensor shares_of_largest(const Tensor& values, std::int64_t kept) {
+  const auto least = std::get<0>(torch::kthvalue(values, values.numel() - kept + 1));
+  const auto larger = values > least, equal = values == least;
+  const auto rest = static_cast<double>(kept - larger.sum().item<std::int64_t>());
+  return larger + equal * (rest / static_cast<double>(equal.sum().item<std::int64_t>()));
+}
+
 /// Cross entropy of the pixels that count, and their number.
 std::pair<Tensor, double> cross_entropy(const Tensor& probability, const Tensor& positive, const Tensor& negative,
                                         double ratio) {
@@ -35,8 +44,7 @@ std::pair<Tensor, double> cross_entropy(const Tensor& probability, const Tensor&
     count += static_cast<double>(own + kept);
     if (kept == 0) continue;
     const auto values = of_negative[i].flatten();
-    const auto least = std::get<0>(torch::kthvalue(values.detach(), values.numel() - kept + 1));
-    total = total + total_of(values * (values.detach() >= least));
+    total = total + total_of(values * shares_of_largest(values.detach(), kept));
   }
   return {total, count};
 }
@@ -53,14 +61,15 @@ void describe(ConfigFields& fields, DbnetLossOptions& options) {
 }
 
 Tensor dbnet_sums(const TextMaps& maps, const TextTargets& targets, const DbnetLossOptions& options) {
-  const auto text = targets.text.to(torch::kFloat), mask = targets.mask.to(torch::kFloat);
+  const auto dtype = maps.probability.scalar_type();
+  const auto text = targets.text.to(dtype), mask = targets.mask.to(dtype);
   const auto positive = text * mask;
   const auto [entropy, pixels] = cross_entropy(maps.probability, positive, (1 - text) * mask, options.negative_ratio);
   const auto count = torch::full_like(entropy, pixels);
   const auto none = torch::zeros_like(entropy);
   auto error = none, error_pixels = none, both = none, sizes = none;
   if (maps.threshold.defined() && targets.threshold.defined()) {
-    const auto counted = targets.threshold_mask.to(torch::kFloat);
+    const auto counted = targets.threshold_mask.to(dtype);
     error = total_of((maps.threshold - targets.threshold).abs() * counted);
     error_pixels = total_of(counted);
   }

@@ -27,7 +27,7 @@ inline constexpr std::int64_t kDbnetSums = 6;
 /// float64 [kDbnetSums], which autograd can follow: cross entropy, and pixels it is of; threshold error, and pixels;
 /// overlap of the binary map with the text, and the sizes of both together. Of the negative pixels of a picture count
 /// those with the largest cross entropy: `negative_ratio` for each positive one, but at least 10, if there are so many;
-/// pixels that are equal to the last of them are summed, too. So each picture is judged by itself.
+/// pixels that are equal to the last of them count for the same fraction. So each picture is judged by itself.
 torch::Tensor dbnet_sums(const TextMaps& maps, const TextTargets& targets, const DbnetLossOptions& options);
 
 /// The loss from the sums of all pictures. A part of which there are no pixels is 0.

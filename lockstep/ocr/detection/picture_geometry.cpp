@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,39 @@ bool overlaps(const Polygon& polygon, const cv::Rect& window) {
          box.y < window.y + window.height;
 }
 
+/// Whether a border of the window goes through the word's box.
+bool cuts(const cv::Rect& window, const Word& word) {
+  const auto box = bounds(word.polygon);
+  return overlaps(word.polygon, window) && (box & cv::Rect2d(window)) != box;
+}
+
+/// A window of a fixed size.
+cv::Rect window_at_scale(const TextPicture& picture, const CropOptions& options, const Draw& draw) {
+  const int height = std::min(options.height, picture.pixels.rows),
+            width = std::min(options.width, picture.pixels.cols);
+  const int rows = picture.pixels.rows - height, columns = picture.pixels.cols - width;
+  const auto place = [&draw](int last) { return static_cast<int>(draw(static_cast<std::uint64_t>(last) + 1)); };
+  std::vector<const Word*> readable;
+  for (const auto& word : picture.words) {
+    if (!word.ignored) readable.push_back(&word);
+  }
+  std::optional<cv::Rect> second_best;
+  for (int i = 0; i < options.tries; ++i) {
+    const int top = place(rows), left = place(columns);
+    const cv::Rect window(left, top, width, height);
+    if (readable.empty()) return window;
+    if (std::ranges::none_of(readable, [&](const Word* word) { return overlaps(word->polygon, window); })) continue;
+    if (std::ranges::none_of(readable, [&](const Word* word) { return cuts(window, *word); })) return window;
+    if (!second_best) second_best = window;
+  }
+  if (second_best) return *second_best;
+  const auto box = bounds(readable[draw(readable.size())]->polygon);
+  const auto around = [](double middle, int side, int last) {
+    return static_cast<int>(std::clamp(middle - side / 2.0, 0.0, static_cast<double>(last)));
+  };
+  return {around(box.x + box.width / 2, width, columns), around(box.y + box.height / 2, height, rows), width, height};
+}
+
 Polygon corners_of(const cv::Rect2d& box) {
   return {
       {box.x, box.y}, {box.x + box.width, box.y}, {box.x + box.width, box.y + box.height}, {box.x, box.y + box.height}};
@@ -108,6 +142,7 @@ void stretch(TextPicture& picture, int height, int width) {
 }
 
 cv::Rect crop_window(const TextPicture& picture, const CropOptions& options, const Draw& draw) {
+  if (options.keep_scale) return window_at_scale(picture, options, draw);
   const int height = picture.pixels.rows, width = picture.pixels.cols;
   const cv::Rect whole(0, 0, width, height);
   const bool readable = std::ranges::any_of(picture.words, [](const Word& word) { return !word.ignored; });
@@ -130,8 +165,9 @@ cv::Rect crop_window(const TextPicture& picture, const CropOptions& options, con
 }
 
 void crop(TextPicture& picture, const cv::Rect& window, const CropOptions& options, double min_area) {
-  const double factor =
+  const double to_fit =
       std::min(static_cast<double>(options.height) / window.height, static_cast<double>(options.width) / window.width);
+  const double factor = options.keep_scale ? 1 : to_fit;
   const auto side = [factor](int pixels, int most) {
     return std::clamp(static_cast<int>(pixels * factor + 1e-6), 1, most);
   };

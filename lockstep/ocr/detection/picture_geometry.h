@@ -31,13 +31,15 @@ struct CropOptions {
   int width = 640;
   int tries = 10;
   double min_side_ratio = 0.1;  ///< of a window, to the picture's side
+  bool keep_scale = false;      ///< windows of height x width, or of the picture's sides where they are smaller
 };
 
 /// A uniform whole number from 0 to below the argument.
 using Draw = std::function<std::uint64_t(std::uint64_t below)>;
 
 /// A window whose borders cut through no word that can be read, and that touches at least one; the whole picture where
-/// none is found. Draws two rows and two columns a try.
+/// none is found. Draws two rows and two columns a try. With `keep_scale` the window's place is drawn; where all tries
+/// cut through words, the first that touches one is taken, or a window around the middle of a word.
 cv::Rect crop_window(const TextPicture& picture, const CropOptions& options, const Draw& draw);
 
 /// Cuts the window out, scales it to fit into height x width with its ratio, and fills up with black on the right and

@@ -107,6 +107,7 @@ struct CropPartOptions {
   std::int64_t tries = 10;
   double min_side_ratio = 0.1;
   double min_area = 1;
+  bool keep_scale = false;
 };
 void describe(ConfigFields& fields, CropPartOptions& options) {
   fields.field("size", options.size, between(1, kMostSide), "a side of the result, or [height, width]");
@@ -115,6 +116,9 @@ void describe(ConfigFields& fields, CropPartOptions& options) {
                "least side of a window to that of the picture");
   fields.field("min_area", options.min_area, at_least(0),
                "words with fewer pixels inside are ignored, neither right nor wrong");
+  fields.field("keep_scale", options.keep_scale, anything(),
+               "windows have the fixed size, and only their place is drawn; else their size is drawn, and they are "
+               "scaled");
 }
 
 Transform make_crop(const PartOptions& part, const TransformStep& step) {
@@ -125,7 +129,8 @@ Transform make_crop(const PartOptions& part, const TransformStep& step) {
   const CropOptions options{.height = static_cast<int>(given.size.front()),
                             .width = static_cast<int>(given.size.back()),
                             .tries = static_cast<int>(given.tries),
-                            .min_side_ratio = given.min_side_ratio};
+                            .min_side_ratio = given.min_side_ratio,
+                            .keep_scale = given.keep_scale};
   return on_text([options, min_area = given.min_area, step](TextPicture& picture, Sample&, const Chance& chance) {
     auto stream = stream_for(chance, step);
     const auto window = crop_window(picture, options, [&stream](std::uint64_t below) { return stream.below(below); });

@@ -1,76 +1,24 @@
 // The residual network of CRNN.
-#include <lockstep/kernels/recompute.h>
+#include <lockstep/models/residual_stage.h>
 #include <lockstep/ocr/recognition/crnn.h>
-
-#include <array>
-#include <utility>
 
 namespace lockstep::ocr {
 namespace {
 
+using models::conv3x3;
 using torch::nn::BatchNorm2d;
 using torch::nn::Conv2d;
-using torch::nn::Conv2dOptions;
 using torch::nn::Sequential;
 
-/// Of the first block of a stage: rows that are to be left out, and none of the columns.
-struct BlockShape {
-  std::int64_t in;
-  std::int64_t out;
-  std::int64_t row_stride;
-};
-
-Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t row_stride = 1) {
-  return Conv2d(Conv2dOptions(in, out, 3).stride({row_stride, 1}).padding(1).bias(false));
-}
-
-/// Averages the rows before the convolution, so that no pixel goes unseen.
-Sequential shortcut(const BlockShape& shape) {
-  Sequential layers;
-  if (shape.row_stride > 1) {
-    layers->push_back(torch::nn::AvgPool2d(
-        torch::nn::AvgPool2dOptions({shape.row_stride, 1}).stride({shape.row_stride, 1}).ceil_mode(true)));
-  }
-  layers->push_back(Conv2d(Conv2dOptions(shape.in, shape.out, 1).bias(false)));
-  layers->push_back(BatchNorm2d(shape.out));
-  return layers;
-}
-
-class Block : public torch::nn::Module, public Recomputable {
- public:
-  Block(const BlockShape& shape, bool is_first)
-      : conv1_(register_module("conv1", conv3x3(shape.in, shape.out, shape.row_stride))),
-        bn1_(register_module("bn1", BatchNorm2d(shape.out))),
-        conv2_(register_module("conv2", conv3x3(shape.out, shape.out))),
-        bn2_(register_module("bn2", BatchNorm2d(shape.out))),
-        downsample_(nullptr) {
-    if (is_first) downsample_ = register_module("downsample", shortcut(shape));
-  }
-
-  torch::Tensor forward(const torch::Tensor& in) {
-    return recomputed(*this, in, [this](const torch::Tensor& x) {
-      auto out = bn1_(conv1_(x)).relu_();
-      out = bn2_(conv2_(out));
-      out += downsample_ ? downsample_->forward(x) : x;
-      return out.relu_();
-    });
-  }
-
- private:
-  Conv2d conv1_;
-  BatchNorm2d bn1_;
-  Conv2d conv2_;
-  BatchNorm2d bn2_;
-  Sequential downsample_;
-};
-
+/// Of the first block, rows are left out, and none of the columns.
 Sequential stage(std::int64_t in, std::int64_t out, std::int64_t depth, std::int64_t row_stride) {
-  Sequential blocks;
-  for (std::int64_t i = 0; i < depth; ++i) {
-    const BlockShape shape = i == 0 ? BlockShape{in, out, row_stride} : BlockShape{out, out, 1};
-    blocks->push_back(std::make_shared<Block>(shape, i == 0));
-  }
-  return blocks;
+  return models::residual_stage({.block = models::Block::basic,
+                                 .shortcut = models::Shortcut::pooled,
+                                 .in_channels = in,
+                                 .channels = out,
+                                 .depth = depth,
+                                 .stride = row_stride,
+                                 .column_stride = 1});
 }
 
 class WordResNet final : public WordBackbone {

@@ -118,13 +118,13 @@ TEST(DbnetLoss, OfTheProbabilityAloneHasNoOtherParts) {
 TEST(DbnetLoss, CountsTheHardestNegativesOfEachPicture) {
   // One positive pixel, so the ten hardest of the others; the second picture has none of text: its ten hardest.
   auto probability = torch::full({2, 8, 8}, 0.1F);
-  probability[0].slice(0, 0, 2).fill_(0.5);  // 16 pixels that are equal: all are summed, ten are counted
+  probability[0].slice(0, 0, 2).fill_(0.5);  // 16 pixels that are equal: each counts for ten sixteenths
   probability[0][7][7] = 0.8F;
   auto text = torch::zeros({2, 8, 8}, torch::kByte);
   text[0][7][7] = 1;
   const auto sums = ocr::dbnet_sums({probability, {}, {}}, {text, torch::ones({2, 8, 8}, torch::kByte)}, {});
   EXPECT_EQ(sums[1].item<double>(), 1 + 10 + 10);
-  EXPECT_NEAR(sums[0].item<double>(), -std::log(0.8) - 16 * std::log(0.5) - 64 * std::log(0.9), 1e-4);
+  EXPECT_NEAR(sums[0].item<double>(), -std::log(0.8) - 10 * std::log(0.5) - 10 * std::log(0.9), 1e-4);
 }
 
 TEST(DbnetLoss, CountsNoPixelsThatAreMaskedOut) {

@@ -1,7 +1,6 @@
 // Whole runs of DBNet from YAML: the same numbers on any number of ranks, learning, what is left, mistakes of users.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <lockstep/data/random.h>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 
 #include "cli/program.h"
 #include "data/files/picture_files.h"
+#include "ocr/detection/text_pictures.h"
 
 namespace lockstep::test {
 namespace {
@@ -21,83 +21,31 @@ namespace {
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-constexpr int kWidth = 128, kHeight = 96;
-
-/// Dark noise with one to three bright striped boxes: something to find.
-std::string made_picture(const fs::path& file, std::uint64_t seed) {
-  data::RandomStream stream(seed, data::RandomPurpose::synthesize, {});
-  std::vector<std::uint8_t> rgb(3 * kWidth * kHeight);
-  for (auto& value : rgb) value = static_cast<std::uint8_t>(stream.below(60));
-  auto words = nlohmann::json::array();
-  for (int row = 0; row < 3; ++row) {
-    if (row > 0 && stream.below(3) == 0) continue;
-    const int width = 36 + static_cast<int>(stream.below(50)), height = 16 + static_cast<int>(stream.below(8));
-    const int x = 4 + static_cast<int>(stream.below(static_cast<std::uint64_t>(kWidth - width - 8))), y = 4 + 31 * row;
-    for (int v = y; v < y + height; ++v) {
-      for (int u = x; u < x + width; ++u) {
-        for (int c = 0; c < 3; ++c)
-          rgb[static_cast<std::size_t>(3 * (v * kWidth + u) + c)] = (u - x) % 6 < 4 ? 230 : 90;
-      }
-    }
-    words.push_back(
-        {{"transcription", "word"}, {"points", {{x, y}, {x + width, y}, {x + width, y + height}, {x, y + height}}}});
-  }
-  write_bytes(file, png_of(rgb, kWidth, kHeight));
-  return file.filename().string() + "\t" + words.dump() + "\n";
-}
-
-void made_pictures(const fs::path& labels, const fs::path& folder, int count, std::uint64_t seed) {
-  std::string lines;
-  for (int i = 0; i < count; ++i) {
-    lines += made_picture(folder / fmt::format("img_{}.png", i), seed + static_cast<std::uint64_t>(i));
-  }
-  write_bytes(labels, lines);
-}
-
 class DetectionRuns : public testing::Test {
  protected:
-  DetectionRuns() {
-    made_pictures(root() / "train_det_gt.txt", root() / "train/images", 24, 100);
-    made_pictures(root() / "test_det_gt.txt", root() / "test/images", 7, 500);
-  }
+  DetectionRuns() { made_pictures(root()); }
 
   fs::path root() const { return folder_.path(); }
 
   /// The shipped configuration with small pictures.
   Words command(const std::string& name, const Words& keys) const {
-    const std::string normalize = "normalize: {mean: [123.675, 116.28, 103.53], std: [58.395, 57.12, 57.375]}";
-    Words words = {name,
-                   "--config",
-                   std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_icdar15.yaml",
-                   "data.root=" + root().string(),
-                   "model.channels=32",
-                   "data.batch_size=null",
-                   "data.global_batch_size=8",
-                   "data.eval_batch_size=2",
-                   "data.train_transforms=[text_random_flip, text_random_scale: {range: [0.9, 1.1]}, text_random_crop: "
-                   "{size: 96}, "
-                   "text_shrink_map, text_border_map, " +
-                       normalize + ", hwc2chw]",
-                   "data.eval_transforms=[text_resize: {size: [96, 128]}, text_shrink_map, " + normalize + ", hwc2chw]",
-                   "optimizer.lr=0.003",
-                   "scheduler.name=constant",
-                   "scheduler.warmup_epochs=0",
-                   "callbacks.use=[]",
-                   "callbacks.metrics_every=1"};
+    Words words = {name, "--config", std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_icdar15.yaml"};
+    const auto small = keys_for_made_pictures(root());
+    words.insert(words.end(), small.begin(), small.end());
     words.insert(words.end(), keys.begin(), keys.end());
     return words;
   }
 
-  Captured run(int ranks, const Words& words) const {
-    if (ranks == 1) return lockstep(words);
+  Captured run(int ranks, const Words& words, const Environment& more = {}) const {
+    if (ranks == 1) return lockstep(words, more);
     Words all = words;
     all.insert(all.begin(), LOCKSTEP_BINARY);
-    return under_lockstep_run(ranks, all);
+    return under_lockstep_run(ranks, all, more);
   }
 
-  Captured train(int ranks, const std::string& work_dir, Words keys) const {
+  Captured train(int ranks, const std::string& work_dir, Words keys, const Environment& more = {}) const {
     keys.push_back("system.work_dir=" + (root() / work_dir).string());
-    return run(ranks, command("train", keys));
+    return run(ranks, command("train", keys), more);
   }
 
   nlohmann::json json_of(const fs::path& file) const { return nlohmann::json::parse(read_file(root() / file)); }
@@ -116,8 +64,8 @@ class DetectionRuns : public testing::Test {
 };
 
 TEST_F(DetectionRuns, AnyNumberOfRanksGivesTheSameLossesAndMetrics) {
-  // A small rate and three steps, as the steep loss of the approximate binary map makes rounding grow from step to
-  // step.
+  // Three steps at a small rate, as the steep loss of the approximate binary map makes rounding grow from step to step:
+  // twenty at the configuration's are those of test_numbers_of_ranks.cpp, in float64.
   const Words keys = {"train.steps=3", "parallel.sync_batch_norm=true", "train.eval_every=100", "optimizer.lr=0.0001"};
   std::vector<double> expected;
   for (const int ranks : {1, 2, 4}) {
@@ -173,6 +121,67 @@ TEST_F(DetectionRuns, LossFallsAndResultsAreLeft) {
     EXPECT_TRUE(fs::exists(folder / fmt::format("img_{}_words.png", count)));
   }
   EXPECT_EQ(count, 7);
+}
+
+// Random crops, hard negatives and batch norms of each rank's own.
+TEST_F(DetectionRuns, AKilledRunEndsWithTheSameHash) {
+  const Words keys = {"train.steps=8", "checkpoint.every_steps=3", "checkpoint.every_epochs=0", "data.eval=null"};
+  const Environment killed = {{"LOCKSTEP_FAULT", "rank=0,step=5,action=kill"}};
+  const auto hash_of = [&](const std::string& name) { return json_of(name + "/result.json")["params_sha256"]; };
+  const auto whole = train(1, "whole", keys);
+  ASSERT_TRUE(whole.status.ok()) << whole.err;
+  EXPECT_FALSE(train(1, "killed", keys, killed).status.ok());
+  EXPECT_FALSE(fs::exists(root() / "killed/result.json"));
+  const auto resumed = train(1, "killed", keys);
+  ASSERT_TRUE(resumed.status.ok()) << resumed.err;
+  EXPECT_THAT(read_file(root() / "killed/log/rank.0"), HasSubstr("step_00000003"));
+  EXPECT_EQ(hash_of("killed"), hash_of("whole"));
+  EXPECT_EQ(losses("killed"), losses("whole"));
+
+  // Of several ranks, the lost one is replaced.
+  const auto two = train(2, "two", keys);
+  ASSERT_TRUE(two.status.ok()) << two.err;
+  const auto replaced = train(2, "replaced", keys, {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill"}});
+  ASSERT_TRUE(replaced.status.ok()) << replaced.err;
+  EXPECT_THAT(replaced.err, HasSubstr("the others go on with what they have in memory"));
+  EXPECT_EQ(hash_of("replaced"), hash_of("two"));
+}
+
+TEST_F(DetectionRuns, AClassifiersWeightsAreWhereABackboneBegins) {
+  const Words keys = {"train.steps=1", "data.eval=null", "checkpoint.every_epochs=0"};
+  const Words classifier = {"train",
+                            "--config",
+                            std::string(LOCKSTEP_SOURCE_DIR) + "/configs/resnet18_cifar10.yaml",
+                            "system.work_dir=" + (root() / "classifier").string(),
+                            "data.root=" + (root() / "cifar10").string(),
+                            "train.epochs=~",
+                            "train.steps=1",
+                            "data.batch_size=4"};
+  ASSERT_TRUE(lockstep({"data", "synthesize", "cifar10", "--out", (root() / "cifar10").string(), "--train", "16",
+                        "--test", "4"})
+                  .status.ok());
+  const auto trained = lockstep(classifier);
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  auto with = keys;
+  with.push_back("model.backbone_weights=" + (root() / "classifier/model.safetensors").string());
+  const auto begun = train(2, "begun", with);
+  ASSERT_TRUE(begun.status.ok()) << begun.err;
+  EXPECT_THAT(read_file(root() / "begun/log/rank.0"), HasSubstr("the backbone begins with the weights in"));
+}
+
+TEST_F(DetectionRuns, PicturesThatCannotBeReadAreCountedAlikeOnAllRanks) {
+  const auto good = read_file(root() / "train/images/img_3.png");
+  write_bytes(root() / "train/images/img_3.png", good.substr(0, good.size() / 2));
+  fs::remove(root() / "train/images/img_5.png");
+  write_bytes(root() / "train_det_gt.txt", read_file(root() / "train_det_gt.txt") + "img_1.png\t[{}]\n");
+  const auto ran = train(2, "out", {"train.epochs=1", "data.on_error=skip", "data.eval=null"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  for (const auto* log : {"out/log/rank.0", "out/log/rank.1"}) {
+    const auto text = read_file(root() / log);
+    EXPECT_THAT(text, HasSubstr("train_det_gt.txt:25")) << log;
+    EXPECT_THAT(text, HasSubstr("1 of 25 labels of")) << log;
+    EXPECT_THAT(text, HasSubstr("2 of 24")) << text;
+  }
 }
 
 TEST_F(DetectionRuns, MistakesAreNamedByFileAndLine) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "base/expect_error.h"
 
@@ -120,6 +121,35 @@ TEST(TextCrops, DrawRowsThenColumns) {
     return next;
   });
   EXPECT_EQ(window, cv::Rect(2, 0, 79 - 2, 49));
+}
+
+TEST(TextCrops, CanKeepTheScale) {
+  const auto picture = with_words(200, 300, {{20, 10, 40, 12}, {250, 170, 30, 10}});
+  const ocr::CropOptions options{.height = 64, .width = 80, .tries = 1000, .keep_scale = true};
+  std::set<int> lefts;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    data::RandomStream stream(seed, data::RandomPurpose::synthesize, {});
+    const auto window = ocr::crop_window(picture, options, [&](std::uint64_t below) { return stream.below(below); });
+    EXPECT_EQ(window.size(), cv::Size(80, 64));
+    EXPECT_EQ(window & cv::Rect(0, 0, 300, 200), window);
+    const bool first = (window & cv::Rect(20, 10, 40, 12)) == cv::Rect(20, 10, 40, 12);
+    const bool second = (window & cv::Rect(250, 170, 30, 10)) == cv::Rect(250, 170, 30, 10);
+    EXPECT_TRUE(first || second) << window;  // whole, as there is a place for that
+    lefts.insert(window.x);
+  }
+  EXPECT_GT(lefts.size(), 10U);
+  // No place cuts through nothing, or touches by chance: around a word.
+  const auto wide = with_words(200, 300, {{0, 90, 300, 20}});
+  const auto around = ocr::crop_window(wide, {.height = 64, .width = 80, .tries = 1, .keep_scale = true},
+                                       [](std::uint64_t) { return std::uint64_t{0}; });
+  EXPECT_EQ(around, cv::Rect(110, 68, 80, 64));
+  // A picture that is smaller is filled up.
+  auto small = with_words(40, 50, {{5, 5, 20, 10}});
+  const auto whole = ocr::crop_window(small, options, [](std::uint64_t) { return std::uint64_t{0}; });
+  EXPECT_EQ(whole, cv::Rect(0, 0, 50, 40));
+  ocr::crop(small, whole, options, 1);
+  EXPECT_EQ(small.pixels.size(), cv::Size(80, 64));
+  EXPECT_EQ(small.words[0].polygon[0], cv::Point2d(5, 5));
 }
 
 TEST(TextCrops, KeepTheWordsThatTheyShow) {
