@@ -39,7 +39,8 @@ def run_lockstep(args, case):
     with tempfile.TemporaryDirectory() as folder:
         command = [args.build / "lockstep", "run", "--nproc-per-node", str(args.world), args.build / "lockstep", "train",
                    "--config", ROOT / "configs" / config, f"data.root={data}", f"system.work_dir={folder}",
-                   f"data.batch_size={batch}", f"model.channels={channels}", "data.workers=1", "data.eval=~",
+                   f"data.batch_size={batch}", f"model.channels={channels}", "data.workers=1",
+                   "data.eval=~" if case == "dbnet" else "data.eval=[]",
                    "optimizer.lr=0.0001", "scheduler.name=constant", "scheduler.warmup_epochs=0", "train.clip_norm=0",
                    f"train.steps={warmup + steps}", "checkpoint.every_epochs=0", "callbacks.metrics_every=1", *keys]
         command += ["model.autocast=bfloat16"] if args.bfloat16 else []

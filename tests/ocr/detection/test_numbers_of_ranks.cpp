@@ -62,7 +62,7 @@ std::shared_ptr<const train::Parts> parts_in_float64() {
   return std::make_shared<const train::Parts>(std::move(parts));
 }
 
-// The rate is that of the configuration, at once: the losses of the first steps are those of maps that say 0 and 1.
+// At the configuration's rate, without its warm-up.
 TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
   const TemporaryFolder folder("lockstep-numbers-of-ranks");
   made_pictures(folder.path());
@@ -90,7 +90,7 @@ TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
       EXPECT_NEAR(losses[i], expected[i], 1e-4 * std::max(1.0, expected[i])) << ranks << " ranks, step " << i + 1;
     }
   }
-  EXPECT_LT(expected.back(), 0.5 * expected.front());  // they are those of a network that learns
+  EXPECT_LT(expected.back(), 0.8 * expected.front());  // they are those of a network that learns
 }
 
 }  // namespace
