@@ -125,9 +125,9 @@ TEST_F(Recommendation, HasTheSameParametersWithTablesOnServers) {
 TEST_F(Recommendation, HasTheSameParametersWithEachRuleOnServers) {
   synthesize(900, 0.001);
   for (const std::string rule : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
-    const auto words = kSmall + std::vector<std::string>{"optimizer.groups=[{match: \"deep.*\", lr_factor: 0.5}]",
-                                                         "optimizer.lr=0.1", "optimizer.weight_decay=0.01",
-                                                         "train.accumulate=2", "optimizer.name=" + rule};
+    const auto words =
+        kSmall + std::vector<std::string>{"optimizer.groups=[{match: \"deep.*\", lr_factor: 0.5}]", "optimizer.lr=0.1",
+                                          "optimizer.weight_decay=0.01", "optimizer.name=" + rule};
     EXPECT_EQ(run(4, rule + "served", words + on_servers(2, "hash"))["params_sha256"],
               run(2, rule + "whole", words)["params_sha256"])
         << rule;

@@ -154,6 +154,9 @@ void check_servers(const RunConfig& config) {
   if (config.loss_scaler.type != LossScalerConfig().type) {
     refuse("loss_scaler", "servers do not look for overflows; remove it");
   }
+  if (config.train.accumulate > 1) {
+    refuse("train.accumulate", "rows of several batches are not added up as data parallel does; set it to 1");
+  }
   if (config.checkpoint.async) refuse("checkpoint.async", "servers save what they have, not a copy; set it to false");
   if (config.parallel.shard_optimizer) {
     refuse("parallel.shard_optimizer",
