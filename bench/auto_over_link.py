@@ -42,15 +42,16 @@ class TwoHosts:
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
-    def start(self, rank, command, port):
-        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK="0", LOCAL_WORLD_SIZE="1",
-                           MASTER_ADDR="10.77.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1", LOCKSTEP_BACKEND="gloo",
+    def start(self, rank, command, port, ranks, backend):
+        """Ranks are on the hosts in turn."""
+        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank // 2), LOCAL_WORLD_SIZE=str(ranks // 2),
+                           MASTER_ADDR="10.77.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1", LOCKSTEP_BACKEND=backend,
                            LOCKSTEP_SOCKET_IFNAME="cable")
-        return subprocess.Popen(["ip", "netns", "exec", self.names[rank], *map(str, command)], env=environment,
+        return subprocess.Popen(["ip", "netns", "exec", self.names[rank % 2], *map(str, command)], env=environment,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-    def together(self, command, port):
-        jobs = [self.start(rank, command, port) for rank in (0, 1)]
+    def together(self, command, port, ranks=2, backend="gloo"):
+        jobs = [self.start(rank, command, port, ranks, backend) for rank in range(ranks)]
         errors = [job.communicate(timeout=1800)[1] for job in jobs]
         if any(job.returncode for job in jobs):
             raise RuntimeError("\n".join(errors))

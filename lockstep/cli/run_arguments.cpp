@@ -52,6 +52,7 @@ constexpr const char* kRunFooter =
     "\n"
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep train --config configs/mlp_mnist.yaml\n"
+    "  lockstep run --nproc-per-node 2 --servers 2 lockstep train --config run.yaml parallel.mode=parameter_server\n"
     "  lockstep run --nproc-per-node cpu ./my_program --verbose\n"
     "  lockstep run --nproc-per-node 4 train.py --epochs 3\n"
     "  lockstep run --nproc-per-node 4 --log-dir logs --tee 3 -m my_package.train\n"
@@ -121,6 +122,23 @@ std::chrono::milliseconds grace_of(const std::string& text) {
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
+/// Servers are the last processes of the job, which know that by a variable.
+void add_servers(const RunArguments& arguments, cluster::LaunchOptions& options) {
+  constexpr int kMostServers = 4096;
+  const auto servers = parse_integer(arguments.servers);
+  if (!servers || *servers < 0 || *servers > kMostServers) {
+    fail(ErrorKind::invalid_argument, "run", "--servers must be a number from 0 to {}; got '{}'", kMostServers,
+         arguments.servers);
+  }
+  if (*servers == 0) return;
+  if (node_count_of(arguments.nodes).most > 1 || !arguments.nodes.nodes.empty()) {
+    fail(ErrorKind::invalid_argument, "run",
+         "--servers is for jobs on one node; on several, start a scheduler, workers and servers (MS_ROLE)");
+  }
+  options.processes += static_cast<int>(*servers);
+  options.environment["LOCKSTEP_SERVERS"] = std::to_string(*servers);
+}
+
 /// `lockstep run lockstep train ...` starts this very program, whatever PATH holds. It reads LOCAL_RANK, and knows no
 /// argument for it.
 void use_whole_program(cluster::Program& program, const std::filesystem::path& whole) {
@@ -168,6 +186,12 @@ RunCommand add_run_command(CLI::App& app, LaunchStyle style) {
       ->type_name("N")
       ->capture_default_str()
       ->group("Ranks");
+  command
+      ->add_option("--servers", arguments->servers,
+                   "Parameter servers beside the ranks, for parallel.mode parameter_server; on one node")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Ranks");
   add_node_group(*command, arguments->nodes);
   add_program_flags(*command, style, arguments->program);
   add_output_flags(*command, arguments->output);
@@ -184,6 +208,7 @@ cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchSt
   options.program = program_of(arguments.program, style, std::move(program));
   use_whole_program(options.program, here.whole_program);
   options.processes = cluster::parse_process_count(arguments.processes, here.processors);
+  add_servers(arguments, options);
   options.start_method = start_method_of(arguments.torchrun);
   options.run_id = arguments.nodes.rdzv_id;
   options.prefix = prefix_of(arguments.output, options.environment);

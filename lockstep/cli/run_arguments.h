@@ -15,6 +15,7 @@ namespace lockstep::cli {
 
 struct RunArguments {
   std::string processes = "1";
+  std::string servers = "0";
   std::string grace = "30";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   NodeFlags nodes;

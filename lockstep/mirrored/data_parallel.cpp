@@ -51,7 +51,8 @@ std::string describe(const DataParallelOptions& options) {
 std::unordered_set<const c10::TensorImpl*> row_tables(const torch::nn::Module& module) {
   std::unordered_set<const c10::TensorImpl*> tables;
   const auto add = [&](const at::Tensor& table, bool sparse) {
-    if (sparse && table.is_cpu() && table.scalar_type() == at::kFloat) tables.insert(table.unsafeGetTensorImpl());
+    if (sparse && table.defined() && table.is_cpu() && table.scalar_type() == at::kFloat)
+      tables.insert(table.unsafeGetTensorImpl());
   };
   for (const auto& each : module.modules()) {
     if (const auto* embedding = each->as<torch::nn::EmbeddingImpl>()) {

@@ -33,11 +33,11 @@ void describe(ConfigFields& fields, WideAndDeepShape& shape) {
 }
 
 WideAndDeep::WideAndDeep(const WideAndDeepShape& shape) : shape_(shape) {
-  const auto table = [&shape](std::int64_t dim) {
-    return torch::nn::Embedding(torch::nn::EmbeddingOptions(shape.rows, dim).sparse(shape.sparse));
+  const auto table = [&shape](std::int64_t dim, double deviation) {
+    return RowTable(TableShape{.rows = shape.rows, .dim = dim, .sparse = shape.sparse, .deviation = deviation});
   };
-  wide_ = register_module("wide", table(1));
-  deep_ = register_module("deep", table(shape.dim));
+  wide_ = register_module("wide", table(1, 0));
+  deep_ = register_module("deep", table(shape.dim, kDeepDeviation));
   bias_ = register_parameter("bias", torch::zeros({1}));
   auto widths = shape.hidden;
   widths.push_back(1);
@@ -47,9 +47,6 @@ WideAndDeep::WideAndDeep(const WideAndDeepShape& shape) : shape_(shape) {
     layers_.push_back(register_module(name, torch::nn::Linear(inputs, outputs)));
     inputs = outputs;
   }
-  const torch::NoGradGuard no_grad;
-  wide_->weight.zero_();
-  deep_->weight.normal_(0, kDeepDeviation);
 }
 
 at::Tensor WideAndDeep::forward(const at::Tensor& ids, const at::Tensor& weights) {
@@ -71,7 +68,7 @@ at::Tensor WideAndDeep::forward(const at::Tensor& ids, const at::Tensor& weights
 }
 
 std::shared_ptr<WideAndDeep> wide_and_deep(const WideAndDeepShape& shape) {
-  require_memory_of_tables(shape);
+  if (!tables_are_elsewhere()) require_memory_of_tables(shape);
   return std::make_shared<WideAndDeep>(shape);
 }
 

@@ -5,6 +5,7 @@
 #include <lockstep/train/configuration/key_places.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
+#include <lockstep/train/run_group.h>
 #include <lockstep/train/run_model.h>
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ int run_program(const train::RunConfig& config, std::function<train::Program()> 
     act(trainer);
     return trainer.exit_code();
   }
-  if (is_scheduler(start.launcher, config.cluster)) {
+  if (is_scheduler(start.launcher, train::cluster_of(config))) {
     print_dry_run("the scheduler of a job", config, make(), 0);
     return cluster::kOk;
   }

@@ -31,7 +31,7 @@ StartOptions start_options(const train::RunConfig& config, const runner::Program
   options.nodes = train::node_list_of(config.parallel);
   options.arguments = start.init;
   options.devices_per_node = options.nodes.devices_per_node;
-  options.cluster = config.cluster;
+  options.cluster = train::cluster_of(config);
   return options;
 }
 
@@ -92,7 +92,7 @@ struct Trainer::State {
   bool find_out() {
     if (std::exchange(is_known, true)) return world.has_value();
     if (world) return true;
-    if (runner::is_scheduler(start.launcher, config.cluster)) {
+    if (runner::is_scheduler(start.launcher, train::cluster_of(config))) {
       exit_code = runner::run_scheduler(config.cluster);
       return false;
     }

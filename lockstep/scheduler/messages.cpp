@@ -69,6 +69,8 @@ void describe(Fields& f, Register& m) {
   f.name("host", m.host);
   f.name("machine", m.machine);
   f.number("pid", m.pid, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
+  f.flag("server", m.server);
+  f.maybe("servers", m.servers, 0, kMostWorkers);
   f.name("job", m.job);
   f.number("generation", m.generation, std::int64_t{0}, std::numeric_limits<std::int64_t>::max());
   f.maybe("rank", m.rank, 0, kMostWorkers);
@@ -145,6 +147,11 @@ class Reader {
     if (!found.is_boolean()) refuse("{} is neither true nor false", key);
     value = found.get<bool>();
   }
+  // False where it is absent.
+  void flag(const char* key, bool& value) {
+    value = false;
+    if (object_.contains(key)) truth(key, value);
+  }
   void name(const char* key, std::string& value) {
     read_text(key, value, kLongestName);
     if (!is_printable(value)) refuse("{} has characters that cannot be printed", key);
@@ -179,6 +186,9 @@ class Writer {
     if (value) object_[key] = *value;
   }
   void truth(const char* key, bool& value) { object_[key] = value; }
+  void flag(const char* key, bool& value) {
+    if (value) object_[key] = true;
+  }
   void name(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestName); }
   // Bytes that are no UTF-8 grow threefold when they are replaced.
   void text(const char* key, std::string& value) { object_[key] = value.substr(0, kLongestText / 3); }

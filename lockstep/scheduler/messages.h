@@ -96,6 +96,8 @@ struct Register {
   std::string host;     ///< its name, for people
   std::string machine;  ///< equal for processes that share a machine
   std::int64_t pid = 0;
+  bool server = false;          ///< a parameter server, not a worker
+  std::optional<int> servers;   ///< of the job; absent: none
   std::string job;              ///< of the Hello under which it got its rank; empty before that
   std::int64_t generation = 0;  ///< in which it got its rank; 0: never
   std::optional<int> rank;      ///< then

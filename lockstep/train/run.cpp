@@ -4,6 +4,8 @@
 #include <lockstep/base/process.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/rejoin.h>
+#include <lockstep/comm/texts.h>
+#include <lockstep/servers/division.h>
 #include <lockstep/train/callbacks/progress_lines.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -22,7 +24,10 @@
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/served/served_tables.h>
+#include <lockstep/train/served/server_role.h>
 #include <lockstep/train/session.h>
+#include <lockstep/train/weights/distant_tensor.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
 
@@ -83,12 +88,21 @@ void require_equal_replicas(const std::string& hash, const Group& group) {
   }
 }
 
+// Of the model as a whole. Rank 0 alone reads what is on servers.
+std::string hash_of_model(const Session& session, const NamedTensors& model_state, const Group& group) {
+  auto own = sha256_of(model_state);
+  require_equal_replicas(own, group);
+  const auto distant = session.distant_tensors();
+  if (distant.empty()) return own;
+  return share_text(group.rank() == 0 ? sha256_of(model_state, distant) : "", group);
+}
+
 RunResult make_result(const Session& session, const NamedTensors& model_state, const Group& group) {
   const auto& state = session.state();
   return {.evaluation = state.evaluations.empty() ? std::nullopt : std::optional(state.evaluations.back()),
           .evaluations = state.evaluations,
           .samples_per_s = state.seconds > 0 ? static_cast<double>(state.samples) / state.seconds : 0.0,
-          .params_sha256 = sha256_of(model_state),
+          .params_sha256 = hash_of_model(session, model_state, group),
           .world_size = group.size(),
           .global_batch_size = session.global_batch_size(),
           .steps = state.step,
@@ -101,9 +115,9 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
 }
 
 void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
-                   const RunResult& result) {
+                   const std::vector<DistantTensor>& distant, const RunResult& result) {
   if (config.checkpoint.export_weights) {
-    save_safetensors(work_dir.weights(), model_state,
+    save_safetensors(work_dir.weights(), model_state, distant,
                      {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
     const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
     if (part != nullptr && part->save && config.model.options_of == part->name) {
@@ -198,14 +212,13 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   }
   const auto model_state = session.model_state();
   auto result = make_result(session, model_state, group);
-  result.weights = model_state;
-  require_equal_replicas(result.params_sha256, group);
-  if (group.rank() == 0) leave_results(config, work_dir, model_state, result);
+  if (session.distant_tensors().empty()) result.weights = model_state;
+  if (group.rank() == 0) leave_results(config, work_dir, model_state, session.distant_tensors(), result);
   return result;
 }
 
 RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
-                           RunLock& lock, Kept& kept) {
+                           RunLock& lock, Kept& kept, std::optional<TablePlace> tables = std::nullopt) {
   const auto signals = std::make_shared<StopSignals>();
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
@@ -224,12 +237,13 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
   if (world.rank == 0) save_strategy_file(followed, program, group.size());
   if (world.rank == 0) prepare_folders(config, goes_on);
-  Session session(followed, config, program, group, console, kept.fault, std::move(in_memory));
+  Session session(followed, config, program, group, console, kept.fault, std::move(in_memory), std::move(tables));
   if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
   kept.state.reset();  // the session has it
   RunResult result;
   try {
     result = train_session(config, program, group, work_dir, session, console, signals);
+    session.finish();
     // Whoever leaves needs no other rank any more, and no other needs it.
     if (recovers) {
       kept.result = result;
@@ -252,7 +266,28 @@ std::vector<LockedFolder> locked_folders(const RunConfig& config) {
   return folders;
 }
 
-RunResult run_as_rank(const RunConfig& config, const Program& program, std::optional<Group>& group) {
+/// As a worker or a server, of which the last ranks of the job are.
+RunResult run_with_servers(const RunConfig& config, const Program& program, const Group& everyone, int servers,
+                           const WorkDir& work_dir, RunLock& lock) {
+  auto division = servers::divide(everyone, servers);
+  if (!division.group) {
+    serve_run(config, program, division, everyone);
+    return {};
+  }
+  Kept nothing;
+  return train_and_report(config, program, *division.group, work_dir, lock, nothing,
+                          TablePlace{.everyone = everyone, .pairs = std::move(division.pairs)});
+}
+
+/// Without servers, one worker has the tables in its own memory.
+RunConfig with_own_tables(RunConfig config) {
+  if (is_served_mode(config.parallel)) config.parallel.mode = "data_parallel";
+  return config;
+}
+
+RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optional<Group>& group) {
+  const int servers = count_of_servers(asked, *group);
+  const RunConfig config = servers > 0 ? asked : with_own_tables(asked);
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group->world(), work_dir);
   RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
@@ -260,6 +295,7 @@ RunResult run_as_rank(const RunConfig& config, const Program& program, std::opti
     return train_and_report(config, program, of_generation, work_dir, lock, kept);
   };
   try {
+    if (servers > 0) return run_with_servers(config, program, *group, servers, work_dir, lock);
     if (can_rejoin(*group)) return run_with_recovery(group, part);
     Kept nothing;
     return part(*group, nothing);

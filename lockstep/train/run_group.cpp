@@ -6,6 +6,7 @@
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/run_group.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -27,8 +28,8 @@ GroupOptions run_group_options(const RunConfig& run) {
   options.timeout = milliseconds(config.timeout_s);
   options.check_arguments = config.check_collectives;
   options.encrypt = config.encrypt;
-  options.cluster = run.cluster;
-  options.rejoins = true;
+  options.cluster = cluster_of(run);
+  options.rejoins = !is_served_mode(config);  // a lost process ends the run, which goes on from its checkpoint
   return options;
 }
 
@@ -41,6 +42,12 @@ void require_mode_fits(const RunConfig& config, const World& world) {
 }
 
 }  // namespace
+
+ClusterOptions cluster_of(const RunConfig& config) {
+  auto options = config.cluster;
+  options.with_servers = is_served_mode(config.parallel);
+  return options;
+}
 
 Group connect_run(const RunConfig& config, const World& world) {
   require_mode_fits(config, world);

@@ -13,11 +13,14 @@
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/served/served_tables.h>
+#include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/weights/safetensors.h>
 
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <optional>
 
 namespace lockstep::train {
 namespace {
@@ -35,6 +38,8 @@ Model made_by(const RunConfig& config, const Program& program) {
          ".model = [] {{ return std::make_shared<Net>(...); }}",
          config.parallel.mode);
   }
+  std::optional<models::TablesElsewhere> elsewhere;
+  if (is_served_mode(config.parallel)) elsewhere.emplace();
   Model model{program.model(),
               with_metrics(program.task, metrics_of(config.metrics, parts_or_shipped(config.model.parts).metrics))};
   if (!model.module) fail(ErrorKind::invalid_argument, "train", "Program::model gave no module, but nullptr");
@@ -115,7 +120,7 @@ std::string describe_run(const RunConfig& given, const Program& parts) {
   const auto model = make_model(config, program, torch::kCPU);
   return fmt::format(
       "{}\n{}{}{}\n{}", print_config(config), config.origins, program.describe_data ? program.describe_data() : "",
-      describe_groups(config.optimizer, trainable_parameters(*model.module)), models::summarize(*model.module));
+      describe_groups(config.optimizer, trained_parameters(*model.module)), models::summarize(*model.module));
 }
 
 }  // namespace lockstep::train

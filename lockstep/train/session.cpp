@@ -23,9 +23,12 @@ bool due(std::int64_t every, std::int64_t count) { return every > 0 && count % e
 }  // namespace
 
 Session::Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group,
-                 Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept)
+                 Console& console, std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept,
+                 std::optional<TablePlace> tables)
     : config_(config),
       group_(group),
+      tables_(std::move(tables)),
+      everyone_(tables_ ? tables_->everyone : group_),
       console_(console),
       share_(data_share(config, group)),
       train_data_(load_train_data(config, program, share_.index, share_.count)),
@@ -38,8 +41,8 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       configuration_(recorded_configuration(asked, {.ranks = group.size(),
                                                     .total_steps = plan_.total_steps,
                                                     .has_batch_norm = !model_.module->buffers().empty()})),
-      resumed_(kept ? std::move(kept) : find_resume_point(config, group)),
-      writer_(config.checkpoint, checkpoint_folder_of(config), group),
+      resumed_(kept ? std::move(kept) : find_resume_point(config, everyone_)),
+      writer_(config.checkpoint, checkpoint_folder_of(config), everyone_),
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
@@ -53,7 +56,8 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
   tell_of_shares();
   tell_of_idle_axes();
   take_weights_or_state(owes_save_);
-  parallel_ = make_parallel_run(config, model_, group_, options_);
+  if (tables_) tables_->step = state_.step;
+  parallel_ = make_parallel_run(config, model_, group_, options_, tables_);
   if (resumed_) {
     parallel_->load_state(resumed_->tensors);
     for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {

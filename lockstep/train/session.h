@@ -36,9 +36,11 @@ class Session final : private RunView {
   /// as configured. A collective, like `train`. `asked` is the configuration before planning: the next run is
   /// compared with it. Error(config), on all ranks, when this run may not continue from that checkpoint (changes.h), or
   /// no steps are left to do under this configuration.
+  /// `tables`: where the model's tables are, if they are not in it; who has them saves and resumes together with this.
   /// `fault`, which outlives this, is reset when it has happened: it does not happen again in another Session.
   Session(const RunConfig& config, const RunConfig& asked, const Program& program, const Group& group, Console& console,
-          std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt);
+          std::optional<InjectedFault>& fault, std::optional<ResumePoint> kept = std::nullopt,
+          std::optional<TablePlace> tables = std::nullopt);
   ~Session() override;
 
   /// Trains to the end of the plan, with evaluations and checkpoints during and after it. False when it ended early:
@@ -63,6 +65,10 @@ class Session final : private RunView {
   std::int64_t global_batch_size() const { return global_batch_size_of(config_.data, share_.count); }
   /// Parameters and buffers of the whole model. A collective.
   NamedTensors model_state() const { return parallel_->model_state(); }
+  /// Those of it that are on parameter servers, and not in model_state().
+  std::vector<DistantTensor> distant_tensors() const { return parallel_->distant_tensors(); }
+  /// The run has its result, and needs the servers no more.
+  void finish() { parallel_->finish(); }
 
  private:
   // The view of callbacks.
@@ -126,6 +132,8 @@ class Session final : private RunView {
 
   const RunConfig& config_;
   Group group_;
+  std::optional<TablePlace> tables_;
+  Group everyone_;  ///< who saves together
   Console& console_;
   DataShare share_;
   RankData train_data_;

@@ -55,7 +55,7 @@ NamedTensors Session::callback_tensors() const { return points_ ? points_->tenso
 SavedState Session::state_to_save() const {
   auto state = parallel_->state_to_save();
   add_part(state.tensors, kCallbacksPart, callback_tensors());
-  return state;
+  return parallel_->with_distant(std::move(state));
 }
 
 // What is asked for after this moment is for the next agreement.
@@ -196,7 +196,7 @@ std::filesystem::path Session::save_checkpoint(const std::filesystem::path& fold
   config.keep = std::numeric_limits<std::int64_t>::max();
   if (group_.rank() == 0) std::filesystem::create_directories(folder);
   barrier(group_);  // others write into it
-  CheckpointWriter writer(config, folder, group_);
+  CheckpointWriter writer(config, folder, everyone_);
   state_.callbacks = points_->texts();
   writer.save(state_, state_to_save());
   writer.finish();

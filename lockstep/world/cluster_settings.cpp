@@ -11,9 +11,11 @@
 namespace lockstep {
 
 void describe(ConfigFields& fields, ClusterOptions& c) {
-  fields.field("role", c.role, one_of({"MS_SCHED", "MS_WORKER"}), "MS_ROLE: what this process is; null: no scheduler");
+  fields.field("role", c.role, one_of({"MS_SCHED", "MS_WORKER", "MS_PSERVER"}),
+               "MS_ROLE: what this process is; null: no scheduler");
   fields.field("worker_num", c.worker_num, between(1, 1 << 20), "MS_WORKER_NUM: workers of the whole job");
-  fields.field("server_num", c.server_num, at_least(0), "MS_SERVER_NUM: parameter servers, which have no part in this");
+  fields.field("server_num", c.server_num, at_least(0),
+               "MS_SERVER_NUM: parameter servers, for parallel.mode parameter_server");
   fields.field("sched_host", c.sched_host, anything(), "MS_SCHED_HOST: the scheduler's address");
   fields.field("sched_port", c.sched_port, between(1024, 65535), "MS_SCHED_PORT: the scheduler's port");
   fields.field("node_id", c.node_id, anything(), "MS_NODE_ID: a worker's own name; null: a random one");
@@ -115,16 +117,18 @@ class Sources {
   std::string evidence_;
 };
 
-ClusterRole role_of(const std::string& text) {
+ClusterRole role_of(const std::string& text, bool with_servers) {
   if (text == "MS_SCHED") return ClusterRole::scheduler;
   if (text == "MS_WORKER") return ClusterRole::worker;
   if (text == "MS_PSERVER" || text == "MS_SERVER") {
+    if (with_servers) return ClusterRole::server;
     fail(ErrorKind::unsupported, "cluster",
          "MS_ROLE={} is a parameter server, which has no part in data parallel training; start the scheduler and the "
-         "workers alone, with MS_SERVER_NUM=0",
+         "workers alone, with MS_SERVER_NUM=0, or set parallel.mode=parameter_server",
          text);
   }
-  fail(ErrorKind::environment, "cluster", "MS_ROLE='{}' is none of MS_SCHED and MS_WORKER", text);
+  fail(ErrorKind::environment, "cluster", "MS_ROLE='{}' is none of MS_SCHED and MS_WORKER{}", text,
+       with_servers ? " and MS_PSERVER" : "");
 }
 
 void require_all(const std::optional<std::int64_t>& workers, const std::optional<std::string>& host,
@@ -145,6 +149,11 @@ void check_recovery(const ClusterSettings& settings) {
         ErrorKind::environment, "cluster",
         "MS_ENABLE_RECOVERY is on and the recovery path is empty; set MS_RECOVERY_PATH (or cluster.recovery_path) to a "
         "folder that outlives the processes, or to a key of an etcd (etcd://HOST:PORT/KEY)");
+  }
+  if (settings.servers > 0) {
+    fail(ErrorKind::unsupported, "cluster",
+         "MS_ENABLE_RECOVERY is on, and a job with parameter servers has no recovery in place: a lost process ends it, "
+         "and the same commands go on from its newest checkpoint; set MS_ENABLE_RECOVERY=0");
   }
   if (settings.role == ClusterRole::worker && settings.node_id.empty()) {
     fail(ErrorKind::environment, "cluster",
@@ -178,7 +187,7 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
   const auto role_text = sources.text("MS_ROLE", "cluster.role", options.role);
   if (!role_text && !role) return std::nullopt;
   ClusterSettings settings;
-  settings.role = role ? *role : role_of(*role_text);
+  settings.role = role ? *role : role_of(*role_text, options.with_servers);
   const auto workers = sources.integer("MS_WORKER_NUM", "cluster.worker_num", options.worker_num, 1, kMostProcesses);
   const auto servers = sources.integer("MS_SERVER_NUM", "cluster.server_num", options.server_num, 0, kMostProcesses);
   const auto host = sources.text("MS_SCHED_HOST", "cluster.sched_host", options.sched_host);
@@ -186,7 +195,14 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
   settings.node_id = sources.text("MS_NODE_ID", "cluster.node_id", options.node_id).value_or("");
   settings.evidence = sources.evidence();
   require_all(workers, host, port, settings.evidence);
-  if (servers.value_or(0) > 0) {
+  if (options.with_servers) settings.servers = static_cast<int>(servers.value_or(0));
+  if (settings.role == ClusterRole::server && settings.servers == 0) {
+    fail(ErrorKind::environment, "cluster",
+         "{} makes this process a parameter server; set MS_SERVER_NUM (or cluster.server_num) to the number of them on "
+         "all processes",
+         settings.evidence);
+  }
+  if (servers.value_or(0) > 0 && !options.with_servers) {
     log_warning("MS_SERVER_NUM={} has no effect: parameter servers have no part in data parallel training", *servers);
   }
   settings.workers = static_cast<int>(*workers);
@@ -220,7 +236,7 @@ World detail::world_of_worker(const ClusterSettings& settings, const Environment
   }
   World world;
   world.rank = -1;
-  world.size = settings.workers;
+  world.size = settings.workers + settings.servers;
   world.local_size = 0;
   world.launcher = "scheduler";
   world.evidence = settings.evidence;

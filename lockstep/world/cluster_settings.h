@@ -14,7 +14,7 @@ namespace lockstep {
 /// Describes the keys of ClusterOptions, for base/config.h.
 void describe(ConfigFields& fields, ClusterOptions& c);
 
-enum class ClusterRole { scheduler, worker };
+enum class ClusterRole { scheduler, worker, server };
 
 /// A password or secret: as text, in a file, or absent.
 struct HiddenText {
@@ -37,6 +37,7 @@ CertificateSettings find_certificates(const Environment& environment, const Clus
 struct ClusterSettings {
   ClusterRole role = ClusterRole::worker;
   int workers = 1;
+  int servers = 0;   ///< parameter servers, where the program has them (ClusterOptions::with_servers)
   std::string host;  ///< the scheduler's
   std::uint16_t port = 0;
   std::string node_id;  ///< empty: a random one
@@ -55,8 +56,8 @@ struct ClusterSettings {
 };
 
 /// The merged settings; nullopt when no role is given. Error(environment) naming what is missing or breaks a rule, and
-/// Error(unsupported) for the role of a parameter server. `role`: overrides the role of variables and configuration.
-/// Reads no file.
+/// Error(unsupported) for the role of a parameter server where the program has none, and for recovery where it has
+/// some. `role`: overrides the role of variables and configuration. Reads no file.
 std::optional<ClusterSettings> find_cluster(const Environment& environment, const ClusterOptions& options,
                                             std::optional<ClusterRole> role = std::nullopt);
 

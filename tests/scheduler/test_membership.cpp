@@ -229,6 +229,39 @@ RankAssignment assigned(const MemberPlace& place) {
   return assignment;
 }
 
+TEST(Membership, ServersHavePlacesOfTheirOwn) {
+  const auto one_of = [](const std::string& id, std::uint64_t connection, bool server, int servers) {
+    auto one = applicant(id, connection);
+    one.request.server = server;
+    one.request.servers = servers;
+    return one;
+  };
+  auto membership = new_membership(2);
+  EXPECT_EQ(come(membership, one_of("s0", 1, true, 1), kStart).verdict, Verdict::welcome) << "servers may come first";
+  EXPECT_EQ(membership.wanted, 3);
+  const auto second = come(membership, one_of("s1", 2, true, 1), kStart);
+  EXPECT_EQ(second.verdict, Verdict::refuse);
+  EXPECT_THAT(second.reason, HasSubstr("there are enough parameter servers: 1 of 1 (MS_SERVER_NUM)"));
+  const auto without = come(membership, applicant("w", 3), kStart);
+  EXPECT_EQ(without.verdict, Verdict::refuse);
+  EXPECT_THAT(without.reason, HasSubstr("a job with 0 parameter server(s), and the others are of one with 1"));
+  EXPECT_THAT(come(membership, one_of("s0", 4, false, 1), kStart).reason, HasSubstr("that of a parameter server"));
+  for (const auto connection : {5, 6}) {
+    const auto id = fmt::format("w{}", connection);
+    EXPECT_EQ(come(membership, one_of(id, static_cast<std::uint64_t>(connection), false, 1), kStart).verdict,
+              Verdict::welcome);
+  }
+  EXPECT_THAT(come(membership, one_of("w7", 7, false, 1), kStart).reason, HasSubstr("enough workers: 2 of 2"));
+  ASSERT_TRUE(assign_ranks(membership, "key", kStart));
+  EXPECT_EQ(find_member(membership, "s0")->rank, 2);
+
+  auto read = new_membership(2);
+  read_state(print_state(membership), read, kSoon);
+  EXPECT_EQ(read.wanted, 3);
+  EXPECT_EQ(read.servers, 1);
+  EXPECT_TRUE(find_member(read, "s0")->server);
+}
+
 TEST(Membership, NobodyHasARankBeforeAllAreThere) {
   Membership membership = one_of_two();
   EXPECT_FALSE(assign_ranks(membership, "key", kStart));

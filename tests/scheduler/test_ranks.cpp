@@ -35,6 +35,13 @@ struct RankCase {
   std::vector<int> ranks;
 };
 
+TEST(Ranks, OfServersComeAfterThoseOfAllWorkers) {
+  std::vector<Member> members{member("a0", true, "m"), member("w1", true, "m"), member("", false, "m"),
+                              member("a1", true, "n"), member("w0", true, "n")};
+  for (const std::size_t server : {0, 2, 3}) members[server].server = true;
+  EXPECT_EQ(choose_ranks(members), (std::vector<int>{2, 1, 4, 3, 0}));
+}
+
 TEST(Ranks, FollowTheNames) {
   const std::vector<RankCase> cases = {
       {"whoever came first", {member("w1", true, "a"), member("w0", true, "b")}, {1, 0}},

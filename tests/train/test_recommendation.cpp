@@ -96,5 +96,59 @@ TEST_F(Recommendation, TakesSparseTablesWithOptimizersThatDoNot) {
   }
 }
 
+std::vector<std::string> on_servers(int servers, const std::string& partition) {
+  return {"parallel.mode=parameter_server", "parallel.server.partition=" + partition,
+          "cluster.server_num=" + std::to_string(servers)};
+}
+
+TEST_F(Recommendation, HasTheSameParametersWithTablesOnServers) {
+  synthesize(900, 0.001);
+  for (const int workers : {1, 2, 3}) {
+    const auto name = std::to_string(workers);
+    const auto whole = run(workers, "whole" + name, kSmall);
+    for (const int servers : {1, 2, 3}) {
+      for (const std::string partition : {"hash", "range"}) {
+        if (workers == 3 && servers == 3) continue;  // no new case
+        const auto job = name + "+" + std::to_string(servers) + partition;
+        const auto served = run(workers + servers, job, kSmall + on_servers(servers, partition));
+        EXPECT_EQ(served["params_sha256"], whole["params_sha256"]) << job;
+        EXPECT_EQ(served["eval_auc"], whole["eval_auc"]) << job;
+        EXPECT_EQ(served["world_size"], workers) << job;
+        EXPECT_EQ(read_file(folder_.path() / job / "model.safetensors"),
+                  read_file(folder_.path() / ("whole" + name) / "model.safetensors"))
+            << job;
+      }
+    }
+  }
+}
+
+TEST_F(Recommendation, HasTheSameParametersWithEachRuleOnServers) {
+  synthesize(900, 0.001);
+  for (const std::string rule : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
+    const auto words =
+        kSmall + std::vector<std::string>{"optimizer.groups=[{match: \"deep.*\", lr_factor: 0.5}]", "optimizer.lr=0.1",
+                                          "optimizer.weight_decay=0.01", "optimizer.name=" + rule};
+    EXPECT_EQ(run(4, rule + "served", words + on_servers(2, "hash"))["params_sha256"],
+              run(2, rule + "whole", words)["params_sha256"])
+        << rule;
+  }
+}
+
+TEST_F(Recommendation, GoesOnWithAnotherNumberOfServers) {
+  synthesize(900, 0.001);
+  const auto words = kSmall + std::vector<std::string>{"train.epochs=2"};
+  const auto whole = run(2, "whole", words);
+  run(4, "part", kSmall + on_servers(2, "hash"));
+  const auto resumed = run(5, "part", words + on_servers(3, "range"));
+  EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(resumed["eval_auc"], whole["eval_auc"]);
+}
+
+TEST_F(Recommendation, KeepsTablesOfOneWorkerWithoutServersInItsMemory) {
+  synthesize(900, 0.001);
+  EXPECT_EQ(run(1, "alone", kSmall + std::vector<std::string>{"parallel.mode=parameter_server"})["params_sha256"],
+            run(1, "whole", kSmall)["params_sha256"]);
+}
+
 }  // namespace
 }  // namespace lockstep::test

@@ -133,6 +133,28 @@ TEST(Cluster, WhatIsWrongIsSaid) {
   }
 }
 
+TEST(Cluster, AParameterServerOfAProgramThatHasThem) {
+  const std::string place = " MS_WORKER_NUM=8 MS_SCHED_HOST=10.0.0.1 MS_SCHED_PORT=6667";
+  ClusterOptions options;
+  options.with_servers = true;
+  const auto server = cluster_of("MS_ROLE=MS_PSERVER MS_SERVER_NUM=3" + place, options);
+  ASSERT_TRUE(server);
+  EXPECT_EQ(server->role, ClusterRole::server);
+  EXPECT_EQ(server->workers, 8);
+  EXPECT_EQ(server->servers, 3);
+  const auto worker = cluster_of(std::string(kWorker) + " MS_SERVER_NUM=3", options);
+  ASSERT_TRUE(worker);
+  EXPECT_EQ(worker->role, ClusterRole::worker);
+  EXPECT_EQ(worker->servers, 3);
+  EXPECT_EQ(cluster_of(std::string(kWorker) + " MS_SERVER_NUM=3")->servers, 0) << "of another program";
+  expect_error(ErrorKind::environment, {"a parameter server", "set MS_SERVER_NUM"},
+               [&] { cluster_of("MS_ROLE=MS_PSERVER" + place, options); });
+  expect_error(ErrorKind::unsupported, {"MS_ENABLE_RECOVERY is on", "parameter servers"}, [&] {
+    cluster_of(std::string(kWorker) + " MS_SERVER_NUM=3 MS_NODE_ID=w MS_ENABLE_RECOVERY=1 MS_RECOVERY_PATH=/s",
+               options);
+  });
+}
+
 TEST(Cluster, ASchedulerIsNoRank) {
   expect_error(ErrorKind::environment, {"makes this process the scheduler, which trains nothing"}, [] {
     detect_world(environment_of("MS_ROLE=MS_SCHED MS_WORKER_NUM=8 MS_SCHED_HOST=10.0.0.1 MS_SCHED_PORT=6667"));

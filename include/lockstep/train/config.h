@@ -69,10 +69,17 @@ struct WrapperConfig {
   std::int64_t prefetch = 2;
 };
 
+/// The section `parallel.server`: mode parameter_server (docs/recommendation.md#parameter-servers).
+struct ServerConfig {
+  /// which server has a row: hash: by a hash of table and id; range: equal ranges of ids. Allowed: hash, range.
+  std::string partition = "hash";
+};
+
 /// The section `parallel`: how the ranks work together (docs/configuration.md#parallel).
 struct ParallelConfig {
   /// semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md);
-  /// stand_alone: one process, no communication. Allowed: data_parallel, semi_auto, auto, stand_alone.
+  /// parameter_server: data_parallel whose embedding tables are on servers (docs/recommendation.md); stand_alone: one
+  /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
   /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo. Allowed: auto, self, shm,
   /// gloo, mpi, hierarchy.
@@ -89,6 +96,7 @@ struct ParallelConfig {
   /// each rank updates its share of the parameters and takes the others' (ZeRO stage 1).
   bool shard_optimizer = false;
   WrapperConfig wrapper;
+  ServerConfig server;
   /// BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints. Allowed:
   /// broadcast, local.
   std::string buffers = "broadcast";

@@ -18,12 +18,15 @@ namespace lockstep {
 /// the same meaning, which has priority; a member without a value is null. A plain value. Its rules are checked where
 /// it is used: connect() and run_training() throw Error(environment) naming what is missing or out of range.
 struct ClusterOptions {
-  /// MS_ROLE: what this process is; null: no scheduler. Allowed: MS_SCHED, MS_WORKER.
+  /// MS_ROLE: what this process is; null: no scheduler. Allowed: MS_SCHED, MS_WORKER,
+  /// MS_PSERVER.
   std::optional<std::string> role;
   /// MS_WORKER_NUM: workers of the whole job. Allowed: from 1 to 1048576.
   std::optional<std::int64_t> worker_num;
-  /// MS_SERVER_NUM: parameter servers, which have no part in this. Allowed: at least 0.
+  /// MS_SERVER_NUM: parameter servers, for parallel.mode parameter_server. Allowed: at least 0.
   std::optional<std::int64_t> server_num;
+  /// No key: whether the program has parameter servers, so that MS_PSERVER is a role.
+  bool with_servers = false;
   /// MS_SCHED_HOST: the scheduler's address.
   std::optional<std::string> sched_host;
   /// MS_SCHED_PORT: the scheduler's port. Allowed: from 1024 to 65535.

@@ -64,12 +64,20 @@ Admission admit_known(const Membership& membership, const Applicant& applicant, 
           {}};
 }
 
+int count_of_role(const Membership& membership, bool server) {
+  return static_cast<int>(std::ranges::count(membership.members, server, &Member::server));
+}
+
 Admission admit_unknown(const Membership& membership, const Applicant& applicant) {
   if (applicant.request.generation > 0) {
     return {Verdict::refuse, "its place was given to another worker while it was away", {}};
   }
-  if (static_cast<int>(membership.members.size()) < membership.wanted) return {Verdict::welcome, "a place is free", {}};
+  const bool server = applicant.request.server;
+  const int servers = membership.members.empty() ? applicant.request.servers.value_or(0) : membership.servers;
+  const int places = server ? servers : membership.wanted - membership.servers;
+  if (count_of_role(membership, server) < places) return {Verdict::welcome, "a place is free", {}};
   for (const Member& member : membership.members) {
+    if (member.server != server) continue;
     if (member.link != Link::closed || member.phase == Phase::finished) continue;
     if (membership.generation == 0 || membership.recovery)
       return take_place(membership, member, "has lost its connection");
@@ -77,10 +85,10 @@ Admission admit_unknown(const Membership& membership, const Applicant& applicant
   const auto done = std::find_if(membership.members.begin(), membership.members.end(),
                                  [](const Member& member) { return member.phase == Phase::finished; });
   if (done != membership.members.end() && !membership.recovery) return put_off(*done);
-  return {
-      Verdict::refuse,
-      fmt::format("there are enough workers: {} of {} (MS_WORKER_NUM)", membership.members.size(), membership.wanted),
-      {}};
+  return {Verdict::refuse,
+          fmt::format("there are enough {}: {} of {} ({})", server ? "parameter servers" : "workers",
+                      count_of_role(membership, server), places, server ? "MS_SERVER_NUM" : "MS_WORKER_NUM"),
+          {}};
 }
 
 // The place of a worker that got its rank from a scheduler before this one, which could not save that: what is saved of
@@ -140,7 +148,20 @@ Admission admit(const Membership& membership, const Applicant& applicant, Time n
         fmt::format("it has its place in generation {}, of which the saved state knows nothing", request.generation),
         before->node_id};
   }
+  if (!membership.members.empty() && request.servers.value_or(0) != membership.servers) {
+    return {Verdict::refuse,
+            fmt::format("it is of a job with {} parameter server(s), and the others are of one with {}; give all "
+                        "processes the same MS_SERVER_NUM and parallel.mode",
+                        request.servers.value_or(0), membership.servers),
+            {}};
+  }
   const Member* holder = find_member(membership, request.node_id);
+  if (holder != nullptr && holder->server != request.server) {
+    return {Verdict::refuse,
+            fmt::format("the node id '{}' is that of a {}; give each process its own MS_NODE_ID", request.node_id,
+                        holder->server ? "parameter server" : "worker"),
+            {}};
+  }
   return holder != nullptr ? admit_known(membership, applicant, *holder, now) : admit_unknown(membership, applicant);
 }
 
@@ -148,6 +169,10 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   const Register& request = applicant.request;
   Member* member = find_member(membership, admission.replaces.value_or(request.node_id));
   if (member == nullptr) {
+    if (membership.members.empty()) {
+      membership.wanted += request.servers.value_or(0) - membership.servers;
+      membership.servers = request.servers.value_or(0);
+    }
     member = &membership.members.emplace_back();
   } else if (admission.verdict == Verdict::welcome) {
     Member next;
@@ -163,6 +188,7 @@ void enter(Membership& membership, const Applicant& applicant, const Admission& 
   member->host = request.host;
   member->machine = request.machine;
   member->pid = request.pid;
+  member->server = request.server;
   member->address = applicant.address;
   member->connection = applicant.connection;
   member->link = Link::open;

@@ -60,6 +60,7 @@ std::vector<int> choose_ranks(const std::vector<Member>& members) {
   std::sort(without.begin(), without.end(), [&](std::size_t i, std::size_t k) {
     const Member& a = members[i];
     const Member& b = members[k];
+    if (a.server != b.server) return b.server;
     if (a.named != b.named) return a.named;
     if (a.named) return natural_less(a.node_id, b.node_id);
     return std::tuple(machines.at(a.machine), i) < std::tuple(machines.at(b.machine), k);

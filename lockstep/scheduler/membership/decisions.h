@@ -24,7 +24,7 @@ std::vector<int> choose_ranks(const std::vector<Member>& members);
 /// Gives every member its rank, in a new generation, when all wanted workers have registered and wait. Ranks
 /// are kept as long as the job runs. New ones follow the node ids, in natural order ("w2" before
 /// "w10"), so that they do not depend on the order of registration; members with random ids come last, machine by
-/// machine. False, and nothing changed, when it is too early.
+/// machine. Parameter servers come after all workers. False, and nothing changed, when it is too early.
 bool assign_ranks(Membership& membership, const std::string& store_key, Time now);
 
 /// The message for a member that has a rank. `members` that share its machine count as its local ranks.

@@ -42,6 +42,7 @@ struct Member {
   std::string machine;  ///< equal for members that share one
   std::string address;  ///< as the scheduler sees it
   std::int64_t pid = 0;
+  bool server = false;  ///< a parameter server: its rank is behind those of all workers
 
   std::optional<int> rank;  ///< after the first assignment; does not change then
   std::int64_t generation = 0;
@@ -68,7 +69,8 @@ struct TimeLimits {
 /// The membership of a job: the whole state of the scheduler, as a value.
 struct Membership {
   std::string job;  ///< a random name
-  int wanted = 1;
+  int wanted = 1;   ///< members, servers included
+  int servers = 0;  ///< of them: as the first member says
   bool recovery = false;
   bool programs_follow = false;  ///< a launcher's: when this job has ended, its workers may begin another one
   TimeLimits limits;

@@ -55,6 +55,7 @@ json print_member(const Member& member) {
           {"machine", member.machine},
           {"address", member.address},
           {"pid", member.pid},
+          {"server", member.server},
           {"rank", or_null(member.rank)},
           {"generation", member.generation},
           {"restarts", member.restarts},
@@ -73,6 +74,7 @@ Member read_member(const json& saved, Time now) {
   member.machine = saved.at("machine").get<std::string>();
   member.address = saved.at("address").get<std::string>();
   member.pid = integer_of<std::int64_t>(saved.at("pid"));
+  member.server = saved.value("server", false);
   member.rank = maybe<int>(saved.at("rank"));
   member.generation = integer_of<std::int64_t>(saved.at("generation"));
   member.restarts = integer_of<int>(saved.at("restarts"));
@@ -115,7 +117,8 @@ std::string print_state(const Membership& membership) {
   for (const Member& member : membership.members) members.push_back(print_member(member));
   const json state = {{"format", kFormat},
                       {"job", membership.job},
-                      {"worker_num", membership.wanted},
+                      {"worker_num", membership.wanted - membership.servers},
+                      {"server_num", membership.servers},
                       {"generation", membership.generation},
                       {"store_key", membership.store_key},
                       {"store_host", membership.store_host},
@@ -130,11 +133,16 @@ void read_state(std::string_view text, Membership& membership, Time now) {
     const json state = json::parse(text);
     if (state.at("format") != kFormat) fail(ErrorKind::data, "state", "it is of another version of Lockstep");
     const int wanted = integer_of<int>(state.at("worker_num"));
-    if (wanted != membership.wanted) {
+    if (wanted != membership.wanted - membership.servers) {
       fail(ErrorKind::data, "state", "it is of a job with {} workers, and this one has {} (MS_WORKER_NUM)", wanted,
-           membership.wanted);
+           membership.wanted - membership.servers);
     }
     Membership read = membership;
+    read.servers = state.contains("server_num") ? integer_of<int>(state.at("server_num")) : 0;
+    if (read.servers < 0 || read.servers > kMostWorkers) {
+      fail(ErrorKind::data, "state", "it is of a job with {} parameter servers", read.servers);
+    }
+    read.wanted = wanted + read.servers;
     read.job = state.at("job").get<std::string>();
     read.generation = integer_of<std::int64_t>(state.at("generation"));
     read.store_key = state.at("store_key").get<std::string>();

@@ -57,9 +57,12 @@ std::optional<StepTime> time_now(const Member& member) {
   return member.phase == Phase::running && member.link == Link::open ? member.step_time : std::nullopt;
 }
 
-json describe_worker(const Member& member, bool straggles, Time now) {
+// Workers and servers have ranks of their own, from 0.
+json describe_member(const Member& member, int workers, bool straggles, Time now) {
+  auto rank = member.rank;
+  if (rank && member.server) *rank -= workers;
   return {{"node_id", member.node_id},
-          {"rank", value_or_null(member.rank)},
+          {"rank", value_or_null(rank)},
           {"state", state_of_worker(member)},
           {"host", member.host},
           {"address", member.address},
@@ -84,18 +87,8 @@ std::string milliseconds(const json& worker, const char* field) {
   return found == worker.end() || found->is_null() ? "-" : fmt::format("{:.1f}", found->get<double>());
 }
 
-std::string table_of(const json& status) {
-  std::string text = fmt::format(
-      "job {}: {}, generation {}, {} of {} workers, step {}, {} restart(s), recovery {}, TLS {}\n",
-      cell(status.at("job")), cell(status.at("state")), cell(status.at("generation")), cell(status.at("present")),
-      cell(status.at("wanted")), cell(status.at("step")), cell(status.at("restarts")),
-      status.at("recovery").get<bool>() ? "on" : "off", status.at("secured").get<bool>() ? "on" : "off");
-  if (!status.at("last_error").is_null()) text += fmt::format("last error: {}\n", cell(status.at("last_error")));
-  if (!status.at("workers").empty()) {
-    text += fmt::format("{:>5}  {:<9} {:>8} {:>9} {:>9} {:>8} {:>8}  {:<20} {}\n", "rank", "state", "step", "step ms",
-                        "own ms", "restarts", "silent s", "host", "node id");
-  }
-  for (const json& worker : status.at("workers")) {
+void add_lines(std::string& text, const json& members) {
+  for (const json& worker : members) {
     text += fmt::format("{:>5}  {:<9} {:>8} {:>9} {:>9} {:>8} {:>8.1f}  {:<20} {}\n", cell(worker.at("rank")),
                         cell(worker.at("state")), cell(worker.at("step")), milliseconds(worker, "step_ms"),
                         milliseconds(worker, "own_ms"), cell(worker.at("restarts")),
@@ -103,6 +96,24 @@ std::string table_of(const json& status) {
     if (worker.value("straggler", false)) text += "       straggler: the others wait for it\n";
     if (!worker.at("last_error").is_null()) text += fmt::format("       {}\n", cell(worker.at("last_error")));
   }
+}
+
+std::string table_of(const json& status) {
+  const json servers = status.value("servers", json::array());  // of an older scheduler: none
+  std::string text = fmt::format(
+      "job {}: {}, generation {}, {} of {} {}, step {}, {} restart(s), recovery {}, TLS {}\n", cell(status.at("job")),
+      cell(status.at("state")), cell(status.at("generation")), cell(status.at("present")), cell(status.at("wanted")),
+      servers.empty() ? "workers" : fmt::format("processes ({} of them servers)", status.at("server_num").get<int>()),
+      cell(status.at("step")), cell(status.at("restarts")), status.at("recovery").get<bool>() ? "on" : "off",
+      status.at("secured").get<bool>() ? "on" : "off");
+  if (!status.at("last_error").is_null()) text += fmt::format("last error: {}\n", cell(status.at("last_error")));
+  if (!status.at("workers").empty()) {
+    text += fmt::format("{:>5}  {:<9} {:>8} {:>9} {:>9} {:>8} {:>8}  {:<20} {}\n", "rank", "state", "step", "step ms",
+                        "own ms", "restarts", "silent s", "host", "node id");
+  }
+  add_lines(text, status.at("workers"));
+  if (!servers.empty()) text += "parameter servers:\n";
+  add_lines(text, servers);
   return text;
 }
 
@@ -143,16 +154,17 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
   std::stable_sort(members.begin(), members.end(), [](const Member* a, const Member* b) {
     return a->rank.value_or(kMostWorkers) < b->rank.value_or(kMostWorkers);
   });
-  json workers = json::array();
+  json workers = json::array(), servers = json::array();
   std::vector<std::optional<StepTime>> times;
   times.reserve(members.size());
-  for (const Member* member : members) times.push_back(time_now(*member));
+  for (const Member* member : members) times.push_back(member->server ? std::nullopt : time_now(*member));
   const auto stragglers = find_stragglers(times);
   std::optional<std::int64_t> least_step;
   int restarts = 0;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const Member* member = members[i];
-    workers.push_back(describe_worker(*member, stragglers[i], now));
+    auto& list = member->server ? servers : workers;
+    list.push_back(describe_member(*member, membership.wanted - membership.servers, stragglers[i], now));
     restarts += member->restarts;
     if (member->step) least_step = std::min(least_step.value_or(*member->step), *member->step);
   }
@@ -170,7 +182,9 @@ std::string status_json(const Membership& membership, const StatusFacts& facts, 
                        {"saves_state", facts.saves},
                        {"secured", facts.secured},
                        {"uptime_s", seconds(now - facts.started)},
-                       {"workers", std::move(workers)}};
+                       {"server_num", membership.servers},
+                       {"workers", std::move(workers)},
+                       {"servers", std::move(servers)}};
   return status.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

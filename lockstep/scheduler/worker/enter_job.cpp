@@ -31,6 +31,8 @@ WorkerSessionOptions session_options(const ClusterSettings& settings, std::chron
   options.host = settings.host;
   options.port = settings.port;
   options.node_id = settings.node_id;
+  options.server = settings.role == ClusterRole::server;
+  options.servers = settings.servers;
   options.host_name = lockstep::host_name().value_or("?");
   options.machine = host_identity();
   options.secret = read_secret(settings);
@@ -168,7 +170,10 @@ EnteredWorld enter_job(const World& world, const EnterOptions& options, const En
   const bool replaceable = options.rejoins && world.size > 1 && !world.job_service.empty();
   if (replaceable && world.meeting == Meeting::tcp) return scheduler::enter_launchers_job(world, options, environment);
   if (world.meeting != Meeting::scheduler) return {world, nullptr};
-  const auto settings = find_cluster(environment, options.cluster, ClusterRole::worker);
+  auto settings = find_cluster(environment, options.cluster);
+  if (!settings || settings->role == ClusterRole::scheduler) {
+    settings = find_cluster(environment, options.cluster, ClusterRole::worker);
+  }
   auto session =
       std::make_shared<scheduler::WorkerSession>(scheduler::session_options(*settings, options.start_timeout));
   scheduler::report_exit_of(session);

@@ -23,6 +23,8 @@ struct WorkerSessionOptions {
   std::string node_id;                             ///< empty: a random one
   std::string host_name;                           ///< of this machine, for people
   std::string machine;                             ///< equal for processes that share a machine
+  bool server = false;                             ///< a parameter server
+  int servers = 0;                                 ///< of the job
   std::string secret;                              ///< empty: none
   std::shared_ptr<boost::asio::ssl::context> tls;  ///< nullptr: plain
   PeriodicTask check_of_certificates;

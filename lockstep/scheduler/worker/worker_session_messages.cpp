@@ -134,6 +134,8 @@ Register WorkerSession::State::registration(const Hello& hello) const {
   request.host = options_.host_name;
   request.machine = options_.machine;
   request.pid = ::getpid();
+  request.server = options_.server;
+  if (options_.servers > 0) request.servers = options_.servers;
   if (assignment_) {
     request.job = job_;
     request.generation = assignment_->generation;

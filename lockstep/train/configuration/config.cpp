@@ -49,7 +49,9 @@ void describe_weights(ConfigFields& fields, ModelConfig& c) {
 
 }  // namespace
 
-std::vector<std::string> parallel_modes() { return {"data_parallel", "semi_auto", "auto", "stand_alone"}; }
+std::vector<std::string> parallel_modes() {
+  return {"data_parallel", "semi_auto", "auto", "parameter_server", "stand_alone"};
+}
 
 void describe(ConfigFields& fields, SystemConfig& c) {
   fields.field("work_dir", c.work_dir, a_path(), "folder for logs, metrics, checkpoints and results; made if missing");
@@ -76,11 +78,17 @@ void describe(ConfigFields& fields, WrapperConfig& c) {
   visit_options_of_all(fields, c, &Parts::wrappers, "parallel.wrapper.type");
 }
 
+void describe(ConfigFields& fields, ServerConfig& c) {
+  fields.field("partition", c.partition, one_of({"hash", "range"}),
+               "which server has a row: hash: by a hash of table and id; range: equal ranges of ids");
+}
+
 void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field(
       "mode", c.mode, one_of(parallel_modes()),
       "semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md); "
-      "stand_alone: one process, no communication");
+      "parameter_server: data_parallel whose embedding tables are on servers (docs/recommendation.md); stand_alone: "
+      "one process, no communication");
   fields.field(
       "mesh", c.mesh, anything(),
       "semi_auto: axes and their ranks, e.g. {data: 2, model: 4}; null: {data: all}, in mode auto what is fastest");
@@ -119,6 +127,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field("shard_optimizer", c.shard_optimizer, anything(),
                "each rank updates its share of the parameters and takes the others' (ZeRO stage 1)");
   fields.section("wrapper", c.wrapper, "how the model is wrapped, in MMEngine's words");
+  fields.section("server", c.server, "mode parameter_server");
   fields.field("buffers", c.buffers, one_of({"broadcast", "local"}),
                "BatchNorm statistics: rank 0's after each step, or each rank its own until evaluation and checkpoints");
   fields.field("sync_batch_norm", c.sync_batch_norm, anything(),

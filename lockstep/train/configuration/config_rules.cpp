@@ -145,6 +145,29 @@ void check_sparse_gradients(const RunConfig& config) {
       config.optimizer.name);
 }
 
+void check_servers(const RunConfig& config) {
+  if (config.parallel.mode != "parameter_server") return;
+  const auto refuse = [](std::string_view key, std::string_view why) {
+    contradiction("{} does not go with parallel.mode parameter_server: {}", key, why);
+  };
+  if (config.train.clip_norm > 0) refuse("train.clip_norm", "no process has all gradients; set it to 0");
+  if (config.loss_scaler.type != LossScalerConfig().type) {
+    refuse("loss_scaler", "servers do not look for overflows; remove it");
+  }
+  if (config.train.accumulate > 1) {
+    refuse("train.accumulate", "rows of several batches are not added up as data parallel does; set it to 1");
+  }
+  if (config.checkpoint.async) refuse("checkpoint.async", "servers save what they have, not a copy; set it to false");
+  if (config.parallel.shard_optimizer) {
+    refuse("parallel.shard_optimizer",
+           "the optimizers of rows are on the servers, and those of the rest are small; set "
+           "it to false");
+  }
+  if (config.parallel.backend == "mpi") {
+    refuse("parallel.backend mpi", "a server speaks with several workers at a time; set it to auto");
+  }
+}
+
 }  // namespace
 
 void check_run_config(const RunConfig& config) {
@@ -154,6 +177,7 @@ void check_run_config(const RunConfig& config) {
   group_rules(config.optimizer);
   if (config.parallel.shard_optimizer && !is_global_mode(config.parallel)) require_elementwise(config.optimizer);
   check_sparse_gradients(config);
+  check_servers(config);
   check_scheduler(config.scheduler, config.optimizer);
   check_model(config);
   check_batch(config);

@@ -1,16 +1,26 @@
 #include <lockstep/train/evaluation/measured_model.h>
 
+#include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/device.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/served/served_tables.h>
 
 #include <utility>
 
 namespace lockstep::train {
 namespace {
 
-RunConfig checked(RunConfig config) {
+RunConfig checked(RunConfig config, bool has_weights) {
+  if (is_served_mode(config.parallel)) {
+    if (!has_weights && !config.model.weights) {
+      fail(ErrorKind::config, "model.weights",
+           "is not given, and the tables of a run with parameter servers ended with it; give its model.safetensors "
+           "(lockstep eval --weights FILE)");
+    }
+    config.parallel.mode = "data_parallel";  // without servers
+  }
   // Nothing is trained, so that no optimizer or length has to be given.
   if (!config.train.epochs && !config.train.steps) config.train.epochs = 1;
   check_run_config(config);
@@ -21,7 +31,7 @@ RunConfig checked(RunConfig config) {
 
 MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const Group& group,
                              const NamedTensors* weights)
-    : config_(checked(config_of(parts, given))),
+    : config_(checked(config_of(parts, given), weights != nullptr)),
       program_(complete_program(parts, config_)),
       console_(has_console(config_, group.world()), ProgressStyle::off) {
   apply_runtime(config_.system);

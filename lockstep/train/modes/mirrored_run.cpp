@@ -9,6 +9,7 @@
 #include <lockstep/train/modes/mirrored_run.h>
 #include <lockstep/train/optimizer/freeze.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/sharded/all_or_none.h>
 
 #include <torch/torch.h>
@@ -52,18 +53,28 @@ bool has_own_buffers(const RunConfig& config, const Model& model) {
   return config.parallel.buffers == "local" && !model.module->buffers().empty();
 }
 
+std::optional<ServedTables> served(const RunConfig& config, const Model& model, std::optional<TablePlace> place) {
+  if (!place) return std::nullopt;
+  return ServedTables(config.parallel, *model.module, std::move(*place));
+}
+
 }  // namespace
 
-MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options)
+MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options,
+                         std::optional<TablePlace> tables)
     : model_(model),
       options_(with_sums(options, group)),
       parallel_(model.module, group, parallel_options(config)),
-      updater_(config.optimizer, parallel_, config.parallel.shard_optimizer, can_rejoin(group)),
+      tables_(served(config, model, std::move(tables))),
+      updater_(optimizer_of_module(config.optimizer, *model.module), parallel_, config.parallel.shard_optimizer,
+               can_rejoin(group)),
       step_(model_, parallel_, updater_,
             {.forward = options_,
              .clip_norm = config.train.clip_norm,
              .forwards_nothing = config.parallel.sync_batch_norm,
-             .dense_gradients = !sends_rows(config)}),
+             .dense_gradients = !sends_rows(config),
+             .update_elsewhere = tables_ ? [this](double lr, double scale) { tables_->update(lr, scale); }
+                                         : std::function<void(double, double)>()}),
       is_one_batch_(config.parallel.sync_batch_norm),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
@@ -116,6 +127,18 @@ std::optional<ShardParts> MirroredRun::take_shard_parts() {
 NamedTensors MirroredRun::model_state() {
   synchronize_buffers();
   return module_state(*model_.module);
+}
+
+std::vector<DistantTensor> MirroredRun::distant_tensors() {
+  return tables_ ? tables_->tensors() : std::vector<DistantTensor>();
+}
+
+SavedState MirroredRun::with_distant(SavedState state) {
+  return tables_ ? tables_->saved(std::move(state.tensors)) : std::move(state);
+}
+
+void MirroredRun::finish() {
+  if (tables_) tables_->finish();
 }
 
 SavedState MirroredRun::state_to_save() {

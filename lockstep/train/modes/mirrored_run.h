@@ -10,7 +10,8 @@ namespace lockstep::train {
 
 class MirroredRun final : public ParallelRun {
  public:
-  MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options);
+  MirroredRun(const RunConfig& config, const Model& model, const Group& group, const ForwardOptions& options,
+              std::optional<TablePlace> tables);
 
   StepLosses step(const StepRequest& request, samples::Batches& batches) override;
   Evaluation evaluate(samples::Batches& batches) override;
@@ -21,6 +22,9 @@ class MirroredRun final : public ParallelRun {
   NamedTensors optimizer_state() const override { return updater_.state(); }
   bool keeps_whole_state() const override { return keeps_whole_state_; }
   std::optional<ShardParts> take_shard_parts() override;
+  std::vector<DistantTensor> distant_tensors() override;
+  SavedState with_distant(SavedState state) override;
+  void finish() override;
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:
@@ -29,6 +33,7 @@ class MirroredRun final : public ParallelRun {
   const Model& model_;
   ForwardOptions options_;
   DataParallel parallel_;
+  std::optional<ServedTables> tables_;  ///< on parameter servers
   Updater updater_;
   TrainingStep step_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks

@@ -17,10 +17,10 @@ DataShare data_share(const RunConfig& config, const Group& group) {
 }
 
 std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
-                                               const ForwardOptions& options) {
+                                               const ForwardOptions& options, std::optional<TablePlace> tables) {
   wrap_module(config.parallel.wrapper, *model.module, group);
   if (is_global_mode(config.parallel)) return std::make_unique<GlobalRun>(config, model, group, options);
-  return std::make_unique<MirroredRun>(config, model, group, options);
+  return std::make_unique<MirroredRun>(config, model, group, options, std::move(tables));
 }
 
 }  // namespace lockstep::train

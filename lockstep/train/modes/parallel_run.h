@@ -10,11 +10,14 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/recovery/shard_parts.h>
 #include <lockstep/train/reports.h>
+#include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/sharded/sharded_save.h>
+#include <lockstep/train/weights/distant_tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -60,6 +63,16 @@ class ParallelRun {
   /// which cannot be used any more then.
   virtual std::optional<ShardParts> take_shard_parts() { return std::nullopt; }
 
+  /// Tensors of the model that no rank has: on parameter servers. Every rank may read them between two steps.
+  virtual std::vector<DistantTensor> distant_tensors() { return {}; }
+
+  /// What the run saves, where `state` has tensors that are equal on all ranks: with what is on servers. A collective
+  /// of all processes.
+  virtual SavedState with_distant(SavedState state) { return state; }
+
+  /// The run has its result, and needs the other processes no more.
+  virtual void finish() {}
+
   /// The rank whose random number stream this rank uses in steps.
   virtual int random_stream() const = 0;
 };
@@ -69,8 +82,10 @@ std::int64_t bytes_of_mib(double mib);
 
 DataShare data_share(const RunConfig& config, const Group& group);
 
-/// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. A collective.
+/// Makes the run of a model that is ready to be trained; all ranks get rank 0's weights. `tables`: where the model's
+/// tables are, if they are not in it. A collective.
 std::unique_ptr<ParallelRun> make_parallel_run(const RunConfig& config, const Model& model, const Group& group,
-                                               const ForwardOptions& options);
+                                               const ForwardOptions& options,
+                                               std::optional<TablePlace> tables = std::nullopt);
 
 }  // namespace lockstep::train

@@ -143,6 +143,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
   const double per_item = (sums->items() > 0 ? all_samples / sums->items() : 1.0) / loss_scale;
   if (per_item != 1.0) scale_gradients(*model_.module, per_item);
   if (request.at) request.at(StepPoint::after_backward);
+  if (options_.update_elsewhere) options_.update_elsewhere(request.lr, per_item);
   updater_.step(request.lr, options_.clip_norm, request.at);
   return losses;
 }

@@ -64,6 +64,8 @@ class TrainingStep {
     double clip_norm = 0;           ///< 0 leaves the gradients as they are
     bool forwards_nothing = false;  ///< forward also batches without samples: where forward has collectives
     bool dense_gradients = false;   ///< one rank: sparse gradients become dense, as they do on several
+    /// Updates what is not in the module, with gradients times `scale`, if there is such.
+    std::function<void(double lr, double scale)> update_elsewhere{};
   };
 
   /// All references outlive this object.

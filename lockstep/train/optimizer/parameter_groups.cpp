@@ -156,6 +156,23 @@ std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const 
   return settings;
 }
 
+OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParameters& parameters) {
+  const auto is_idle = [&](const ConfigNode& pattern) {
+    return std::ranges::none_of(parameters, [&](const auto& each) { return fits_any(each.first, {pattern.scalar}); });
+  };
+  const auto has_none_left = [&](ConfigNode& entry) {
+    for (auto& [key, value] : entry.entries) {
+      if (key != "match") continue;
+      if (value.kind == ConfigNode::Kind::scalar) return is_idle(value);
+      std::erase_if(value.items, is_idle);
+      return value.items.empty();
+    }
+    return false;
+  };
+  std::erase_if(config.groups.items, has_none_left);
+  return config;
+}
+
 std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters) {
   struct Line {
     ParameterSettings settings;

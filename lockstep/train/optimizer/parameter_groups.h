@@ -46,6 +46,10 @@ OptimizerConfig config_of_group(const OptimizerConfig& config, std::size_t entry
 /// so [norms, biases] covers all of them, whatever their names. Error(config) for a pattern that matches no name.
 std::vector<ParameterSettings> settings_of(const OptimizerConfig& config, const NamedParameters& parameters);
 
+/// The section without those patterns of optimizer.groups that match none of `parameters`, which are a part of what is
+/// trained. Their settings stay what they are.
+OptimizerConfig without_idle_patterns(OptimizerConfig config, const NamedParameters& parameters);
+
 /// One line for each distinct setting, with what it is for; empty where all parameters have the same.
 std::string describe_groups(const OptimizerConfig& config, const NamedParameters& parameters);
 

@@ -157,6 +157,15 @@ void SafetensorsWriter::write(const at::Tensor& tensor) {
   file_.write({static_cast<const std::byte*>(values.data_ptr()), entry.end - entry.begin});
 }
 
+void SafetensorsWriter::write_rows(const at::Tensor& rows) {
+  const auto& entry = header_.entries.at(next_);
+  file_.write({static_cast<const std::byte*>(rows.data_ptr()), rows.nbytes()});
+  written_ += rows.nbytes();
+  if (written_ < entry.end - entry.begin) return;
+  written_ = 0;
+  ++next_;
+}
+
 void SafetensorsWriter::commit() { file_.commit(); }
 
 }  // namespace lockstep::train

@@ -57,6 +57,8 @@ class SafetensorsWriter {
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   /// The next tensor, of the shape and dtype that were announced; any strides and device.
   void write(const at::Tensor& tensor);
+  /// The next rows of the next tensor, in place of all of it; contiguous, on the CPU.
+  void write_rows(const at::Tensor& rows);
   /// After the last tensor.
   void commit();
 
@@ -64,6 +66,7 @@ class SafetensorsWriter {
   SafetensorsHeader header_;
   AtomicFile file_;
   std::size_t next_ = 0;
+  std::uint64_t written_ = 0;  ///< bytes of the rows of the next tensor
 };
 
 }  // namespace lockstep::train

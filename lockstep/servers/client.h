@@ -1,0 +1,54 @@
+// A worker's side of parameter servers: rows from them, gradients to them.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/models/table.h>
+#include <lockstep/rows/sparse_rows.h>
+#include <lockstep/servers/partition.h>
+#include <lockstep/servers/wire.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::servers {
+
+/// Not thread-safe. Errors name server, table and step: those of Work::wait.
+class Client final : public models::RowHome {
+ public:
+  /// `pairs` are by server. `step`: completed steps.
+  Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step = 0);
+
+  /// The rows after the steps that were pushed. Waits until the gradients of the other workers are in them.
+  at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) override;
+
+  /// Ends a step: sends its gradients, by table, to every server, even where there are none. `scale`: of their mean
+  /// over workers. Every worker calls it once in each step.
+  void push(std::span<const models::RowTableImpl::Gradient> gradients, double lr, double scale);
+
+  /// Makes every server take part in a save of workers and servers together, with the rows after the steps that were
+  /// pushed. One worker calls it for all.
+  void save();
+
+  /// Nothing is asked for any more. Every worker calls it in the end; servers end when all have.
+  void finish();
+
+  std::int64_t step() const { return step_; }
+  const std::vector<TableSpec>& tables() const { return tables_; }
+
+ private:
+  struct Part;
+
+  std::size_t index_of(const std::string& table) const;
+  std::vector<Part> parts_of(std::size_t table, std::span<const std::int64_t> ids) const;
+  void tell_all(const HeaderWords& words) const;
+  [[noreturn]] void rethrow_with_place(std::size_t server, const std::string& table) const;
+
+  std::vector<Group> pairs_;
+  std::vector<TableSpec> tables_;
+  Partition partition_;
+  std::int64_t step_;
+};
+
+}  // namespace lockstep::servers

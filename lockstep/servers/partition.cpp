@@ -1,0 +1,31 @@
+#include <lockstep/base/error.h>
+#include <lockstep/rows/initial_row.h>
+#include <lockstep/servers/partition.h>
+
+namespace lockstep::servers {
+
+Partition parse_partition(std::string_view name) {
+  if (name == "hash") return Partition::hash;
+  if (name == "range") return Partition::range;
+  fail(ErrorKind::config, "parallel.server.partition", "is {}; it must be hash or range", name);
+}
+
+// FNV-1a.
+std::uint64_t key_of(std::string_view table) {
+  std::uint64_t key = 0xcbf29ce484222325;
+  for (const char c : table) key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return key;
+}
+
+int server_of(Partition partition, const TableSpec& table, std::int64_t id, int servers) {
+  if (partition == Partition::hash) {
+    const auto hash = rows::mixed(table.key + static_cast<std::uint64_t>(id));
+    return static_cast<int>(hash % static_cast<std::uint64_t>(servers));
+  }
+  const auto share = table.rows / servers;
+  const auto longer = table.rows % servers;  // so many ranges have share + 1 rows
+  const auto of_longer = longer * (share + 1);
+  return static_cast<int>(id < of_longer ? id / (share + 1) : longer + (id - of_longer) / share);
+}
+
+}  // namespace lockstep::servers

@@ -1,0 +1,206 @@
+#include <lockstep/base/error.h>
+#include <lockstep/comm/sum_tree.h>
+#include <lockstep/servers/messages.h>
+#include <lockstep/servers/server.h>
+#include <lockstep/servers/wire.h>
+
+#include <fmt/ranges.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace lockstep::servers {
+namespace {
+
+/// Between two requests a worker may compute, evaluate or save for as long as it likes. If it dies, the group tells.
+constexpr std::chrono::hours kIdle(24 * 365);
+
+/// The gradients of one worker for one step.
+struct Push {
+  Header header;
+  std::vector<PushedTable> tables;
+  std::vector<std::int64_t> ids;
+  std::vector<float> values;
+};
+
+class Serving {
+ public:
+  Serving(const std::vector<Group>& pairs, std::vector<Shard>& shards, const ServerOptions& options, std::int64_t step)
+      : pairs_(pairs), shards_(shards), options_(options), step_(step), pushes_(pairs.size()) {
+    for (const auto& shard : shards_) tables_.push_back(shard.table());
+  }
+
+  ServerReport run() {
+    std::vector<std::jthread> threads;
+    for (std::size_t worker = 0; worker < pairs_.size(); ++worker) {
+      threads.emplace_back([this, worker] { answer_until_done(worker); });
+    }
+    threads.clear();
+    if (problem_) std::rethrow_exception(problem_);
+    for (const auto& shard : shards_) {
+      report_.rows += shard.size();
+      report_.bytes += shard.bytes();
+    }
+    return report_;
+  }
+
+ private:
+  void answer_until_done(std::size_t worker) noexcept {
+    try {
+      while (answer(worker)) {
+      }
+    } catch (const std::exception& error) {
+      end_because(worker, error.what());
+    }
+  }
+
+  void end_because(std::size_t worker, const char* what) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!problem_) problem_ = std::current_exception();
+    }
+    changed_.notify_all();
+    // Groups of the other threads fail with it.
+    Group(pairs_[worker]).abort(what);
+  }
+
+  /// False when the worker has finished.
+  bool answer(std::size_t worker) {
+    const auto& pair = pairs_[worker];
+    HeaderWords words{};
+    receive_numbers(std::span<std::int64_t>(words), pair, kIdle);
+    const auto header = decode(words, tables_);
+    switch (header.request) {
+      case Request::pull: answer_pull(worker, header); return true;
+      case Request::push: take_push(worker, header); return true;
+      case Request::save: save(worker, header); return true;
+      case Request::finish: return false;
+    }
+    return false;
+  }
+
+  void answer_pull(std::size_t worker, const Header& header) {
+    const auto& shard = shards_[static_cast<std::size_t>(header.table)];
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(header.ids));
+    receive_numbers(ids, pairs_[worker], options_.limit);
+    require_ids(ids, shard.table());
+    std::vector<float> rows(ids.size() * shard.dim());
+    {
+      std::unique_lock lock(mutex_);
+      await_step(lock, worker, header);
+      for (std::size_t i = 0; i < ids.size(); ++i) shard.read(ids[i], rows.data() + i * shard.dim());
+      report_.pulled += header.ids;
+    }
+    send_numbers(std::span<const float>(rows), pairs_[worker]).wait(options_.limit);
+  }
+
+  void save(std::size_t worker, const Header& header) {
+    std::unique_lock lock(mutex_);
+    await_step(lock, worker, header);
+    options_.save(step_);
+  }
+
+  void await_step(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
+    const auto ready = [&] { return problem_ || step_ >= header.step; };
+    if (!changed_.wait_for(lock, options_.limit, ready)) {
+      std::vector<std::size_t> missing;
+      for (std::size_t i = 0; i < pushes_.size(); ++i) {
+        if (!pushes_[i]) missing.push_back(i);
+      }
+      fail(ErrorKind::timeout, "parameter server",
+           "server {}: worker {} waits for rows of {} after step {}, and the gradients of that step from worker(s) {} "
+           "have not come in {:.0f} s",
+           options_.server, worker, tables_[static_cast<std::size_t>(header.table)].name, header.step,
+           fmt::join(missing, ", "), std::chrono::duration<double>(options_.limit).count());
+    }
+    if (problem_) fail(ErrorKind::peer_lost, "parameter server", "server {} has failed", options_.server);
+    if (step_ != header.step) wrong_step(worker, header);
+  }
+
+  [[noreturn]] void wrong_step(std::size_t worker, const Header& header) const {
+    fail(ErrorKind::mismatch, "parameter server", "server {} has completed step {}, and worker {} asks as if after {}",
+         options_.server, step_, worker, header.step);
+  }
+
+  void take_push(std::size_t worker, const Header& header) {
+    const auto& pair = pairs_[worker];
+    std::vector<std::int64_t> counts(2 * tables_.size());
+    receive_numbers(counts, pair, options_.limit);
+    Push push{.header = header, .tables = decode_counts(counts, header, tables_), .ids = {}, .values = {}};
+    push.ids.resize(static_cast<std::size_t>(header.ids));
+    push.values.resize(static_cast<std::size_t>(numbers_of(push.tables, tables_)));
+    receive_numbers(push.ids, pair, options_.limit);
+    receive_numbers(push.values, pair, options_.limit);
+    const auto* id = push.ids.data();
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      const auto count = static_cast<std::size_t>(push.tables[i].rows);
+      require_ids({id, count}, tables_[i]);
+      id += count;
+    }
+    const std::lock_guard lock(mutex_);
+    if (step_ != header.step || pushes_[worker]) wrong_step(worker, header);
+    report_.pushed += header.ids;
+    pushes_[worker] = std::move(push);
+    if (++arrived_ < pushes_.size()) return;
+    update();
+    changed_.notify_all();
+  }
+
+  /// With the gradients of all workers.
+  void update() {
+    std::vector<std::size_t> next_id(pushes_.size()), next_value(pushes_.size());
+    const float divisor = options_.mean ? static_cast<float>(pushes_.size()) : 1.0F;
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
+      std::vector<rows::SparseRowsView> views;
+      bool used = false;
+      for (std::size_t worker = 0; worker < pushes_.size(); ++worker) {
+        const auto& push = *pushes_[worker];
+        const auto count = static_cast<std::size_t>(push.tables[table].rows);
+        views.push_back({{push.ids.data() + next_id[worker], count}, push.values.data() + next_value[worker]});
+        next_id[worker] += count;
+        next_value[worker] += count * shards_[table].dim();
+        used |= push.tables[table].used;
+      }
+      if (used) update_table(table, views, divisor);
+    }
+    for (auto& push : pushes_) push.reset();
+    arrived_ = 0;
+    ++step_;
+    if (options_.completed) options_.completed(step_);
+  }
+
+  void update_table(std::size_t table, std::span<const rows::SparseRowsView> views, float divisor) {
+    const auto& header = pushes_.front()->header;
+    auto& shard = shards_[table];
+    auto sums = rows::sum_over_ranks(views, shard.dim(), detail::left_of, divisor);
+    if (header.scale != 1) {
+      for (auto& value : sums.values) value *= static_cast<float>(header.scale);
+    }
+    shard.update(sums, options_.update(table, header.lr, shard.steps() + 1));
+  }
+
+  const std::vector<Group>& pairs_;
+  std::vector<Shard>& shards_;
+  const ServerOptions& options_;
+  std::vector<TableSpec> tables_;
+  std::mutex mutex_;  ///< of everything below, and of the shards
+  std::condition_variable changed_;
+  std::int64_t step_;
+  std::vector<std::optional<Push>> pushes_;
+  std::size_t arrived_ = 0;
+  ServerReport report_;
+  std::exception_ptr problem_;
+};
+
+}  // namespace
+
+ServerReport serve(const std::vector<Group>& pairs, std::vector<Shard>& shards, const ServerOptions& options,
+                   std::int64_t first_step) {
+  return Serving(pairs, shards, options, first_step).run();
+}
+
+}  // namespace lockstep::servers

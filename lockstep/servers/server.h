@@ -1,0 +1,50 @@
+// A parameter server: it has its rows of all tables, answers workers, and makes the update of a step once the gradients
+// of all workers are there.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/rows/row_rule.h>
+#include <lockstep/servers/partition.h>
+#include <lockstep/servers/shard.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace lockstep::servers {
+
+struct ServerOptions {
+  int server = 0;                     ///< which, from 0
+  bool mean = true;                   ///< gradients are divided by the number of workers
+  std::chrono::milliseconds limit{};  ///< for the gradients of the other workers, and for a message that has begun
+  /// The numbers of one step of a table (its index), from the scheduled learning rate and the table's own count of
+  /// steps. Called by one thread at a time.
+  std::function<rows::RowUpdate(std::size_t table, double lr, std::int64_t step)> update;
+  /// Called after each step with the number of completed ones, by one thread at a time; may be empty.
+  std::function<void(std::int64_t step)> completed;
+  /// Saves the rows after that step, together with the workers; called when no worker asks for anything else.
+  std::function<void(std::int64_t step)> save;
+};
+
+/// What a server has done.
+struct ServerReport {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;
+  std::int64_t pulled = 0;  ///< rows sent to workers
+  std::int64_t pushed = 0;  ///< rows of gradients from workers
+};
+
+/// Serves until every worker has finished. `pairs` are by worker, and `shards` by table. `first_step`: steps that were
+/// completed before.
+///
+/// Gradients are added in the order of workers, whatever the order of their coming: the sum of sparse rows over the
+/// ranks of data parallel (rows::sum_over_ranks), divided alike. A request for rows after step t waits until
+/// step t is complete. Memory: the rows, and the gradients of one step.
+///
+/// One thread for each worker. The first error ends the job: it is told to all ranks and thrown here. Error(timeout)
+/// names server, table, step, and the workers whose gradients are missing; Error(data) is of a malformed request.
+ServerReport serve(const std::vector<Group>& pairs, std::vector<Shard>& shards, const ServerOptions& options,
+                   std::int64_t first_step = 0);
+
+}  // namespace lockstep::servers

@@ -1,0 +1,61 @@
+// The rows of one table that one parameter server has: made when they are first changed, with their optimizer state.
+#pragma once
+
+#include <lockstep/rows/row_rule.h>
+#include <lockstep/rows/sparse_rows.h>
+#include <lockstep/servers/partition.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace lockstep::servers {
+
+/// Not thread-safe.
+class Shard {
+ public:
+  Shard(TableSpec table, const rows::RuleSettings& rule);
+
+  const TableSpec& table() const { return table_; }
+  std::size_t dim() const { return dim_; }
+  /// Numbers of a row with its state: weights, then each of rows::state_names.
+  std::size_t width() const { return width_; }
+
+  /// Writes the weights of a row, which may not have been made yet.
+  void read(std::int64_t id, float* weights) const;
+
+  /// Updates these rows by their gradients, and counts a step of the table.
+  void update(const rows::SparseRows& gradients, const rows::RowUpdate& update);
+  std::int64_t steps() const { return steps_; }
+
+  /// The ids of the rows that were made, in the order of their making, and these rows in the same order, with their
+  /// states, in blocks: width() numbers each. They stay where they are as long as no row is made.
+  std::span<const std::int64_t> ids() const { return ids_; }
+  std::size_t blocks() const { return blocks_.size(); }
+  std::span<float> block(std::size_t index);
+  /// Makes a row as a block had it.
+  void put(std::int64_t id, std::span<const float> row);
+  void set_steps(std::int64_t steps) { steps_ = steps; }
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
+  std::int64_t bytes() const;
+
+ private:
+  std::size_t find(std::int64_t id) const;
+  float* row_of(std::int64_t slot) const;
+  float* made(std::int64_t id);
+  void grow();
+
+  TableSpec table_;
+  rows::RuleSettings rule_;
+  std::size_t dim_;
+  std::size_t width_;
+  std::int64_t steps_ = 0;
+  std::vector<std::int64_t> ids_;                 ///< by slot
+  std::vector<std::int64_t> places_;              ///< open addressing by id: slots, -1 where there is none
+  std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, kRowsOfBlock rows each, which never move
+};
+
+}  // namespace lockstep::servers

@@ -1,0 +1,22 @@
+// A process of a run as one of its parameter servers.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/servers/division.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/program.h>
+
+namespace lockstep::train {
+
+/// How many of a job's processes are parameter servers: LOCKSTEP_SERVERS, which `lockstep run --servers` sets, else
+/// MS_SERVER_NUM or cluster.server_num. Error(config) where that contradicts parallel.mode: none for several workers,
+/// or some that `lockstep run` has started for a run without.
+int count_of_servers(const RunConfig& config, const Group& everyone);
+
+/// Serves the run's tables until its workers have finished: takes the rows of the checkpoint that the workers go on
+/// from, and takes part in their saves. Stop signals are left to the workers. Errors of servers::serve, TableRules and
+/// find_resume_point.
+void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
+               const Group& everyone);
+
+}  // namespace lockstep::train

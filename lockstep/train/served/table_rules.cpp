@@ -1,0 +1,86 @@
+#include <lockstep/base/error.h>
+#include <lockstep/train/optimizer/parameter_groups.h>
+#include <lockstep/train/optimizer/row_optimizer.h>
+#include <lockstep/train/served/table_rules.h>
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+NamedParameters placeholders(const torch::nn::Module& module) {
+  NamedParameters tables;
+  for (const auto& [name, table] : models::tables_elsewhere(module)) {
+    const auto& shape = table->shape();
+    tables.emplace_back(name, torch::zeros({1, 1}).expand({shape.rows, shape.dim}).requires_grad_());
+  }
+  return tables;
+}
+
+const RowOptions* row_options(const torch::optim::OptimizerParamGroup& group) {
+  return dynamic_cast<const RowOptions*>(&group.options());
+}
+
+}  // namespace
+
+std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module) {
+  std::vector<servers::TableSpec> specs;
+  for (const auto& [name, table] : models::tables_elsewhere(module)) {
+    const auto& shape = table->shape();
+    specs.push_back({.name = name,
+                     .rows = shape.rows,
+                     .dim = shape.dim,
+                     .seed = table->seed(),
+                     .deviation = shape.deviation,
+                     .key = servers::key_of(name)});
+  }
+  return specs;
+}
+
+NamedParameters trained_parameters(const torch::nn::Module& module) {
+  auto parameters = trainable_parameters(module);
+  for (auto& table : placeholders(module)) parameters.push_back(std::move(table));
+  return parameters;
+}
+
+OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module) {
+  if (models::tables_elsewhere(module).empty()) return config;
+  settings_of(config, trained_parameters(module));  // its errors
+  return without_idle_patterns(config, trainable_parameters(module));
+}
+
+TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& module) {
+  settings_of(config, trained_parameters(module));
+  const auto tables = placeholders(module);
+  optimizer_ = make_optimizer(without_idle_patterns(config, tables), tables);
+  const auto& groups = optimizer_->param_groups();
+  for (const auto& [name, table] : tables) {
+    const auto has = [&table = table](const torch::optim::OptimizerParamGroup& group) {
+      return std::ranges::any_of(group.params(), [&](const at::Tensor& each) { return each.is_same(table); });
+    };
+    const auto group = std::ranges::find_if(groups, has);
+    if (group == groups.end() || row_options(*group) == nullptr) {
+      fail(ErrorKind::config, "optimizer.name",
+           "{} is on parameter servers, which update rows: take lazy_sgd, lazy_momentum, lazy_adagrad, lazy_adam or "
+           "ftrl, or parallel.mode=data_parallel",
+           name);
+    }
+    groups_.push_back(static_cast<std::size_t>(group - groups.begin()));
+  }
+}
+
+TableRules::~TableRules() = default;
+
+const rows::RuleSettings& TableRules::settings(std::size_t table) const {
+  return row_options(optimizer_->param_groups()[groups_[table]])->settings;
+}
+
+rows::RowUpdate TableRules::update(std::size_t table, double lr, std::int64_t step) {
+  set_learning_rate(*optimizer_, lr);
+  const auto* options = row_options(optimizer_->param_groups()[groups_[table]]);
+  return rows::row_update(options->settings, options->lr, step);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,47 @@
+// The tables of a model as parameter servers see them, and the rules by which these update them.
+#pragma once
+
+#include <lockstep/models/table.h>
+#include <lockstep/rows/row_rule.h>
+#include <lockstep/servers/partition.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::train {
+
+/// Of the module's tables that are elsewhere, in its order.
+std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module);
+
+/// What is trained of a module, its tables that are elsewhere included: these are placeholders of the right sizes,
+/// without memory.
+NamedParameters trained_parameters(const torch::nn::Module& module);
+
+/// The section `optimizer` for the parameters of the module itself: patterns of optimizer.groups that are of tables
+/// elsewhere are left out. Error(config) for a pattern that matches neither.
+OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module);
+
+/// The optimizer of tables, which has none of their rows.
+class TableRules {
+ public:
+  /// Error(config) for an optimizer that is none of rows, and those of make_optimizer.
+  TableRules(const OptimizerConfig& config, const torch::nn::Module& module);
+  ~TableRules();
+
+  const rows::RuleSettings& settings(std::size_t table) const;
+  /// The numbers of a step, for the scheduled learning rate.
+  rows::RowUpdate update(std::size_t table, double lr, std::int64_t step);
+
+ private:
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::vector<std::size_t> groups_;  ///< of the optimizer, by table
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,65 @@
+#include <lockstep/base/sha256.h>
+#include <lockstep/train/weights/distant_tensor.h>
+#include <lockstep/train/weights/safetensors_stream.h>
+#include <lockstep/train/weights/tensor_hash.h>
+
+#include <torch/torch.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kBytesOfBlock = std::int64_t{4} << 20;
+
+void read_all(const DistantTensor& tensor, const std::function<void(const at::Tensor&)>& take) {
+  const auto rows = std::max<std::int64_t>(1, kBytesOfBlock / (4 * tensor.dim));
+  for (std::int64_t first = 0; first < tensor.rows; first += rows) {
+    take(tensor.read(first, std::min(rows, tensor.rows - first)));
+  }
+}
+
+}  // namespace
+
+std::string sha256_of(const TensorMap& tensors, const std::vector<DistantTensor>& distant) {
+  std::map<std::string, const DistantTensor*> in_order;
+  for (const auto& [name, tensor] : tensors) in_order.emplace(name, nullptr);
+  for (const auto& tensor : distant) in_order.emplace(tensor.name, &tensor);
+  Sha256 hash;
+  for (const auto& [name, far] : in_order) {
+    if (far == nullptr) {
+      add_to_hash(hash, name, tensors.at(name));
+      continue;
+    }
+    hash.update(fmt::format("{} Float [{},{}]\n", name, far->rows, far->dim));
+    read_all(*far, [&](const at::Tensor& block) {
+      hash.update(std::as_bytes(std::span(block.data_ptr<float>(), static_cast<std::size_t>(block.numel()))));
+    });
+  }
+  return hash.hex();
+}
+
+void save_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                      const std::vector<DistantTensor>& distant, const TensorMetadata& metadata) {
+  SafetensorsHeader header{.entries = {}, .metadata = metadata};
+  for (const auto& [name, tensor] : tensors) {
+    header.entries.push_back({.name = name, .dtype = safetensors_dtype(name, tensor), .shape = tensor.sizes().vec()});
+  }
+  for (const auto& tensor : distant) {
+    header.entries.push_back({.name = tensor.name, .dtype = "F32", .shape = {tensor.rows, tensor.dim}});
+  }
+  SafetensorsWriter writer(path, std::move(header));
+  for (const auto& entry : writer.entries()) {
+    const auto far = std::ranges::find(distant, entry.name, &DistantTensor::name);
+    if (far == distant.end()) {
+      writer.write(tensors.at(entry.name));
+    } else {
+      read_all(*far, [&](const at::Tensor& block) { writer.write_rows(block); });
+    }
+  }
+  writer.commit();
+}
+
+}  // namespace lockstep::train
