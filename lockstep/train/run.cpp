@@ -279,7 +279,7 @@ RunResult run_with_servers(const RunConfig& config, const Program& program, cons
                           TablePlace{.everyone = everyone, .pairs = std::move(division.pairs)});
 }
 
-/// Without servers, one worker has the tables in its own memory.
+/// Without servers, each worker has the tables in its own memory.
 RunConfig with_own_tables(RunConfig config) {
   if (is_served_mode(config.parallel)) config.parallel.mode = "data_parallel";
   return config;

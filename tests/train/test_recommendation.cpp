@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +25,8 @@ class Recommendation : public testing::Test {
   }
 
   nlohmann::json run(int ranks, const std::string& name, std::vector<std::string> overrides) const {
+    const auto is_mode = [](const std::string& word) { return word.starts_with("parallel.mode="); };
+    if (std::none_of(overrides.begin(), overrides.end(), is_mode)) overrides.push_back("parallel.mode=data_parallel");
     overrides.push_back("data.root=" + (folder_.path() / "data").string());
     overrides.push_back("system.work_dir=" + (folder_.path() / name).string());
     overrides.push_back("model.rows=20000");
@@ -144,10 +147,14 @@ TEST_F(Recommendation, GoesOnWithAnotherNumberOfServers) {
   EXPECT_EQ(resumed["eval_auc"], whole["eval_auc"]);
 }
 
-TEST_F(Recommendation, KeepsTablesOfOneWorkerWithoutServersInItsMemory) {
+TEST_F(Recommendation, WithoutServersEachRankHasTheTables) {
   synthesize(900, 0.001);
-  EXPECT_EQ(run(1, "alone", kSmall + std::vector<std::string>{"parallel.mode=parameter_server"})["params_sha256"],
-            run(1, "whole", kSmall)["params_sha256"]);
+  for (const int ranks : {1, 2}) {
+    const auto name = std::to_string(ranks);
+    EXPECT_EQ(run(ranks, "alone" + name,
+                  kSmall + std::vector<std::string>{"parallel.mode=parameter_server"})["params_sha256"],
+              run(ranks, "whole" + name, kSmall)["params_sha256"]);
+  }
 }
 
 }  // namespace

@@ -125,12 +125,7 @@ int count_of_servers(const RunConfig& config, const Group& everyone) {
   if (count == 0) {
     count = find_integer(environment, "MS_SERVER_NUM", 0, kMostServers).value_or(config.cluster.server_num.value_or(0));
   }
-  if (count == 0 && everyone.size() > 1) {
-    fail(ErrorKind::config, "parallel.mode",
-         "is parameter_server, and there are no servers beside {} workers; start them (lockstep run --servers N, or "
-         "MS_SERVER_NUM or cluster.server_num of all processes), or set parallel.mode=data_parallel",
-         everyone.size());
-  }
+  if (count == 0) log_info("no parameter servers: each rank has all tables in its own memory");
   return static_cast<int>(count);
 }
 
