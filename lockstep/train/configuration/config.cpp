@@ -87,8 +87,7 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
   fields.field(
       "mode", c.mode, one_of(parallel_modes()),
       "semi_auto: one logical model over parallel.mesh; auto: the same, laid out by the planner (docs/plan.md); "
-      "parameter_server: data_parallel whose embedding tables are on servers, where there are any "
-      "(docs/recommendation.md); stand_alone: "
+      "parameter_server: data_parallel whose embedding tables are on servers (docs/recommendation.md); stand_alone: "
       "one process, no communication");
   fields.field(
       "mesh", c.mesh, anything(),
