@@ -286,7 +286,7 @@ RunConfig with_own_tables(RunConfig config) {
 }
 
 RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optional<Group>& group) {
-  const int servers = count_of_servers(asked, *group);
+  const int servers = count_of_servers(asked);
   const RunConfig config = servers > 0 ? asked : with_own_tables(asked);
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group->world(), work_dir);

@@ -111,7 +111,7 @@ void save(std::vector<servers::Shard>& shards, int server, const Group& everyone
 
 }  // namespace
 
-int count_of_servers(const RunConfig& config, const Group& everyone) {
+int count_of_servers(const RunConfig& config) {
   const auto environment = current_environment();
   const auto started = find_integer(environment, "LOCKSTEP_SERVERS", 0, kMostServers).value_or(0);
   if (!is_served_mode(config.parallel)) {

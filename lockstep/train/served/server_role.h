@@ -11,7 +11,7 @@ namespace lockstep::train {
 /// How many of a job's processes are parameter servers: LOCKSTEP_SERVERS, which `lockstep run --servers` sets, else
 /// MS_SERVER_NUM or cluster.server_num. None: each worker has the tables in its own memory, with the same result.
 /// Error(config) where `lockstep run` has started some for another parallel.mode.
-int count_of_servers(const RunConfig& config, const Group& everyone);
+int count_of_servers(const RunConfig& config);
 
 /// Serves the run's tables until its workers have finished: takes the rows of the checkpoint that the workers go on
 /// from, and takes part in their saves. Stop signals are left to the workers. Errors of servers::serve, TableRules and
