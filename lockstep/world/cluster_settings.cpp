@@ -202,7 +202,7 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
          "all processes",
          settings.evidence);
   }
-  if (servers.value_or(0) > 0 && !options.with_servers && settings.role == ClusterRole::worker) {
+  if (servers.value_or(0) > 0 && !options.with_servers && !role) {
     log_warning("MS_SERVER_NUM={} has no effect: parameter servers have no part in data parallel training", *servers);
   }
   settings.workers = static_cast<int>(*workers);

@@ -102,7 +102,7 @@ TEST(Samples, ASampleThatFailsIsTheErrorOfItsTurn) {
           try {
             all_batches(dataset, workers, 1, 0);
           } catch (const std::runtime_error& error) {
-            EXPECT_STREQ(error.what(), "sample 7 is broken");
+            EXPECT_STREQ(error.what(), "[data] sample 7: sample 7 is broken");
             throw;
           }
         },
