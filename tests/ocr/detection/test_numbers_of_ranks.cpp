@@ -62,7 +62,8 @@ std::shared_ptr<const train::Parts> parts_in_float64() {
   return std::make_shared<const train::Parts>(std::move(parts));
 }
 
-// At the configuration's rate, without its warm-up.
+// Without the warm-up, and at a seventh of the configuration's rate: at the whole rate a rounding error grows about
+// 20-fold with each of the first steps, because of the steep step function, which makes 1e-16 to 1e-4 in nine steps.
 TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
   const TemporaryFolder folder("lockstep-numbers-of-ranks");
   made_pictures(folder.path());
@@ -73,7 +74,7 @@ TEST(NumbersOfRanks, GiveTheSameLossesForTwentySteps) {
     auto keys = keys_for_made_pictures(folder.path());
     keys.insert(keys.end(),
                 {"system.work_dir=" + work_dir.string(), "train.steps=20", "parallel.sync_batch_norm=true",
-                 "data.eval=null", "data.global_batch_size=4", "optimizer.lr=0.007", "checkpoint.every_epochs=0"});
+                 "data.eval=null", "data.global_batch_size=4", "optimizer.lr=0.001", "checkpoint.every_epochs=0"});
     RankOptions options;
     options.deadline = std::chrono::seconds(300);
     run_ranks(ranks, options, [&](Rank& rank) {
