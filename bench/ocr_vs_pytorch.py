@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from vs_pytorch_ddp import free_port, parse_result, rank_environments, spread
+from vs_pytorch_ddp import run_pytorch_ranks, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -58,17 +58,7 @@ def run_pytorch(args, case):
                "--channels", str(channels), "--warmup", str(warmup), "--steps", str(steps)]
     command += ["--channels-last"] if args.peer_channels_last else []
     command += ["--bfloat16"] if args.peer_bfloat16 else []
-    ranks = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-             for env in rank_environments(args.world, free_port())]
-    try:
-        outputs = [process.communicate(timeout=1800)[0] for process in ranks]
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                process.kill()
-    if any(process.returncode for process in ranks):
-        raise RuntimeError(f"PyTorch failed on {case}:\n{outputs[0]}")
-    return parse_result(outputs[0], "PyTorch")["samples_per_s"]
+    return run_pytorch_ranks(command, args.world, case)["samples_per_s"]
 
 
 def main():

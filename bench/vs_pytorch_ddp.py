@@ -74,16 +74,10 @@ def rank_environments(world, port):
                  MASTER_PORT=str(port), OMP_NUM_THREADS="1") for rank in range(world)]
 
 
-def run_pytorch(args, case, world):
-    extra = ["--set-to-none"] if args.peer_set_to_none else []
-    extra += ["--channels-last"] if args.peer_channels_last else []
-    extra += ["--bfloat16"] if args.peer_bfloat16 else []
-    extra += ["--compile"] if args.compile else []
-    extra += ["--fused"] if args.peer_fused else []
-    ranks = []
-    for env in rank_environments(world, free_port()):
-        ranks.append(subprocess.Popen([args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra],
-                                      env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+def run_pytorch_ranks(command, world, case):
+    """What rank 0 of these processes measures; they are ended whatever happens."""
+    ranks = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+             for env in rank_environments(world, free_port())]
     try:
         outputs = [process.communicate(timeout=1800)[0] for process in ranks]
     finally:
@@ -93,6 +87,16 @@ def run_pytorch(args, case, world):
     if any(process.returncode for process in ranks):
         raise RuntimeError(f"PyTorch failed on {case}:\n" + "\n".join(outputs))
     return parse_result(outputs[0], "PyTorch")
+
+
+def run_pytorch(args, case, world):
+    extra = ["--set-to-none"] if args.peer_set_to_none else []
+    extra += ["--channels-last"] if args.peer_channels_last else []
+    extra += ["--bfloat16"] if args.peer_bfloat16 else []
+    extra += ["--compile"] if args.compile else []
+    extra += ["--fused"] if args.peer_fused else []
+    command = [args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra]
+    return run_pytorch_ranks(command, world, case)
 
 
 def python_of(build):
