@@ -40,4 +40,9 @@ std::string_view kind_of_file(std::string_view begin) {
   return {};
 }
 
+std::string host_and_port(std::string_view host, std::uint16_t port) {
+  const bool is_v6 = host.find(':') != std::string_view::npos;
+  return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
 }  // namespace lockstep

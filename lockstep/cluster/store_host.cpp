@@ -2,6 +2,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/meet/stores.h>
 #include <lockstep/net/peer_tls.h>
@@ -55,8 +56,7 @@ OwnStoreHost::OwnStoreHost(const std::string& host, std::vector<std::string> add
   } catch (const std::exception& error) {
     fail_to_host(error);
   }
-  const bool brackets = host.find(':') != std::string::npos;
-  address_.place = fmt::format(fmt::runtime(brackets ? "[{}]:{}" : "{}:{}"), host, server_->port());
+  address_.place = host_and_port(host, server_->port());
 }
 
 OwnStoreHost::~OwnStoreHost() = default;

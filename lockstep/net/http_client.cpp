@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/net/channel.h>
 #include <lockstep/net/http_client.h>
 #include <lockstep/net/name_lookup.h>
@@ -18,10 +19,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 
 }  // namespace
 
-std::string HttpServer::text() const {
-  const bool brackets = host.find(':') != std::string::npos;
-  return fmt::format(fmt::runtime(brackets ? "[{}]:{}" : "{}:{}"), host, port);
-}
+std::string HttpServer::text() const { return host_and_port(host, port); }
 
 struct HttpClient::State {
   HttpServer server;

@@ -1,5 +1,6 @@
+#include <lockstep/base/shown_text.h>
+#include <lockstep/base/signals_blocked.h>
 #include <lockstep/store/replica_keeper.h>
-#include <lockstep/store/signals_blocked.h>
 
 #include <fmt/format.h>
 
@@ -20,10 +21,7 @@ constexpr milliseconds kAskAgain(500);   // where there are enough members
 constexpr milliseconds kPatience(2000);  // with a member before this one that could succeed, too
 constexpr milliseconds kConnect(1000);
 
-std::string text_of(const Address& address) {
-  const bool six = address.host.find(':') != std::string::npos;
-  return fmt::format(fmt::runtime(six ? "[{}]:{}" : "{}:{}"), address.host, address.port);
-}
+std::string text_of(const Address& address) { return host_and_port(address.host, address.port); }
 
 }  // namespace
 

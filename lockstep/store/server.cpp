@@ -1,9 +1,9 @@
 #include <lockstep/store/server.h>
 
 #include <lockstep/base/log.h>
+#include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/store/server_loop.h>
-#include <lockstep/store/signals_blocked.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <netdb.h>

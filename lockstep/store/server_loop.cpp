@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/store/replica.h>
 #include <lockstep/store/server_loop.h>
 #include <lockstep/world/host_addresses.h>
@@ -41,11 +42,10 @@ class Unwelcome : public std::runtime_error {
 std::string words_of(int error) { return std::generic_category().message(error); }
 
 std::string name_of(const sockaddr_storage& address) {
-  const auto host = address_text(reinterpret_cast<const sockaddr&>(address));
-  if (address.ss_family == AF_INET) {
-    return fmt::format("{}:{}", host, ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port));
-  }
-  return fmt::format("[{}]:{}", host, ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port));
+  const bool is_v4 = address.ss_family == AF_INET;
+  const auto port = is_v4 ? reinterpret_cast<const sockaddr_in&>(address).sin_port
+                          : reinterpret_cast<const sockaddr_in6&>(address).sin6_port;
+  return host_and_port(address_text(reinterpret_cast<const sockaddr&>(address)), ntohs(port));
 }
 
 void watch(int epoll, int operation, int fd, std::uint64_t id, std::uint32_t events) {

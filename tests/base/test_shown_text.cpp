@@ -54,5 +54,11 @@ TEST(JsonWords, SayWhatIsWrongWithoutTheLibrarysNames) {
   EXPECT_LT(mistake([] { return json::parse(std::string(100000, 'x')).size(); }).size(), 400u);
 }
 
+TEST(HostAndPort, HasBracketsWhereTheHostHasColons) {
+  EXPECT_EQ(host_and_port("node-1", 29500), "node-1:29500");
+  EXPECT_EQ(host_and_port("10.0.0.7", 1), "10.0.0.7:1");
+  EXPECT_EQ(host_and_port("fe80::1", 65535), "[fe80::1]:65535");
+}
+
 }  // namespace
 }  // namespace lockstep

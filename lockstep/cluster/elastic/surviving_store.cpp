@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/elastic/surviving_store.h>
 
 #include <fmt/format.h>
@@ -23,10 +24,7 @@ constexpr milliseconds kPause(20);
 }  // namespace
 
 std::string name_of_store(const store::Address& address) {
-  if (address.host.find(':') != std::string::npos) {
-    return fmt::format("the store at [{}]:{}", address.host, address.port);
-  }
-  return fmt::format("the store at {}:{}", address.host, address.port);
+  return "the store at " + host_and_port(address.host, address.port);
 }
 
 SurvivingStore::SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, milliseconds limit)

@@ -1,6 +1,6 @@
+#include <lockstep/base/signals_blocked.h>
 #include <lockstep/comm/tls/links.h>
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -28,13 +27,8 @@ UniqueFd opened(int descriptor) {
 
 // Signals are for the program's own threads.
 std::thread without_signals(const std::function<void()>& body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(body);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  const SignalsBlocked blocked;
+  return std::thread(body);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-#include <lockstep/comm/tls/listening_address.h>
-
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/shown_text.h>
+#include <lockstep/comm/tls/listening_address.h>
 #include <lockstep/world/host_addresses.h>
 
 #include <fmt/format.h>
@@ -68,9 +68,7 @@ ListeningAddress parse_listening_address(const std::string& text) {
 }
 
 std::string address_of(const ListeningAddress& address) {
-  const bool brackets = address.host.find(':') != std::string::npos;
-  return brackets ? fmt::format("[{}]:{}", address.host, address.port)
-                  : fmt::format("{}:{}", address.host, address.port);
+  return host_and_port(address.host, address.port);
 }
 
 std::string address_of_peer(int socket) {
