@@ -217,9 +217,9 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   return result;
 }
 
-RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
-                           RunLock& lock, Kept& kept, std::optional<TablePlace> tables = std::nullopt) {
-  const auto signals = std::make_shared<StopSignals>();
+RunResult train_generation(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+                           RunLock& lock, Kept& kept, const std::shared_ptr<StopSignals>& signals,
+                           std::optional<TablePlace> tables) {
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
   Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
@@ -258,6 +258,17 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
        fmt::format("done: {}{:.1f} samples/s; see {}", result.evaluation ? values_text(*result.evaluation) + ", " : "",
                    result.samples_per_s, config.system.work_dir));
   return result;
+}
+
+RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+                           RunLock& lock, Kept& kept, std::optional<TablePlace> tables = std::nullopt) {
+  const auto signals = std::make_shared<StopSignals>();
+  try {
+    return train_generation(config, program, group, work_dir, lock, kept, signals, std::move(tables));
+  } catch (...) {
+    kept.signal = signals->noted();
+    throw;
+  }
 }
 
 std::vector<LockedFolder> locked_folders(const RunConfig& config) {

@@ -108,6 +108,24 @@ TEST(ReplacementOfProcesses, OneThatIsStoppedIsEndedAndReplaced) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << read_file(err);
 }
 
+// It would wait for the new rank, and forget that it was asked.
+TEST(ReplacementOfProcesses, OneThatIsAskedToEndWhileAnotherIsLostEnds) {
+  const Workbench bench;
+  const auto err = bench.path() / "err";
+  Child job = start(launched(2, {"--start-method", "spawn"}, bench.train(kRun)), kSlow, err);
+  ASSERT_TRUE(wait_until([&] { return has_made_steps(bench, 3); })) << read_file(err);
+  const auto before = ranks_below(job.pid());
+  ASSERT_EQ(before.size(), 2U) << read_file(err);
+  ::kill(before.at(0), SIGSTOP);
+  ::kill(before.at(0), SIGTERM);
+  ::kill(before.at(1), SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return read_file(err).find(kReplaced) != std::string::npos; })) << read_file(err);
+  ::kill(before.at(0), SIGCONT);
+  const auto end = job.wait_for(90s);
+  ASSERT_TRUE(end) << read_file(err);
+  EXPECT_EQ(end->code, 128 + SIGTERM) << read_file(err);
+}
+
 TEST(ReplacementOfProcesses, OneThatIsKilledWhileRanksConnect) {
   const Workbench bench;
   const auto ran =

@@ -7,6 +7,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <csignal>
 #include <utility>
 
 namespace lockstep::train {
@@ -99,6 +100,8 @@ RunResult run_with_recovery(std::optional<Group>& group, const std::function<Run
       group->abort(error.what());
       throw;
     }
+    // As it would now: nobody would hear of it while this rank waits for others, who may never come.
+    if (kept.signal) std::raise(*std::exchange(kept.signal, std::nullopt));
     log_warning("ranks were lost; this one keeps its state and waits for those that take their places: {}", reason);
     Group lost = std::move(*group);
     group.reset();

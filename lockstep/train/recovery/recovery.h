@@ -20,6 +20,7 @@ struct Kept {
   std::optional<Checkpoint> state;                                                  ///< see Session::salvage
   std::optional<KeptParts> parts;            ///< instead, where the ranks have it together: see Session::salvage_parts
   std::optional<UnverifiedStep> unverified;  ///< not yet compared with a repeated step on all ranks
+  std::optional<int> signal;                 ///< that asked this rank to end before the group was lost
   std::optional<RunResult> result;           ///< once there is one; only the other ranks had not reached the end
 };
 
