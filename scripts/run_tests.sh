@@ -9,6 +9,12 @@ shift
 export GTEST_BRIEF=1
 status=0
 ctest --preset "$preset" --no-tests=error "$@" || status=$?
+if ((status != 0)); then
+  # Once more and last: a log may be cut, and in the middle of one nobody finds them.
+  printf '\nwhat failed:\n'
+  grep -h -A 12 -E ': Failure$|^\[  FAILED  \]|\(Failed\)|^Test timeout' "build/$preset/Testing/Temporary/LastTest.log" |
+    cut -c 1-400 | head -n 300 || true
+fi
 # Every skip with its reason: a test that is skipped in silence does not exist.
 skipped=$(grep -h '^skipped: ' "build/$preset/Testing/Temporary/LastTest.log") || true
 echo "${skipped:-skipped: none}"
