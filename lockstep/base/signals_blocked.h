@@ -1,13 +1,14 @@
-// Blocked signals, for the start of a thread that is not to handle those of the program.
+// Blocked signals, for the start of a thread or process that is not to handle those of the program.
 #pragma once
 
 #include <pthread.h>
 
 #include <csignal>
 
-namespace lockstep::store {
+namespace lockstep {
 
-/// Blocks all signals; threads that are started meanwhile block them for all their life.
+/// Blocks all signals; threads that are started meanwhile block them for all their life, and so do
+/// processes, unless they unblock them.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -23,4 +24,4 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-}  // namespace lockstep::store
+}  // namespace lockstep

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/signals_blocked.h>
 #include <lockstep/base/spawn.h>
 
 #include <fcntl.h>
@@ -88,14 +89,14 @@ void place(const Plan& plan, int fd, int target) {
 
 // With all signals blocked, so that no handler of the parent runs in the child.
 pid_t fork_child(const Plan& plan) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::fork();
-  const int error = errno;
-  if (pid == 0) run_child(plan);
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pid_t pid = 0;
+  int error = 0;
+  {
+    const SignalsBlocked blocked;
+    pid = ::fork();
+    error = errno;
+    if (pid == 0) run_child(plan);
+  }
   if (pid < 0) fail(ErrorKind::io, "process", "cannot start a process: {}", system_message(error));
   ::setpgid(pid, pid);  // called in parent and child, so that the group exists for both of them from here on
   return pid;
