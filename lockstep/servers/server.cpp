@@ -111,11 +111,14 @@ class Serving {
       for (std::size_t i = 0; i < pushes_.size(); ++i) {
         if (!pushes_[i]) missing.push_back(i);
       }
+      const auto waits = header.request == Request::pull
+                             ? "waits for rows of " + tables_[static_cast<std::size_t>(header.table)].name
+                             : std::string("has a request");
       fail(ErrorKind::timeout, "parameter server",
-           "server {}: worker {} waits for rows of {} after step {}, and the gradients of that step from worker(s) {} "
-           "have not come in {:.0f} s",
-           options_.server, worker, tables_[static_cast<std::size_t>(header.table)].name, header.step,
-           fmt::join(missing, ", "), std::chrono::duration<double>(options_.limit).count());
+           "server {}: worker {} {} after step {}, and the gradients of that step from worker(s) {} have not come in "
+           "{:.0f} s",
+           options_.server, worker, waits, header.step, fmt::join(missing, ", "),
+           std::chrono::duration<double>(options_.limit).count());
     }
     if (problem_) fail(ErrorKind::peer_lost, "parameter server", "server {} has failed", options_.server);
     if (step_ != header.step) wrong_step(worker, header);
@@ -141,8 +144,10 @@ class Serving {
       require_ids({id, count}, tables_[i]);
       id += count;
     }
-    const std::lock_guard lock(mutex_);
-    if (step_ != header.step || pushes_[worker]) wrong_step(worker, header);
+    std::unique_lock lock(mutex_);
+    // A worker that needed no row of this server in its next step may be here before the others' gradients of the last.
+    await_step(lock, worker, header);
+    if (pushes_[worker]) wrong_step(worker, header);
     report_.pushed += header.ids;
     pushes_[worker] = std::move(push);
     if (++arrived_ < pushes_.size()) return;
