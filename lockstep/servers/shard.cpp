@@ -7,7 +7,7 @@
 namespace lockstep::servers {
 namespace {
 
-constexpr std::size_t kRowsOfBlock = 4096;
+constexpr auto kRowsOfBlock = static_cast<std::size_t>(Shard::kRowsOfBlock);
 constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
 constexpr std::int64_t kNone = -1;
 
@@ -65,10 +65,33 @@ void Shard::read(std::int64_t id, float* weights) const {
   }
 }
 
+void Shard::remember_from_here() {
+  if (!before_) before_.emplace();
+  before_->steps = steps_;
+  before_->slots.clear();
+  before_->numbers.clear();
+}
+
+// A row that was made meanwhile stays, with the numbers that it had when it was made: those that it would get again.
+void Shard::take_back() {
+  if (!before_) return;
+  steps_ = before_->steps;
+  // The first that was remembered of a row is the oldest.
+  for (auto i = std::ssize(before_->slots) - 1; i >= 0; --i) {
+    const auto index = static_cast<std::size_t>(i);
+    std::copy_n(before_->numbers.data() + index * width_, width_, row_of(before_->slots[index]));
+  }
+  before_.reset();
+}
+
 void Shard::update(const rows::SparseRows& gradients, const rows::RowUpdate& update) {
   ++steps_;
   for (std::size_t i = 0; i < gradients.ids.size(); ++i) {
     float* row = made(gradients.ids[i]);
+    if (before_) {
+      before_->slots.push_back(places_[find(gradients.ids[i])]);
+      before_->numbers.insert(before_->numbers.end(), row, row + width_);
+    }
     rows::RowPlace place{.weights = row};
     for (std::size_t k = 0; k < rows::state_names(rule_.rule).size(); ++k) place.states[k] = row + (1 + k) * dim_;
     rows::apply(update, gradients.values.data() + i * dim_, place, dim_);
