@@ -7,7 +7,7 @@
 namespace lockstep::servers {
 namespace {
 
-constexpr auto kRowsOfBlock = static_cast<std::size_t>(Shard::kRowsOfBlock);
+constexpr auto kBlockRows = static_cast<std::size_t>(Shard::kRowsOfBlock);
 constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
 constexpr std::int64_t kNone = -1;
 
@@ -30,7 +30,7 @@ std::size_t Shard::find(std::int64_t id) const {
 
 float* Shard::row_of(std::int64_t slot) const {
   const auto index = static_cast<std::size_t>(slot);
-  return blocks_[index / kRowsOfBlock].get() + index % kRowsOfBlock * width_;
+  return blocks_[index / kBlockRows].get() + index % kBlockRows * width_;
 }
 
 void Shard::grow() {
@@ -45,7 +45,7 @@ float* Shard::made(std::int64_t id) {
     grow();
     place = find(id);
   }
-  if (ids_.size() % kRowsOfBlock == 0) blocks_.push_back(std::make_unique<float[]>(kRowsOfBlock * width_));
+  if (ids_.size() % kBlockRows == 0) blocks_.push_back(std::make_unique<float[]>(kBlockRows * width_));
   places_[place] = size();
   ids_.push_back(id);
   float* row = row_of(places_[place]);
@@ -99,13 +99,13 @@ void Shard::update(const rows::SparseRows& gradients, const rows::RowUpdate& upd
 }
 
 std::span<float> Shard::block(std::size_t index) {
-  return {blocks_[index].get(), std::min(kRowsOfBlock, ids_.size() - index * kRowsOfBlock) * width_};
+  return {blocks_[index].get(), std::min(kBlockRows, ids_.size() - index * kBlockRows) * width_};
 }
 
 void Shard::put(std::int64_t id, std::span<const float> row) { std::ranges::copy(row, made(id)); }
 
 std::int64_t Shard::bytes() const {
-  const auto of_rows = blocks_.size() * kRowsOfBlock * width_ * sizeof(float);
+  const auto of_rows = blocks_.size() * kBlockRows * width_ * sizeof(float);
   const auto of_places = (places_.size() + ids_.size()) * sizeof(std::int64_t);
   return static_cast<std::int64_t>(of_rows + of_places);
 }
