@@ -129,11 +129,14 @@ class Serving {
         const auto is_missing = [&](const auto& of_part) { return !of_part[i]; };
         if (std::any_of(pushes_.begin(), pushes_.end(), is_missing)) missing.push_back(i);
       }
+      const auto waits = header.request == Request::pull
+                             ? "waits for rows of " + tables_[static_cast<std::size_t>(header.table)].name
+                             : std::string("has a request");
       fail(ErrorKind::timeout, "parameter server",
-           "server {}: worker {} waits for rows of {} after step {}, and the gradients of that step from worker(s) {} "
-           "have not come in {:.0f} s",
-           options_.server, worker, tables_[static_cast<std::size_t>(header.table)].name, header.step,
-           fmt::join(missing, ", "), std::chrono::duration<double>(options_.limit).count());
+           "server {}: worker {} {} after step {}, and the gradients of that step from worker(s) {} have not come in "
+           "{:.0f} s",
+           options_.server, worker, waits, header.step, fmt::join(missing, ", "),
+           std::chrono::duration<double>(options_.limit).count());
     }
     if (problem_) fail(ErrorKind::peer_lost, "parameter server", "server {} has failed", options_.server);
     if (rows_.step != header.step) wrong_step(worker, header);
@@ -159,7 +162,9 @@ class Serving {
       require_ids({id, count}, tables_[i]);
       id += count;
     }
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    // A worker that needed no row of this server in its next step may be here before the others' gradients of the last.
+    await_step(lock, worker, header);
     const std::size_t part = header.copy ? 1 : 0;
     if (part >= pushes_.size()) {
       fail(ErrorKind::mismatch, "parameter server",
@@ -168,7 +173,7 @@ class Serving {
            options_.server, worker);
     }
     auto& place = pushes_[part][worker];
-    if (rows_.step != header.step || place) wrong_step(worker, header);
+    if (place) wrong_step(worker, header);
     report_.pushed += header.ids;
     place = std::move(push);
     if (++arrived_ < pairs_.size() * pushes_.size()) return;

@@ -12,7 +12,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr const char* kNothing = "none";
-constexpr int kTag = 2;
+constexpr int kRowsTag = 2;
 
 /// Rank 0 speaks for the workers.
 RowsAgreement agree(const Group& everyone, int workers, int replicas, const std::string& own) {
@@ -35,14 +35,14 @@ RowsAgreement agree(const Group& everyone, int workers, int replicas, const std:
 // Of each table: steps and rows, then ids and the rows with their states, as checkpoints have them.
 void send_part(std::vector<servers::Shard>& part, const Group& everyone, int rank) {
   for (auto& shard : part) {
-    send(torch::tensor({shard.steps(), shard.size()}, torch::kLong), everyone, rank, kTag);
+    send(torch::tensor({shard.steps(), shard.size()}, torch::kLong), everyone, rank, kRowsTag);
     if (shard.size() == 0) continue;
     const auto ids = shard.ids();
-    send(torch::from_blob(const_cast<std::int64_t*>(ids.data()), {shard.size()}, torch::kLong), everyone, rank, kTag);
+    send(torch::from_blob(const_cast<std::int64_t*>(ids.data()), {shard.size()}, torch::kLong), everyone, rank, kRowsTag);
     for (std::size_t k = 0; k < shard.blocks(); ++k) {
       const auto block = shard.block(k);
       send(torch::from_blob(block.data(), {static_cast<std::int64_t>(block.size())}, torch::kFloat), everyone, rank,
-           kTag);
+           kRowsTag);
     }
   }
 }
@@ -50,17 +50,17 @@ void send_part(std::vector<servers::Shard>& part, const Group& everyone, int ran
 void receive_part(std::vector<servers::Shard>& part, const Group& everyone, int rank) {
   for (auto& shard : part) {
     auto head = torch::empty({2}, torch::kLong);
-    receive(head, everyone, rank, kTag);
+    receive(head, everyone, rank, kRowsTag);
     shard.set_steps(head[0].item<std::int64_t>());
     const auto count = head[1].item<std::int64_t>();
     if (count == 0) continue;
     auto ids = torch::empty({count}, torch::kLong);
-    receive(ids, everyone, rank, kTag);
+    receive(ids, everyone, rank, kRowsTag);
     const auto* id = ids.data_ptr<std::int64_t>();
     for (std::int64_t next = 0; next < count;) {
       const auto rows = std::min(count - next, servers::Shard::kRowsOfBlock);
       auto block = torch::empty({rows * static_cast<std::int64_t>(shard.width())}, torch::kFloat);
-      receive(block, everyone, rank, kTag);
+      receive(block, everyone, rank, kRowsTag);
       const auto* row = block.data_ptr<float>();
       for (const auto end = next + rows; next < end; ++next, row += shard.width()) {
         shard.put(id[next], {row, shard.width()});
