@@ -116,9 +116,13 @@ class Serving {
   }
 
   void save(std::size_t worker, const Header& header) {
-    std::unique_lock lock(mutex_);
-    await_step(lock, worker, header);
-    options_.save(rows_.step);
+    {
+      std::unique_lock lock(mutex_);
+      await_step(lock, worker, header);
+    }
+    // Others may still wait for answers to what they asked before it. No step can be completed without this worker, so
+    // the rows stay as they are.
+    options_.save(header.step);
   }
 
   void await_step(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {

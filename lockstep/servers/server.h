@@ -26,7 +26,7 @@ struct ServerOptions {
   std::function<void(std::int64_t step)> asked;
   std::function<void(std::int64_t step)> gathered;
   std::function<void(std::int64_t step)> completed;
-  /// Saves the rows after that step, together with the workers; called when no worker asks for anything else.
+  /// Saves the rows after that step, together with the workers. Rows may be read meanwhile, and do not change.
   std::function<void(std::int64_t step)> save;
 };
 
