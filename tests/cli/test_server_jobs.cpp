@@ -195,7 +195,7 @@ TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
   };
   auto keys = large;
   keys.push_back("parallel.mode=data_parallel");
-  const auto alone = run(launched(2, {}, train("alone", keys)));
+  const auto alone = run(launched(1, {}, train("alone", keys)));
   EXPECT_FALSE(alone.status.ok());
   EXPECT_THAT(alone.err, HasSubstr("the optimizer keeps 2 numbers beside each of 128"));
   EXPECT_THAT(alone.err, HasSubstr("bytes of memory are available"));
