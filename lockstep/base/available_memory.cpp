@@ -1,5 +1,7 @@
 #include <lockstep/base/available_memory.h>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -52,11 +54,23 @@ std::uint64_t left_in_group(const std::filesystem::path& folder) {
   return *limit - std::min(held, *limit);
 }
 
+// The bytes that a limit of this process leaves, of which it uses what /proc says in kB under `name`.
+std::uint64_t left_of_own_limit(int limit, const std::filesystem::path& proc, std::string_view name) {
+  rlimit own{};
+  const auto used = field(proc / "self" / "status", name);
+  if (::getrlimit(static_cast<__rlimit_resource>(limit), &own) != 0 || own.rlim_cur == RLIM_INFINITY || !used) {
+    return kNoLimit;
+  }
+  return own.rlim_cur - std::min<std::uint64_t>(*used * 1024, own.rlim_cur);
+}
+
 }  // namespace
 
 std::uint64_t available_memory(const std::filesystem::path& proc, const std::filesystem::path& cgroup) {
   std::uint64_t available = kNoLimit;
   if (const auto kib = field(proc / "meminfo", "MemAvailable:")) available = *kib * 1024;
+  available = std::min(available, left_of_own_limit(RLIMIT_DATA, proc, "VmData:"));
+  available = std::min(available, left_of_own_limit(RLIMIT_AS, proc, "VmSize:"));
   // The limits of the parent groups apply, too.
   std::filesystem::path folder = cgroup;
   available = std::min(available, left_in_group(folder));

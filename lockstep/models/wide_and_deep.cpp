@@ -16,9 +16,10 @@ void require_memory_of_tables(const WideAndDeepShape& shape) {
   const auto available = static_cast<double>(available_memory());
   if (bytes <= available) return;
   fail(ErrorKind::config, "model.rows",
-       "the tables of {} rows with {} + 1 numbers have {:.1f} GB, and {:.1f} GB of memory are available; lower "
-       "model.rows or model.dim",
-       shape.rows, shape.dim, bytes / 1e9, available / 1e9);
+       "the tables of {} rows with {} + 1 numbers have {:.0f} bytes, and {:.0f} bytes of memory are available to this "
+       "process; lower model.rows or model.dim, or start parameter servers, which divide the rows among them "
+       "(docs/recommendation.md)",
+       shape.rows, shape.dim, bytes, available);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <list>
 #include <utility>
 
@@ -20,9 +21,9 @@ struct Client::Part {
 
 namespace {
 
-/// What travels to one server in a push.
+/// What travels in a push to the servers that have the rows of one part.
 struct Parcel {
-  HeaderWords header{};
+  std::array<HeaderWords, 2> headers{};  ///< to the server of the part, and to that with its copy
   std::vector<PushedTable> tables;
   std::vector<std::int64_t> counts;
   std::vector<std::int64_t> ids;
@@ -31,8 +32,9 @@ struct Parcel {
 
 }  // namespace
 
-Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step)
-    : pairs_(std::move(pairs)), tables_(std::move(tables)), partition_(partition), step_(step) {}
+Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step,
+               int replicas)
+    : pairs_(std::move(pairs)), tables_(std::move(tables)), partition_(partition), step_(step), replicas_(replicas) {}
 
 std::size_t Client::index_of(const std::string& table) const {
   const auto found = std::ranges::find(tables_, table, &TableSpec::name);
@@ -112,22 +114,28 @@ void Client::push(std::span<const models::RowTableImpl::Gradient> gradients, dou
       }
     }
   }
+  for (auto& parcel : parcels) parcel.counts = encode(parcel.tables);
   std::list<Work> sends;
   std::size_t server = 0;
+  const auto send_part = [&](std::size_t part, bool copy) {
+    auto& parcel = parcels[part];
+    auto& header = parcel.headers.at(copy ? 1 : 0);
+    header = encode(Header{.request = Request::push,
+                           .step = step_,
+                           .ids = static_cast<std::int64_t>(parcel.ids.size()),
+                           .lr = lr,
+                           .scale = scale,
+                           .copy = copy});
+    const auto& pair = pairs_[server];
+    sends.push_back(send_numbers(std::span<const std::int64_t>(header), pair));
+    sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.counts), pair));
+    sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.ids), pair));
+    sends.push_back(send_numbers(std::span<const float>(parcel.values), pair));
+  };
   try {
     for (server = 0; server < parcels.size(); ++server) {
-      auto& parcel = parcels[server];
-      const auto& pair = pairs_[server];
-      parcel.counts = encode(parcel.tables);
-      parcel.header = encode(Header{.request = Request::push,
-                                    .step = step_,
-                                    .ids = static_cast<std::int64_t>(parcel.ids.size()),
-                                    .lr = lr,
-                                    .scale = scale});
-      sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.header), pair));
-      sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.counts), pair));
-      sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.ids), pair));
-      sends.push_back(send_numbers(std::span<const float>(parcel.values), pair));
+      send_part(server, /*copy=*/false);
+      if (replicas_ == 2) send_part((server + parcels.size() - 1) % parcels.size(), /*copy=*/true);
     }
     server = 0;
     for (auto& send : sends) send.wait();
@@ -135,6 +143,21 @@ void Client::push(std::span<const models::RowTableImpl::Gradient> gradients, dou
     rethrow_with_place(server, "gradients");
   }
   ++step_;
+}
+
+void Client::confirm() {
+  tell_all(encode(Header{.request = Request::confirm, .step = step_}));
+  for (std::size_t server = 0; server < pairs_.size(); ++server) {
+    std::array<std::int64_t, 1> completed{};
+    try {
+      receive_numbers(std::span<std::int64_t>(completed), pairs_[server], pairs_[server].timeout());
+    } catch (const Error&) {
+      rethrow_with_place(server, "gradients");
+    }
+    if (completed.front() == step_) continue;
+    fail(ErrorKind::mismatch, "parameter server", "server {} has completed step {}, and this worker step {}", server,
+         completed.front(), step_);
+  }
 }
 
 void Client::tell_all(const HeaderWords& words) const {

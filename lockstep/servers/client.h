@@ -17,8 +17,10 @@ namespace lockstep::servers {
 /// Not thread-safe. Errors name server, table and step: those of Work::wait.
 class Client final : public models::RowHome {
  public:
-  /// `pairs` are by server. `step`: completed steps.
-  Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step = 0);
+  /// `pairs` are by server. `step`: completed steps. `replicas`: 2 where each server has a copy of the rows of the server
+  /// before it.
+  Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step = 0,
+         int replicas = 1);
 
   /// The rows after the steps that were pushed. Waits until the gradients of the other workers are in them.
   at::Tensor fetch(const std::string& table, std::span<const std::int64_t> ids) override;
@@ -26,6 +28,10 @@ class Client final : public models::RowHome {
   /// Ends a step: sends its gradients, by table, to every server, even where there are none. `scale`: of their mean
   /// over workers. Every worker calls it once in each step.
   void push(std::span<const models::RowTableImpl::Gradient> gradients, double lr, double scale);
+
+  /// Waits until all servers have the gradients of all workers for the last step that was pushed: then none of them can
+  /// be without it any more, whoever is lost.
+  void confirm();
 
   /// Makes every server take part in a save of workers and servers together, with the rows after the steps that were
   /// pushed. One worker calls it for all.
@@ -49,6 +55,7 @@ class Client final : public models::RowHome {
   std::vector<TableSpec> tables_;
   Partition partition_;
   std::int64_t step_;
+  int replicas_;
 };
 
 }  // namespace lockstep::servers

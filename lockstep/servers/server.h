@@ -4,8 +4,7 @@
 
 #include <lockstep/comm/group.h>
 #include <lockstep/rows/row_rule.h>
-#include <lockstep/servers/partition.h>
-#include <lockstep/servers/shard.h>
+#include <lockstep/servers/held_rows.h>
 
 #include <chrono>
 #include <cstdint>
@@ -21,9 +20,13 @@ struct ServerOptions {
   /// The numbers of one step of a table (its index), from the scheduled learning rate and the table's own count of
   /// steps. Called by one thread at a time.
   std::function<rows::RowUpdate(std::size_t table, double lr, std::int64_t step)> update;
-  /// Called after each step with the number of completed ones, by one thread at a time; may be empty.
+  bool remembers_step = false;  ///< the last step can be taken back: for recovery
+  /// Called, if there is one, when rows of a step are asked for; with all its gradients; and when it is complete: with
+  /// its number, from 1, by one thread at a time.
+  std::function<void(std::int64_t step)> asked;
+  std::function<void(std::int64_t step)> gathered;
   std::function<void(std::int64_t step)> completed;
-  /// Saves the rows after that step, together with the workers; called when no worker asks for anything else.
+  /// Saves the rows after that step, together with the workers. Rows may be read meanwhile, and do not change.
   std::function<void(std::int64_t step)> save;
 };
 
@@ -35,16 +38,15 @@ struct ServerReport {
   std::int64_t pushed = 0;  ///< rows of gradients from workers
 };
 
-/// Serves until every worker has finished. `pairs` are by worker, and `shards` by table. `first_step`: steps that were
-/// completed before.
+/// Serves until every worker has finished. `pairs` are by worker.
 ///
 /// Gradients are added in the order of workers, whatever the order of their coming: the sum of sparse rows over the
 /// ranks of data parallel (rows::sum_over_ranks), divided alike. A request for rows after step t waits until
 /// step t is complete. Memory: the rows, and the gradients of one step.
 ///
-/// One thread for each worker. The first error ends the job: it is told to all ranks and thrown here. Error(timeout)
-/// names server, table, step, and the workers whose gradients are missing; Error(data) is of a malformed request.
-ServerReport serve(const std::vector<Group>& pairs, std::vector<Shard>& shards, const ServerOptions& options,
-                   std::int64_t first_step = 0);
+/// One thread for each worker. The first error ends the job: it is told to all ranks and thrown here, and `rows` are
+/// then those after the last complete step. Error(timeout) names server, table, step, and the workers whose gradients
+/// are missing; Error(data) is of a malformed request.
+ServerReport serve(const std::vector<Group>& pairs, HeldRows& rows, const ServerOptions& options);
 
 }  // namespace lockstep::servers

@@ -7,7 +7,7 @@
 namespace lockstep::servers {
 namespace {
 
-constexpr std::size_t kRowsOfBlock = 4096;
+constexpr auto kBlockRows = static_cast<std::size_t>(Shard::kRowsOfBlock);
 constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
 constexpr std::int64_t kNone = -1;
 
@@ -30,7 +30,7 @@ std::size_t Shard::find(std::int64_t id) const {
 
 float* Shard::row_of(std::int64_t slot) const {
   const auto index = static_cast<std::size_t>(slot);
-  return blocks_[index / kRowsOfBlock].get() + index % kRowsOfBlock * width_;
+  return blocks_[index / kBlockRows].get() + index % kBlockRows * width_;
 }
 
 void Shard::grow() {
@@ -45,7 +45,7 @@ float* Shard::made(std::int64_t id) {
     grow();
     place = find(id);
   }
-  if (ids_.size() % kRowsOfBlock == 0) blocks_.push_back(std::make_unique<float[]>(kRowsOfBlock * width_));
+  if (ids_.size() % kBlockRows == 0) blocks_.push_back(std::make_unique<float[]>(kBlockRows * width_));
   places_[place] = size();
   ids_.push_back(id);
   float* row = row_of(places_[place]);
@@ -65,10 +65,33 @@ void Shard::read(std::int64_t id, float* weights) const {
   }
 }
 
+void Shard::remember_from_here() {
+  if (!before_) before_.emplace();
+  before_->steps = steps_;
+  before_->slots.clear();
+  before_->numbers.clear();
+}
+
+// A row that was made meanwhile stays, with the numbers that it had when it was made: those that it would get again.
+void Shard::take_back() {
+  if (!before_) return;
+  steps_ = before_->steps;
+  // The first that was remembered of a row is the oldest.
+  for (auto i = std::ssize(before_->slots) - 1; i >= 0; --i) {
+    const auto index = static_cast<std::size_t>(i);
+    std::copy_n(before_->numbers.data() + index * width_, width_, row_of(before_->slots[index]));
+  }
+  before_.reset();
+}
+
 void Shard::update(const rows::SparseRows& gradients, const rows::RowUpdate& update) {
   ++steps_;
   for (std::size_t i = 0; i < gradients.ids.size(); ++i) {
     float* row = made(gradients.ids[i]);
+    if (before_) {
+      before_->slots.push_back(places_[find(gradients.ids[i])]);
+      before_->numbers.insert(before_->numbers.end(), row, row + width_);
+    }
     rows::RowPlace place{.weights = row};
     for (std::size_t k = 0; k < rows::state_names(rule_.rule).size(); ++k) place.states[k] = row + (1 + k) * dim_;
     rows::apply(update, gradients.values.data() + i * dim_, place, dim_);
@@ -76,13 +99,13 @@ void Shard::update(const rows::SparseRows& gradients, const rows::RowUpdate& upd
 }
 
 std::span<float> Shard::block(std::size_t index) {
-  return {blocks_[index].get(), std::min(kRowsOfBlock, ids_.size() - index * kRowsOfBlock) * width_};
+  return {blocks_[index].get(), std::min(kBlockRows, ids_.size() - index * kBlockRows) * width_};
 }
 
 void Shard::put(std::int64_t id, std::span<const float> row) { std::ranges::copy(row, made(id)); }
 
 std::int64_t Shard::bytes() const {
-  const auto of_rows = blocks_.size() * kRowsOfBlock * width_ * sizeof(float);
+  const auto of_rows = blocks_.size() * kBlockRows * width_ * sizeof(float);
   const auto of_places = (places_.size() + ids_.size()) * sizeof(std::int64_t);
   return static_cast<std::int64_t>(of_rows + of_places);
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace lockstep::servers {
 /// Not thread-safe.
 class Shard {
  public:
+  static constexpr std::int64_t kRowsOfBlock = 4096;
+
   Shard(TableSpec table, const rows::RuleSettings& rule);
 
   const TableSpec& table() const { return table_; }
@@ -28,10 +31,15 @@ class Shard {
 
   /// Updates these rows by their gradients, and counts a step of the table.
   void update(const rows::SparseRows& gradients, const rows::RowUpdate& update);
+
+  /// From now on, the numbers that rows had before the updates since the last call are kept, to be taken back: the rows
+  /// and their states are then as if these had not been made. Once; the rows of one step, so memory is small.
+  void remember_from_here();
+  void take_back();
   std::int64_t steps() const { return steps_; }
 
   /// The ids of the rows that were made, in the order of their making, and these rows in the same order, with their
-  /// states, in blocks: width() numbers each. They stay where they are as long as no row is made.
+  /// states, in blocks of kRowsOfBlock rows of width() numbers, the last one with the rest. They stay where they are as long as no row is made.
   std::span<const std::int64_t> ids() const { return ids_; }
   std::size_t blocks() const { return blocks_.size(); }
   std::span<float> block(std::size_t index);
@@ -48,6 +56,13 @@ class Shard {
   float* made(std::int64_t id);
   void grow();
 
+  /// The rows that were updated since remember_from_here(), by slot, and their numbers before that.
+  struct Before {
+    std::int64_t steps = 0;
+    std::vector<std::int64_t> slots;
+    std::vector<float> numbers;
+  };
+
   TableSpec table_;
   rows::RuleSettings rule_;
   std::size_t dim_;
@@ -56,6 +71,7 @@ class Shard {
   std::vector<std::int64_t> ids_;                 ///< by slot
   std::vector<std::int64_t> places_;              ///< open addressing by id: slots, -1 where there is none
   std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, kRowsOfBlock rows each, which never move
+  std::optional<Before> before_;
 };
 
 }  // namespace lockstep::servers

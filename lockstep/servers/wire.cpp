@@ -30,12 +30,12 @@ HeaderWords encode(const Header& header) {
           header.ids,
           std::bit_cast<std::int64_t>(header.lr),
           std::bit_cast<std::int64_t>(header.scale),
-          0};
+          header.copy ? 1 : 0};
 }
 
 Header decode(const HeaderWords& words, std::span<const TableSpec> tables) {
   if (words[0] != kMagic) refuse("is of another program or version");
-  if (words[1] < static_cast<std::int64_t>(Request::pull) || words[1] > static_cast<std::int64_t>(Request::finish)) {
+  if (words[1] < static_cast<std::int64_t>(Request::pull) || words[1] > static_cast<std::int64_t>(Request::confirm)) {
     refuse("is of kind {}, which there is not", words[1]);
   }
   Header header{.request = static_cast<Request>(words[1]),
@@ -43,10 +43,11 @@ Header decode(const HeaderWords& words, std::span<const TableSpec> tables) {
                 .table = words[3],
                 .ids = words[4],
                 .lr = number_in(words[5], "learning rate"),
-                .scale = number_in(words[6], "scale")};
+                .scale = number_in(words[6], "scale"),
+                .copy = words[7] == 1};
   if (header.step < 0) refuse("is of step {}", header.step);
   if (header.ids < 0 || header.ids > kMostIds) refuse("has {} ids; it may have {}", header.ids, kMostIds);
-  if (words[7] != 0) refuse("ends in {}", words[7]);
+  if (words[7] != 0 && (words[7] != 1 || header.request != Request::push)) refuse("ends in {}", words[7]);
   if (header.table < 0 || header.table >= static_cast<std::int64_t>(tables.size())) {
     refuse("is of table {}, and there are {}", header.table, tables.size());
   }

@@ -2,6 +2,8 @@
 //
 //   pull    header, ids [n]                                               answer: rows [n, dim]
 //   push    header, counts [2 tables], ids [all n], values [all numbers]  no answer
+//   confirm header                                                        answer: the completed steps, once all
+//                                                                         gradients of the worker's last one are in
 //   save    header                                                        no answer: workers and servers save together
 //   finish  header                                                        no answer
 //
@@ -17,7 +19,7 @@
 
 namespace lockstep::servers {
 
-enum class Request : std::int64_t { pull = 1, push = 2, save = 3, finish = 4 };
+enum class Request : std::int64_t { pull = 1, push = 2, save = 3, finish = 4, confirm = 5 };
 
 inline constexpr std::size_t kHeaderWords = 8;
 inline constexpr std::int64_t kMostIds = std::int64_t{1} << 26;      ///< of one request
@@ -31,6 +33,7 @@ struct Header {
   std::int64_t ids = 0;    ///< so many follow
   double lr = 0;           ///< push: the scheduled learning rate
   double scale = 1;        ///< push: of the gradients, after their mean over workers
+  bool copy = false;       ///< push: for the server's copy of the rows of the server before it
   bool operator==(const Header&) const = default;
 };
 

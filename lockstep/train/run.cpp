@@ -24,6 +24,7 @@
 #include <lockstep/train/run_lock.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/session.h>
@@ -217,9 +218,25 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   return result;
 }
 
+/// What workers have in memory, where the servers have the rows that go with it.
+std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfig& config,
+                                        std::optional<ResumePoint> in_memory, Kept& kept, Console& console) {
+  const auto step = in_memory ? std::optional(in_memory->state.step) : std::nullopt;
+  const auto agreed = agree_with_servers(tables.everyone, tables.workers,
+                                         static_cast<int>(config.parallel.server.replicas), step);
+  if (!in_memory || agreed.step) return in_memory;
+  const auto words = fmt::format("{}; the newest checkpoint counts", agreed.plan.obstacle);
+  log_warning("{}", words);
+  tell(console, words);
+  kept.state.reset();
+  kept.unverified.reset();
+  return std::nullopt;
+}
+
 RunResult train_generation(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
                            RunLock& lock, Kept& kept, const std::shared_ptr<StopSignals>& signals,
                            std::optional<TablePlace> tables) {
+  const Group everyone = tables ? tables->everyone : group;
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
   Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
@@ -232,6 +249,7 @@ RunResult train_generation(const RunConfig& config, const Program& program, cons
   require_same_settings(common_settings(config), group);
   const bool recovers = can_rejoin(group);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
+  if (tables) in_memory = with_rows_of(*tables, config, std::move(in_memory), kept, console);
   const bool goes_on = in_memory.has_value();
   lock.hold(group, console, goes_on);
   const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
@@ -247,7 +265,7 @@ RunResult train_generation(const RunConfig& config, const Program& program, cons
     // Whoever leaves needs no other rank any more, and no other needs it.
     if (recovers) {
       kept.result = result;
-      barrier(group);
+      barrier(everyone);
     }
   } catch (const Error& error) {
     if (is_loss(error)) keep_state(kept, session);
@@ -279,15 +297,19 @@ std::vector<LockedFolder> locked_folders(const RunConfig& config) {
 
 /// As a worker or a server, of which the last ranks of the job are.
 RunResult run_with_servers(const RunConfig& config, const Program& program, const Group& everyone, int servers,
-                           const WorkDir& work_dir, RunLock& lock) {
+                           const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows) {
   auto division = servers::divide(everyone, servers);
-  if (!division.group) {
-    serve_run(config, program, division, everyone);
-    return {};
+  if (division.group) {
+    return train_and_report(
+        config, program, *division.group, work_dir, lock, kept,
+        TablePlace{.everyone = everyone, .pairs = std::move(division.pairs), .workers = division.workers});
   }
-  Kept nothing;
-  return train_and_report(config, program, *division.group, work_dir, lock, nothing,
-                          TablePlace{.everyone = everyone, .pairs = std::move(division.pairs)});
+  serve_run(config, program, division, everyone, kept_rows);
+  if (can_rejoin(everyone)) {
+    kept.result = RunResult();
+    barrier(everyone);
+  }
+  return {};
 }
 
 /// Without servers, each worker has the tables in its own memory.
@@ -302,11 +324,14 @@ RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optio
   const WorkDir work_dir(config.system.work_dir);
   const RankLog log(config, group->world(), work_dir);
   RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
+  KeptRows kept_rows;
   const auto part = [&](const Group& of_generation, Kept& kept) {
+    if (servers > 0) {
+      return run_with_servers(config, program, of_generation, servers, work_dir, lock, kept, kept_rows);
+    }
     return train_and_report(config, program, of_generation, work_dir, lock, kept);
   };
   try {
-    if (servers > 0) return run_with_servers(config, program, *group, servers, work_dir, lock);
     if (can_rejoin(*group)) return run_with_recovery(group, part);
     Kept nothing;
     return part(*group, nothing);

@@ -29,7 +29,7 @@ GroupOptions run_group_options(const RunConfig& run) {
   options.check_arguments = config.check_collectives;
   options.encrypt = config.encrypt;
   options.cluster = cluster_of(run);
-  options.rejoins = !is_served_mode(config);  // a lost process ends the run, which goes on from its checkpoint
+  options.rejoins = true;
   return options;
 }
 

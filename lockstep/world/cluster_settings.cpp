@@ -150,15 +150,12 @@ void check_recovery(const ClusterSettings& settings) {
         "MS_ENABLE_RECOVERY is on and the recovery path is empty; set MS_RECOVERY_PATH (or cluster.recovery_path) to a "
         "folder that outlives the processes, or to a key of an etcd (etcd://HOST:PORT/KEY)");
   }
-  if (settings.servers > 0) {
-    fail(ErrorKind::unsupported, "cluster",
-         "MS_ENABLE_RECOVERY is on, and a job with parameter servers has no recovery in place: a lost process ends it, "
-         "and the same commands go on from its newest checkpoint; set MS_ENABLE_RECOVERY=0");
-  }
-  if (settings.role == ClusterRole::worker && settings.node_id.empty()) {
+  if (settings.role != ClusterRole::scheduler && settings.node_id.empty()) {
+    const auto* name = settings.role == ClusterRole::server ? "server" : "worker";
     fail(ErrorKind::environment, "cluster",
-         "MS_ENABLE_RECOVERY is on and this worker has no MS_NODE_ID (or cluster.node_id); give each worker a name of "
-         "its own, e.g. worker_0, by which it is known again when it was restarted");
+         "MS_ENABLE_RECOVERY is on and this {0} has no MS_NODE_ID (or cluster.node_id); give each {0} a name of its own, "
+         "e.g. {0}_0, by which it is known again when it was restarted",
+         name);
   }
 }
 

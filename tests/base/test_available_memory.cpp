@@ -2,6 +2,7 @@
 #include <lockstep/base/temporary_folder.h>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 
@@ -47,6 +48,19 @@ TEST_F(AvailableMemory, IsWhatTheTightestGroupLeaves) {
 TEST_F(AvailableMemory, IsNoLimitWhereNothingIsKnown) {
   EXPECT_EQ(available(), std::numeric_limits<std::uint64_t>::max());
   EXPECT_GT(available_memory(), kMiB);
+}
+
+TEST_F(AvailableMemory, IsWhatALimitOfThisProcessLeaves) {
+  write("proc/meminfo", "MemAvailable:   1048576 kB\n");
+  write("proc/self/status", "Name:\ttest\nVmSize:\t  300000 kB\nVmData:\t  102400 kB\n");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 164 * kMiB;
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &tight), 0);
+  const auto left = available();
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &before), 0);
+  EXPECT_EQ(left, 64 * kMiB);
 }
 
 }  // namespace

@@ -17,9 +17,11 @@ std::vector<TableSpec> two_tables() {
 
 const Header kPull{.request = Request::pull, .step = 7, .table = 1, .ids = 3};
 const Header kPush{.request = Request::push, .step = 7, .ids = 5, .lr = 0.1, .scale = 0.5};
+const Header kPushOfCopy{.request = Request::push, .step = 7, .ids = 5, .lr = 0.1, .scale = 0.5, .copy = true};
 
 TEST(Requests, AreReadAsWritten) {
-  for (const auto& header : {kPull, kPush, Header{.request = Request::save, .step = 1},
+  for (const auto& header : {kPull, kPush, kPushOfCopy, Header{.request = Request::save, .step = 1},
+                             Header{.request = Request::confirm, .step = 2},
                              Header{.request = Request::finish, .step = std::numeric_limits<std::int64_t>::max()}}) {
     EXPECT_EQ(decode(encode(header), two_tables()), header);
   }
@@ -32,7 +34,7 @@ TEST(Requests, WithAWrongWordAreRefused) {
     EXPECT_THROW(decode(words, two_tables()), Error) << word << " " << value;
   };
   refused(kPull, 0, 1);
-  for (const std::int64_t kind : {-1, 0, 5}) refused(kPull, 1, kind);
+  for (const std::int64_t kind : {-1, 0, 6}) refused(kPull, 1, kind);
   refused(kPull, 2, -1);
   for (const std::int64_t table : {-1, 2}) refused(kPull, 3, table);
   for (const std::int64_t ids : {std::int64_t{-1}, std::int64_t{0}, kMostIds + 1}) refused(kPull, 4, ids);
@@ -40,6 +42,7 @@ TEST(Requests, WithAWrongWordAreRefused) {
   refused(kPush, 5, std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN()));
   refused(kPush, 6, std::bit_cast<std::int64_t>(std::numeric_limits<double>::infinity()));
   refused(kPull, 7, 1);
+  for (const std::int64_t copy : {-1, 2}) refused(kPush, 7, copy);
 }
 
 TEST(Requests, HaveTheCountsOfTheirTables) {

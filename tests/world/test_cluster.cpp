@@ -149,10 +149,10 @@ TEST(Cluster, AParameterServerOfAProgramThatHasThem) {
   EXPECT_EQ(cluster_of(std::string(kWorker) + " MS_SERVER_NUM=3")->servers, 0) << "of another program";
   expect_error(ErrorKind::environment, {"a parameter server", "set MS_SERVER_NUM"},
                [&] { cluster_of("MS_ROLE=MS_PSERVER" + place, options); });
-  expect_error(ErrorKind::unsupported, {"MS_ENABLE_RECOVERY is on", "parameter servers"}, [&] {
-    cluster_of(std::string(kWorker) + " MS_SERVER_NUM=3 MS_NODE_ID=w MS_ENABLE_RECOVERY=1 MS_RECOVERY_PATH=/s",
-               options);
-  });
+  const auto recovery = " MS_SERVER_NUM=3 MS_ENABLE_RECOVERY=1 MS_RECOVERY_PATH=/s" + place;
+  EXPECT_TRUE(cluster_of("MS_ROLE=MS_PSERVER MS_NODE_ID=s" + recovery, options)->recovery);
+  expect_error(ErrorKind::environment, {"this server has no MS_NODE_ID"},
+               [&] { cluster_of("MS_ROLE=MS_PSERVER" + recovery, options); });
 }
 
 TEST(Cluster, ASchedulerIsNoRank) {

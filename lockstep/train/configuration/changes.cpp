@@ -179,7 +179,9 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) 
   if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
   if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
   if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");
-  recorded.erase("parallel.server.partition");  // where rows are does not shape them
+  for (const auto* key : {"partition", "replicas"}) {
+    recorded.erase(fmt::format("parallel.server.{}", key));  // where rows are does not shape them
+  }
   recorded.emplace(kRanks, std::to_string(facts.ranks));
   recorded.emplace(kTotalSteps, std::to_string(facts.total_steps));
   return recorded;

@@ -81,6 +81,8 @@ void describe(ConfigFields& fields, WrapperConfig& c) {
 void describe(ConfigFields& fields, ServerConfig& c) {
   fields.field("partition", c.partition, one_of({"hash", "range"}),
                "which server has a row: hash: by a hash of table and id; range: equal ranges of ids");
+  fields.field("replicas", c.replicas, between(1, 2),
+               "2: each server has a copy of the rows of the server before it, from which a lost server's rows come");
 }
 
 void describe(ConfigFields& fields, ParallelConfig& c) {

@@ -1,3 +1,4 @@
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/optimizer/row_optimizer.h>
 #include <lockstep/train/optimizer/row_optimizer_parts.h>
@@ -5,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -37,12 +39,29 @@ rows::RuleSettings rule_settings(const OptimizerConfig& config, rows::Rule rule)
   return settings;
 }
 
+/// Before the first step, which would be the first to need it. Tables that are elsewhere have no memory here.
+void require_memory_of_state(const std::vector<at::Tensor>& parameters, rows::Rule rule) {
+  std::int64_t numbers = 0;
+  for (const auto& parameter : parameters) {
+    if (parameter.is_non_overlapping_and_dense()) numbers += parameter.numel();
+  }
+  const auto states = rows::state_names(rule).size();
+  const auto bytes = static_cast<std::uint64_t>(numbers) * states * sizeof(float);
+  const auto available = available_memory();
+  if (bytes <= available) return;
+  fail(ErrorKind::config, "optimizer.name",
+       "the optimizer keeps {} numbers beside each of {} parameters, {} bytes, and {} bytes of memory are available to "
+       "this process; with parameter servers no process has all rows of a table (docs/recommendation.md)",
+       states, numbers, bytes, available);
+}
+
 OptimizerPart row_part(std::string name, std::string doc, rows::Rule rule, PartOptions options) {
   return {.name = std::move(name),
           .doc = std::move(doc),
           .options = std::move(options),
           .make =
               [rule](const std::vector<at::Tensor>& parameters, const OptimizerConfig& config) {
+                require_memory_of_state(parameters, rule);
                 RowOptions defaults;
                 defaults.settings = rule_settings(config, rule);
                 defaults.lr = config.lr;

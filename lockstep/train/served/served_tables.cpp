@@ -1,3 +1,4 @@
+#include <lockstep/comm/rejoin.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/sharded/held_by_some.h>
@@ -14,8 +15,9 @@ bool is_served_mode(const ParallelConfig& config) { return config.mode == "param
 ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place)
     : place_(std::move(place)),
       tables_(models::tables_elsewhere(module)),
-      client_(std::make_shared<servers::Client>(place_.pairs, table_specs(module),
-                                                servers::parse_partition(config.server.partition), place_.step)) {
+      client_(std::make_shared<servers::Client>(
+          place_.pairs, table_specs(module), servers::parse_partition(config.server.partition), place_.step,
+          static_cast<int>(config.server.replicas))) {
   for (const auto& [name, table] : tables_) table->settle(name, client_);
 }
 
@@ -24,6 +26,8 @@ void ServedTables::update(double lr, double scale) {
   gradients.reserve(tables_.size());
   for (const auto& each : tables_) gradients.push_back(each.table->take_gradient());
   client_->push(gradients, lr, scale);
+  // A worker that has completed a step needs it in all rows; without recovery the next step's rows wait for that.
+  if (can_rejoin(place_.everyone)) client_->confirm();
 }
 
 std::vector<DistantTensor> ServedTables::tensors() {

@@ -22,6 +22,7 @@ namespace lockstep::train {
 struct TablePlace {
   Group everyone;            ///< workers, then servers
   std::vector<Group> pairs;  ///< by server
+  int workers = 0;
   std::int64_t step = 0;     ///< completed steps
 };
 

@@ -2,10 +2,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/comm/rejoin.h>
 #include <lockstep/servers/server.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
+#include <lockstep/train/served/rows_agreement.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/served/table_rules.h>
@@ -77,7 +79,8 @@ void load_rows(StateSource& source, const std::string& prefix, servers::Shard& s
   }
 }
 
-void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Partition partition, int server,
+/// The rows of one part: those that this server has in the partition.
+void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Partition partition, int part,
           int servers) {
   for (auto& shard : shards) {
     const auto& table = shard.table();
@@ -93,7 +96,7 @@ void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Par
       }
       if (rest != ids_name) continue;
       load_rows(source, prefix, shard,
-                [&](std::int64_t id) { return server_of(partition, table, id, servers) == server; });
+                [&](std::int64_t id) { return server_of(partition, table, id, servers) == part; });
     }
     if (found) continue;
     fail(ErrorKind::data, "checkpoint",
@@ -103,10 +106,25 @@ void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Par
 }
 
 /// With the workers, whose folder and state count.
-void save(std::vector<servers::Shard>& shards, int server, const Group& everyone) {
-  ShardedSave save({}, held_by_some(tensors_of(shards, server), everyone), {}, SavedValues::in_place);
+void save(servers::HeldRows& rows, int server, const Group& everyone) {
+  ShardedSave save({}, held_by_some(tensors_of(rows.parts.front(), server), everyone), {}, SavedValues::in_place);
   save.write();
   save.commit();
+}
+
+servers::HeldRows without_rows(const std::vector<servers::TableSpec>& tables, const TableRules& rules, int replicas) {
+  servers::HeldRows rows;
+  for (int part = 0; part < replicas; ++part) {
+    auto& shards = rows.parts.emplace_back();
+    for (std::size_t table = 0; table < tables.size(); ++table) {
+      shards.emplace_back(tables[table], rules.settings(table));
+    }
+  }
+  return rows;
+}
+
+void trigger_once(std::optional<InjectedFault>& fault, int rank, std::int64_t step, FaultPlace place) {
+  if (is_due(fault, rank, step, place)) trigger(std::exchange(fault, std::nullopt), rank, step, place);
 }
 
 }  // namespace
@@ -130,36 +148,61 @@ int count_of_servers(const RunConfig& config) {
 }
 
 void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-               const Group& everyone) {
+               const Group& everyone, KeptRows& kept) {
   const StopSignals left_to_workers;
   const auto server = everyone.rank() - division.workers;
-  const auto partition = servers::parse_partition(config.parallel.server.partition);
-  std::vector<servers::Shard> shards;
+  const int replicas = static_cast<int>(config.parallel.server.replicas);
+  std::vector<servers::TableSpec> tables;
   std::optional<TableRules> rules;
   {
     const auto model = make_model(config, program, torch::kCPU);
     rules.emplace(config.optimizer, *model.module);
-    for (const auto& table : table_specs(*model.module)) shards.emplace_back(table, rules->settings(shards.size()));
+    tables = table_specs(*model.module);
   }
-  if (shards.empty()) {
+  if (tables.empty()) {
     fail(ErrorKind::config, "parallel.mode",
          "is parameter_server, and {} has no tables; set parallel.mode=data_parallel", config.model.name);
   }
-  std::int64_t step = 0;
-  if (auto resumed = find_resume_point(config, everyone)) {
-    load(resumed->tensors, shards, partition, server, division.servers);
-    step = resumed->state.step;
+  if (replicas > 1 && division.servers < 2) {
+    fail(ErrorKind::config, "parallel.server.replicas", "is {}, and there is one server; start two or more", replicas);
   }
-  log_info("server {} of {}: {} table(s), rows by {}, after step {}", server, division.servers, shards.size(),
-           config.parallel.server.partition, step);
+  servers::ServerMemory memory;
+  if (kept.rows) memory = {.has_rows = true, .step = kept.rows->step, .remembers = kept.rows->remembers};
+  const auto agreed = agree_with_workers(everyone, division.workers, replicas, memory);
+  if (!kept.rows || !agreed.step) kept.rows = without_rows(tables, *rules, replicas);
+  auto& rows = *kept.rows;
+  if (agreed.step) {
+    follow(agreed, rows, server, division.servers, everyone);
+  } else if (auto resumed = find_resume_point(config, everyone)) {
+    const auto partition = servers::parse_partition(config.parallel.server.partition);
+    for (std::size_t i = 0; i < rows.parts.size(); ++i) {
+      load(resumed->tensors, rows.parts[i], partition, servers::part_of(server, i == 1, division.servers),
+           division.servers);
+    }
+    rows.step = resumed->state.step;
+  }
+  log_info("server {} of {}: {} table(s), rows by {}, after step {}{}", server, division.servers, tables.size(),
+           config.parallel.server.partition, rows.step, agreed.step ? ", from memory" : "");
+  const auto fault_at = [&](FaultPlace place) {
+    return [&, place](std::int64_t step) { trigger_once(kept.fault, everyone.rank(), step, place); };
+  };
   servers::ServerOptions options;
   options.server = server;
   options.mean = config.parallel.gradients_mean;
   options.limit = everyone.timeout();
+  options.remembers_step = can_rejoin(everyone);
   options.update = [&](std::size_t table, double lr, std::int64_t number) { return rules->update(table, lr, number); };
-  options.completed = [&](std::int64_t completed) { completed_step(everyone, completed); };
-  options.save = [&](std::int64_t) { save(shards, server, everyone); };
-  const auto report = servers::serve(division.pairs, shards, options, step);
+  options.asked = fault_at(FaultPlace::forward);
+  options.gathered = fault_at(FaultPlace::reduced);
+  options.completed = [&](std::int64_t step) {
+    completed_step(everyone, step);
+    trigger_once(kept.fault, everyone.rank(), step, FaultPlace::updated);
+  };
+  options.save = [&](std::int64_t step) {
+    trigger_once(kept.fault, everyone.rank(), step, FaultPlace::save);
+    save(rows, server, everyone);
+  };
+  const auto report = servers::serve(division.pairs, rows, options);
   log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", server, report.rows,
            static_cast<double>(report.bytes) / 1e6, report.pulled, report.pushed);
 }

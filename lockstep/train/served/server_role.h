@@ -1,10 +1,14 @@
 // A process of a run as one of its parameter servers.
 #pragma once
 
+#include <lockstep/base/injected_fault.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/servers/division.h>
+#include <lockstep/servers/held_rows.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
+
+#include <optional>
 
 namespace lockstep::train {
 
@@ -13,10 +17,16 @@ namespace lockstep::train {
 /// Error(config) where `lockstep run` has started some for another parallel.mode.
 int count_of_servers(const RunConfig& config);
 
-/// Serves the run's tables until its workers have finished: takes the rows of the checkpoint that the workers go on
-/// from, and takes part in their saves. Stop signals are left to the workers. Errors of servers::serve, TableRules and
-/// find_resume_point.
+/// What a server keeps while the job has no group.
+struct KeptRows {
+  std::optional<servers::HeldRows> rows;
+  std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
+};
+
+/// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint that
+/// the workers go on from; takes part in their saves. Stop signals are left to the workers. Errors of servers::serve,
+/// TableRules and find_resume_point; `kept` has the rows after the last complete step then.
 void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-               const Group& everyone);
+               const Group& everyone, KeptRows& kept);
 
 }  // namespace lockstep::train
