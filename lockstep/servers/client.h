@@ -17,8 +17,8 @@ namespace lockstep::servers {
 /// Not thread-safe. Errors name server, table and step: those of Work::wait.
 class Client final : public models::RowHome {
  public:
-  /// `pairs` are by server. `step`: completed steps. `replicas`: 2 where each server has a copy of the rows of the server
-  /// before it.
+  /// `pairs` are by server. `step`: completed steps. `replicas`: 2 where each server has a copy of the rows of the
+  /// server before it.
   Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step = 0,
          int replicas = 1);
 

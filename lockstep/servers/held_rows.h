@@ -36,9 +36,9 @@ ServerMemory parse_memory(const std::string& text);
 
 /// How servers come to have the rows after a step.
 struct RowsPlan {
-  std::string obstacle;             ///< why they cannot, for people; empty where they can
-  std::vector<bool> takes_back{};   ///< by server: it is one step ahead
-  std::vector<bool> takes_rows{};   ///< by server: it is new, and gets its rows from the two beside it
+  std::string obstacle;            ///< why they cannot, for people; empty where they can
+  std::vector<bool> takes_back{};  ///< by server: it is one step ahead
+  std::vector<bool> takes_rows{};  ///< by server: it is new, and gets its rows from the two beside it
 };
 
 /// A pure function of what all servers have. With 2 replicas the rows of a lost server are on the one after it, and

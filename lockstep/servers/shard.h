@@ -39,7 +39,8 @@ class Shard {
   std::int64_t steps() const { return steps_; }
 
   /// The ids of the rows that were made, in the order of their making, and these rows in the same order, with their
-  /// states, in blocks of kRowsOfBlock rows of width() numbers, the last one with the rest. They stay where they are as long as no row is made.
+  /// states, in blocks of kRowsOfBlock rows of width() numbers, the last one with the rest. They stay where they are as
+  /// long as no row is made.
   std::span<const std::int64_t> ids() const { return ids_; }
   std::size_t blocks() const { return blocks_.size(); }
   std::span<float> block(std::size_t index);

@@ -222,8 +222,8 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
 std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfig& config,
                                         std::optional<ResumePoint> in_memory, Kept& kept, Console& console) {
   const auto step = in_memory ? std::optional(in_memory->state.step) : std::nullopt;
-  const auto agreed = agree_with_servers(tables.everyone, tables.workers,
-                                         static_cast<int>(config.parallel.server.replicas), step);
+  const auto agreed =
+      agree_with_servers(tables.everyone, tables.workers, static_cast<int>(config.parallel.server.replicas), step);
   if (!in_memory || agreed.step) return in_memory;
   const auto words = fmt::format("{}; the newest checkpoint counts", agreed.plan.obstacle);
   log_warning("{}", words);

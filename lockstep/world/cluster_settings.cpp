@@ -153,7 +153,8 @@ void check_recovery(const ClusterSettings& settings) {
   if (settings.role != ClusterRole::scheduler && settings.node_id.empty()) {
     const auto* name = settings.role == ClusterRole::server ? "server" : "worker";
     fail(ErrorKind::environment, "cluster",
-         "MS_ENABLE_RECOVERY is on and this {0} has no MS_NODE_ID (or cluster.node_id); give each {0} a name of its own, "
+         "MS_ENABLE_RECOVERY is on and this {0} has no MS_NODE_ID (or cluster.node_id); give each {0} a name of its "
+         "own, "
          "e.g. {0}_0, by which it is known again when it was restarted",
          name);
   }

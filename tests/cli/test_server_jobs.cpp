@@ -187,7 +187,8 @@ TEST_F(ServerJobs, WithoutReplacementsALostServerIsNamed) {
 
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
 TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
-  const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1", "checkpoint.export_weights=false"};  // 544 MB, and twice that of state
+  const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",
+                       "checkpoint.export_weights=false"};  // 544 MB, and twice that of state
   const Words limited = {"bash", "-c", "ulimit -d 1000000; exec \"$@\"", "limited"};
   const auto run = [&](Words words) {
     words.insert(words.begin(), limited.begin(), limited.end());
@@ -206,8 +207,9 @@ TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
 
 /// Killed at random, workers and servers; what is left has the undisturbed result.
 TEST_F(ServerJobs, OutliveKillsOfAnyOfThem) {
-  const auto words = launched(2, {"--servers", "3", "--start-method", "spawn", "--max-restarts", "20"},
-                              train("struck", {"train.epochs=6", "checkpoint.every_steps=10", "parallel.server.replicas=2"}));
+  const auto words =
+      launched(2, {"--servers", "3", "--start-method", "spawn", "--max-restarts", "20"},
+               train("struck", {"train.epochs=6", "checkpoint.every_steps=10", "parallel.server.replicas=2"}));
   Child job = start(words, {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=50"}}, "struck.log");
   for (const int victim : {3, 1, 2, 0, 4, 3}) {
     const auto before = read_file(work_dir("struck") / "metrics.jsonl");

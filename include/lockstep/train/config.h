@@ -73,8 +73,8 @@ struct WrapperConfig {
 struct ServerConfig {
   /// which server has a row: hash: by a hash of table and id; range: equal ranges of ids. Allowed: hash, range.
   std::string partition = "hash";
-  /// 2: each server has a copy of the rows of the server before it, from which a lost server's rows come. Allowed: from 1
-  /// to 2.
+  /// 2: each server has a copy of the rows of the server before it, from which a lost server's rows come. Allowed: from
+  /// 1 to 2.
   std::int64_t replicas = 1;
 };
 

@@ -67,9 +67,7 @@ ListeningAddress parse_listening_address(const std::string& text) {
   return {text.substr(second + 1), static_cast<std::uint16_t>(*port), text.substr(first + 1, second - first - 1)};
 }
 
-std::string address_of(const ListeningAddress& address) {
-  return host_and_port(address.host, address.port);
-}
+std::string address_of(const ListeningAddress& address) { return host_and_port(address.host, address.port); }
 
 std::string address_of_peer(int socket) {
   sockaddr_storage address{};

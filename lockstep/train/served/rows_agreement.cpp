@@ -38,7 +38,8 @@ void send_part(std::vector<servers::Shard>& part, const Group& everyone, int ran
     send(torch::tensor({shard.steps(), shard.size()}, torch::kLong), everyone, rank, kRowsTag);
     if (shard.size() == 0) continue;
     const auto ids = shard.ids();
-    send(torch::from_blob(const_cast<std::int64_t*>(ids.data()), {shard.size()}, torch::kLong), everyone, rank, kRowsTag);
+    send(torch::from_blob(const_cast<std::int64_t*>(ids.data()), {shard.size()}, torch::kLong), everyone, rank,
+         kRowsTag);
     for (std::size_t k = 0; k < shard.blocks(); ++k) {
       const auto block = shard.block(k);
       send(torch::from_blob(block.data(), {static_cast<std::int64_t>(block.size())}, torch::kFloat), everyone, rank,

@@ -16,15 +16,16 @@ struct RowsAgreement {
   servers::RowsPlan plan;
 };
 
-/// Of a worker, after the workers have agreed: the step that they have in memory, if any. A collective with the servers.
+/// Of a worker, after the workers have agreed: the step that they have in memory, if any. A collective with the
+/// servers.
 RowsAgreement agree_with_servers(const Group& everyone, int workers, int replicas, std::optional<std::int64_t> step);
 
 /// Of a server. A collective with the workers.
 RowsAgreement agree_with_workers(const Group& everyone, int workers, int replicas, const servers::ServerMemory& own);
 
 /// Brings the rows of this server, `server` of all, to the step agreed on: takes the last step back, or gets those of
-/// a lost server from the servers beside it. Without such a step `rows` stay, which are then to be replaced. A collective
-/// of the servers; `rows` have all parts, those of a new server without rows.
+/// a lost server from the servers beside it. Without such a step `rows` stay, which are then to be replaced. A
+/// collective of the servers; `rows` have all parts, those of a new server without rows.
 void follow(const RowsAgreement& agreed, servers::HeldRows& rows, int server, int servers, const Group& everyone);
 
 }  // namespace lockstep::train

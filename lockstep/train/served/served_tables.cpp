@@ -15,9 +15,9 @@ bool is_served_mode(const ParallelConfig& config) { return config.mode == "param
 ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place)
     : place_(std::move(place)),
       tables_(models::tables_elsewhere(module)),
-      client_(std::make_shared<servers::Client>(
-          place_.pairs, table_specs(module), servers::parse_partition(config.server.partition), place_.step,
-          static_cast<int>(config.server.replicas))) {
+      client_(std::make_shared<servers::Client>(place_.pairs, table_specs(module),
+                                                servers::parse_partition(config.server.partition), place_.step,
+                                                static_cast<int>(config.server.replicas))) {
   for (const auto& [name, table] : tables_) table->settle(name, client_);
 }
 

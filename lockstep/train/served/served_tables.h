@@ -23,7 +23,7 @@ struct TablePlace {
   Group everyone;            ///< workers, then servers
   std::vector<Group> pairs;  ///< by server
   int workers = 0;
-  std::int64_t step = 0;     ///< completed steps
+  std::int64_t step = 0;  ///< completed steps
 };
 
 /// Whether parallel.mode is that of runs with parameter servers.

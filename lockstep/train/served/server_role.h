@@ -23,9 +23,9 @@ struct KeptRows {
   std::optional<InjectedFault> fault = find_injected_fault(current_environment());  ///< that has not been triggered yet
 };
 
-/// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint that
-/// the workers go on from; takes part in their saves. Stop signals are left to the workers. Errors of servers::serve,
-/// TableRules and find_resume_point; `kept` has the rows after the last complete step then.
+/// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint
+/// that the workers go on from; takes part in their saves. Stop signals are left to the workers. Errors of
+/// servers::serve, TableRules and find_resume_point; `kept` has the rows after the last complete step then.
 void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
                const Group& everyone, KeptRows& kept);
 
