@@ -315,6 +315,9 @@ TEST(Decide, WithRecoveryTheLostWorkerAloneIsReplaced) {
 
 TEST(Decide, WhoIsReplacedInPlace) {
   const char* run = "{recovery: {}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}";
+  constexpr const char* kServers =
+      "{mode: Scheduler, recovery: {path: /state}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}, "
+      "PS: {replicas: 2, template: WORKER}}}";
   const struct {
     const char* spec;
     const char* pod;
@@ -323,6 +326,7 @@ TEST(Decide, WhoIsReplacedInPlace) {
   } rows[] = {
       {kRecovery, "a-worker-0", 1, true},     {kRecovery, "a-scheduler-0", 137, true},
       {kRecovery, "a-scheduler-0", 1, false}, {kScheduler, "a-worker-0", 137, false},
+      {kServers, "a-ps-1", 137, true},        {kServers, "a-ps-0", 1, true},
       {run, "a-worker-1", 137, true},         {run, "a-worker-1", std::nullopt, true},
       {run, "a-worker-1", 1, false},          {run, "a-worker-0", 137, false},
       {kTwo, "a-worker-1", 137, false},

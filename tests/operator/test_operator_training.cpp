@@ -1,5 +1,6 @@
 // Jobs that really train: a real API server, an operator, and Pods that run as processes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lockstep/base/file_text.h>
@@ -9,7 +10,9 @@
 
 #include <fstream>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "operator/job_driver.h"
 #include "operator/kubelet_process.h"
@@ -25,6 +28,7 @@ using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::IsSupersetOf;
+using Words = std::vector<std::string>;
 
 /// An MLP on pictures that look like MNIST, some milliseconds a step.
 constexpr const char* kRun = R"(
@@ -165,6 +169,55 @@ TEST_F(OperatorTraining, AKilledWorkerIsReplacedInPlaceAndNoStepIsLost) {
   EXPECT_NE(kube::uid_of(driver.pod("worker-1")), lost);
   EXPECT_THAT(status.first_failure->message + status.last_error, HasSubstr("137"));
   EXPECT_EQ(hash("killed"), undisturbed()) << logs(driver);
+}
+
+TEST_F(OperatorTraining, AKilledParameterServerIsReplacedInPlaceAndNoStepIsLost) {
+  const auto recommend = [&](const Words& words) {
+    ChildOptions run;
+    run.arguments = words;
+    const auto done = run_and_capture(run, 120s);
+    EXPECT_TRUE(done.status.ok()) << done.err;
+  };
+  const auto data = (kubelet_->data() / "criteo").string();
+  recommend({LOCKSTEP_BINARY, "data", "synthesize", "criteo", "--rows", "900", "--test", "100", "--seed", "1", "--out",
+             data});
+  std::filesystem::copy(LOCKSTEP_SOURCE_DIR "/configs/recsys/wide_and_deep_criteo.yaml",
+                        kubelet_->data() / "tables.yaml");
+  const Words small = {"data.rows=20000",  "data.min_count=2", "data.global_batch_size=30",
+                       "model.rows=20000", "model.dim=3",      "model.hidden=[8]",
+                       "train.epochs=3"};
+  Words alone = {LOCKSTEP_BINARY,
+                 "run",
+                 "--nproc-per-node",
+                 "2",
+                 LOCKSTEP_BINARY,
+                 "train",
+                 "--config",
+                 (kubelet_->data() / "tables.yaml").string(),
+                 "parallel.mode=data_parallel",
+                 "data.root=" + data,
+                 "system.work_dir=" + (kubelet_->data() / "alone").string()};
+  alone.insert(alone.end(), small.begin(), small.end());
+  recommend(alone);
+
+  auto object = job("served", kScheduled, "lockstep train", 30);
+  auto& roles = object["spec"]["replicaSpecs"];
+  roles["Worker"]["template"]["spec"]["containers"][0]["command"] = {
+      "sh", "-c",
+      fmt::format("exec lockstep train --config /data/tables.yaml data.root=/data/criteo system.work_dir=/data/served "
+                  "parallel.server.replicas=2 {}",
+                  fmt::join(small, " "))};
+  roles["PS"] = roles["Worker"];
+  JobDriver driver = start(object);
+  ASSERT_TRUE(wait_steps(driver, 20)) << logs(driver);
+  const auto kept = kube::uid_of(driver.pod("ps-0"));
+  kubelet_->command("kill served-ps-1");
+  ASSERT_TRUE(driver.wait_phase("Succeeded")) << logs(driver) << kubelet_->log("served-ps-1");
+  EXPECT_EQ(driver.status().restarts, 1) << logs(driver);
+  EXPECT_EQ(driver.status().attempt, 1);
+  EXPECT_EQ(kube::uid_of(driver.pod("ps-0")), kept);
+  EXPECT_THAT(kubelet_->log("served-worker-0"), HasSubstr("going on after step")) << logs(driver);
+  EXPECT_EQ(hash("served"), hash("alone")) << logs(driver);
 }
 
 TEST_F(OperatorTraining, AnEvictedWorkerAndADrainedNodesComeBack) {

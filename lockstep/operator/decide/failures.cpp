@@ -28,9 +28,9 @@ const PodView* first_of(const std::vector<const PodView*>& failed) {
 bool can_replace(const JobSpec& spec, const PodView& pod) {
   switch (spec.mode) {
     case Mode::scheduler:
-      if (!spec.recovery || pod.role == Role::ps) return false;
-      // With its saved state the next one goes on. Its own verdict, 1, is about the job.
-      return pod.role == Role::worker || pod.is_disruption() || pod.exit_code == kEndedEarly;
+      if (!spec.recovery) return false;
+      // With its saved state the next scheduler goes on. Its own verdict, 1, is about the job.
+      return pod.role != Role::scheduler || pod.is_disruption() || pod.exit_code == kEndedEarly;
     case Mode::run:
       // Worker 0 has the launchers' store. An exit code is the verdict of all launchers.
       return (spec.recovery || spec.elastic) && pod.index != 0 && pod.is_disruption();
