@@ -304,7 +304,13 @@ RunResult run_with_servers(const RunConfig& config, const Program& program, cons
         config, program, *division.group, work_dir, lock, kept,
         TablePlace{.everyone = everyone, .pairs = std::move(division.pairs), .workers = division.workers});
   }
-  serve_run(config, program, division, everyone, kept_rows);
+  const StopSignals left_to_workers;
+  try {
+    serve_run(config, program, division, everyone, kept_rows);
+  } catch (...) {
+    kept.signal = left_to_workers.noted();
+    throw;
+  }
   if (can_rejoin(everyone)) {
     kept.result = RunResult();
     barrier(everyone);

@@ -12,7 +12,6 @@
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/served/table_rules.h>
 #include <lockstep/train/sharded/held_by_some.h>
-#include <lockstep/train/stop_signals.h>
 
 #include <torch/torch.h>
 
@@ -149,7 +148,6 @@ int count_of_servers(const RunConfig& config) {
 
 void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
                const Group& everyone, KeptRows& kept) {
-  const StopSignals left_to_workers;
   const auto server = everyone.rank() - division.workers;
   const int replicas = static_cast<int>(config.parallel.server.replicas);
   std::vector<servers::TableSpec> tables;
