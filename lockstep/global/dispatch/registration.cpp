@@ -149,7 +149,7 @@ std::string base_of(const c10::OperatorName& name) {
 struct Registrations {
   torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
   torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};
-  torch::Library derivatives{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
+  torch::Library derivatives{torch::Library::IMPL, "aten", compat::kGlobalAutogradKey, __FILE__, __LINE__};
   torch::Library autocast_fallback{torch::Library::IMPL, "_", compat::kGlobalAutocastKey, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "aten", compat::kGlobalAutocastKey, __FILE__, __LINE__};
 
@@ -171,8 +171,7 @@ struct Registrations {
       aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     register_derivatives_of_products(derivatives);
-    register_recurrent_cells(aten);
-    register_recurrent_cells(derivatives);
+    register_scatters_into_views(aten);
     register_autocast(autocast_fallback, autocast);
     order_backward();
   }
