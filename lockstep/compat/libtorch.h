@@ -1,6 +1,8 @@
 // The differences between the libtorch versions that Lockstep builds with (1.13 and newer), all in this header.
 #pragma once
 
+#include <lockstep/compat/global_device.h>
+
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <torch/version.h>
@@ -58,10 +60,10 @@ inline void set_autocast(at::ScalarType dtype, bool on_cuda, bool on) {
 #endif
 }
 
-// The autocast key of tensors on libtorch's PrivateUse1 device. Before 2.1 that device has none, and that of another
-// device which such a libtorch does not have stands in.
+// The autocast key of global tensors. Before 2.1 their device has none, and that of another device which such a
+// libtorch does not have stands in.
 #if LOCKSTEP_LIBTORCH_SINCE(2, 1)
-inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastPrivateUse1;
+inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastIPU;
 #else
 inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastXPU;
 #endif
@@ -69,11 +71,11 @@ inline constexpr auto kGlobalAutocastKey = c10::DispatchKey::AutocastXPU;
 /// Switches that key on this thread on with a dtype, or off.
 inline void set_global_autocast(std::optional<at::ScalarType> dtype) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
-  if (dtype) at::autocast::set_autocast_dtype(at::kPrivateUse1, *dtype);
-  at::autocast::set_autocast_enabled(at::kPrivateUse1, dtype.has_value());
+  if (dtype) at::autocast::set_autocast_dtype(kGlobalDevice, *dtype);
+  at::autocast::set_autocast_enabled(kGlobalDevice, dtype.has_value());
 #elif LOCKSTEP_LIBTORCH_SINCE(2, 1)
-  if (dtype) at::autocast::set_autocast_privateuseone_dtype(*dtype);
-  at::autocast::set_privateuseone_enabled(dtype.has_value());
+  if (dtype) at::autocast::set_autocast_ipu_dtype(*dtype);
+  at::autocast::set_ipu_enabled(dtype.has_value());
 #else
   if (dtype) at::autocast::set_autocast_xpu_dtype(*dtype);
   at::autocast::set_xpu_enabled(dtype.has_value());
@@ -83,9 +85,9 @@ inline void set_global_autocast(std::optional<at::ScalarType> dtype) {
 /// The dtype it was switched on with.
 inline at::ScalarType global_autocast_dtype() {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
-  return at::autocast::get_autocast_dtype(at::kPrivateUse1);
+  return at::autocast::get_autocast_dtype(kGlobalDevice);
 #elif LOCKSTEP_LIBTORCH_SINCE(2, 1)
-  return at::autocast::get_autocast_privateuseone_dtype();
+  return at::autocast::get_autocast_ipu_dtype();
 #else
   return at::autocast::get_autocast_xpu_dtype();
 #endif
@@ -109,12 +111,12 @@ inline void set_autocast_dtypes(const AutocastDtypes& dtypes) {
 #if LOCKSTEP_LIBTORCH_SINCE(2, 4)
   at::autocast::set_autocast_dtype(at::kCPU, dtypes.cpu);
   at::autocast::set_autocast_dtype(at::kCUDA, dtypes.cuda);
-  at::autocast::set_autocast_dtype(at::kPrivateUse1, dtypes.global);
+  at::autocast::set_autocast_dtype(kGlobalDevice, dtypes.global);
 #else
   at::autocast::set_autocast_cpu_dtype(dtypes.cpu);
   at::autocast::set_autocast_gpu_dtype(dtypes.cuda);
 #if LOCKSTEP_LIBTORCH_SINCE(2, 1)
-  at::autocast::set_autocast_privateuseone_dtype(dtypes.global);
+  at::autocast::set_autocast_ipu_dtype(dtypes.global);
 #else
   at::autocast::set_autocast_xpu_dtype(dtypes.global);
 #endif

@@ -3,6 +3,7 @@
 // state, too.
 #pragma once
 
+#include <lockstep/compat/global_device.h>
 #include <lockstep/global/mesh_state.h>
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +14,8 @@
 
 namespace lockstep::global {
 
-/// PrivateUse1 is libtorch's device type for out-of-tree devices.
-inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
-inline constexpr auto kDispatchKey = c10::DispatchKey::PrivateUse1;
+inline constexpr auto kDeviceType = compat::kGlobalDevice;
+inline constexpr auto kDispatchKey = compat::kGlobalKey;
 
 struct FetchedView;  // dispatch/fetched_view.h
 

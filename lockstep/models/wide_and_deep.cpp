@@ -2,6 +2,7 @@
 
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
+#include <lockstep/compat/global_device.h>
 
 #include <fmt/ranges.h>
 
@@ -56,7 +57,7 @@ at::Tensor WideAndDeep::forward(const at::Tensor& ids, const at::Tensor& weights
          "is {}, and a batch has ids [{}] with weights [{}]; give the number of ids of a sample", shape_.fields,
          fmt::join(ids.sizes(), ", "), fmt::join(weights.sizes(), ", "));
   }
-  if (shape_.sparse && ids.device().type() == c10::DeviceType::PrivateUse1) {
+  if (shape_.sparse && ids.device().type() == compat::kGlobalDevice) {
     fail(ErrorKind::config, "model.sparse",
          "is true, and parallel.mode semi_auto and auto have no sparse gradients; set model.sparse=false, or "
          "parallel.mode=data_parallel");

@@ -328,9 +328,9 @@ TEST_P(SameOperators, AWrongLengthOfASequenceIsAnErrorOnAllRanksAtOnce) {
       std::vector<std::int64_t> steps{6, 6, 6, 6};
       std::vector<std::int64_t> lengths{3, 3, 3, 3};
       steps[at] = 7;
-      expect_words(failing([&] { loss_with(steps, {3, 3, 3, 3}); }), {"input_lengths", "7", "6 steps"});
+      expect_words(failing([&] { loss_with(steps, {3, 3, 3, 3}); }), {"input_lengths", "7", "6"});
       lengths[at] = 4;
-      expect_words(failing([&] { loss_with({6, 6, 6, 6}, lengths); }), {"target_lengths", "4"});
+      expect_words(failing([&] { loss_with({6, 6, 6, 6}, lengths); }), {"target", "4"});
       const auto loss = full(loss_with({6, 6, 6, 6}, {3, 3, 3, 3}));
       EXPECT_GT(loss.item<float>(), 0);
     }

@@ -1,5 +1,6 @@
 // Operators write into arguments: what they write reaches the caller's global tensor, or the call is an error.
 #include <lockstep/base/error.h>
+#include <lockstep/compat/global_device.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/global_tensor.h>
 
@@ -80,7 +81,7 @@ std::vector<OperatorCase> writing_operators() {
        {fixed(torch::randn({5, 3})), fixed(torch::zeros({5, 3}))},
        [](const Tensors& in) {
          torch::manual_seed(5);
-         const auto noise = in[1].clone();
+         auto noise = in[1].clone();  // not const: newer libtorch versions take a reference
          const auto result = at::rrelu_with_noise(in[0], noise, 0.1, 0.3, /*training=*/true);
          return Tensors{result, noise};
        }},
@@ -142,7 +143,7 @@ void give(const at::Tensor& x, at::TensorList out) {
 struct UsersOperators {
   torch::Library library{torch::Library::DEF, "lockstep_test", c10::nullopt, __FILE__, __LINE__};
   torch::Library kernels{torch::Library::IMPL, "lockstep_test", c10::DispatchKey::CPU, __FILE__, __LINE__};
-  torch::Library derivatives{torch::Library::IMPL, "lockstep_test", c10::DispatchKey::AutogradPrivateUse1, __FILE__,
+  torch::Library derivatives{torch::Library::IMPL, "lockstep_test", lockstep::compat::kGlobalAutogradKey, __FILE__,
                              __LINE__};
   UsersOperators() {
     library.def("write_beside(Tensor x, Tensor(a!) y, Tensor(b!)[] z) -> Tensor");

@@ -95,7 +95,8 @@ class OrderedEngine : public Engine {
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(const std::shared_ptr<GraphTask>& task,
                                                                  std::shared_ptr<Node> root,
                                                                  InputBuffer&& inputs) override {
-    if (!begins_with_global(*root, inputs) && !leads_to_global(*task)) {
+    const bool any_mesh = c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kDispatchKey);
+    if (!any_mesh || (!begins_with_global(*root, inputs) && !leads_to_global(*task))) {
       return Engine::execute_with_graph_task(task, std::move(root), std::move(inputs));
     }
     initialize_device_threads_pool();
@@ -110,15 +111,17 @@ Engine& ordered_engine() {
   return engine;
 }
 
-/// From now on a backward with global tensors runs on the thread that calls it. libtorch has one thread for each device
+/// A backward with global tensors runs on the thread that calls it. libtorch has one thread for each device
 /// other than the CPU, and moves work between threads: with several results, or with undefined gradients, ranks would
 /// execute their collectives in different orders. Moving work between threads would also cost more than an operator.
 /// One thread at a time may run such a backward. No effect if the program has an autograd engine of its own.
-void order_backward() {
-  if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
-    torch::autograd::set_default_engine_stub(ordered_engine);
-  }
-}
+/// Done when the library is loaded: in newer libtorch versions only the engine of a process's first backward gets
+/// queues for devices, and that backward may come before the first mesh.
+[[maybe_unused]] const bool ordered = [] {
+  const bool first = &Engine::get_default_engine() == &Engine::get_base_engine();
+  if (first) torch::autograd::set_default_engine_stub(ordered_engine);
+  return first;
+}();
 
 void boxed_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   run_global(op, stack);
@@ -149,7 +152,7 @@ std::string base_of(const c10::OperatorName& name) {
 struct Registrations {
   torch::Library fallback{torch::Library::IMPL, "_", kDispatchKey, __FILE__, __LINE__};
   torch::Library aten{torch::Library::IMPL, "aten", kDispatchKey, __FILE__, __LINE__};
-  torch::Library derivatives{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__};
+  torch::Library derivatives{torch::Library::IMPL, "aten", compat::kGlobalAutogradKey, __FILE__, __LINE__};
   torch::Library autocast_fallback{torch::Library::IMPL, "_", compat::kGlobalAutocastKey, __FILE__, __LINE__};
   torch::Library autocast{torch::Library::IMPL, "aten", compat::kGlobalAutocastKey, __FILE__, __LINE__};
 
@@ -171,10 +174,8 @@ struct Registrations {
       aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     register_derivatives_of_products(derivatives);
-    register_recurrent_cells(aten);
-    register_recurrent_cells(derivatives);
+    register_scatters_into_views(aten);
     register_autocast(autocast_fallback, autocast);
-    order_backward();
   }
 };
 

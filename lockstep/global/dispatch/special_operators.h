@@ -1,5 +1,5 @@
 // Operators on global tensors that need more than the kernel: lists of tensors, products with leading dimensions,
-// recurrent cells.
+// copies that differ in a view.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,9 +18,9 @@ void run_foreach(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 /// of their own. Registers them in `aten` for the autograd key of global tensors.
 void register_derivatives_of_products(torch::Library& aten);
 
-/// Fused LSTM and GRU cells. Newer libtorch versions call fused operators on accelerators, and treat the device of
-/// global tensors as an accelerator. The parts may be on CPUs, which lack such kernels, so these operators are
-/// decomposed. Registers them in `aten` for the dispatch key of global tensors and for its autograd key.
-void register_recurrent_cells(torch::Library& aten);
+/// slice_scatter, select_scatter, diagonal_scatter, as_strided_scatter. Newer libtorch versions first copy the whole
+/// memory of the storage, of as many bytes as that has; the storage of a global tensor has those of a part. Registers
+/// them in `aten` for the dispatch key of global tensors.
+void register_scatters_into_views(torch::Library& aten);
 
 }  // namespace lockstep::global
