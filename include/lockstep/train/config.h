@@ -41,7 +41,8 @@ struct SystemConfig {
   std::int64_t seed = 1;
   /// threads of each rank that compute one operation together. Allowed: from 1 to 1024.
   std::int64_t threads = 1;
-  /// auto: cuda for a single rank where there is one. Allowed: auto, cpu, cuda.
+  /// auto: cuda with parallel.backend nccl, and for a single rank where there is one (docs/gpus.md). Allowed: auto,
+  /// cpu, cuda.
   std::string device = "auto";
   /// least important lines that are logged. Allowed: debug, info, warning, error, off.
   std::string log_level = "info";
