@@ -83,7 +83,7 @@ struct ParallelConfig {
   /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
   /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo. Allowed: auto, self, shm,
-  /// gloo, mpi, hierarchy.
+  /// gloo, mpi, tls, hierarchy, nccl.
   std::string backend = "auto";
   /// average the ranks' gradients; false: their sum.
   bool gradients_mean = true;

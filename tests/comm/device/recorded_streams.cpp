@@ -42,9 +42,11 @@ class RecordedStreams final : public c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
-  c10::Stream getStream(c10::Device device) const noexcept override { return {c10::Stream::DEFAULT, device}; }
+  c10::Stream getStream(c10::Device device) const noexcept override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return {c10::Stream::UNSAFE, device, kLane};
+    return c10::Stream(c10::Stream::UNSAFE, device, kLane);
   }
   c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
 
