@@ -33,7 +33,7 @@ settings=(-DCMAKE_BUILD_TYPE=Release -DLOCKSTEP_TORCH_PYTHON="$python" -DLOCKSTE
 # Whatever else the host has or has not, this is about devices.
 settings+=(-DLOCKSTEP_WITH_MPI=OFF -DLOCKSTEP_WITH_OCR=OFF)
 if [[ -n $deps ]]; then
-  settings+=(-DCMAKE_PREFIX_PATH="$deps/usr" -DOPENSSL_ROOT_DIR="$deps/usr" -DBOOST_ROOT="$deps/usr")
+  settings+=(-DCMAKE_PREFIX_PATH="$deps/usr" -DOPENSSL_ROOT_DIR="$deps/usr" -DBOOST_ROOT="$deps/usr" -DBoost_NO_BOOST_CMAKE=ON)
   # Programs find the libraries there, those that libraries need included.
   libraries=$(dirname "$(find "$deps/usr/lib" -name 'libfmt.so*' -print -quit)")
   export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

@@ -11,17 +11,21 @@ build=${2:-build/release}
 [[ -f $build/.ninja_deps ]] || fail "$build has no build that tells which headers of Boost are read; scripts/build.sh release makes one"
 [[ ! -e $folder || -z "$(ls -A "$folder")" ]] || fail "$folder exists and is not empty"
 
-headers=(libfmt-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev googletest)
+headers=(libfmt-dev libspdlog-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libgtest-dev libgmock-dev googletest liblmdb-dev)
 # The libraries that these headers belong to, and not those of every system.
-mapfile -t libraries < <(dpkg-query -W -f '${Package}\n' 'libfmt[0-9]*' 'libspdlog[0-9]*' 'libyaml-cpp[0-9]*' 'libssl[0-9]*' 'zlib1g' 2>/dev/null | grep -v -- -dev)
+mapfile -t libraries < <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libfmt*' 'libspdlog*' 'libyaml-cpp*' 'libssl*' 'zlib1g' 'liblmdb*' |
+  awk '$1 == "installed" && $2 !~ /-(dev|doc)$/ { print $2 }')
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
-mkdir -p "$folder"
 (cd "$packages" && apt-get download -q "${headers[@]}" "${libraries[@]}") || fail "apt-get cannot download the packages; run apt-get update first"
+mkdir -p "$folder"
 for package in "$packages"/*.deb; do dpkg-deb -x "$package" "$folder"; done
+# All libraries in one folder, and no link that leads out of it.
+[[ ! -d $folder/lib ]] || { cp -a "$folder/lib/." "$folder/usr/lib/"; rm -rf "$folder/lib"; }
+find "$folder" -lname '/*' -print0 | while IFS= read -r -d '' link; do ln -sfn "$(basename "$(readlink "$link")")" "$link"; done
 rm -rf "$folder"/usr/share/{doc,man,lintian} "$folder"/usr/lib/*/libcrypto.a "$folder"/usr/lib/*/libssl.a "$folder"/usr/src
 
-# Object by object, with its headers: those of Boost by their path, and the two that CMake reads.
+# Boost has 15,000 headers. CMake reads one more than the build does.
 ninja -C "$build" -t deps | grep -oP '^\s+\K/usr/include/boost/\S+' | sort -u > "$packages/boost"
 [[ -s $packages/boost ]] || fail "the build in $build has read no header of Boost; build the program there first"
 echo /usr/include/boost/version.hpp >> "$packages/boost"

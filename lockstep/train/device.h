@@ -8,6 +8,7 @@
 
 namespace lockstep::train {
 
+using detail::cuda_devices;
 using detail::CudaDevices;
 
 /// Whether system.device ("auto", "cpu" or "cuda") can mean what it says for a rank of `world`. Error(config) for

@@ -17,7 +17,7 @@ namespace lockstep::train {
 c10::Device choose_device(const RunConfig& config, const Group& group) {
   const c10::Device of_group(group.device());
   const bool cuda =
-      use_cuda(config.system.device, of_group.is_cuda(), group.size(), config.parallel.mode, detail::cuda_devices());
+      use_cuda(config.system.device, of_group.is_cuda(), group.size(), config.parallel.mode, cuda_devices());
   if (!cuda) return torch::kCPU;
   return of_group.is_cuda() ? of_group : c10::Device(torch::kCUDA);
 }
