@@ -8,8 +8,8 @@
 
 namespace lockstep::train {
 
-using detail::cuda_devices;
-using detail::CudaDevices;
+using lockstep::detail::cuda_devices;
+using lockstep::detail::CudaDevices;
 
 /// Whether system.device ("auto", "cpu" or "cuda") can mean what it says for a rank of `world`. Error(config) for
 /// "cuda" without a device, or with more ranks on this host than devices. To be called before ranks meet.
