@@ -111,7 +111,7 @@ void GroupImpl::make_backends(GroupImpl* parent) {
   or_tell([&](std::string_view& name) {
     const bool on_cuda = wants_cuda(options.device, is_for_cuda(requested_));
     if (on_cuda) {
-      name = choose_cuda_backend(requested_, members_.hosts, options.encrypt);
+      choose_cuda_backend(requested_, members_.hosts, options.encrypt);  // whether there is one, before the device
       device_ = {c10::kCUDA, static_cast<c10::DeviceIndex>(
                                  choose_cuda_device(options.device, job_->world().local_rank, cuda_devices()))};
     }
