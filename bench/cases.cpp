@@ -8,33 +8,35 @@
 namespace lockstep::bench {
 namespace {
 
-Case make_toy() {
+Case make_toy(const at::Device& device) {
   torch::nn::Sequential net(torch::nn::Linear(10, 10), torch::nn::ReLU(), torch::nn::Linear(10, 5));
-  const auto inputs = torch::randn({20, 10});
-  const auto targets = torch::randn({20, 5});
+  net->to(device);
+  const auto inputs = torch::randn({20, 10}).to(device);
+  const auto targets = torch::randn({20, 5}).to(device);
   Case result{net.ptr(), {}, 20, 0.001, 0.0};
   result.loss = [net, inputs, targets]() mutable { return torch::mse_loss(net->forward(inputs), targets); };
   return result;
 }
 
 Case make_classification(const std::string& model, std::int64_t batch, std::vector<std::int64_t> picture,
-                         const Precision& precision) {
+                         const Precision& precision, const at::Device& device) {
   models::ModelSpec spec;
   spec.name = model;
   spec.num_classes = 10;
   const auto classifier = models::make_classifier(spec);
   picture.insert(picture.begin(), batch);
-  auto inputs = torch::randn(picture);
-  const auto targets = torch::randint(10, {batch}, torch::kLong);
+  classifier.module->to(device);
+  auto inputs = torch::randn(picture).to(device);
+  const auto targets = torch::randint(10, {batch}, torch::kLong).to(device);
   if (precision.channels_last) {
     inputs = to_channels_last(inputs);
     to_channels_last(*classifier.module);
   }
   Case result{classifier.module, {}, batch, 0.01, 0.9};
-  result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16] {
+  result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16, on_cuda = device.is_cuda()] {
     at::Tensor logits;
     {
-      const train::Autocast autocast(bfloat16 ? std::optional(at::kBFloat16) : std::nullopt, /*on_cuda=*/false);
+      const train::Autocast autocast(bfloat16 ? std::optional(at::kBFloat16) : std::nullopt, on_cuda);
       logits = classifier.forward(inputs);
     }
     return torch::nn::functional::cross_entropy(logits.to(at::kFloat), targets);
@@ -44,12 +46,12 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
 
 }  // namespace
 
-Case make_case(const std::string& name, const Precision& precision) {
-  if (name == "toy") return make_toy();
-  if (name == "mlp") return make_classification("mlp", 100, {1, 28, 28}, precision);
-  if (name == "resnet18_32") return make_classification("resnet18", 64, {3, 32, 32}, precision);
-  if (name == "resnet50_32") return make_classification("resnet50", 32, {3, 32, 32}, precision);
-  if (name == "resnet50_224") return make_classification("resnet50", 8, {3, 224, 224}, precision);
+Case make_case(const std::string& name, const Precision& precision, const at::Device& device) {
+  if (name == "toy") return make_toy(device);
+  if (name == "mlp") return make_classification("mlp", 100, {1, 28, 28}, precision, device);
+  if (name == "resnet18_32") return make_classification("resnet18", 64, {3, 32, 32}, precision, device);
+  if (name == "resnet50_32") return make_classification("resnet50", 32, {3, 32, 32}, precision, device);
+  if (name == "resnet50_224") return make_classification("resnet50", 8, {3, 224, 224}, precision, device);
   fail(ErrorKind::invalid_argument, "bench", "unknown case \"{}\"", name);
 }
 

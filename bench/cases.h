@@ -23,7 +23,8 @@ struct Precision {
   bool channels_last = false;  ///< convolution weights and pictures
 };
 
-/// Error(invalid_argument) for a name that is not one of resnet50_32, resnet18_32, mlp, toy, resnet50_224.
-Case make_case(const std::string& name, const Precision& precision);
+/// With module and inputs on `device`. Error(invalid_argument) for a name that is not one of resnet50_32, resnet18_32,
+/// mlp, toy, resnet50_224.
+Case make_case(const std::string& name, const Precision& precision, const at::Device& device = at::kCPU);
 
 }  // namespace lockstep::bench

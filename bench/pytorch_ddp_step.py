@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times data-parallel training steps with PyTorch DDP over Gloo, on the workloads of cases.cpp.
+"""Times data-parallel training steps with PyTorch DDP over Gloo (on CUDA: NCCL), on the workloads of cases.cpp.
 
 Started by vs_pytorch_ddp.py, one process a rank, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
 Rank 0 prints one JSON object.
@@ -7,6 +7,7 @@ Rank 0 prints one JSON object.
 import argparse
 import contextlib
 import json
+import os
 import time
 
 import torch
@@ -64,21 +65,28 @@ def main():
     parser.add_argument("--bfloat16", action="store_true", help="forward under autocast with bfloat16")
     parser.add_argument("--compile", action="store_true", help="torch.compile of the data-parallel model")
     parser.add_argument("--fused", action="store_true", help="the optimizer as one kernel")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: that of LOCAL_RANK")
     args = parser.parse_args()
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo")
+    on_cuda = args.device == "cuda"
+    backend = "nccl" if on_cuda else "gloo"
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_cuda else torch.device("cpu")
+    if on_cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend)
     model, inputs, targets, criterion, options = CASES[args.case]()
+    model, inputs, targets = model.to(device), inputs.to(device), targets.to(device)
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
-    ddp = DistributedDataParallel(model)
+    ddp = DistributedDataParallel(model, device_ids=[device] if on_cuda else None)
     if args.fused:
         options["fused"] = True
     optimizer = torch.optim.SGD(ddp.parameters(), **options)
     forward = torch.compile(ddp) if args.compile else ddp
-    precision = torch.autocast("cpu", torch.bfloat16) if args.bfloat16 else contextlib.nullcontext()
+    precision = torch.autocast(args.device, torch.bfloat16) if args.bfloat16 else contextlib.nullcontext()
     zeroing = {"set_to_none": True} if args.set_to_none else {}
 
     def step():
@@ -88,20 +96,25 @@ def main():
         loss.backward()
         optimizer.step()
 
+    def finish():
+        if on_cuda:
+            torch.cuda.synchronize()
+        dist.barrier()
+
     for _ in range(args.warmup):
         step()
-    dist.barrier()
+    finish()
     start = time.perf_counter()
     for _ in range(args.steps):
         step()
-    dist.barrier()
+    finish()
     seconds = time.perf_counter() - start
     if dist.get_rank() == 0:
         world = dist.get_world_size()
         print(json.dumps({
             "case": args.case,
             "world": world,
-            "backend": "gloo",
+            "backend": backend,
             "pytorch": torch.__version__,
             "steps": args.steps,
             "seconds": seconds,

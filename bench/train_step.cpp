@@ -31,12 +31,15 @@ int main(int argc, char** argv) try {
   app.add_flag("--channels-last", precision.channels_last, "pictures and weights in channels_last");
   bool sharded = false;
   app.add_flag("--sharded-optimizer", sharded, "each rank updates its share of the parameters");
+  lockstep::GroupOptions group_options;
+  app.add_option("--device", group_options.device, "cpu, or cuda for the device of the local rank");
   CLI11_PARSE(app, argc, argv);
 
   at::set_num_threads(1);
   torch::manual_seed(1);
-  auto group = lockstep::init();
-  auto bench = lockstep::bench::make_case(case_name, precision);
+  auto group = lockstep::init(group_options);
+  const at::Device device(group.device());
+  auto bench = lockstep::bench::make_case(case_name, precision, device);
   lockstep::DataParallel parallel(bench.module, group);
   const auto options = torch::optim::SGDOptions(bench.lr).momentum(bench.momentum);
   std::function<void()> update;
@@ -55,17 +58,22 @@ int main(int argc, char** argv) try {
     bench.loss().backward();
     update();
   };
+  const auto finish = [&] {
+    if (device.is_cuda()) torch::cuda::synchronize(device.index());
+    lockstep::barrier(group);
+  };
   for (int i = 0; i < warmup; ++i) step();
-  lockstep::barrier(group);
+  finish();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < steps; ++i) step();
-  lockstep::barrier(group);
+  finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   if (group.rank() == 0) {
     std::cout << nlohmann::json{{"case", case_name},
                                 {"world", group.size()},
                                 {"backend", group.backend()},
+                                {"device", device.str()},
                                 {"steps", steps},
                                 {"seconds", seconds},
                                 {"samples_per_s", static_cast<double>(bench.batch * group.size() * steps) / seconds},

@@ -45,6 +45,7 @@ def lockstep_command(args, case, world):
     extra = [] if case == "toy" else ["--sharded-optimizer"]
     extra += ["--channels-last"] if case.startswith("resnet") and not args.contiguous else []
     extra += ["--bfloat16"] if args.bfloat16 else []
+    extra += ["--device", "cuda"] if args.device == "cuda" else []
     return [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
             *step_arguments(case), *extra]
 
@@ -95,6 +96,7 @@ def run_pytorch(args, case, world):
     extra += ["--bfloat16"] if args.peer_bfloat16 else []
     extra += ["--compile"] if args.compile else []
     extra += ["--fused"] if args.peer_fused else []
+    extra += ["--device", args.device]
     command = [args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra]
     return run_pytorch_ranks(command, world, case)
 
@@ -175,6 +177,7 @@ def main():
     parser.add_argument("--peer-channels-last", action="store_true", help="PyTorch's ResNets in channels_last, too")
     parser.add_argument("--peer-set-to-none", action="store_true",
                         help="PyTorch 1.13 with zero_grad(set_to_none=True), the default since 2.0")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: one device for each rank, on both sides")
     parser.add_argument("--efficiency", action="store_true", help="compare with Lockstep on 1 rank instead")
     parser.add_argument("--json", type=Path, help="write the results here")
     args = parser.parse_args()

@@ -121,6 +121,21 @@ else()
   endif()
 endif()
 
+# NCCL, for a libtorch with CUDA: the library that this libtorch loads itself, so that a process has one. That of a Python lies
+# beside it.
+set(LOCKSTEP_HAS_NCCL OFF)
+if(TARGET torch_cuda)
+  set(nccl_folder "${lockstep_torch_folder}/../nvidia/nccl")
+  find_path(LOCKSTEP_NCCL_HEADERS nccl.h HINTS "${nccl_folder}/include")
+  find_library(LOCKSTEP_NCCL NAMES libnccl.so.2 nccl HINTS "${nccl_folder}/lib")
+  mark_as_advanced(LOCKSTEP_NCCL_HEADERS LOCKSTEP_NCCL)
+  if(LOCKSTEP_NCCL_HEADERS AND LOCKSTEP_NCCL)
+    set(LOCKSTEP_HAS_NCCL ON)
+  else()
+    message(STATUS "Lockstep: no NCCL found beside this libtorch; the nccl backend is built as a stub that says so")
+  endif()
+endif()
+
 # Decoders of pictures on disk. OpenCV's would load a hundred libraries into each rank.
 set(LOCKSTEP_PICTURE_LIBRARIES "")
 find_path(LOCKSTEP_TURBOJPEG_HEADERS turbojpeg.h)

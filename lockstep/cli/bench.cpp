@@ -50,7 +50,8 @@ struct BenchArguments {
 std::vector<std::string> backends_of_several() {
   std::vector<std::string> names;
   for (const auto& kind : detail::backends()) {
-    if (kind.serves != detail::BackendKind::Serves::one_rank) names.emplace_back(kind.name);
+    const bool on_cpu = kind.carries != detail::BackendKind::Carries::cuda;
+    if (on_cpu && kind.serves != detail::BackendKind::Serves::one_rank) names.emplace_back(kind.name);
   }
   return names;
 }

@@ -38,15 +38,14 @@ std::string dtype_name(at::ScalarType dtype) {
 
 std::string describe(const at::Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
-  return fmt::format("{}[{}]", dtype_name(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+  // Of a device only the kind: its number differs between ranks.
+  const auto device = tensor.is_cpu() ? "" : " on " + c10::DeviceTypeName(tensor.device().type(), /*lower_case=*/true);
+  return fmt::format("{}[{}]{}", dtype_name(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "), device);
 }
 
 Problem check_tensor(const at::Tensor& tensor, std::string_view what) {
   if (!tensor.defined()) return fmt::format("{} is an undefined tensor", what);
   if (tensor.layout() != at::kStrided) return fmt::format("{} must be dense; call to_dense() first", what);
-  if (!tensor.device().is_cpu()) {
-    return fmt::format("{} must be on the cpu, it is on {}; copy it first", what, tensor.device().str());
-  }
   if (!movable(tensor.scalar_type())) {
     return fmt::format("{} has dtype {}, which no backend carries", what, dtype_name(tensor.scalar_type()));
   }
@@ -86,6 +85,10 @@ Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int6
     return fmt::format("the output must be contiguous with {} elements of {}; it is {}{}", elements,
                        dtype_name(like.scalar_type()), describe(output),
                        output.is_contiguous() ? "" : ", not contiguous");
+  }
+  if (output.device() != like.device()) {
+    return fmt::format("the output is on {} and the tensor on {}; both must be on one device", output.device().str(),
+                       like.device().str());
   }
   if (output.is_conj() || output.is_neg()) {
     return "the output is a lazy view, a conj() or a negative, of which the memory holds other numbers; clone it first";

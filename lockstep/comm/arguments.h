@@ -26,7 +26,7 @@ Problem first_of(Problem first, Rest... rest) {
   }
 }
 
-/// The tensor is defined, dense, on the CPU, and of a dtype that can be moved.
+/// The tensor is defined, dense, and of a dtype that can be moved.
 Problem check_tensor(const at::Tensor& tensor, std::string_view what);
 /// The same for a tensor that is written: no two of its elements may share memory.
 Problem check_written(const at::Tensor& tensor, std::string_view what);
@@ -34,14 +34,14 @@ Problem check_written(const at::Tensor& tensor, std::string_view what);
 Problem check_reduction(const at::Tensor& tensor, ReduceOp op);
 /// Dimension 0 divides by the size of the group.
 Problem check_rows(const at::Tensor& tensor, int size);
-/// `output` is a contiguous tensor of `elements` elements of `like`'s dtype.
+/// `output` is a contiguous tensor of `elements` elements of `like`'s dtype, on its device.
 Problem check_output(const at::Tensor& output, const at::Tensor& like, std::int64_t elements);
 /// `rank` is in the group; `what` is "root", "source", ...
 Problem check_rank(int rank, int size, std::string_view what);
 /// A peer in point to point: a rank of the group that is not this one, and a tag in 0..kMaxTag.
 Problem check_message(int peer, int self, int size, int tag, std::string_view what);
 
-/// "float32[2, 3]", "undefined".
+/// "float32[2, 3]", "float32[2, 3] on cuda", "undefined".
 std::string describe(const at::Tensor& tensor);
 
 /// "float32", "bool", ...

@@ -10,10 +10,12 @@
 #include <lockstep/net/peer_tls.h>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +33,7 @@ struct Call {
   std::uint64_t trace = 0;  ///< hash of the OperatorTrace it is made on (trace.h), compared with the others'; 0: none
   std::uint64_t step = 0;   ///< number of the step on that trace
   std::uint64_t bytes = 0;  ///< as in CollectiveSpan
+  c10::Device device{c10::kCPU};  ///< of its tensors
 };
 
 /// The state of a Work. Implementations: a finished operation, a c10d work, an MPI request, a shared-memory operation.
@@ -43,6 +46,8 @@ class WorkState {
   virtual void wait(std::chrono::milliseconds timeout) = 0;
   /// Whether `wait` would not block; never throws.
   virtual bool test() = 0;
+  /// As `wait`, and on a device blocks until the current stream has got so far. Default: `wait` does.
+  virtual void synchronize(std::chrono::milliseconds timeout) { wait(timeout); }
   /// For callers that poll `test` instead of waiting: throws Error(peer_lost) when a rank whose part is missing has
   /// ended. May take as long as a request to the store, so call it every 50 ms or so. Default: `test` reports losses.
   virtual void check_peers() {}
@@ -80,11 +85,14 @@ class Backend {
   virtual Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call) = 0;
   virtual Pending send(const at::Tensor& tensor, int destination, int tag, const Call& call) = 0;
   virtual Pending receive(at::Tensor& tensor, int source, int tag, const Call& call) = 0;
-  virtual Pending barrier(const Call& call) = 0;
+
+  // What has no tensor is asked of the backend for the CPU, so those for CUDA alone have only the defaults of these.
+
+  virtual Pending barrier(const Call& call);
 
   /// Compares `fingerprint` (the same length on every rank) and returns all ranks' in rank order. Used to turn a
   /// mismatch into an error; must itself be safe against ranks that are in different collectives.
-  virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call) = 0;
+  virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call);
 
   /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before
   /// each collective, collectives of nothing (empty tensors) are passed on too, and so is a call that was refused on
@@ -93,8 +101,13 @@ class Backend {
   virtual bool compares_calls() const { return false; }
   /// Takes this rank's part in a collective that it cannot make: the others end in Error(mismatch) with `description`.
   virtual void refuse(const std::string& /*description*/) {}
-  /// True: operations own the tensors they use until they are done, so the front need not.
+  /// True: operations own the tensors they use until they are done, or have told the memory's owner who uses it, so the
+  /// front need not keep them.
   virtual bool holds_tensors() const { return false; }
+
+  /// A subgroup of this group is being made without this rank, on all ranks that are left out as on those that are not
+  /// (BackendContext::parent): for engines in which that takes all of them.
+  virtual void left_out_of_subgroup() {}
 
   /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
@@ -129,6 +142,14 @@ struct BackendContext {
   /// Only the second check: throws Error(peer_lost) with the reason of the rank that has given up. For waits that
   /// detect ended ranks in another way.
   std::function<void()> throw_if_failed;
+
+  // For backends of a device.
+
+  c10::Device device{c10::kCPU};  ///< this rank's
+  Backend* beside = nullptr;      ///< the group's backend for the CPU, with the same ranks
+  Backend* parent = nullptr;      ///< of a subgroup: the larger group's backend for the device; the same kind as this
+  /// Ends the group because of a call that failed after it was started. Any thread; never throws.
+  std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> end_group;
 };
 
 /// The part that backends share whose engine only moves bytes: every reduction is one call of `combine`.

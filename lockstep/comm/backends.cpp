@@ -18,22 +18,27 @@ std::unique_ptr<Backend> make_gloo_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_tls_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_hierarchy_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_nccl_backend(const BackendContext& context);
 
 namespace {
 
 using Serves = BackendKind::Serves;
+using Carries = BackendKind::Carries;
 
 constexpr bool kGloo = LOCKSTEP_HAS_GLOO;
 constexpr bool kMpi = LOCKSTEP_HAS_MPI;
+constexpr bool kNccl = LOCKSTEP_HAS_NCCL;
 
 constexpr std::array kBackends = {
-    // name, the ranks that it serves, whether others on the way can read nothing, whether this build has it, factory
-    BackendKind{"self", Serves::one_rank, true, true, make_self_backend},
-    BackendKind{"shm", Serves::one_host, true, true, make_shm_backend},
-    BackendKind{"gloo", Serves::any_hosts, false, kGloo, make_gloo_backend},
-    BackendKind{"mpi", Serves::any_hosts, false, kMpi, make_mpi_backend},
-    BackendKind{"tls", Serves::any_hosts, true, true, make_tls_backend},
-    BackendKind{"hierarchy", Serves::any_hosts, true, true, make_hierarchy_backend},
+    // name, the ranks that it serves, the tensors that it carries, whether others on the way can read nothing, whether
+    // this build has it, factory
+    BackendKind{"self", Serves::one_rank, Carries::both, true, true, make_self_backend},
+    BackendKind{"shm", Serves::one_host, Carries::cpu, true, true, make_shm_backend},
+    BackendKind{"gloo", Serves::any_hosts, Carries::cpu, false, kGloo, make_gloo_backend},
+    BackendKind{"mpi", Serves::any_hosts, Carries::cpu, false, kMpi, make_mpi_backend},
+    BackendKind{"tls", Serves::any_hosts, Carries::cpu, true, true, make_tls_backend},
+    BackendKind{"hierarchy", Serves::any_hosts, Carries::cpu, true, true, make_hierarchy_backend},
+    BackendKind{"nccl", Serves::any_hosts, Carries::cuda, false, kNccl, make_nccl_backend},
 };
 
 }  // namespace
@@ -56,7 +61,7 @@ std::vector<std::string> backend_choices() {
 std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt) {
   if (hosts.size() == 1) return "self";
   const auto count = static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1;
-  if (requested == "auto") {
+  if (requested == "auto" || is_for_cuda(requested)) {
     if (count == 1) return "shm";
     if (count < hosts.size()) return "hierarchy";
     return encrypt ? "tls" : "gloo";
@@ -69,6 +74,29 @@ std::string_view choose_backend(std::string_view requested, const std::vector<in
   return kind.name == "hierarchy" && count == 1 ? "shm" : kind.name;
 }
 
+std::string_view choose_cuda_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt) {
+  if (hosts.size() == 1) return "self";
+  const bool one_host = std::count(hosts.begin(), hosts.end(), 0) == static_cast<std::ptrdiff_t>(hosts.size());
+  if (requested != "auto") {
+    const auto& kind = backend_called(requested);
+    if (kind.carries != Carries::cpu) return kind.name;
+    fail(ErrorKind::invalid_argument, "connect",
+         "backend \"{}\" carries tensors on the CPU alone, and the group's device is to be CUDA; use backend nccl or "
+         "auto",
+         kind.name);
+  }
+  for (const auto& kind : kBackends) {
+    const bool fits = kind.serves == Serves::any_hosts || (kind.serves == Serves::one_host && one_host);
+    if (fits && kind.carries != Carries::cpu && (!encrypt || kind.encrypts)) return kind.name;
+  }
+  fail(ErrorKind::unsupported, "connect",
+       "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and no backend for CUDA tensors can encrypt");
+}
+
+bool is_for_cuda(std::string_view requested) {
+  return requested != "auto" && backend_called(requested).carries == Carries::cuda;
+}
+
 Backend::Pending Backend::reduce_parts(const at::Tensor&, const at::Tensor&, int, const std::vector<int>&, ReduceOp,
                                        const Call&) {
   fail(ErrorKind::unsupported, "reduce", "{} is not an engine inside a host", name());
@@ -77,6 +105,14 @@ Backend::Pending Backend::reduce_parts(const at::Tensor&, const at::Tensor&, int
 Backend::Pending Backend::combine(ResultOf, const at::Tensor&, const at::Tensor&,
                                   const std::vector<std::vector<RankRange>>&, int, ReduceOp, const Call&) {
   fail(ErrorKind::unsupported, "reduce", "{} is not an engine between hosts", name());
+}
+
+Backend::Pending Backend::barrier(const Call&) {
+  fail(ErrorKind::unsupported, "barrier", "{} carries tensors alone", name());
+}
+
+std::vector<std::string> Backend::exchange(const std::string&, const Call&) {
+  fail(ErrorKind::unsupported, "exchange", "{} carries tensors alone", name());
 }
 
 at::Tensor Backend::allocate(std::int64_t elements, at::ScalarType dtype) {

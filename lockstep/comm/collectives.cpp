@@ -34,14 +34,21 @@ using detail::Problem;
 using detail::rows_divided;
 using detail::rows_times;
 
+/// What a call moves, of this rank's tensor.
+struct Payload {
+  std::uint64_t bytes = 0;  ///< as in CollectiveSpan
+  c10::Device device{c10::kCPU};
+};
+
 /// One call as the front sees it.
 struct Request {
   detail::Op op;
-  Problem problem;  ///< of this rank's arguments
-  /// Of this rank's tensor, as in CollectiveSpan; none for calls without one.
-  std::optional<std::uint64_t> bytes{};
+  Problem problem;                   ///< of this rank's arguments
+  std::optional<Payload> payload{};  ///< none for calls without a tensor
 
-  bool empty() const { return bytes == 0U; }  ///< nothing to move
+  bool empty() const { return payload && payload->bytes == 0; }  ///< nothing to move
+  std::uint64_t bytes() const { return payload ? payload->bytes : 0; }
+  c10::Device device() const { return payload ? payload->device : c10::Device(c10::kCPU); }
 };
 
 enum class Then {
@@ -63,12 +70,15 @@ Work run(const Group& group, const Request& request, const Signature& signature,
   auto& impl = group.impl();
   const detail::GroupImpl::SoleCaller caller(impl, request.op.name);
   if (!current_trace() && group.checks_arguments()) impl.meet_on_traces();
-  const Call call = impl.begin(request.op, request.bytes.value_or(0));
-  Backend& backend = impl.backend();
+  const auto misplaced = request.problem ? std::nullopt : impl.misplaced(request.device());
+  const Problem& problem = misplaced ? misplaced : request.problem;
+  const auto device = misplaced ? c10::Device(c10::kCPU) : request.device();
+  const Call call = impl.begin(request.op, request.bytes(), device);
+  Backend& backend = impl.backend_on(device);
   const bool compared_there = backend.compares_calls();
-  if (compared_there && request.problem) backend.refuse(detail::refusal(signature(), *request.problem));
-  if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), request.problem);
-  if (request.problem) throw Error(ErrorKind::invalid_argument, call.op, *request.problem);
+  if (compared_there && problem) backend.refuse(detail::refusal(signature(), *problem));
+  if (!compared_there && group.checks_arguments()) agree(impl, call, signature(), problem);
+  if (problem) throw Error(ErrorKind::invalid_argument, call.op, *problem);
   if (request.empty() && !compared_there) return nothing_to_do(impl, call);
   const auto start_it = [&] { return start(backend, call); };
   if (then == Then::go_on) return detail::start_work(impl, call, start_it);
@@ -104,8 +114,9 @@ Tensor empty_slice(const Tensor& tensor, int size) {
   return at::empty(rows_divided(tensor, size), tensor.options());
 }
 
-std::uint64_t bytes_of(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize() : 0;
+Payload payload_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {static_cast<std::uint64_t>(tensor.numel()) * tensor.itemsize(), tensor.device()};
 }
 
 // The same for a message, which only two ranks know of.
@@ -114,15 +125,17 @@ Work run_message(const Group& group, const Request& request, Start start) {
   const at::NoGradGuard no_grad;
   auto& impl = group.impl();
   const detail::GroupImpl::SoleCaller caller(impl, request.op.name);
-  if (request.problem) throw Error(ErrorKind::invalid_argument, request.op.name, *request.problem);
-  const Call call = impl.begin_message(request.op, request.bytes.value_or(0));
+  const auto misplaced = request.problem ? std::nullopt : impl.misplaced(request.device());
+  const Problem& problem = misplaced ? misplaced : request.problem;
+  if (problem) throw Error(ErrorKind::invalid_argument, request.op.name, *problem);
+  const Call call = impl.begin_message(request.op, request.bytes(), request.device());
   if (request.empty()) return nothing_to_do(impl, call);
-  return detail::start_work(impl, call, [&] { return start(impl.backend(), call); });
+  return detail::start_work(impl, call, [&] { return start(impl.backend_on(call.device), call); });
 }
 
 Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then then) {
   const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
-                        bytes_of(tensor)};
+                        payload_of(tensor)};
   const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
   return run(
       group, request, signature,
@@ -139,7 +152,7 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
   const Request request{"reduce",
                         first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
                                  check_rank(root, group.size(), "root")),
-                        bytes_of(tensor)};
+                        payload_of(tensor)};
   const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
   return run(
       group, request, signature,
@@ -155,7 +168,7 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
 Work broadcast_in_place(Tensor& tensor, const Group& group, int root, Then then) {
   const Request request{"broadcast",
                         first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
-                        bytes_of(tensor)};
+                        payload_of(tensor)};
   const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
   return run(
       group, request, signature,
@@ -200,7 +213,7 @@ Work broadcast_async(Tensor& tensor, const Group& group, int root) {
 void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_in_place(tensor, group, root, Then::wait); }
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_gather", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
+  Request request{"all_gather", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
   const auto signature = [&] { return fmt::format("all_gather of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
@@ -217,7 +230,7 @@ Tensor all_gather(const Tensor& tensor, const Group& group) {
 }
 
 Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& group, ReduceOp op) {
-  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
+  Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
                                check_output(output, tensor, tensor.numel() / group.size()));
@@ -237,7 +250,7 @@ Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
 }
 
 Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
-  Request request{"all_to_all", check_tensor(tensor, "the tensor"), bytes_of(tensor)};
+  Request request{"all_to_all", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()));
   }
@@ -257,7 +270,7 @@ Tensor all_to_all(const Tensor& tensor, const Group& group) {
 
 Tensor gather(const Tensor& tensor, const Group& group, int root) {
   const Request request{"gather", first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
-                        bytes_of(tensor)};
+                        payload_of(tensor)};
   Tensor output;
   if (!request.problem && group.rank() == root) {
     output = at::empty(rows_times(tensor, group.size()), tensor.options());
@@ -280,7 +293,7 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
     problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
   }
 
-  const Request request{"scatter", problem, bytes_of(slice)};
+  const Request request{"scatter", problem, payload_of(slice)};
   const auto signature = [&] { return fmt::format("scatter of slices {} from {}", describe(slice), root); };
   Tensor output;
   if (!problem) output = at::empty(slice.sizes(), slice.options());
@@ -295,7 +308,7 @@ Work send_async(const Tensor& tensor, const Group& group, int destination, int t
   const Request request{"send",
                         first_of(check_tensor(tensor, "the tensor"),
                                  check_message(destination, group.rank(), group.size(), tag, "destination")),
-                        bytes_of(tensor)};
+                        payload_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     const auto input = in_memory(tensor);
     return keep(backend, backend.send(input, destination, tag, call), input);
@@ -310,7 +323,7 @@ Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
   const Request request{
       "receive",
       first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source")),
-      bytes_of(tensor)};
+      payload_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     return in_place(tensor,
                     [&](Tensor& staged) { return keep(backend, backend.receive(staged, source, tag, call), staged); });

@@ -209,6 +209,8 @@ Group connect(const World& start, const GroupOptions& options) {
 
 Group init(const GroupOptions& options) { return connect(detect_world(), options); }
 
+Group init(std::string_view backend) { return init(GroupOptions{.backend = std::string(backend)}); }
+
 Group init(const NodeList& nodes, const GroupOptions& options) { return connect(detect_world(nodes), options); }
 
 Group init(const InitMethod& method, const GroupOptions& options) { return connect(detect_world(method), options); }

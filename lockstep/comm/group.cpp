@@ -37,7 +37,8 @@ int Group::local_rank() const { return impl_->members().local_rank; }
 int Group::local_size() const { return impl_->members().local_size; }
 const std::vector<int>& Group::ranks() const { return impl_->members().world_ranks; }
 const std::string& Group::name() const { return impl_->members().name; }
-std::string_view Group::backend() const { return impl_->backend().name(); }
+std::string_view Group::backend() const { return impl_->backend_name(); }
+const std::string& Group::device() const { return impl_->device_name(); }
 const World& Group::world() const { return impl_->job()->world(); }
 std::chrono::milliseconds Group::timeout() const { return impl_->job()->options().timeout; }
 
@@ -81,8 +82,15 @@ std::optional<Group> Group::subgroup(const std::vector<int>& world_ranks) const 
   if (std::find(world_ranks.begin(), world_ranks.end(), self) != world_ranks.end()) {
     try {
       auto members = detail::group_members(name, world_ranks, self, impl_->job()->members());
-      created.emplace(detail::GroupImpl::make(impl_->job(), std::move(members), impl_->requested_backend()));
+      created.emplace(
+          detail::GroupImpl::make(impl_->job(), std::move(members), impl_->requested_backend(), impl_.get()));
       created->checks_ = checks_;
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  } else {
+    try {
+      impl_->left_out_of_subgroup();
     } catch (...) {
       problem = std::current_exception();
     }

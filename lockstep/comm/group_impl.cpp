@@ -2,6 +2,7 @@
 
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/backends.h>
+#include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/work_states.h>
 
@@ -70,27 +71,27 @@ GroupMembers group_members(std::string name, std::vector<int> world_ranks, int s
   return members;
 }
 
-GroupImpl::GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested)
+GroupImpl::GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested, GroupImpl* parent)
     : job_(std::move(job)),
       members_(std::move(members)),
       requested_(requested),
-      page_number_(job_->status_page().name_group(members_.name)),
-      backend_(make_backend()) {}
+      page_number_(job_->status_page().name_group(members_.name)) {
+  make_backends(parent);
+}
 
-std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested) {
-  auto group = std::make_shared<GroupImpl>(job, std::move(members), requested);
+std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
+                                           GroupImpl* parent) {
+  auto group = std::make_shared<GroupImpl>(job, std::move(members), requested, parent);
   job->enlist(group);
   return group;
 }
 
 // A rank that fails here says so, because the others wait for it until their start_timeout.
-std::unique_ptr<Backend> GroupImpl::make_backend() {
-  const auto name = choose_backend(requested_, members_.hosts, job_->options().encrypt);
+template <typename Make>
+void GroupImpl::or_tell(const Make& make) {
+  std::string_view backend = requested_;
   try {
-    const SocketsMadeSince sockets;
-    auto backend = backend_called(name).make(backend_context());
-    sockets.notice_lost_hosts(job_->options().host_timeout);
-    return backend;
+    make(backend);
   } catch (...) {
     const Error seen = as_error(std::current_exception());
     auto why = seen.message();
@@ -99,10 +100,34 @@ std::unique_ptr<Backend> GroupImpl::make_backend() {
     }
     const Error error(seen.kind(), "connect",
                       fmt::format("rank {} of {} could not join group \"{}\" with backend {}: {}", members_.rank,
-                                  members_.size(), members_.name, name, why));
+                                  members_.size(), members_.name, backend, why));
     job_->publish({world_rank(), false, error.what()});
     throw error;
   }
+}
+
+void GroupImpl::make_backends(GroupImpl* parent) {
+  const auto& options = job_->options();
+  or_tell([&](std::string_view& name) {
+    const bool on_cuda = wants_cuda(options.device, is_for_cuda(requested_));
+    if (on_cuda) {
+      choose_cuda_backend(requested_, members_.hosts, options.encrypt);  // whether there is one, before the device
+      device_ = {c10::kCUDA, static_cast<c10::DeviceIndex>(
+                                 choose_cuda_device(options.device, job_->world().local_rank, cuda_devices()))};
+    }
+    device_name_ = device_.str();
+    name = choose_backend(on_cuda ? "auto" : requested_, members_.hosts, options.encrypt);
+    const SocketsMadeSince sockets;
+    backend_ = backend_called(name).make(backend_context());
+    sockets.notice_lost_hosts(options.host_timeout);
+    if (!on_cuda) return;
+    name = choose_cuda_backend(requested_, members_.hosts, options.encrypt);
+    const auto& kind = backend_called(name);
+    if (kind.carries == BackendKind::Carries::both) return;  // as backend_ does
+    auto context = backend_context();
+    context.parent = parent ? parent->on_device_.get() : nullptr;
+    on_device_ = kind.make(context);
+  });
 }
 
 GroupImpl::~GroupImpl() = default;
@@ -144,10 +169,33 @@ BackendContext GroupImpl::backend_context() {
   context.throw_if_failed = [job = job_] {
     if (const auto fault = job->find_failure()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };
+  context.device = device_;
+  context.beside = backend_.get();
+  // Its thread ends before this object does, but may be here while the last handle goes.
+  context.end_group = [this](const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) {
+    if (const auto alive = weak_from_this().lock()) alive->end(call, std::move(problem), waited);
+  };
   return context;
 }
 
-Call GroupImpl::begin(const Op& op, std::uint64_t bytes) {
+std::optional<std::string> GroupImpl::misplaced_elsewhere(c10::Device device) const {
+  const bool both = backend_called(backend_->name()).carries == BackendKind::Carries::both;
+  if (both && device.is_cuda() && !device_.is_cuda()) return std::nullopt;  // a group of one rank copies at most
+  const auto where =
+      fmt::format("the tensor is on {}, but group \"{}\" carries tensors on ", device.str(), members_.name);
+  if (!device.is_cuda()) return fmt::format("{}the CPU{}; copy it first", where, device_.is_cuda() ? " and CUDA" : "");
+  if (device_.is_cuda()) {
+    return fmt::format("{}{} of the devices; copy it there first (GroupOptions::device)", where, device_name_);
+  }
+  return fmt::format("{}the CPU alone, with backend {}; copy it first, or use backend nccl (LOCKSTEP_BACKEND)", where,
+                     backend_->name());
+}
+
+void GroupImpl::left_out_of_subgroup() {
+  if (on_device_) on_device_->left_out_of_subgroup();
+}
+
+Call GroupImpl::begin(const Op& op, std::uint64_t bytes, c10::Device device) {
   throw_if_failed({op.name, sequence_ + 1});
   OperatorTrace* trace = current_trace();
   if (trace) meet_on(*trace);
@@ -157,16 +205,18 @@ Call GroupImpl::begin(const Op& op, std::uint64_t bytes) {
                 .begun = std::chrono::steady_clock::now(),
                 .trace = trace ? trace->hash() : 0,
                 .step = trace ? trace->number() : 0,
-                .bytes = bytes});
+                .bytes = bytes,
+                .device = device});
 }
 
-Call GroupImpl::begin_message(const Op& op, std::uint64_t bytes) {
+Call GroupImpl::begin_message(const Op& op, std::uint64_t bytes, c10::Device device) {
   throw_if_failed({op.name, messages_ + 1});
   return begun({.op = op.name,
                 .sequence = ++messages_,
                 .kind = op.number,
                 .begun = std::chrono::steady_clock::now(),
-                .bytes = bytes});
+                .bytes = bytes,
+                .device = device});
 }
 
 Call GroupImpl::begun(const Call& call) {
@@ -300,7 +350,8 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
     // Ranks that gave up meanwhile know better than a list of who is late.
     const auto traces = trace ? compare_traces(*trace, trace->name() + "/late") : "";
     if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause + traces;
-    if (absent.empty()) return fmt::format("all ranks wait in it; {} said: {}", backend_->name(), seen.message());
+    if (absent.empty())
+      return fmt::format("all ranks wait in it; {} said: {}", backend_on(call.device).name(), seen.message());
     return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer{}",
                        fmt::join(names_of(absent, *job_), ", "), traces);
   }
@@ -330,6 +381,14 @@ void GroupImpl::rethrow(const Call& call, std::exception_ptr problem, std::chron
   throw error;
 }
 
+void GroupImpl::end(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) noexcept {
+  try {
+    rethrow(call, std::move(problem), waited);
+  } catch (const std::exception&) {
+    // The next call of the group throws it.
+  }
+}
+
 void GroupImpl::abort(std::string_view reason) noexcept {
   if (failure()) return;
   job_->publish({world_rank(), true, std::string(reason)});
@@ -343,6 +402,7 @@ void GroupImpl::end_because(const Error& error) noexcept {
     failure_ = error;
   }
   backend_->abort();
+  if (on_device_) on_device_->abort();
 }
 
 std::optional<Error> GroupImpl::failure() {

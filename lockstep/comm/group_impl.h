@@ -51,21 +51,38 @@ GroupMembers group_members(std::string name, std::vector<int> world_ranks, int s
 class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
  public:
   /// Connects to the other members and makes the backend. `requested` is its name or "auto".
-  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested);
+  /// `parent`: the group of which it is a subgroup.
+  static std::shared_ptr<GroupImpl> make(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
+                                         GroupImpl* parent = nullptr);
 
-  GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested);  ///< for make()
+  GroupImpl(std::shared_ptr<Job> job, GroupMembers members, std::string_view requested,
+            GroupImpl* parent);  ///< for make()
   ~GroupImpl();
   GroupImpl(const GroupImpl&) = delete;
   GroupImpl& operator=(const GroupImpl&) = delete;
 
   const GroupMembers& members() const { return members_; }
   const std::shared_ptr<Job>& job() const { return job_; }
+  /// For tensors on the CPU, and what has no tensor.
   Backend& backend() { return *backend_; }
+  /// For tensors on `device`, which is one that the group carries.
+  Backend& backend_on(c10::Device device) { return device.is_cpu() || !on_device_ ? *backend_ : *on_device_; }
+  /// What is wrong with tensors on `device`, in words.
+  std::optional<std::string> misplaced(c10::Device device) const {
+    return device.is_cpu() || device == device_ ? std::nullopt : misplaced_elsewhere(device);
+  }
+  /// The device whose tensors it carries besides those on the CPU, or the CPU.
+  c10::Device device() const { return device_; }
+  const std::string& device_name() const { return device_name_; }
+  /// That of its device, if any.
+  std::string_view backend_name() const { return on_device_ ? on_device_->name() : backend_->name(); }
+  /// A subgroup of this group is made without this rank.
+  void left_out_of_subgroup();
   std::string_view requested_backend() const { return requested_; }
 
   /// The next collective (or, for point to point, the next message of this rank). Throws when the group has failed.
-  Call begin(const Op& op, std::uint64_t bytes = 0);
-  Call begin_message(const Op& op, std::uint64_t bytes);
+  Call begin(const Op& op, std::uint64_t bytes = 0, c10::Device device = c10::kCPU);
+  Call begin_message(const Op& op, std::uint64_t bytes, c10::Device device);
   /// Before a collective on a trace that was restarted: waits until all members have restarted it as often. Throws the
   /// error of the restart where this rank is behind.
   void meet_on(OperatorTrace& trace) {
@@ -109,6 +126,12 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   /// Rethrows `problem` of a call, with its cause as far as it is known. A lost peer or a timeout ends the group.
   [[noreturn]] void rethrow(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited);
 
+  /// The same for a call that failed while nobody waited for it. Any thread.
+  void end(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited) noexcept;
+
+  /// The error that ended the group, if any.
+  std::optional<Error> failure();
+
   /// Ends all groups of the job because of this rank's own reason, and tells the others.
   void abort(std::string_view reason) noexcept;
 
@@ -134,8 +157,10 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   BackendContext backend_context();
   Call begun(const Call& call);
   void throw_if_failed(const Call& call);
-  std::optional<Error> failure();
-  std::unique_ptr<Backend> make_backend();
+  std::optional<std::string> misplaced_elsewhere(c10::Device device) const;
+  void make_backends(GroupImpl* parent);
+  template <typename Make>
+  void or_tell(const Make& make);
   Error describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited);
   int world_rank() const { return members_.world_ranks[static_cast<std::size_t>(members_.rank)]; }
   std::string explain(const Call& call, const Error& seen, std::chrono::milliseconds waited);
@@ -155,6 +180,9 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   std::mutex failing_;  ///< held while one thread finds out why the group failed
   std::mutex mutex_;    ///< of failure_, because works may be waited for on several threads
   std::optional<Error> failure_;
+  c10::Device device_{c10::kCPU};
+  std::string device_name_ = "cpu";
+  std::unique_ptr<Backend> on_device_;  ///< none where backend_ carries all; its thread uses the members above
 };
 
 }  // namespace lockstep::detail

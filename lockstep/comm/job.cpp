@@ -32,8 +32,8 @@ std::string encode(const Failure& fault) {
 std::string acknowledged_key(int rank) { return fmt::format("failure_acknowledged/{}", rank); }
 
 Failure decode_failure(const std::string& text) {
-  const auto json = nlohmann::json::parse(text);
-  return {integer_of<int>(json.at("rank")), json.at("aborted").get<bool>(), json.at("reason").get<std::string>()};
+  const auto parsed = nlohmann::json::parse(text);
+  return {integer_of<int>(parsed.at("rank")), parsed.at("aborted").get<bool>(), parsed.at("reason").get<std::string>()};
 }
 
 }  // namespace

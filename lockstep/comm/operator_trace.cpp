@@ -107,9 +107,9 @@ std::string from_digits(const std::string& digits) {
 }
 
 StepsOfRank read(const NotesOfRank& of_rank) {
-  const auto json = nlohmann::json::parse(of_rank.notes);
-  StepsOfRank read{.rank = of_rank.rank, .first = json.at("first"), .steps = {}};
-  for (const auto& step : json.at("steps")) read.steps.emplace_back(step.at(0), step.at(1));
+  const auto parsed = nlohmann::json::parse(of_rank.notes);
+  StepsOfRank read{.rank = of_rank.rank, .first = parsed.at("first"), .steps = {}};
+  for (const auto& step : parsed.at("steps")) read.steps.emplace_back(step.at(0), step.at(1));
   return read;
 }
 
@@ -141,14 +141,14 @@ Failures failures_in(const std::vector<NotesOfRank>& all, std::uint64_t own) {
       found.some_silent = true;
       continue;
     }
-    const auto json = nlohmann::json::parse(each.notes);
-    const std::uint64_t theirs = json.at("failures");
+    const auto parsed = nlohmann::json::parse(each.notes);
+    const std::uint64_t theirs = parsed.at("failures");
     found.others_behind = found.others_behind || theirs < own;
     if (theirs <= own || found.next) continue;
     found.next = OperatorTrace::Failure{.number = own + 1,
                                         .text = fmt::format("rank {} failed, longer ago than it remembers", each.rank),
                                         .surroundings = {}};
-    for (const auto& one : json.at("failed")) {
+    for (const auto& one : parsed.at("failed")) {
       if (one.at(0) != own + 1) continue;
       found.next->kind = static_cast<ErrorKind>(one.at(1).get<int>());
       found.next->text = one.at(2);

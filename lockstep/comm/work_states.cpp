@@ -1,6 +1,7 @@
 #include <lockstep/comm/work_states.h>
 
 #include <lockstep/base/error.h>
+#include <lockstep/comm/device/lane.h>
 #include <lockstep/comm/group_impl.h>
 
 #include <ATen/core/grad_mode.h>
@@ -90,15 +91,35 @@ class CollectiveWork : public WorkState {
     settle(std::min(timeout, groups), timeout < groups);
   }
 
+  void synchronize(milliseconds timeout) override {
+    const auto start = Clock::now();
+    wait(timeout);
+    if (call_.device.is_cpu()) return;
+    const auto limit = std::min(timeout, group_->job()->options().timeout);
+    if (!await_current_stream(call_.device, start + limit)) {
+      throw Error(ErrorKind::timeout, call_.op,
+                  fmt::format("{}, or what the stream has to do before, is not complete after {} ms",
+                              group_->describe(call_), since(start).count()));
+    }
+    throw_if_ended_on_device();
+  }
+
   bool test() override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     return lock && (!pending_ || pending_->test());
   }
 
  private:
+  // A wait that only orders streams finds no error: it is the group that has it.
+  void throw_if_ended_on_device() const {
+    if (call_.device.is_cpu()) return;
+    if (const auto ended = group_->failure()) throw *ended;
+  }
+
   void settle(milliseconds timeout, bool may_look_again) {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
+    throw_if_ended_on_device();
     if (!pending_) return;
     const at::NoGradGuard no_grad;  // for what is copied at the end
     const auto start = Clock::now();
@@ -163,6 +184,11 @@ Work::Work(std::shared_ptr<detail::WorkState> state) : state_(std::move(state)) 
 void Work::wait(std::optional<std::chrono::milliseconds> timeout) {
   if (!state_) return;
   state_->wait(timeout.value_or(std::chrono::milliseconds::max()));
+}
+
+void Work::synchronize(std::optional<std::chrono::milliseconds> timeout) {
+  if (!state_) return;
+  state_->synchronize(timeout.value_or(std::chrono::milliseconds::max()));
 }
 
 bool Work::test() { return !state_ || state_->test(); }

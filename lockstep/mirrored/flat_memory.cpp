@@ -1,9 +1,16 @@
 #include <lockstep/mirrored/flat_memory.h>
 
+#include <lockstep/comm/collectives.h>
+
 #include <c10/util/strides.h>
 #include <torch/torch.h>
 
 namespace lockstep::mirrored {
+
+at::Tensor group_memory(const Group& group, std::int64_t elements, int dtype, const at::Tensor& like) {
+  if (!like.defined() || like.is_cpu()) return allocate(group, elements, dtype);
+  return at::empty({elements}, like.options().dtype(static_cast<at::ScalarType>(dtype)).requires_grad(false));
+}
 
 at::Tensor tensor_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& like) {
   at::Tensor tensor = at::empty({0}, flat.options());

@@ -1,11 +1,17 @@
 // Tensors that are stored one after the other in one flat buffer.
 #pragma once
 
+#include <lockstep/comm/group.h>
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 namespace lockstep::mirrored {
+
+/// Uninitialized memory that the group's collectives are fast with, on the device of `like`, or the CPU where it is
+/// undefined: that of allocate() on the CPU, ordinary memory on a device. A collective. `dtype` as in allocate().
+at::Tensor group_memory(const Group& group, std::int64_t elements, int dtype, const at::Tensor& like);
 
 /// A tensor over the memory of `flat` from `offset` on, with the sizes of `like` and, if `like` is dense, its strides
 /// (the layout that autograd expects of gradients). Not an autograd view, because optimizers detach gradients in place,

@@ -41,12 +41,8 @@ void copy_into(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
-/// Sets all elements of a contiguous floating-point tensor.
+/// Sets all elements of a contiguous floating-point tensor on the CPU.
 void set_all(const at::Tensor& tensor, double value) {
-  if (!tensor.is_cpu()) {
-    tensor.fill_(value);
-    return;
-  }
   with_elements(tensor, [&](auto* data) {
     using Element = std::remove_pointer_t<decltype(data)>;
     std::fill_n(data, tensor.numel(), static_cast<Element>(value));
@@ -55,17 +51,12 @@ void set_all(const at::Tensor& tensor, double value) {
 
 /// The element of such a tensor at `index`.
 double value_at(const at::Tensor& tensor, std::int64_t index) {
-  if (!tensor.is_cpu()) return tensor[index].item<double>();
   double value = 0;
   with_elements(tensor, [&](const auto* data) { value = static_cast<double>(data[index]); });
   return value;
 }
 
 void set_value(const at::Tensor& tensor, std::int64_t index, double value) {
-  if (!tensor.is_cpu()) {
-    tensor[index].fill_(value);
-    return;
-  }
   with_elements(tensor, [&](auto* data) { data[index] = static_cast<std::remove_pointer_t<decltype(data)>>(value); });
 }
 
@@ -150,7 +141,9 @@ GradientBuckets::GradientBuckets(const std::vector<at::Tensor>& parameters, cons
     sizes_.push_back({parameter.numel(), static_cast<std::int64_t>(parameter.element_size()),
                       static_cast<int>(parameter.scalar_type())});
   }
-  for (const auto& size : arena_sizes(sizes_, limits_)) arenas_.push_back(allocate(group_, size.elements, size.dtype));
+  for (const auto& size : arena_sizes(sizes_, limits_)) {
+    arenas_.push_back(group_memory(group_, size.elements, size.dtype, parameters.front()));
+  }
 }
 
 at::Tensor& GradientBuckets::arena(int dtype) {
@@ -165,8 +158,13 @@ void GradientBuckets::lay_out(const std::vector<at::Tensor>& parameters, const s
     Bucket bucket;
     bucket.flat = arena(plan.dtype).narrow(0, plan.begin, plan.elements);
     bucket.flat.zero_();  // the padding is reduced, too; it stays zero
-    bucket.marks = bucket.flat.narrow(0, plan.tail, kMarks);
-    bucket.used = bucket.flat.narrow(0, plan.tail + kMarks, static_cast<std::int64_t>(plan.members.size()));
+    const auto members = static_cast<std::int64_t>(plan.members.size());
+    bucket.flat_tail = bucket.flat.narrow(0, plan.tail, kMarks + members);
+    // Pinned, so that the copy to the device does not block.
+    const auto on_host = bucket.flat.options().device(at::kCPU).pinned_memory(true);
+    bucket.tail = bucket.flat.is_cpu() ? bucket.flat_tail : at::empty({kMarks + members}, on_host);
+    bucket.marks = bucket.tail.narrow(0, 0, kMarks);
+    bucket.used = bucket.tail.narrow(0, kMarks, members);
     for (const auto& member : plan.members) {
       places_[member.parameter] = {tensor_in(bucket.flat, member.offset, parameters[member.parameter]),
                                    buckets_.size()};
@@ -186,18 +184,25 @@ void GradientBuckets::launch(std::size_t index, const std::vector<std::size_t>& 
   for (int i = 0; i < kOwnerBits; ++i) set_value(bucket.marks, kFirstOwnerBit + i, owner_ >> i & 1);
   set_all(bucket.used, 1);
   for (const std::size_t position : unused) set_value(bucket.used, static_cast<std::int64_t>(position), 0);
+  if (!bucket.flat.is_cpu()) bucket.flat_tail.copy_(bucket.tail, /*non_blocking=*/true);
   // Sizes and dtypes were compared with the module. The first bucket of each round compares arguments, to detect ranks
   // that are not in a backward: ranks with different numbers of batches are a common mistake.
   bucket.work = all_reduce_async(bucket.flat, index == 0 ? group_ : group_.unchecked(), op_);
 }
 
-void GradientBuckets::wait(std::size_t bucket) {
-  buckets_[bucket].work.wait();
+void GradientBuckets::wait(std::size_t index) {
+  Bucket& bucket = buckets_[index];
+  if (bucket.flat.is_cpu()) {
+    bucket.work.wait();
+  } else {
+    bucket.work.synchronize();
+    bucket.tail.copy_(bucket.flat_tail);
+  }
   // Of a thousand ranks and more, low precision counts only about.
   const int about = group_.size() / 128;
   for (int i = 0; i < kOwnerBits; ++i) {
     const int expected = (owner_ >> i & 1) == 1 ? group_.size() : 0;
-    if (std::abs(ranks_with(bucket, kFirstOwnerBit + i) - expected) <= about) continue;
+    if (std::abs(ranks_with(index, kFirstOwnerBit + i) - expected) <= about) continue;
     fail(ErrorKind::mismatch, "data_parallel",
          "the ranks reduced gradients of different DataParallel objects at the same time; run the models' forward "
          "passes in the same order on all ranks, as backward follows it");

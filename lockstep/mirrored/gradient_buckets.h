@@ -52,7 +52,7 @@ void take_result(GradientSlot& slot, const at::Tensor& place, bool used_on_any_r
 void leave_place(GradientSlot& slot, const at::Tensor& place) noexcept;
 
 /// One arena for each dtype, allocated once from the group (under shm it is shared memory, which is reduced without a
-/// copy), and divided into buckets when the order of the gradients is known.
+/// copy) or on the parameters' device, and divided into buckets when the order of the gradients is known.
 ///
 /// The tail of a bucket is reduced with it:
 ///   gave up   1 when this rank had an exception in the round, and only sends the bucket so that no rank waits for it
@@ -87,7 +87,8 @@ class GradientBuckets {
   /// Starts the reduction of a bucket. `unused` are the positions of the members without a gradient on this rank.
   void launch(std::size_t bucket, const std::vector<std::size_t>& unused, const Marks& marks);
   bool test(std::size_t bucket) { return buckets_[bucket].work.test(); }
-  /// Error(mismatch) when ranks have sent a bucket of another reducer.
+  /// Error(mismatch) when ranks have sent a bucket of another reducer. On a device blocks until the bucket is reduced,
+  /// as its tail is read.
   void wait(std::size_t bucket);
 
   /// After `wait`: whether any rank had a gradient for the member at this position.
@@ -102,9 +103,11 @@ class GradientBuckets {
  private:
   struct Bucket {
     BucketPlan plan;
-    at::Tensor flat;   ///< [plan.elements]
-    at::Tensor marks;  ///< [kMarks], in flat
-    at::Tensor used;   ///< [members], in flat
+    at::Tensor flat;       ///< [plan.elements]
+    at::Tensor flat_tail;  ///< [kMarks + members], in flat
+    at::Tensor tail;       ///< the same on the CPU: itself, or a copy
+    at::Tensor marks;      ///< [kMarks], in tail
+    at::Tensor used;       ///< [members], in tail
     Work work;
   };
   at::Tensor& arena(int dtype);

@@ -50,7 +50,8 @@ void share_arena(at::Tensor& arena, const Group& group) {
 void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::Tensor>& parameters,
                      std::vector<at::Tensor>& arenas) {
   for (const auto& arena : plan.arenas) {
-    arenas.push_back(allocate(group, arena.shard_elements * group.size(), arena.dtype));
+    const auto elements = arena.shard_elements * group.size();
+    arenas.push_back(mirrored::group_memory(group, elements, arena.dtype, parameters.front()));
     arenas.back().zero_();
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/mirrored/flat_memory.h>
 #include <lockstep/mirrored/parameter_layout.h>
 
 #include <ATen/MemoryOverlap.h>
@@ -39,6 +40,14 @@ std::vector<NamedTensor> each_once(const torch::OrderedDict<std::string, at::Ten
   return unique;
 }
 
+void require_one_device(const std::vector<NamedTensor>& tensors) {
+  for (const auto& each : tensors) {
+    if (each.tensor.device() == tensors.front().tensor.device()) continue;
+    fail(ErrorKind::unsupported, kPlace, "\"{}\" is on {} and \"{}\" on {}; a module must be on one device",
+         tensors.front().name, tensors.front().tensor.device().str(), each.name, each.tensor.device().str());
+  }
+}
+
 std::string describe(const NamedTensor& named, std::string_view what) {
   const at::Tensor& tensor = named.tensor;
   return fmt::format("{} \"{}\": {} [{}], strides [{}]{}", what, named.name, at::toString(tensor.scalar_type()),
@@ -66,6 +75,8 @@ Replica replica_of(const torch::nn::Module& module) {
            "parameter \"{}\" is complex; train torch::view_as_real of it as a real parameter instead", parameter.name);
     }
   }
+  require_one_device(replica.parameters);
+  require_one_device(replica.buffers);
   return replica;
 }
 
@@ -119,7 +130,8 @@ std::int64_t total_bytes(const std::vector<at::Tensor>& tensors) {
 
 CoalescedBroadcast::CoalescedBroadcast(std::vector<at::Tensor> tensors, const Group& group)
     : group_(group), tensors_(std::move(tensors)) {
-  bytes_ = allocate(group_, total_bytes(tensors_), static_cast<int>(at::kByte));
+  const auto first = tensors_.empty() ? at::Tensor() : tensors_.front();
+  bytes_ = group_memory(group_, total_bytes(tensors_), static_cast<int>(at::kByte), first);
   std::int64_t offset = 0;
   for (const auto& tensor : tensors_) {
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());

@@ -6,32 +6,31 @@ namespace {
 
 constexpr std::string_view kWhere = "system.device";
 
-std::string by_variable(const CudaDevices& devices) {
-  return devices.visible_only ? fmt::format(" (CUDA_VISIBLE_DEVICES={})", *devices.visible_only) : "";
-}
-
 }  // namespace
 
-bool use_cuda(std::string_view device, const World& world, const CudaDevices& devices) {
-  if (device == "cpu") return false;
-  if (device == "auto") return devices.count > 0 && world.size == 1;
+void require_device(std::string_view device, const World& world, const CudaDevices& devices) {
+  if (device != "cuda") return;
   if (devices.count == 0) {
+    fail(ErrorKind::config, kWhere, "cuda was asked for, but this libtorch finds {}; use system.device=cpu",
+         describe(devices));
+  }
+  const bool sees_its_own = devices.count == 1 && devices.visible_only;
+  if (world.local_size > devices.count && !sees_its_own) {
+    fail(
+        ErrorKind::config, kWhere,
+        "cuda was asked for on {} ranks of this host, which has {}: a rank needs one of its own; start fewer ranks, or "
+        "use system.device=cpu",
+        world.local_size, describe(devices));
+  }
+}
+
+bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::string_view mode,
+              const CudaDevices& devices) {
+  if (!group_on_cuda) return device == "auto" && ranks == 1 && devices.count > 0;
+  if (ranks > 1 && mode != "data_parallel") {
     fail(ErrorKind::config, kWhere,
-         "cuda was asked for, but this libtorch finds no CUDA device{}; use system.device=cpu", by_variable(devices));
-  }
-  if (world.local_size > devices.count) {
-    fail(
-        ErrorKind::config, kWhere,
-        "cuda was asked for on {} ranks of this host, which has {} CUDA device{}{}: a rank needs one of its own; start "
-        "fewer ranks, or use system.device=cpu",
-        world.local_size, devices.count, devices.count == 1 ? "" : "s", by_variable(devices));
-  }
-  if (world.size > 1) {
-    fail(
-        ErrorKind::config, kWhere,
-        "cuda was asked for on {} ranks, but no backend of this version carries CUDA tensors; use system.device=cpu or "
-        "a single rank",
-        world.size);
+         "cuda with several ranks is for parallel.mode data_parallel; {} computes on the CPU: use system.device=cpu",
+         mode);
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/device.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/strategy_file.h>
@@ -24,6 +25,7 @@ GroupOptions run_group_options(const RunConfig& run) {
   const auto milliseconds = [](double seconds) { return std::chrono::milliseconds(std::llround(seconds * 1e3)); };
   GroupOptions options;
   options.backend = config.backend;
+  options.device = run.system.device;
   options.start_timeout = milliseconds(config.start_timeout_s);
   options.timeout = milliseconds(config.timeout_s);
   options.check_arguments = config.check_collectives;
@@ -51,6 +53,7 @@ ClusterOptions cluster_of(const RunConfig& config) {
 
 Group connect_run(const RunConfig& config, const World& world) {
   require_mode_fits(config, world);
+  if (config.system.device == "cuda") require_device(config.system.device, world, cuda_devices());
   return connect(world, run_group_options(config));
 }
 

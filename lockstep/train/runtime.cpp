@@ -14,10 +14,12 @@
 
 namespace lockstep::train {
 
-c10::Device choose_device(const SystemConfig& config, const World& world) {
-  const CudaDevices devices{static_cast<int>(torch::cuda::device_count()),
-                            find(current_environment(), "CUDA_VISIBLE_DEVICES")};
-  return use_cuda(config.device, world, devices) ? torch::kCUDA : torch::kCPU;
+c10::Device choose_device(const RunConfig& config, const Group& group) {
+  const c10::Device of_group(group.device());
+  const bool cuda =
+      use_cuda(config.system.device, of_group.is_cuda(), group.size(), config.parallel.mode, cuda_devices());
+  if (!cuda) return torch::kCPU;
+  return of_group.is_cuda() ? of_group : c10::Device(torch::kCUDA);
 }
 
 namespace {

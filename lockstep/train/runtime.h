@@ -2,8 +2,8 @@
 #pragma once
 
 #include <lockstep/base/environment.h>
+#include <lockstep/comm/group.h>
 #include <lockstep/train/config.h>
-#include <lockstep/world/world.h>
 
 #include <cstdint>
 #include <string>
@@ -18,8 +18,8 @@ struct Device;
 
 namespace lockstep::train {
 
-/// cpu or cuda for a rank of `world`; see use_cuda in device.h.
-c10::Device choose_device(const SystemConfig& config, const World& world);
+/// The device of a run; see use_cuda in device.h.
+c10::Device choose_device(const RunConfig& config, const Group& group);
 
 /// Sets the threads of one operation and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);

@@ -42,6 +42,14 @@ TEST_P(Arguments, RulesAreTold) {
       expect_refused([&] { reduce_scatter(at::ones({}), group); }, {"dimension 0"});
       auto small = at::ones({rank.size() * 6 + 1});
       expect_refused([&] { all_gather_async(small, floats, group); }, {"contiguous", std::to_string(rank.size() * 6)});
+      // A device that no group has, as there may be none here.
+      auto elsewhere = at::ones({2}, at::kMeta);
+      expect_refused([&] { all_reduce(elsewhere, group); }, {"is on meta", "\"world\"", "carries tensors on the CPU"});
+      auto output = at::ones({rank.size() * 2});
+      expect_refused([&] { all_gather_async(output, elsewhere, group); }, {"output is on cpu", "tensor on meta"});
+      if (rank.size() > 1) {
+        expect_refused([&] { send(elsewhere, group, 1 - std::min(rank.rank(), 1)); }, {"is on meta"});
+      }
       expect_refused([&] { all_gather(undefined, group); }, {"undefined"});
       expect_refused([&] { send(floats, group, rank.rank()); }, {"this rank itself"});
       expect_refused([&] { send(floats, group, rank.size()); }, {"destination " + n});
@@ -85,6 +93,10 @@ TEST_P(Arguments, DifferencesBetweenRanksAreAnErrorOnAllOfThem) {
           }
         },
         {"all_gather of float32[4]", name_of_last + "barrier"});
+    auto elsewhere = at::ones({4}, last ? at::kMeta : at::kCPU);
+    const auto misplaced = error_of([&] { all_reduce(elsewhere, rank.group()); });
+    EXPECT_EQ(misplaced.kind(), last ? ErrorKind::invalid_argument : ErrorKind::mismatch);
+    expect_words(misplaced, {"is on meta"});
     auto nothing = at::ones({last ? 1 : 0});
     expect_mismatch([&] { all_reduce(nothing, rank.group()); }, {"float32[0]", "float32[1]"});
 

@@ -70,6 +70,20 @@ TEST(Connect, MissingRankZeroIsNamed) {
   expect_words(error, {"127.0.0.1:1", "Rank 0", "MASTER_ADDR"});
 }
 
+TEST(Connect, ABackendForCudaWithoutADeviceIsOneClearError) {
+  const auto refused = [](const GroupOptions& options, ErrorKind kind, const std::vector<std::string>& words) {
+    const auto error = error_of_connect(World{}, options, {{"CUDA_VISIBLE_DEVICES", ""}});
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    expect_words(error, words);
+  };
+  refused({.backend = "nccl"}, ErrorKind::unsupported,
+          {"backend nccl", "no CUDA device", "backend auto and device cpu"});
+  refused({.device = "cuda:1"}, ErrorKind::unsupported, {"no CUDA device"});
+  refused({.backend = "nccl", .device = "cpu"}, ErrorKind::invalid_argument, {"CUDA tensors alone"});
+  refused({.device = "gpu"}, ErrorKind::invalid_argument, {"auto, cpu, cuda or cuda:N"});
+  refused({.backend = "nccl", .encrypt = true}, ErrorKind::invalid_argument, {"\"nccl\" cannot encrypt"});
+}
+
 TEST(Connect, PortInUseIsNamedWithTheMend) {
   const auto [socket, port] = taken_port();
   World world = world_at({}, 0, 2);

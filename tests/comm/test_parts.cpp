@@ -68,6 +68,27 @@ TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
   EXPECT_EQ(choose_backend("hierarchy", {0, 0}), "shm");
   EXPECT_EQ(choose_backend("mpi", {0, 1}), "mpi");
   expect_words(error_of([] { choose_backend("self", {0, 0, 0}); }), {"self", "3"});
+  // What stands beside one for CUDA is what auto means.
+  EXPECT_EQ(choose_backend("nccl", {0, 0}), "shm");
+  EXPECT_EQ(choose_backend("nccl", {0, 1, 0}), "hierarchy");
+}
+
+TEST(ChooseBackend, ForCudaTensors) {
+  using detail::choose_cuda_backend;
+  for (const auto* requested : {"auto", "nccl"}) {
+    EXPECT_EQ(choose_cuda_backend(requested, {0}), "self");
+    EXPECT_EQ(choose_cuda_backend(requested, {0, 0}), "nccl");
+    EXPECT_EQ(choose_cuda_backend(requested, {0, 1, 0}), "nccl");
+  }
+  for (const auto* requested : {"shm", "gloo", "mpi", "tls", "hierarchy"}) {
+    const auto error = error_of([&] { choose_cuda_backend(requested, {0, 0}); });
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    expect_words(error, {std::string("\"") + requested + "\"", "CPU alone", "nccl or auto"});
+    EXPECT_FALSE(detail::is_for_cuda(requested));
+  }
+  EXPECT_TRUE(detail::is_for_cuda("nccl"));
+  EXPECT_FALSE(detail::is_for_cuda("auto"));
+  expect_words(error_of([] { choose_cuda_backend("auto", {0, 1}, true); }), {"encryption", "CUDA"});
 }
 
 TEST(Backends, HaveOneRowEachAndServeWhatIsChosen) {

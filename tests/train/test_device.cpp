@@ -13,24 +13,37 @@ World world_of(int size, int local_size) {
 }
 
 TEST(Device, AutoIsCudaForASingleRankWhereThereIsOne) {
-  EXPECT_TRUE(use_cuda("auto", world_of(1, 1), {1}));
-  EXPECT_FALSE(use_cuda("auto", world_of(1, 1), {0}));
-  EXPECT_FALSE(use_cuda("auto", world_of(2, 2), {2}));
-  EXPECT_FALSE(use_cuda("cpu", world_of(1, 1), {1}));
-  EXPECT_FALSE(use_cuda("cpu", world_of(4, 4), {1})) << "nobody asked for a device";
+  EXPECT_TRUE(use_cuda("auto", false, 1, "stand_alone", {1}));
+  EXPECT_FALSE(use_cuda("auto", false, 1, "data_parallel", {0}));
+  EXPECT_FALSE(use_cuda("auto", false, 2, "data_parallel", {2}));
+  EXPECT_FALSE(use_cuda("cpu", false, 1, "data_parallel", {1})) << "nobody asked for a device";
+}
+
+TEST(Device, IsThatOfTheGroup) {
+  EXPECT_TRUE(use_cuda("cuda", true, 1, "stand_alone", {1}));
+  EXPECT_TRUE(use_cuda("auto", true, 4, "data_parallel", {4}));
+  EXPECT_TRUE(use_cuda("cuda", true, 1, "semi_auto", {1}));
+  for (const auto* mode : {"semi_auto", "auto"}) {
+    test::expect_error(ErrorKind::config, {"parallel.mode data_parallel", mode, "system.device=cpu"},
+                       [&] { use_cuda("cuda", true, 2, mode, {2}); });
+  }
 }
 
 TEST(Device, CudaIsRefusedWithWhatThereIs) {
-  EXPECT_TRUE(use_cuda("cuda", world_of(1, 1), {2}));
+  require_device("cuda", world_of(1, 1), {2});
+  require_device("cuda", world_of(4, 2), {2});
+  require_device("cuda", world_of(4, 4), {1, "3"});  // each rank sees its own
+  require_device("cpu", world_of(4, 4), {1});
+  require_device("auto", world_of(4, 4), {0});
   const auto refused = [](const World& world, const CudaDevices& devices,
                           std::initializer_list<std::string_view> words) {
-    test::expect_error(ErrorKind::config, words, [&] { use_cuda("cuda", world, devices); });
+    test::expect_error(ErrorKind::config, words, [&] { require_device("cuda", world, devices); });
   };
   refused(world_of(1, 1), {0}, {"finds no CUDA device;", "system.device=cpu"});
   refused(world_of(1, 1), {0, ""}, {"finds no CUDA device (CUDA_VISIBLE_DEVICES=)"});
   refused(world_of(4, 4), {2, "0,3"}, {"4 ranks of this host, which has 2 CUDA devices (CUDA_VISIBLE_DEVICES=0,3)"});
   refused(world_of(8, 2), {1}, {"2 ranks of this host, which has 1 CUDA device:"});
-  refused(world_of(4, 2), {2}, {"no backend of this version carries CUDA tensors"});
+  refused(world_of(1, 1), {.built = false}, {"libtorch for CPUs", "system.device=cpu"});
 }
 
 }  // namespace

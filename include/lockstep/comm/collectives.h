@@ -23,6 +23,11 @@ class WorkState;
 
 /// Copies share the same operation. Tensors given to the operation are kept alive by it and must not be read or
 /// written until `wait()` returned. Thread-safe.
+///
+/// On CUDA an operation is work on a stream of the group. It begins when the stream that was current at its call has
+/// got there. `wait()` makes the current stream wait for it and returns at once: what is put on that stream afterwards
+/// sees the result. The group's time limit counts on the device. An operation that fails there ends the group, so that
+/// the next call throws; the tensors of that operation then hold undefined numbers.
 class Work {
  public:
   Work() = default;  ///< an operation that is complete already
@@ -32,8 +37,11 @@ class Work {
   /// sequence number and the time waited when neither happened within `timeout` (default: the group's).
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  /// True once `wait` would return or throw without blocking. Drives the operation on backends without a thread of
-  /// their own. Never throws the operation's Error.
+  /// `wait()`, and on CUDA blocks until the current stream has got so far. Throws as `wait()`.
+  void synchronize(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+
+  /// True once `wait` would return or throw without blocking; on CUDA, once the device has completed the operation.
+  /// Drives the operation on backends without a thread of their own. Never throws the operation's Error.
   bool test();
 
  private:
@@ -42,12 +50,12 @@ class Work {
 
 // Collectives as free functions over tensors.
 //
-// Semantics follow MPI and torch.distributed. Tensors are dense, on the group's device, of any strides (non-contiguous
-// ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is supported;
-// float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are "all". Complex
-// dtypes support sum and mean only. All ranks pass the same dtype and, unless documented otherwise, the same shape; a
-// mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy. Autograd does not record
-// them.
+// Semantics follow MPI and torch.distributed. Tensors are dense, on the CPU or the group's device, of any strides
+// (non-contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
+// supported; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are
+// "all". Complex dtypes support sum and mean only. All ranks pass the same dtype and, unless documented otherwise, the
+// same shape; a mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy. Autograd
+// does not record them.
 //
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
 // `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:

@@ -20,7 +20,8 @@ class GroupImpl;
 struct GroupOptions {
   /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
   /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
-  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy.
+  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl, which
+  /// carries CUDA tensors, beside what "auto" selects for those on the CPU.
   std::string backend = "auto";
   /// The time limit for all ranks to connect. Overridden by LOCKSTEP_START_TIMEOUT_S.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
@@ -43,6 +44,10 @@ struct GroupOptions {
   bool rejoins = false;
   /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
   ClusterOptions cluster{};
+  /// The device whose tensors the group carries besides those on the CPU. "auto": with backend nccl as "cuda", else
+  /// none. "cuda": of the devices that this process sees (CUDA_VISIBLE_DEVICES) that with the number of the local rank,
+  /// or the only one. "cuda:1": that one. "cpu": none.
+  std::string device = "auto";
 };
 
 /// A fixed, ordered set of ranks with a backend. Ranks inside a group are numbered 0..size-1; world ranks are those of
@@ -68,7 +73,9 @@ class Group {
   int group_rank(int world_rank) const;   ///< Error(invalid_argument) when that rank is not a member
   bool contains(int world_rank) const;
   const std::string& name() const;
-  std::string_view backend() const;  ///< "self" in every group of one rank
+  std::string_view backend() const;  ///< that of its device's tensors; "self" in every group of one rank
+  /// The device whose tensors it carries besides those on the CPU: "cuda:1", or "cpu" where there is none.
+  const std::string& device() const;
   const World& world() const;
   std::chrono::milliseconds timeout() const;
 
@@ -104,6 +111,9 @@ Group connect(const World& world, const GroupOptions& options = {});
 
 /// The two calls most programs need: detect_world() and connect().
 Group init(const GroupOptions& options = {});
+
+/// The same with this backend: init("nccl").
+Group init(std::string_view backend);
 
 /// The same for a program that is started once on each of `nodes`, with the same list on all of them.
 /// Errors: those of detect_world(NodeList) and connect().

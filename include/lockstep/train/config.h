@@ -41,7 +41,8 @@ struct SystemConfig {
   std::int64_t seed = 1;
   /// threads of each rank that compute one operation together. Allowed: from 1 to 1024.
   std::int64_t threads = 1;
-  /// auto: cuda for a single rank where there is one. Allowed: auto, cpu, cuda.
+  /// auto: cuda with parallel.backend nccl, and for a single rank where there is one (docs/gpus.md). Allowed: auto,
+  /// cpu, cuda.
   std::string device = "auto";
   /// least important lines that are logged. Allowed: debug, info, warning, error, off.
   std::string log_level = "info";
@@ -85,7 +86,7 @@ struct ParallelConfig {
   /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
   /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo. Allowed: auto, self, shm,
-  /// gloo, mpi, hierarchy.
+  /// gloo, mpi, tls, hierarchy, nccl.
   std::string backend = "auto";
   /// average the ranks' gradients; false: their sum.
   bool gradients_mean = true;

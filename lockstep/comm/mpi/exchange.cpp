@@ -33,7 +33,7 @@ at::Tensor to_tensor(const std::string& text) {
   return bytes;
 }
 
-std::string to_text(const at::Tensor& bytes) { return static_cast<const char*>(bytes.data_ptr()); }
+std::string words_in(const at::Tensor& bytes) { return static_cast<const char*>(bytes.data_ptr()); }
 
 // "Open MPI v4.1.4" or "MPICH Version: 4.0.2", of longer texts.
 std::string library_version() {
@@ -85,7 +85,7 @@ Endpoint broadcast_from_rank_0(const Endpoint& endpoint, std::chrono::millisecon
   finish(requests, timeout);
 
   Endpoint received;
-  std::istringstream text(to_text(message));
+  std::istringstream text(words_in(message));
   text >> received.port >> received.host;
   return received;
 }

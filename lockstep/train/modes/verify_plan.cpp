@@ -21,7 +21,7 @@ constexpr double kClearlyLess = 0.97;
 double measured_step(const RunConfig& config, const Program& program, const Group& group, int wanted) {
   const auto share = data_share(config, group);
   const auto data = load_train_data(config, program, share.index, share.count);
-  const auto options = forward_options(config, choose_device(config.system, group.world()));
+  const auto options = forward_options(config, choose_device(config, group));
   const auto model = make_model(config, program, options.device);
   const auto run = make_parallel_run(config, model, group, options);
   seed_rank(config.system.seed, run->random_stream(), 0);

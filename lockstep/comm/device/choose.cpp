@@ -1,0 +1,75 @@
+#include <lockstep/comm/device/choose.h>
+
+#include <lockstep/base/environment.h>
+#include <lockstep/base/error.h>
+#include <lockstep/base/parse.h>
+
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace lockstep::detail {
+namespace {
+
+constexpr std::string_view kWhere = "connect";
+
+std::string by_variable(const CudaDevices& devices) {
+  return devices.visible_only ? fmt::format(" (CUDA_VISIBLE_DEVICES={})", *devices.visible_only) : "";
+}
+
+/// N of "cuda:N".
+std::optional<int> number_in(std::string_view text) {
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  constexpr std::int64_t kMost = 127;  // c10::DeviceIndex
+  const auto number = parse_integer(text.substr(kPrefix.size()));
+  return number && *number >= 0 && *number <= kMost ? std::optional<int>(static_cast<int>(*number)) : std::nullopt;
+}
+
+}  // namespace
+
+CudaDevices cuda_devices() {
+  const auto& cuda = at::detail::getCUDAHooks();
+  return {static_cast<int>(cuda.getNumGPUs()), find(current_environment(), "CUDA_VISIBLE_DEVICES"), cuda.hasCUDART()};
+}
+
+std::string describe(const CudaDevices& devices) {
+  if (!devices.built) return "no CUDA device: it is a libtorch for CPUs (docs/libtorch.md)";
+  if (devices.count == 0) return "no CUDA device" + by_variable(devices);
+  return fmt::format("{} CUDA device{}{}", devices.count, devices.count == 1 ? "" : "s", by_variable(devices));
+}
+
+bool wants_cuda(std::string_view wanted, bool for_cuda) {
+  if (wanted == "cuda" || number_in(wanted)) return true;
+  if (wanted == "auto") return for_cuda;
+  if (wanted != "cpu") {
+    fail(ErrorKind::invalid_argument, kWhere, "a group's device is auto, cpu, cuda or cuda:N; \"{}\" is none of them",
+         wanted);
+  }
+  if (!for_cuda) return false;
+  fail(ErrorKind::invalid_argument, kWhere,
+       "the device is to be the CPU, and the backend carries CUDA tensors alone; use backend auto, or device cuda");
+}
+
+int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices) {
+  if (devices.count == 0) {
+    fail(ErrorKind::unsupported, kWhere,
+         "CUDA tensors are to be carried, but this libtorch finds {}; use backend auto and device cpu",
+         describe(devices));
+  }
+  if (const auto number = number_in(wanted)) {
+    if (*number < devices.count) return *number;
+    fail(ErrorKind::invalid_argument, kWhere, "device {} was asked for, and this process sees {}, numbered from 0",
+         wanted, describe(devices));
+  }
+  if (local_rank < devices.count) return local_rank;
+  // A launcher may give each rank a view of its own. Ranks that share a device are found when they meet.
+  if (devices.count == 1 && devices.visible_only) return 0;
+  fail(ErrorKind::unsupported, kWhere,
+       "this is local rank {} (from 0) of its host, which has {}, and each rank needs one of its own; start at most {} "
+       "rank{} on this host (lockstep run --nproc-per-node gpu)",
+       local_rank, describe(devices), devices.count, devices.count == 1 ? "" : "s");
+}
+
+}  // namespace lockstep::detail

@@ -1,0 +1,33 @@
+// The choice of the device whose tensors a rank's groups carry, from the options and the devices that exist. Pure; no
+// libtorch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep::detail {
+
+/// The CUDA devices that this process may use.
+struct CudaDevices {
+  int count = 0;                                           ///< 0 also where libtorch was built without CUDA
+  std::optional<std::string> visible_only = std::nullopt;  ///< CUDA_VISIBLE_DEVICES, if set
+  bool built = true;                                       ///< libtorch was built with CUDA
+};
+
+/// Those that libtorch finds.
+CudaDevices cuda_devices();
+
+/// "no CUDA device (CUDA_VISIBLE_DEVICES=)", "2 CUDA devices"; where there is none, with the reason.
+std::string describe(const CudaDevices& devices);
+
+/// Whether GroupOptions::device (`wanted`) means a CUDA device. `for_cuda`: the backend that was asked for carries CUDA
+/// tensors alone, so that "auto" means "cuda". Error(invalid_argument) for another text, or "cpu" with such a backend.
+/// Apart from the next, as a process that has asked for its devices can no longer fork.
+bool wants_cuda(std::string_view wanted, bool for_cuda);
+
+/// The index of that device on the rank with this local rank. Error(invalid_argument) for a number that no device has;
+/// Error(unsupported) where there is no device, or fewer than local ranks.
+int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices);
+
+}  // namespace lockstep::detail
