@@ -155,9 +155,9 @@ TEST_F(NumbersOfRanks, GiveTheSameLossesForTwentyStepsOfTheWarmUp) {
   EXPECT_LT(expected.back(), expected.front());
 }
 
-// At the configuration's whole rate from the first step on, a relative difference of 1e-13 in the weights becomes one of
-// 1e-5 in the loss within eight steps, on one rank as well. So equal losses for longer cannot be asked of any number of ranks there, only
-// that they differ by no more than such a difference grows to.
+// At the configuration's whole rate from the first step on, a relative difference of 1e-13 in the weights becomes one
+// of 1e-5 in the loss within eight steps, on one rank as well. So equal losses for longer cannot be asked of any number
+// of ranks there, only that they differ by no more than such a difference grows to.
 TEST_F(NumbersOfRanks, DifferAtALargeRateByNoMoreThanARoundingGrowsTo) {
   const std::vector<std::string> keys = {"train.steps=8", "optimizer.lr=0.007"};
   const auto expected = run(1, keys).losses;
