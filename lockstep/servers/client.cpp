@@ -165,6 +165,8 @@ void Client::tell_all(const HeaderWords& words) const {
 }
 
 void Client::save() { tell_all(encode(Header{.request = Request::save, .step = step_})); }
-void Client::finish() { tell_all(encode(Header{.request = Request::finish, .step = step_})); }
+void Client::finish(std::optional<int> ended_by) {
+  tell_all(encode(Header{.request = Request::finish, .step = step_, .ids = ended_by.value_or(0)}));
+}
 
 }  // namespace lockstep::servers

@@ -8,6 +8,7 @@
 #include <lockstep/servers/wire.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,8 +38,9 @@ class Client final : public models::RowHome {
   /// pushed. One worker calls it for all.
   void save();
 
-  /// Nothing is asked for any more. Every worker calls it in the end; servers end when all have.
-  void finish();
+  /// Nothing is asked for any more. Every worker calls it in the end; servers end when all have. `ended_by`: the signal
+  /// that ended the run early, if one did.
+  void finish(std::optional<int> ended_by = {});
 
   std::int64_t step() const { return step_; }
   const std::vector<TableSpec>& tables() const { return tables_; }

@@ -85,9 +85,14 @@ class Serving {
       case Request::push: take_push(worker, header); return true;
       case Request::confirm: confirm(worker, header); return true;
       case Request::save: save(worker, header); return true;
-      case Request::finish: return false;
+      case Request::finish: note_end(header); return false;
     }
     return false;
+  }
+
+  void note_end(const Header& header) {
+    const std::lock_guard lock(mutex_);
+    if (header.ids != 0) report_.ended_by = static_cast<int>(header.ids);
   }
 
   void answer_pull(std::size_t worker, const Header& header) {

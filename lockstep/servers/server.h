@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace lockstep::servers {
@@ -34,8 +35,9 @@ struct ServerOptions {
 struct ServerReport {
   std::int64_t rows = 0;
   std::int64_t bytes = 0;
-  std::int64_t pulled = 0;  ///< rows sent to workers
-  std::int64_t pushed = 0;  ///< rows of gradients from workers
+  std::int64_t pulled = 0;        ///< rows sent to workers
+  std::int64_t pushed = 0;        ///< rows of gradients from workers
+  std::optional<int> ended_by{};  ///< the signal that ended the run early
 };
 
 /// Serves until every worker has finished. `pairs` are by worker.

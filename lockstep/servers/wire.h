@@ -30,7 +30,7 @@ struct Header {
   Request request = Request::pull;
   std::int64_t step = 0;   ///< completed steps: a pull wants the rows after them, a push is of the next one
   std::int64_t table = 0;  ///< pull: its index
-  std::int64_t ids = 0;    ///< so many follow
+  std::int64_t ids = 0;    ///< so many follow; finish: the signal that ended the run early, or 0
   double lr = 0;           ///< push: the scheduled learning rate
   double scale = 1;        ///< push: of the gradients, after their mean over workers
   bool copy = false;       ///< push: for the server's copy of the rows of the server before it

@@ -246,7 +246,7 @@ RunResult train_generation(const RunConfig& config, const Program& program, cons
   for (const auto& variable : overruled_variables(config.system, current_environment())) {
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
-  require_same_settings(common_settings(config), group);
+  require_same_settings(common_settings(config), everyone);
   const bool recovers = can_rejoin(group);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   if (tables) in_memory = with_rows_of(*tables, config, std::move(in_memory), kept, console);
@@ -261,7 +261,7 @@ RunResult train_generation(const RunConfig& config, const Program& program, cons
   RunResult result;
   try {
     result = train_session(config, program, group, work_dir, session, console, signals);
-    session.finish();
+    session.finish(result.ended_by);
     // Whoever leaves needs no other rank any more, and no other needs it.
     if (recovers) {
       kept.result = result;
@@ -304,18 +304,21 @@ RunResult run_with_servers(const RunConfig& config, const Program& program, cons
         config, program, *division.group, work_dir, lock, kept,
         TablePlace{.everyone = everyone, .pairs = std::move(division.pairs), .workers = division.workers});
   }
-  const StopSignals left_to_workers;
+  const auto left_to_workers = std::make_shared<StopSignals>();
+  RunResult result;
   try {
-    serve_run(config, program, division, everyone, kept_rows);
+    result.ended_by = serve_run(config, program, division, everyone, kept_rows);
+    if (result.ended_by) result.signals = left_to_workers;
+    result.steps = kept_rows.rows->step;
   } catch (...) {
-    kept.signal = left_to_workers.noted();
+    kept.signal = left_to_workers->noted();
     throw;
   }
   if (can_rejoin(everyone)) {
-    kept.result = RunResult();
+    kept.result = result;
     barrier(everyone);
   }
-  return {};
+  return result;
 }
 
 /// Without servers, each worker has the tables in its own memory.

@@ -185,6 +185,42 @@ TEST_F(ServerJobs, WithoutReplacementsALostServerIsNamed) {
   EXPECT_FALSE(std::filesystem::exists(work_dir("lost") / "result.json"));
 }
 
+TEST_F(ServerJobs, EndTogetherWhenASignalAsksThemAndGoOnLater) {
+  const Words program = train("ended", {"checkpoint.every_steps=100"});
+  Child job = start(launched_with_servers({"--start-method", "spawn"}, program),
+                    {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=60"}}, "ended.log");
+  ASSERT_TRUE(has_made_steps("ended", 5)) << log("ended.log");
+  ::kill(job.pid(), SIGTERM);
+  const auto end = job.wait_for(90s);
+  ASSERT_TRUE(end) << log("ended.log");
+  EXPECT_EQ(end->code, 75) << log("ended.log");
+  EXPECT_THAT(log("ended.log"), Not(HasSubstr("exit code 0"))) << "what starts processes again goes by their codes";
+  const auto ran = run_program(launched_with_servers({}, program));
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("going on from"));
+  EXPECT_EQ(hash_in(work_dir("ended")), hash_of_data_parallel()) << ran.err;
+}
+
+TEST_F(ServerJobs, WithOtherSettingsInOneProcessAreRefusedAtOnce) {
+  std::vector<Child> processes;
+  for (int rank = 0; rank < 4; ++rank) {
+    Words keys = {"cluster.server_num=2"};
+    if (rank == 3) keys.push_back("parallel.server.replicas=2");
+    processes.push_back(start(train("other", keys),
+                              {{"RANK", std::to_string(rank)},
+                               {"WORLD_SIZE", "4"},
+                               {"LOCKSTEP_INIT_METHOD", "file://" + (folder_.path() / "meet").string()}},
+                              fmt::format("other.{}", rank)));
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto end = processes[static_cast<std::size_t>(rank)].wait_for(60s);
+    ASSERT_TRUE(end) << log(fmt::format("other.{}", rank));
+    EXPECT_FALSE(end->ok()) << rank;
+    EXPECT_THAT(log(fmt::format("other.{}", rank)), HasSubstr("rank 3 does not have the settings of rank 0"));
+    EXPECT_THAT(log(fmt::format("other.{}", rank)), HasSubstr("replicas"));
+  }
+}
+
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
 TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
   const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",

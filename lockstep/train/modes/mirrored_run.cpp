@@ -137,8 +137,8 @@ SavedState MirroredRun::with_distant(SavedState state) {
   return tables_ ? tables_->saved(std::move(state.tensors)) : std::move(state);
 }
 
-void MirroredRun::finish() {
-  if (tables_) tables_->finish();
+void MirroredRun::finish(std::optional<int> ended_by) {
+  if (tables_) tables_->finish(ended_by);
 }
 
 SavedState MirroredRun::state_to_save() {

@@ -24,7 +24,7 @@ class MirroredRun final : public ParallelRun {
   std::optional<ShardParts> take_shard_parts() override;
   std::vector<DistantTensor> distant_tensors() override;
   SavedState with_distant(SavedState state) override;
-  void finish() override;
+  void finish(std::optional<int> ended_by) override;
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:

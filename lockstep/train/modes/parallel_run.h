@@ -71,7 +71,7 @@ class ParallelRun {
   virtual SavedState with_distant(SavedState state) { return state; }
 
   /// The run has its result, and needs the other processes no more.
-  virtual void finish() {}
+  virtual void finish(std::optional<int> /*ended_by*/) {}
 
   /// The rank whose random number stream this rank uses in steps.
   virtual int random_stream() const = 0;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace torch::nn {
@@ -44,7 +45,7 @@ class ServedTables {
   SavedState saved(NamedTensors own);
 
   /// The servers are not needed any more.
-  void finish() { client_->finish(); }
+  void finish(std::optional<int> ended_by) { client_->finish(ended_by); }
 
  private:
   TablePlace place_;

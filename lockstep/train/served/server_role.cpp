@@ -5,6 +5,7 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/servers/server.h>
 #include <lockstep/train/checkpoint/resume.h>
+#include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
@@ -146,8 +147,9 @@ int count_of_servers(const RunConfig& config) {
   return static_cast<int>(count);
 }
 
-void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-               const Group& everyone, KeptRows& kept) {
+std::optional<int> serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
+                             const Group& everyone, KeptRows& kept) {
+  require_same_settings(common_settings(config), everyone);
   const auto server = everyone.rank() - division.workers;
   const int replicas = static_cast<int>(config.parallel.server.replicas);
   std::vector<servers::TableSpec> tables;
@@ -203,6 +205,7 @@ void serve_run(const RunConfig& config, const Program& program, const servers::D
   const auto report = servers::serve(division.pairs, rows, options);
   log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", server, report.rows,
            static_cast<double>(report.bytes) / 1e6, report.pulled, report.pushed);
+  return report.ended_by;
 }
 
 }  // namespace lockstep::train

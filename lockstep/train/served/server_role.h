@@ -24,9 +24,9 @@ struct KeptRows {
 };
 
 /// Serves the run's tables until its workers have finished, with the rows that it has kept, or those of the checkpoint
-/// that the workers go on from; takes part in their saves. Errors of
+/// that the workers go on from; takes part in their saves. The signal that ended the run early, if one did. Errors of
 /// servers::serve, TableRules and find_resume_point; `kept` has the rows after the last complete step then.
-void serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
-               const Group& everyone, KeptRows& kept);
+std::optional<int> serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
+                             const Group& everyone, KeptRows& kept);
 
 }  // namespace lockstep::train
