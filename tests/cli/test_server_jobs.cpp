@@ -99,7 +99,7 @@ TEST_F(ServerJobs, HaveTheSameParametersWhoeverStartsThem) {
   const auto add = [&](const std::string& role) {
     auto variables = job;
     variables["MS_ROLE"] = role;
-    variables["LOCKSTEP_FAULT"] = "rank=0,step=1,action=slow,ms=100";
+    variables["LOCKSTEP_FAULT"] = "rank=0,step=1,action=slow,ms=300";  // 9 s, to be asked in
     processes.push_back(start(train("roles"), variables, fmt::format("{}.{}", role, processes.size())));
   };
   for (const auto* role : {"MS_PSERVER", "MS_WORKER", "MS_SCHED", "MS_PSERVER", "MS_WORKER"}) add(role);
@@ -108,7 +108,9 @@ TEST_F(ServerJobs, HaveTheSameParametersWhoeverStartsThem) {
   EXPECT_TRUE(table.status.ok()) << table.err;
   EXPECT_THAT(table.out, HasSubstr("4 of 4 processes (2 of them servers)"));
   EXPECT_THAT(table.out, HasSubstr("parameter servers:\n"));
-  const auto status = json::parse(lockstep({"status", "--json"}, job).out);
+  const auto asked = lockstep({"status", "--json"}, job);
+  ASSERT_TRUE(asked.status.ok()) << asked.err;
+  const auto status = json::parse(asked.out);
   EXPECT_EQ(status["workers"].size(), 2U) << status;
   ASSERT_EQ(status["servers"].size(), 2U) << status;
   for (const int server : {0, 1}) {
