@@ -233,9 +233,9 @@ std::optional<ResumePoint> with_rows_of(const TablePlace& tables, const RunConfi
   return std::nullopt;
 }
 
-RunResult train_generation(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
+RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
                            RunLock& lock, Kept& kept, const std::shared_ptr<StopSignals>& signals,
-                           std::optional<TablePlace> tables) {
+                           std::optional<TablePlace> tables = std::nullopt) {
   const Group everyone = tables ? tables->everyone : group;
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
@@ -278,42 +278,26 @@ RunResult train_generation(const RunConfig& config, const Program& program, cons
   return result;
 }
 
-RunResult train_and_report(const RunConfig& config, const Program& program, const Group& group, const WorkDir& work_dir,
-                           RunLock& lock, Kept& kept, std::optional<TablePlace> tables = std::nullopt) {
-  const auto signals = std::make_shared<StopSignals>();
-  try {
-    return train_generation(config, program, group, work_dir, lock, kept, signals, std::move(tables));
-  } catch (...) {
-    kept.signal = signals->noted();
-    throw;
-  }
-}
-
 std::vector<LockedFolder> locked_folders(const RunConfig& config) {
   std::vector<LockedFolder> folders{{config.system.work_dir, "system.work_dir"}};
   if (config.checkpoint.folder) folders.push_back({*config.checkpoint.folder, "checkpoint.folder"});
   return folders;
 }
 
-/// As a worker or a server, of which the last ranks of the job are.
+/// As a worker or a server, of which the last ranks of the job are. A server leaves stop signals to the workers.
 RunResult run_with_servers(const RunConfig& config, const Program& program, const Group& everyone, int servers,
-                           const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows) {
+                           const WorkDir& work_dir, RunLock& lock, Kept& kept, KeptRows& kept_rows,
+                           const std::shared_ptr<StopSignals>& signals) {
   auto division = servers::divide(everyone, servers);
   if (division.group) {
     return train_and_report(
-        config, program, *division.group, work_dir, lock, kept,
+        config, program, *division.group, work_dir, lock, kept, signals,
         TablePlace{.everyone = everyone, .pairs = std::move(division.pairs), .workers = division.workers});
   }
-  const auto left_to_workers = std::make_shared<StopSignals>();
   RunResult result;
-  try {
-    result.ended_by = serve_run(config, program, division, everyone, kept_rows);
-    if (result.ended_by) result.signals = left_to_workers;
-    result.steps = kept_rows.rows->step;
-  } catch (...) {
-    kept.signal = left_to_workers->noted();
-    throw;
-  }
+  result.ended_by = serve_run(config, program, division, everyone, kept_rows);
+  if (result.ended_by) result.signals = signals;
+  result.steps = kept_rows.rows->step;
   if (can_rejoin(everyone)) {
     kept.result = result;
     barrier(everyone);
@@ -335,10 +319,16 @@ RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optio
   RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
   KeptRows kept_rows;
   const auto part = [&](const Group& of_generation, Kept& kept) {
-    if (servers > 0) {
-      return run_with_servers(config, program, of_generation, servers, work_dir, lock, kept, kept_rows);
+    const auto signals = std::make_shared<StopSignals>();
+    try {
+      if (servers > 0) {
+        return run_with_servers(config, program, of_generation, servers, work_dir, lock, kept, kept_rows, signals);
+      }
+      return train_and_report(config, program, of_generation, work_dir, lock, kept, signals);
+    } catch (...) {
+      kept.signal = signals->noted();
+      throw;
     }
-    return train_and_report(config, program, of_generation, work_dir, lock, kept);
   };
   try {
     if (can_rejoin(*group)) return run_with_recovery(group, part);
