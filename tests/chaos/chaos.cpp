@@ -29,7 +29,7 @@ Peace undisturbed(const Order& order, const Scene& scene, std::int64_t epochs) {
   const Workbench bench;
   const auto job = scene.job(bench, epochs, bench.path() / "disk", {});
   job->start_all();
-  if (!job->tend_to_the_end(std::chrono::seconds(300 + 10 * order.seconds)) || job->restarts() > 0) {
+  if (!job->tend_to_the_end(std::chrono::seconds(300 + 2 * order.seconds)) || job->restarts() > 0) {
     fail(ErrorKind::io, "chaos", "the undisturbed run failed: {}", job->last_words());
   }
   const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"));

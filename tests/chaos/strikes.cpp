@@ -34,7 +34,7 @@ bool Strikes::wreak() {
     if (!ended) strike();
   }
   end_what_is_over(Clock::time_point::max());
-  return ended || job_.tend_to_the_end(std::chrono::seconds(300) + 10 * time_);
+  return ended || job_.tend_to_the_end(std::chrono::seconds(300) + 2 * time_);
 }
 
 milliseconds Strikes::pick_time(int least_ms, int most_ms) { return milliseconds(least_ms + pick(most_ms - least_ms)); }

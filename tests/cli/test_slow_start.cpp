@@ -93,7 +93,9 @@ TEST(SlowStart, ThePairThatCannotConnectIsNamed) {
   const Workbench bench;
   const auto train = [&](int host) {
     auto environment = rank_of_two(host, TwoHosts::address(0), "6060");
-    environment["LOCKSTEP_START_TIMEOUT_S"] = "12";
+    // Late enough for both to have come, also on a busy machine, when the doctor looks.
+    environment["LOCKSTEP_START_TIMEOUT_S"] = "25";
+    environment["LOCKSTEP_DOCTOR_AFTER_S"] = "8";
     if (host == 1) environment["LOCKSTEP_SOCKET_IFNAME"] = "docker0";
     return run_in(bench.path(), TwoHosts::on(host, {"lockstep", "train", "--config", bench.config()}), environment);
   };

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using kube::Outcome;
 
-constexpr auto kLimit = 60s;
+constexpr auto kLimit = 240s;
 
 void expect(const kube::Answer& answer, const std::string& what) {
   if (!answer.ok()) fail(ErrorKind::io, "test", "cannot {}: {}", what, answer.text());

@@ -218,6 +218,29 @@ TEST(Scheduler, SurvivorsAndAReplacementMeetAgain) {
   EXPECT_TRUE(server.wait().ok);
 }
 
+// Two of three are through the last operation of all; the third saw in it that the first was lost.
+TEST(Scheduler, WhoAskedForTheNextGenerationBeforeTheJobWasCompleteIsDone) {
+  auto options = server_of(3);
+  options.recovery = true;
+  RunningServer server(options);
+  std::vector<WorkerSessionOptions> workers;
+  for (const char* id : {"w0", "w1", "w2"}) {
+    workers.push_back(worker_of(server.port(), id));
+    workers.back().recovers = true;
+  }
+  auto sessions = start_workers(workers);
+  sessions[0]->leave(false, "killed");
+  sessions[0].reset();
+  sessions[2]->ask_again("w0 is lost");
+  status_when(server.port(), [](const json& s) { return s["workers"][2]["state"] == "waiting"; });
+  auto late = std::async(std::launch::async, [&] { return std::make_unique<WorkerSession>(workers[0]); });
+  status_when(server.port(), [](const json& s) { return s["restarts"] == 1; });
+  sessions[1].reset();  // done
+  EXPECT_FALSE(sessions[2]->await_next_place());
+  EXPECT_THROW(late.get(), Error);
+  EXPECT_TRUE(server.wait().ok);
+}
+
 TEST(SchedulerDeathTest, AWorkerThatHangsIsEndedWithItsStack) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto hang = [] {

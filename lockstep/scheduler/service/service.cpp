@@ -96,18 +96,38 @@ void SchedulerService::take(Connection& connection, const Heartbeat& heartbeat, 
   }
 }
 
+void SchedulerService::dismiss(Connection& connection, const Ended& ended) {
+  post(connection, ended);
+  close_politely(connection);
+}
+
+void SchedulerService::finish(Connection& connection, Member& member, const std::string& complete, Time now) {
+  note_leave(membership_, member, {true, ""}, now);
+  changed_ = true;
+  dismiss(connection, {true, complete});
+}
+
+// Workers that lost another one in the last operation of all, and asked for the next generation before the first one
+// that got through said so: nobody takes the lost one's place any more. Ranks of a launcher that were never in the job
+// are replacements, which the launcher ends.
+void SchedulerService::finish_waiting(Time now) {
+  const auto complete = find_completion(membership_);
+  if (!complete) return;
+  for (Member& member : membership_.members) {
+    if (member.link != Link::open || member.phase != Phase::waiting) continue;
+    if (membership_.programs_follow && member.generation == 0) continue;
+    if (const auto found = workers_.find(member.connection); found != workers_.end()) {
+      finish(*found->second, member, *complete, now);
+    }
+  }
+}
+
 void SchedulerService::take(Connection& connection, const Again& again, Time now) {
   Member& member = member_of(connection);
-  const auto dismiss = [&](bool ok, const std::string& reason) {
-    post(connection, Ended{ok, reason});
-    close_politely(connection);
-  };
-  if (!membership_.recovery) return dismiss(false, "this scheduler was started without MS_ENABLE_RECOVERY=1");
-  if (const auto complete = find_completion(membership_)) {
-    note_leave(membership_, member, {true, ""}, now);
-    changed_ = true;
-    return dismiss(true, *complete);
+  if (!membership_.recovery) {
+    return dismiss(connection, {false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
   }
+  if (const auto complete = find_completion(membership_)) return finish(connection, member, *complete, now);
   if (!note_again(membership_, member, again, now)) return;
   changed_ = true;
   tell_people(fmt::format("{} cannot go on in generation {}, and waits for the next: {}", describe(member),
@@ -217,6 +237,7 @@ std::optional<Ending> SchedulerService::tick(Time now) {
   report_lost_ranks();
   expel_hanging(now);
   decide_pending(now);
+  finish_waiting(now);
   tell_waiting(now);
   auto ending = find_ending(membership_, now);
   save_if_changed();

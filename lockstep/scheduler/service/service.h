@@ -52,6 +52,9 @@ class SchedulerService {
   void tell_assignment(Connection& connection, const Member& member);
   void decide_pending(Time now);
   void expel_hanging(Time now);
+  void dismiss(Connection& connection, const Ended& ended);
+  void finish(Connection& connection, Member& member, const std::string& complete, Time now);
+  void finish_waiting(Time now);
   void tell_waiting(Time now);
   void tell_lost(const Member& member, const std::string& reason, bool certain);
   void tell_running(const FromScheduler& message);
