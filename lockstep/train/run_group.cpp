@@ -8,6 +8,7 @@
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/run_group.h>
 #include <lockstep/train/served/served_tables.h>
+#include <lockstep/train/served/server_role.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -36,6 +37,7 @@ GroupOptions run_group_options(const RunConfig& run) {
 }
 
 void require_mode_fits(const RunConfig& config, const World& world) {
+  require_mode_of_servers(config);
   if (config.parallel.mode != "stand_alone" || world.size == 1) return;
   fail(ErrorKind::config, "parallel.mode",
        "stand_alone is for one process, but this is {}; start one, or use "

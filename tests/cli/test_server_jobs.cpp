@@ -223,6 +223,16 @@ TEST_F(ServerJobs, WithOtherSettingsInOneProcessAreRefusedAtOnce) {
   }
 }
 
+TEST_F(ServerJobs, OfAnotherModeAreRefused) {
+  for (const std::string mode : {"stand_alone", "data_parallel", "semi_auto"}) {
+    const auto ran = run_program(launched(1, {"--servers", "1"}, train("mode", {"parallel.mode=" + mode})));
+    EXPECT_FALSE(ran.status.ok()) << mode;
+    EXPECT_THAT(ran.err, HasSubstr(fmt::format("is {}, and 1 of the processes were started as parameter servers; set "
+                                               "parallel.mode=parameter_server, or leave out --servers",
+                                               mode)));
+  }
+}
+
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
 TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
   const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",

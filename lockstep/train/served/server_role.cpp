@@ -29,6 +29,11 @@ constexpr std::int64_t kMostServers = 1 << 20;
 constexpr std::string_view kTablesPart = "tables";
 constexpr std::string_view kIds = ".ids";
 
+/// Processes that `lockstep run --servers` started.
+std::int64_t servers_of_launcher(const Environment& environment) {
+  return find_integer(environment, "LOCKSTEP_SERVERS", 0, kMostServers).value_or(0);
+}
+
 // Tensors of a checkpoint:
 //   "tables.<server>.<table>.ids"      int64 [n], of the rows that the server has made
 //   "tables.<server>.<table>.rows.<k>" the next of these rows: [up to 4096, weights and states]
@@ -129,17 +134,20 @@ void trigger_once(std::optional<InjectedFault>& fault, int rank, std::int64_t st
 
 }  // namespace
 
+void require_mode_of_servers(const RunConfig& config) {
+  const auto started = servers_of_launcher(current_environment());
+  if (started == 0 || is_served_mode(config.parallel)) return;
+  fail(ErrorKind::config, "parallel.mode",
+       "is {}, and {} of the processes were started as parameter servers; set parallel.mode=parameter_server, or "
+       "leave out --servers",
+       config.parallel.mode, started);
+}
+
 int count_of_servers(const RunConfig& config) {
+  require_mode_of_servers(config);
+  if (!is_served_mode(config.parallel)) return 0;
   const auto environment = current_environment();
-  const auto started = find_integer(environment, "LOCKSTEP_SERVERS", 0, kMostServers).value_or(0);
-  if (!is_served_mode(config.parallel)) {
-    if (started == 0) return 0;
-    fail(ErrorKind::config, "parallel.mode",
-         "is {}, and {} of the processes were started as parameter servers; set parallel.mode=parameter_server, or "
-         "leave out --servers",
-         config.parallel.mode, started);
-  }
-  auto count = started;
+  auto count = servers_of_launcher(environment);
   if (count == 0) {
     count = find_integer(environment, "MS_SERVER_NUM", 0, kMostServers).value_or(config.cluster.server_num.value_or(0));
   }

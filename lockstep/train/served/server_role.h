@@ -12,9 +12,12 @@
 
 namespace lockstep::train {
 
+/// Error(config) where `lockstep run --servers` has started parameter servers for another parallel.mode.
+void require_mode_of_servers(const RunConfig& config);
+
 /// How many of a job's processes are parameter servers: LOCKSTEP_SERVERS, which `lockstep run --servers` sets, else
 /// MS_SERVER_NUM or cluster.server_num. None: each worker has the tables in its own memory, with the same result.
-/// Error(config) where `lockstep run` has started some for another parallel.mode.
+/// Error of require_mode_of_servers.
 int count_of_servers(const RunConfig& config);
 
 /// What a server keeps while the job has no group.
