@@ -224,7 +224,7 @@ TEST_F(ServerJobs, WithOtherSettingsInOneProcessAreRefusedAtOnce) {
 }
 
 TEST_F(ServerJobs, OfAnotherModeAreRefused) {
-  for (const std::string mode : {"stand_alone", "data_parallel", "semi_auto"}) {
+  for (const std::string mode : {"stand_alone", "data_parallel"}) {
     const auto ran = run_program(launched(1, {"--servers", "1"}, train("mode", {"parallel.mode=" + mode})));
     EXPECT_FALSE(ran.status.ok()) << mode;
     EXPECT_THAT(ran.err, HasSubstr(fmt::format("is {}, and 1 of the processes were started as parameter servers; set "

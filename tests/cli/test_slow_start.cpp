@@ -94,8 +94,9 @@ TEST(SlowStart, ThePairThatCannotConnectIsNamed) {
   const auto train = [&](int host) {
     auto environment = rank_of_two(host, TwoHosts::address(0), "6060");
     // Late enough for both to have come, also on a busy machine, when the doctor looks.
-    environment["LOCKSTEP_START_TIMEOUT_S"] = "25";
-    environment["LOCKSTEP_DOCTOR_AFTER_S"] = "8";
+    // Gloo waits for a connection five times as long as it is told.
+    environment["LOCKSTEP_START_TIMEOUT_S"] = "12";
+    environment["LOCKSTEP_DOCTOR_AFTER_S"] = "6";
     if (host == 1) environment["LOCKSTEP_SOCKET_IFNAME"] = "docker0";
     return run_in(bench.path(), TwoHosts::on(host, {"lockstep", "train", "--config", bench.config()}), environment);
   };
