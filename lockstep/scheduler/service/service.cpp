@@ -96,15 +96,15 @@ void SchedulerService::take(Connection& connection, const Heartbeat& heartbeat, 
   }
 }
 
-void SchedulerService::dismiss(Connection& connection, const Ended& ended) {
-  post(connection, ended);
+void SchedulerService::dismiss(Connection& connection, const FromScheduler& last_message) {
+  post(connection, last_message);
   close_politely(connection);
 }
 
 void SchedulerService::finish(Connection& connection, Member& member, const std::string& complete, Time now) {
   note_leave(membership_, member, {true, ""}, now);
   changed_ = true;
-  dismiss(connection, {true, complete});
+  dismiss(connection, Ended{true, complete});
 }
 
 // Workers that lost another one in the last operation of all, and asked for the next generation before the first one
@@ -125,7 +125,7 @@ void SchedulerService::finish_waiting(Time now) {
 void SchedulerService::take(Connection& connection, const Again& again, Time now) {
   Member& member = member_of(connection);
   if (!membership_.recovery) {
-    return dismiss(connection, {false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
+    return dismiss(connection, Ended{false, "this scheduler was started without MS_ENABLE_RECOVERY=1"});
   }
   if (const auto complete = find_completion(membership_)) return finish(connection, member, *complete, now);
   if (!note_again(membership_, member, again, now)) return;

@@ -52,7 +52,7 @@ class SchedulerService {
   void tell_assignment(Connection& connection, const Member& member);
   void decide_pending(Time now);
   void expel_hanging(Time now);
-  void dismiss(Connection& connection, const Ended& ended);
+  void dismiss(Connection& connection, const FromScheduler& last_message);
   void finish(Connection& connection, Member& member, const std::string& complete, Time now);
   void finish_waiting(Time now);
   void tell_waiting(Time now);

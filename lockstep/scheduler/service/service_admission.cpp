@@ -22,8 +22,7 @@ void SchedulerService::take(Connection& connection, const Register& request, Tim
         request.proof.empty() ? "it does not know the secret that this scheduler wants (LOCKSTEP_CLUSTER_SECRET_FILE)"
                               : "its secret is another one (LOCKSTEP_CLUSTER_SECRET_FILE)";
     refusals_.note(connection.channel.peer(), reason, now);
-    post(connection, Refused{reason});
-    return close_politely(connection);
+    return dismiss(connection, Refused{reason});
   }
   connection.nonce_of_worker = request.nonce;
   const auto peer = connection.channel.peer();
@@ -43,8 +42,7 @@ void SchedulerService::decide(Connection& connection, Time now) {
   refusals_.note(fmt::format("worker '{}' at {}", connection.asking->request.node_id, connection.channel.peer()),
                  admission.reason, now);
   connection.asking.reset();
-  post(connection, Refused{admission.reason});
-  close_politely(connection);
+  dismiss(connection, Refused{admission.reason});
 }
 
 void SchedulerService::challenge(Connection& connection, const std::string& reason, Time now) {
