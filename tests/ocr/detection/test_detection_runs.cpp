@@ -123,6 +123,22 @@ TEST_F(DetectionRuns, LossFallsAndResultsAreLeft) {
   EXPECT_EQ(count, 7);
 }
 
+TEST_F(DetectionRuns, TheConfigurationForFewPicturesTrainsAsItIs) {
+  const Words words = {LOCKSTEP_BINARY,
+                       "train",
+                       "--config",
+                       std::string(LOCKSTEP_SOURCE_DIR) + "/configs/det/dbnet/db_r18_few_pictures.yaml",
+                       "data.root=" + root().string(),
+                       "system.work_dir=" + (root() / "few").string(),
+                       "train.epochs=1"};
+  const auto ran = under_lockstep_run(2, words);
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  const auto left = json_of("few/result.json");
+  EXPECT_EQ(left["steps"], 3);
+  EXPECT_EQ(left["eval_samples"], 24) << "it is evaluated on what it has learnt";
+  EXPECT_TRUE(left.contains("hmean"));
+}
+
 // Random crops, hard negatives and batch norms of each rank's own.
 TEST_F(DetectionRuns, AKilledRunEndsWithTheSameHash) {
   const Words keys = {"train.steps=8", "checkpoint.every_steps=3", "checkpoint.every_epochs=0", "data.eval=null"};
