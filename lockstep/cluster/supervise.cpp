@@ -242,8 +242,8 @@ bool Supervisor::replace(LocalRank& rank) {
     consoles_.err.append(fmt::format("{}; no process could be started in its place: {}\n", what, error.message()));
     return false;
   }
-  consoles_.err.append(fmt::format("{}; the others go on with what they have in memory, and pid {} takes its place\n",
-                                   what, ranks_.back().child().pid()));
+  consoles_.err.append(
+      fmt::format("{}; the others keep running, and pid {} takes its place\n", what, ranks_.back().child().pid()));
   return true;
 }
 

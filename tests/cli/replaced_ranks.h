@@ -13,7 +13,7 @@
 namespace lockstep::test {
 
 /// What the launcher says of a replaced rank, before its number of process.
-inline constexpr auto kReplaced = "the others go on with what they have in memory, and pid";
+inline constexpr auto kReplaced = "the others keep running, and pid";
 
 /// 24 steps with two ranks, 16 with three, 8 with four.
 inline const Words kRun = {"data.batch_size=6", "train.epochs=8", "train.eval_every=1", "callbacks.metrics_every=1"};

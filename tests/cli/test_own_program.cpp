@@ -78,7 +78,7 @@ TEST_F(OwnProgram, ALostRankIsReplacedInPlace) {
   const auto hash = trained(2, "undisturbed")["params_sha256"];
   const auto ran = under_lockstep_run(2, named("lost"), {{"LOCKSTEP_FAULT", "rank=1,step=60,action=kill"}});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("the others go on with what they have in memory"));
+  EXPECT_THAT(ran.err, HasSubstr("the others keep running"));
   EXPECT_EQ(own_result_in(work_dir("lost"))["params_sha256"], hash);
 }
 

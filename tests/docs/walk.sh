@@ -67,7 +67,7 @@ fi
 if [[ "$document" == docs/tutorial.md ]]; then
   said '^the run has failed, as it was told to'
   said '^out/killed/result.json:.*params_sha256'
-  said 'the others go on with what they have in memory, and pid [0-9]+ takes its place'
+  said 'the others keep running, and pid [0-9]+ takes its place'
   [[ "$(grep -E '^out/(two|replaced|killed)/result.json:' "$SCRATCH/output" | sed 's/.*"params_sha256"//' | sort -u | wc -l)" == 1 ]] ||
     fail "a run that was killed ends as one that was not"
 fi

@@ -307,6 +307,8 @@ TEST(Membership, AReplacementKeepsTheRankAndWaitsForTheNextMeeting) {
   ASSERT_TRUE(assign_ranks(membership, "key2", kSoon));
   EXPECT_EQ(assignment_of(membership, member).rank, 1);
   EXPECT_EQ(membership.generation, 2);
+  EXPECT_EQ(membership.last_error, "") << "all are well again";
+  EXPECT_EQ(member.last_error, "it closed the connection");
 }
 
 TEST(Membership, ANewIdTakesOverTheRank) {

@@ -106,12 +106,11 @@ std::optional<Decision> Decider::replace(const NodeView& lost) const {
   if (first(members_, [this](const NodeView& node) { return has_ended(node); }) != nullptr) return std::nullopt;
   const auto* taker = taker_of(lost);
   if (taker != nullptr && lost.ranks_lost) {
-    return Decision{
-        .kind = Kind::replace,
-        .why = fmt::format("{}; {} takes its place, and the other ranks go on with what they have in memory",
-                           loss_of(lost), taker->description.host),
-        .lost = lost.ticket,
-        .taker = taker->ticket};
+    return Decision{.kind = Kind::replace,
+                    .why = fmt::format("{}; {} takes its place, and the other ranks keep running", loss_of(lost),
+                                       taker->description.host),
+                    .lost = lost.ticket,
+                    .taker = taker->ticket};
   }
   const auto alive = std::count_if(members_.begin(), members_.end(), [](const NodeView* node) { return node->alive; });
   const bool others_suffice = taker == nullptr && alive >= policy_.min_nodes;

@@ -88,6 +88,7 @@ bool assign_ranks(Membership& membership, const std::string& store_key, Time now
   membership.store_port = 0;
   membership.changed = now;
   membership.broken.reset();
+  membership.last_error.clear();  // all are well again; each member keeps why it was restarted
   for (std::size_t i = 0; i < membership.members.size(); ++i) {
     Member& member = membership.members[i];
     member.rank = ranks[i];

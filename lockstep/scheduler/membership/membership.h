@@ -82,7 +82,7 @@ struct Membership {
   std::vector<Member> members;  ///< in the order of registration; at most `wanted`
   Time changed;                 ///< when a member registered or was lost
   std::optional<Time> broken;   ///< since when a member of this generation is lost, or cannot continue
-  std::string last_error;       ///< the first worker's that was lost or failed, with its name
+  std::string last_error;       ///< of the first worker lost or failed since all last ran together, with its name
 };
 
 /// The member with this id; nullptr when there is none.

@@ -94,7 +94,9 @@ void add_lines(std::string& text, const json& members) {
                         milliseconds(worker, "own_ms"), cell(worker.at("restarts")),
                         worker.at("silent_s").get<double>(), cell(worker.at("host")), cell(worker.at("node_id")));
     if (worker.value("straggler", false)) text += "       straggler: the others wait for it\n";
-    if (!worker.at("last_error").is_null()) text += fmt::format("       {}\n", cell(worker.at("last_error")));
+    if (worker.at("last_error").is_null()) continue;
+    const bool well = worker.at("state") == "running" || worker.at("state") == "finished";
+    text += fmt::format("       {}{}\n", well ? "restarted after: " : "", cell(worker.at("last_error")));
   }
 }
 

@@ -159,7 +159,7 @@ TEST_F(DetectionRuns, AKilledRunEndsWithTheSameHash) {
   ASSERT_TRUE(two.status.ok()) << two.err;
   const auto replaced = train(2, "replaced", keys, {{"LOCKSTEP_FAULT", "rank=1,step=5,action=kill"}});
   ASSERT_TRUE(replaced.status.ok()) << replaced.err;
-  EXPECT_THAT(replaced.err, HasSubstr("the others go on with what they have in memory"));
+  EXPECT_THAT(replaced.err, HasSubstr("the others keep running"));
   EXPECT_EQ(hash_of("replaced"), hash_of("two"));
 }
 
