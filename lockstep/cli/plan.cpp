@@ -10,11 +10,13 @@
 #include <lockstep/models/gpt.h>
 #include <lockstep/plan/report/explain.h>
 #include <lockstep/plan/search/search.h>
+#include <lockstep/plan/tables/table_advice.h>
 #include <lockstep/plan/trace/trace_step.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/modes/checked_strategies.h>
 #include <lockstep/train/modes/planned_step.h>
+#include <lockstep/train/served/planned_tables.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -106,6 +108,7 @@ constexpr const char* kPlanFooter =
     "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 4 --json plan.json --html plan.html\n"
     "  lockstep plan --config configs/mlp_mnist_auto.yaml --devices 2 --choose zero3 --save zero3.json  for\n"
     "      parallel.plan\n"
+    "  lockstep plan --config configs/recsys/wide_and_deep_criteo.yaml --devices 4        which way for its tables\n"
     "  lockstep plan --gpt layers=96,width=12288,heads=96,context=2048,batch=1024 --mesh 8x8x16 --cluster FILE";
 
 struct PlanArguments {
@@ -114,6 +117,7 @@ struct PlanArguments {
   std::string gpt;
   std::string mesh;
   std::optional<int> devices;
+  std::optional<int> servers;
   std::string cluster;
   std::vector<std::string> compare{plan::kAlternatives.begin(), plan::kAlternatives.end()};
   plan::WhatIf what_if;
@@ -150,51 +154,48 @@ int devices_of(const PlanArguments& arguments, const std::optional<std::vector<i
        "for how many devices? Give --devices 16, a mesh such as --mesh 2x8, or a --cluster that says it");
 }
 
-struct Question {
-  train::PlannedStep step;
-  plan::Cluster cluster;
-  plan::SearchOptions options;
+// What is planned for: the devices that the arguments name, and the cluster that they are in.
+struct Place {
+  std::optional<std::vector<int>> mesh;
+  int devices = 1;
 };
 
-Question question_of(const PlanArguments& arguments) {
+Place place_of(const PlanArguments& arguments) {
   if (arguments.config.empty() == arguments.gpt.empty()) {
     fail(ErrorKind::invalid_argument, "plan", "what shall be planned? Give either --config FILE or --gpt SIZES");
   }
-  const auto mesh = arguments.mesh.empty() ? std::nullopt : std::optional(sizes_of(arguments.mesh));
-  const int devices = devices_of(arguments, mesh);
-  Question question;
-  train::ParallelConfig parallel;
-  if (arguments.gpt.empty()) {
-    const auto config = train::load_run_config(arguments.config, arguments.overrides, known_parts());
-    parallel = config.parallel;
-    const auto program = train::configured_program(config);
-    if (train::is_auto_mode(parallel)) {
-      auto search = train::planned_search(config, program, devices);
-      question.step = std::move(search.step);
-      question.options = std::move(search.options);
-    } else {
-      question.step = train::trace_run(config, program, train::samples_of_step(config, devices));
-    }
-  } else {
-    question.step = trace_gpt(arguments.gpt);
-  }
-  if (!arguments.cluster.empty()) parallel.cluster = arguments.cluster;
-  question.cluster = plan::scaled(train::planned_cluster(parallel, devices), arguments.what_if);
-  if (mesh) question.options.mesh = mesh;
-  question.options.compare = arguments.compare;
-  question.options.choose = arguments.choose;
-  return question;
+  Place place;
+  if (!arguments.mesh.empty()) place.mesh = sizes_of(arguments.mesh);
+  place.devices = devices_of(arguments, place.mesh);
+  return place;
 }
 
-plan::Plan make_plan(const PlanArguments& arguments) {
-  const auto question = question_of(arguments);
-  auto plan = plan::search(question.step.graph, question.cluster, question.options);
-  plan.trace_time = plan::Seconds{question.step.seconds};
+plan::Cluster cluster_of(const PlanArguments& arguments, train::ParallelConfig parallel, const Place& place) {
+  if (!arguments.cluster.empty()) parallel.cluster = arguments.cluster;
+  return plan::scaled(train::planned_cluster(parallel, place.devices), arguments.what_if);
+}
+
+plan::Plan search(const PlanArguments& arguments, const Place& place, const train::PlannedStep& step,
+                  const plan::Cluster& cluster, plan::SearchOptions options) {
+  if (place.mesh) options.mesh = place.mesh;
+  options.compare = arguments.compare;
+  options.choose = arguments.choose;
+  auto plan = plan::search(step.graph, cluster, options);
+  plan.trace_time = plan::Seconds{step.seconds};
   return plan;
 }
 
-int print_plan(const PlanArguments& arguments) {
-  const auto plan = make_plan(arguments);
+plan::Plan plan_step(const PlanArguments& arguments, const Place& place, const train::RunConfig& config,
+                     const train::Program& program, const plan::Cluster& cluster) {
+  if (train::is_auto_mode(config.parallel)) {
+    auto request = train::planned_search(config, program, place.devices);
+    return search(arguments, place, request.step, cluster, std::move(request.options));
+  }
+  const auto step = train::trace_run(config, program, train::samples_of_step(config, place.devices));
+  return search(arguments, place, step, cluster, {});
+}
+
+int print_plan(const PlanArguments& arguments, const plan::Plan& plan) {
   fmt::print("{}", plan::explain(plan));
   if (!arguments.json.empty()) write_file_atomically(arguments.json, plan::plan_json(plan));
   if (!arguments.save.empty()) plan::save_plan(plan, arguments.save);
@@ -204,6 +205,32 @@ int print_plan(const PlanArguments& arguments) {
         plan::plan_html(plan, fmt::format("{} on {}", arguments.gpt.empty() ? arguments.config : arguments.gpt,
                                           plan::shown_devices(plan.devices))));
   return kOk;
+}
+
+int print_advice(const PlanArguments& arguments, const plan::TableAdvice& advice) {
+  if (!arguments.html.empty() || !arguments.save.empty()) {
+    fail(ErrorKind::invalid_argument, "plan",
+         "there is no plan to {}: with an optimizer of rows, everything but the tables is data parallel; an ordinary "
+         "one, such as optimizer.name=adam, plans whole tables",
+         arguments.html.empty() ? "--save" : "draw with --html");
+  }
+  fmt::print("{}", plan::explain(advice));
+  if (!arguments.json.empty()) write_file_atomically(arguments.json, plan::advice_json(advice));
+  return kOk;
+}
+
+int plan_and_print(const PlanArguments& arguments) {
+  const auto place = place_of(arguments);
+  if (!arguments.gpt.empty()) {
+    const auto cluster = cluster_of(arguments, {}, place);
+    return print_plan(arguments, search(arguments, place, trace_gpt(arguments.gpt), cluster, {}));
+  }
+  const auto config = train::load_run_config(arguments.config, arguments.overrides, known_parts());
+  const auto program = train::configured_program(config);
+  const auto cluster = cluster_of(arguments, config.parallel, place);
+  const auto tables = train::planned_tables(config, program, place.devices, arguments.servers);
+  if (tables) return print_advice(arguments, plan::advise(*tables, cluster));
+  return print_plan(arguments, plan_step(arguments, place, config, program, cluster));
 }
 
 std::vector<std::string> chosen_names() {
@@ -239,6 +266,11 @@ void add_plan(CLI::App& app, Action& chosen) {
   command->add_option("--devices", arguments->devices, "How many devices")
       ->type_name("N")
       ->check(CLI::Range(1, plan::kMostDevices));
+  command
+      ->add_option("--servers", arguments->servers,
+                   "For a model with embedding tables: parameter servers; else cluster.server_num, or as many as fit")
+      ->type_name("N")
+      ->check(CLI::Range(1, plan::kMostDevices));
   command->add_option("--cluster", arguments->cluster, "YAML that describes nodes, devices and links; else a guess")
       ->type_name("FILE");
   command
@@ -257,7 +289,7 @@ void add_plan(CLI::App& app, Action& chosen) {
   command->add_option("--save", arguments->save, "Write the plan for parallel.plan of a run")->type_name("FILE");
   add_what_if(*command, arguments->what_if);
   command->footer(kPlanFooter);
-  command->callback([=, &chosen] { chosen = [=] { return print_plan(*arguments); }; });
+  command->callback([=, &chosen] { chosen = [=] { return plan_and_print(*arguments); }; });
 }
 
 }  // namespace lockstep::cli

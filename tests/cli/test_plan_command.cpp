@@ -103,6 +103,51 @@ TEST(PlanCommand, CountsBlocksThatAreComputedAgain) {
   EXPECT_LT(share("time", "compute_s"), 1.5);
 }
 
+TEST(PlanCommand, SaysWhichWayIsBestForEmbeddingTables) {
+  const TemporaryFolder folder;
+  const auto made = lockstep(
+      {"data", "synthesize", "criteo", "--rows", "2000", "--scale", "0.001", "--seed", "1", "--out", folder.path()});
+  ASSERT_TRUE(made.status.ok()) << made.err;
+  const std::string json = folder.path() / "advice.json";
+  const Words plan{"plan",
+                   "--config",
+                   kConfigs + "recsys/wide_and_deep_criteo.yaml",
+                   "data.root=" + folder.path().string(),
+                   "--devices",
+                   "4",
+                   "--json",
+                   json};
+  const auto with = [&](const Words& more) {
+    auto words = plan;
+    words.insert(words.end(), more.begin(), more.end());
+    return lockstep(words);
+  };
+  const auto rows = with({});
+  ASSERT_TRUE(rows.status.ok()) << rows.err;
+  EXPECT_THAT(rows.out,
+              AllOf(HasSubstr("4 worker(s) with 128 samples a step each"), HasSubstr("deep.weight: 200000 rows"),
+                    HasSubstr("Best for the tables: data parallel, rows")));
+  const auto advice = nlohmann::json::parse(read_file(json));
+  EXPECT_EQ(advice["best"], "data parallel, rows");
+  EXPECT_GT(advice["tables"][0]["used_rows"], 39);
+  EXPECT_LT(advice["tables"][0]["used_rows"], 128 * 39);
+
+  // Tables of a terabyte: nobody has to have the memory to ask.
+  const auto servers = with({"model.rows=1000000000", "model.dim=256", "data.rows=1000000000", "data.ids=hash"});
+  ASSERT_TRUE(servers.status.ok()) << servers.err;
+  EXPECT_THAT(servers.out, HasSubstr("Best for the tables: parameter servers"));
+
+  // Optimizers of whole tables have no choice: a plan as for other models.
+  const auto whole = with({"model.sparse=false", "parallel.mode=auto", "optimizer.name=adam", "optimizer.groups=[]"});
+  ASSERT_TRUE(whole.status.ok()) << whole.err;
+  EXPECT_THAT(whole.out, AllOf(testing::Not(HasSubstr("Best for the tables")), HasSubstr("Plan for 4 devices")));
+  EXPECT_GT(nlohmann::json::parse(read_file(json))["cost_s"], 0);
+
+  const auto saved = with({"--save", folder.path() / "plan.json"});
+  EXPECT_EQ(saved.status.code, 2);
+  EXPECT_THAT(saved.err, HasSubstr("there is no plan to --save"));
+}
+
 TEST(PlanCommand, MistakesAreNamed) {
   const auto error_of = [](Words more) {
     Words words{"plan", "--config", kMlp};

@@ -33,8 +33,9 @@ at::Tensor classes_of(const samples::Batch& batch) {
 
 // Cross entropy of other targets has no minimum, or another one: the loss would fall for ever.
 void require_two_classes(const at::Tensor& classes) {
-  if (classes.numel() == 0) return;
-  const auto least = classes.min().item<double>(), most = classes.max().item<double>();
+  const auto own = find_own_values(classes);
+  if (!own.defined()) return;
+  const auto least = own.min().item<double>(), most = own.max().item<double>();
   if (least >= 0 && most <= 1) return;
   fail(ErrorKind::data, "task.name",
        "binary_classification is for classes 0 and 1, and those of a batch are from {} to {}", least, most);

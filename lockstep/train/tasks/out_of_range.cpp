@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/global/tensor_state.h>
 #include <lockstep/samples/picture_sample.h>
 #include <lockstep/samples/pictures.h>
 
@@ -17,13 +18,6 @@ namespace {
 
 constexpr std::int64_t kLeftOut = -100;  // libtorch's ignore_index
 
-// Of this rank, on the CPU; undefined where there are no values, as in a plan.
-at::Tensor own_values(const at::Tensor& tensor) {
-  const auto own = is_global(tensor) ? to_local(tensor) : tensor;
-  if (own.is_meta() || !own.has_storage() || own.numel() == 0 || !own.storage().data()) return {};
-  return own.to(torch::kCPU, torch::kLong).reshape({own.size(0), -1});
-}
-
 std::string name_of_sample(const samples::Batch& batch, std::size_t row) {
   const auto names = batch.texts.find(samples::kNames);
   const auto number = row < batch.indices.size() ? fmt::format("sample {}", batch.indices[row]) : "a sample";
@@ -33,10 +27,19 @@ std::string name_of_sample(const samples::Batch& batch, std::size_t row) {
 
 }  // namespace
 
+at::Tensor find_own_values(const at::Tensor& tensor) {
+  const bool is_whole = !is_global(tensor);
+  if (!is_whole && !global::state_of(tensor).local.defined()) return {};
+  auto own = is_whole ? tensor : to_local(tensor);
+  if (own.is_meta() || !own.has_storage() || own.numel() == 0 || !own.storage().data()) return {};
+  return own;
+}
+
 void require_in_range(const samples::Batch& batch, std::string_view field, std::int64_t limit, std::string_view key) {
   const torch::NoGradGuard no_grad;
-  const auto values = own_values(batch[field]);
-  if (!values.defined()) return;
+  const auto own = find_own_values(batch[field]);
+  if (!own.defined()) return;
+  const auto values = own.to(torch::kCPU, torch::kLong).reshape({own.size(0), -1});
   const auto wrong = values.ge(limit).logical_or(values.lt(0).logical_and(values.ne(kLeftOut))).nonzero();
   if (wrong.size(0) == 0) return;
   const auto row = wrong[0][0].item<std::int64_t>();

@@ -9,6 +9,9 @@
 
 namespace lockstep::train {
 
+/// The tensor, or this rank's part of a global one; undefined where there are no values, as in a plan.
+at::Tensor find_own_values(const at::Tensor& tensor);
+
 /// Error(data), naming `key`, which is `limit`, and the sample, for a whole number of `field` that is not from 0 to
 /// limit - 1. Labels of -100 are those that a loss leaves out.
 void require_in_range(const samples::Batch& batch, std::string_view field, std::int64_t limit, std::string_view key);
