@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/models/table.h>
+#include <lockstep/samples/criteo.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/served/planned_tables.h>
@@ -10,14 +11,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_set>
-#include <utility>
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view kIdsOfSample = "ids";
 constexpr std::int64_t kMostCounted = 1 << 16;
 
 struct CountedRows {
@@ -31,8 +29,7 @@ CountedRows count_rows(const samples::Dataset& data, std::int64_t samples, std::
   std::unordered_set<std::int64_t> rows;
   for (std::int64_t i = 0; i < read; ++i) {
     const auto index = i * (data.size() / read);
-    const auto ids =
-        data.get(index, samples::Chance(seed, 0, index)).tensors.at(std::string(kIdsOfSample)).contiguous();
+    const auto ids = data.collate({data.get(index, samples::Chance(seed, 0, index))})[samples::kIds].contiguous();
     const auto* id = ids.data_ptr<std::int64_t>();
     rows.insert(id, id + ids.numel());
   }

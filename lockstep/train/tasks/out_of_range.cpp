@@ -28,9 +28,8 @@ std::string name_of_sample(const samples::Batch& batch, std::size_t row) {
 }  // namespace
 
 at::Tensor find_own_values(const at::Tensor& tensor) {
-  const bool is_whole = !is_global(tensor);
-  if (!is_whole && !global::state_of(tensor).local.defined()) return {};
-  auto own = is_whole ? tensor : to_local(tensor);
+  if (is_global(tensor) && !global::state_of(tensor).local.defined()) return {};
+  auto own = is_global(tensor) ? to_local(tensor) : tensor;
   if (own.is_meta() || !own.has_storage() || own.numel() == 0 || !own.storage().data()) return {};
   return own;
 }
