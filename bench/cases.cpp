@@ -13,8 +13,8 @@ Case make_toy(const at::Device& device) {
   net->to(device);
   const auto inputs = torch::randn({20, 10}).to(device);
   const auto targets = torch::randn({20, 5}).to(device);
-  Case result{net.ptr(), {}, 20, 0.001, 0.0};
-  result.loss = [net, inputs, targets]() mutable { return torch::mse_loss(net->forward(inputs), targets); };
+  Case result{net.ptr(), inputs, {}, 20, 0.001, 0.0};
+  result.loss_of = [net, targets](const at::Tensor& in) mutable { return torch::mse_loss(net->forward(in), targets); };
   return result;
 }
 
@@ -32,12 +32,13 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
     inputs = to_channels_last(inputs);
     to_channels_last(*classifier.module);
   }
-  Case result{classifier.module, {}, batch, 0.01, 0.9};
-  result.loss = [classifier, inputs, targets, bfloat16 = precision.bfloat16, on_cuda = device.is_cuda()] {
+  Case result{classifier.module, inputs, {}, batch, 0.01, 0.9};
+  result.loss_of = [classifier, targets, bfloat16 = precision.bfloat16,
+                    on_cuda = device.is_cuda()](const at::Tensor& in) {
     at::Tensor logits;
     {
       const train::Autocast autocast(bfloat16 ? std::optional(at::kBFloat16) : std::nullopt, on_cuda);
-      logits = classifier.forward(inputs);
+      logits = classifier.forward(in);
     }
     return torch::nn::functional::cross_entropy(logits.to(at::kFloat), targets);
   };
@@ -46,12 +47,16 @@ Case make_classification(const std::string& model, std::int64_t batch, std::vect
 
 }  // namespace
 
-Case make_case(const std::string& name, const Precision& precision, const at::Device& device) {
+Case make_case(const std::string& name, const Precision& precision, const at::Device& device, std::int64_t batch) {
+  const auto make = [&](const std::string& model, std::int64_t own_batch, std::vector<std::int64_t> picture) {
+    return make_classification(model, batch > 0 ? batch : own_batch, std::move(picture), precision, device);
+  };
   if (name == "toy") return make_toy(device);
-  if (name == "mlp") return make_classification("mlp", 100, {1, 28, 28}, precision, device);
-  if (name == "resnet18_32") return make_classification("resnet18", 64, {3, 32, 32}, precision, device);
-  if (name == "resnet50_32") return make_classification("resnet50", 32, {3, 32, 32}, precision, device);
-  if (name == "resnet50_224") return make_classification("resnet50", 8, {3, 224, 224}, precision, device);
+  if (name == "mlp") return make("mlp", 100, {1, 28, 28});
+  if (name == "resnet20_32") return make("resnet20", 128, {3, 32, 32});
+  if (name == "resnet18_32") return make("resnet18", 64, {3, 32, 32});
+  if (name == "resnet50_32") return make("resnet50", 32, {3, 32, 32});
+  if (name == "resnet50_224") return make("resnet50", 8, {3, 224, 224});
   fail(ErrorKind::invalid_argument, "bench", "unknown case \"{}\"", name);
 }
 

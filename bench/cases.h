@@ -9,13 +9,16 @@
 
 namespace lockstep::bench {
 
-/// A model with fixed inputs; `loss()` runs forward and the loss on one batch.
+/// A model with fixed inputs; `loss()` runs forward and the loss on them, `loss_of` on others of their form.
 struct Case {
   std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor()> loss;
+  at::Tensor inputs;
+  std::function<at::Tensor(const at::Tensor& inputs)> loss_of;
   std::int64_t batch = 0;
   double lr = 0.01;
   double momentum = 0.9;
+
+  at::Tensor loss() const { return loss_of(inputs); }
 };
 
 struct Precision {
@@ -23,8 +26,9 @@ struct Precision {
   bool channels_last = false;  ///< convolution weights and pictures
 };
 
-/// With module and inputs on `device`. Error(invalid_argument) for a name that is not one of resnet50_32, resnet18_32,
-/// mlp, toy, resnet50_224.
-Case make_case(const std::string& name, const Precision& precision, const at::Device& device = at::kCPU);
+/// With module and inputs on `device`. `batch`: samples, 0 for the case's own number. Error(invalid_argument) for a
+/// name that is not one of resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224.
+Case make_case(const std::string& name, const Precision& precision, const at::Device& device = at::kCPU,
+               std::int64_t batch = 0);
 
 }  // namespace lockstep::bench

@@ -8,7 +8,9 @@ import argparse
 import contextlib
 import json
 import os
+import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -16,30 +18,38 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def toy():
+def toy(batch):
     model = nn.Sequential(nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 5))
     return model, torch.randn(20, 10), torch.randn(20, 5), nn.MSELoss(), dict(lr=0.001)
 
 
-def mlp():
+def mlp(batch):
     model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
-    return model, torch.randn(100, 784), torch.randint(10, (100,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
+    return model, torch.randn(batch, 784), torch.randint(10, (batch,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
 
 
 def resnet(name, batch, size):
-    import torchvision
+    if name == "resnet20":
+        sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "parity"))
+        import twins
 
-    model = getattr(torchvision.models, name)(num_classes=10)
+        model = twins.CifarResNet20(10, 3)
+    else:
+        import torchvision
+
+        model = getattr(torchvision.models, name)(num_classes=10)
     inputs = torch.randn(batch, 3, size, size)
     return model, inputs, torch.randint(10, (batch,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
 
 
+# (what makes it of a number of samples, that number)
 CASES = {
-    "toy": toy,
-    "mlp": mlp,
-    "resnet18_32": lambda: resnet("resnet18", 64, 32),
-    "resnet50_32": lambda: resnet("resnet50", 32, 32),
-    "resnet50_224": lambda: resnet("resnet50", 8, 224),
+    "toy": (toy, 20),
+    "mlp": (mlp, 100),
+    "resnet20_32": (lambda batch: resnet("resnet20", batch, 32), 128),
+    "resnet18_32": (lambda batch: resnet("resnet18", batch, 32), 64),
+    "resnet50_32": (lambda batch: resnet("resnet50", batch, 32), 32),
+    "resnet50_224": (lambda batch: resnet("resnet50", batch, 224), 8),
 }
 
 
@@ -60,10 +70,12 @@ def main():
     parser.add_argument("--case", choices=sorted(CASES), default="mlp")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--batch", type=int, default=0, help="samples of a rank; 0: the case's own number")
     parser.add_argument("--set-to-none", action="store_true", help="remove gradients, which is the default since 2.0")
     parser.add_argument("--channels-last", action="store_true", help="pictures and weights in channels_last")
     parser.add_argument("--bfloat16", action="store_true", help="forward under autocast with bfloat16")
     parser.add_argument("--compile", action="store_true", help="torch.compile of the data-parallel model")
+    parser.add_argument("--compile-mode", default="default", help="the mode of torch.compile, for example reduce-overhead")
     parser.add_argument("--fused", action="store_true", help="the optimizer as one kernel")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: that of LOCAL_RANK")
     args = parser.parse_args()
@@ -76,7 +88,8 @@ def main():
     if on_cuda:
         torch.cuda.set_device(device)
     dist.init_process_group(backend)
-    model, inputs, targets, criterion, options = CASES[args.case]()
+    make, batch = CASES[args.case]
+    model, inputs, targets, criterion, options = make(args.batch or batch)
     model, inputs, targets = model.to(device), inputs.to(device), targets.to(device)
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
@@ -85,7 +98,7 @@ def main():
     if args.fused:
         options["fused"] = True
     optimizer = torch.optim.SGD(ddp.parameters(), **options)
-    forward = torch.compile(ddp) if args.compile else ddp
+    forward = torch.compile(ddp, mode=args.compile_mode) if args.compile else ddp
     precision = torch.autocast(args.device, torch.bfloat16) if args.bfloat16 else contextlib.nullcontext()
     zeroing = {"set_to_none": True} if args.set_to_none else {}
 

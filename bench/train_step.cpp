@@ -13,6 +13,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "cases.h"
 #include "memory.h"
@@ -22,7 +23,7 @@ int main(int argc, char** argv) try {
   std::string case_name = "mlp";
   int warmup = 3;
   int steps = 20;
-  app.add_option("--case", case_name, "one of: resnet50_32, resnet18_32, mlp, toy, resnet50_224")
+  app.add_option("--case", case_name, "one of: resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224")
       ->capture_default_str();
   app.add_option("--warmup", warmup, "steps before the clock starts")->capture_default_str();
   app.add_option("--steps", steps, "steps timed")->capture_default_str();
@@ -32,6 +33,10 @@ int main(int argc, char** argv) try {
   bool sharded = false;
   app.add_flag("--sharded-optimizer", sharded, "each rank updates its share of the parameters");
   lockstep::GroupOptions group_options;
+  std::int64_t batch = 0;
+  app.add_option("--batch", batch, "samples of a rank; 0: the case's own number");
+  bool graph = false;
+  app.add_flag("--graph", graph, "the step as a CUDA graph");
   app.add_option("--device", group_options.device, "cpu, or cuda for the device of the local rank");
   CLI11_PARSE(app, argc, argv);
 
@@ -39,25 +44,33 @@ int main(int argc, char** argv) try {
   torch::manual_seed(1);
   auto group = lockstep::init(group_options);
   const at::Device device(group.device());
-  auto bench = lockstep::bench::make_case(case_name, precision, device);
+  auto bench = lockstep::bench::make_case(case_name, precision, device, batch);
   lockstep::DataParallel parallel(bench.module, group);
   const auto options = torch::optim::SGDOptions(bench.lr).momentum(bench.momentum);
-  std::function<void()> update;
-  if (sharded) {
-    update = [optimizer = std::make_shared<lockstep::ShardedOptimizer<torch::optim::SGD>>(parallel, options)] {
-      optimizer->step();
+  std::function<void()> step;
+  if (graph) {
+    auto optimizer = std::make_shared<torch::optim::SGD>(bench.module->parameters(), options);
+    auto graphed = std::make_shared<lockstep::GraphedStep>(
+        parallel, *optimizer, [&](const std::vector<at::Tensor>& in) { return bench.loss_of(in.front()); });
+    step = [&, optimizer, graphed] {
+      graphed->run({bench.inputs});
+      if (graphed->why_not_recorded()) throw std::runtime_error(*graphed->why_not_recorded());
     };
   } else {
-    update = [optimizer = std::make_shared<torch::optim::SGD>(bench.module->parameters(), options)] {
-      optimizer->step();
+    std::function<void()> update;
+    if (sharded) {
+      auto optimizer = std::make_shared<lockstep::ShardedOptimizer<torch::optim::SGD>>(parallel, options);
+      update = [optimizer] { optimizer->step(); };
+    } else {
+      auto optimizer = std::make_shared<torch::optim::SGD>(bench.module->parameters(), options);
+      update = [optimizer] { lockstep::update(*optimizer); };
+    }
+    step = [&, update] {
+      bench.module->zero_grad(/*set_to_none=*/true);
+      bench.loss().backward();
+      update();
     };
   }
-
-  const auto step = [&] {
-    bench.module->zero_grad(/*set_to_none=*/true);
-    bench.loss().backward();
-    update();
-  };
   const auto finish = [&] {
     if (device.is_cuda()) torch::cuda::synchronize(device.index());
     lockstep::barrier(group);

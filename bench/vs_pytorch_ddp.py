@@ -24,7 +24,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # case: (warm-up steps, timed steps)
-STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "mlp": (10, 200), "toy": (200, 4000), "resnet50_224": (1, 3)}
+STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "resnet20_32": (3, 15), "mlp": (10, 200), "toy": (200, 4000),
+         "resnet50_224": (1, 3)}
+ON_CUDA = {"resnet50_32": (10, 100), "resnet18_32": (10, 200), "resnet20_32": (10, 200), "mlp": (50, 1000),
+           "toy": (200, 4000), "resnet50_224": (5, 30)}
 
 
 def parse_result(output, who):
@@ -35,19 +38,20 @@ def parse_result(output, who):
     raise RuntimeError(f"{who} printed no result:\n{output}")
 
 
-def step_arguments(case):
-    warmup, steps = STEPS[case]
-    return ["--case", case, "--warmup", str(warmup), "--steps", str(steps)]
+def step_arguments(args, case):
+    warmup, steps = (ON_CUDA if args.device == "cuda" else STEPS)[case]
+    return ["--case", case, "--warmup", str(warmup), "--steps", str(steps), "--batch", str(args.batch)]
 
 
 def lockstep_command(args, case, world):
     # The toy's parameters fit in two cache lines: there is nothing to divide.
-    extra = [] if case == "toy" else ["--sharded-optimizer"]
+    extra = [] if case == "toy" or args.graph else ["--sharded-optimizer"]
+    extra += ["--graph"] if args.graph else []
     extra += ["--channels-last"] if case.startswith("resnet") and not args.contiguous else []
     extra += ["--bfloat16"] if args.bfloat16 else []
     extra += ["--device", "cuda"] if args.device == "cuda" else []
     return [args.build / "lockstep", "run", "--nproc-per-node", str(world), args.build / "bench" / "train_step",
-            *step_arguments(case), *extra]
+            *step_arguments(args, case), *extra]
 
 
 def run_lockstep(args, case, world, copies=1):
@@ -94,10 +98,10 @@ def run_pytorch(args, case, world):
     extra = ["--set-to-none"] if args.peer_set_to_none else []
     extra += ["--channels-last"] if args.peer_channels_last else []
     extra += ["--bfloat16"] if args.peer_bfloat16 else []
-    extra += ["--compile"] if args.compile else []
+    extra += ["--compile", "--compile-mode", args.compile_mode] if args.compile else []
     extra += ["--fused"] if args.peer_fused else []
     extra += ["--device", args.device]
-    command = [args.python, HERE / "pytorch_ddp_step.py", *step_arguments(case), *extra]
+    command = [args.python, HERE / "pytorch_ddp_step.py", *step_arguments(args, case), *extra]
     return run_pytorch_ranks(command, world, case)
 
 
@@ -172,6 +176,9 @@ def main():
                         help="Lockstep with bfloat16 autocast, PyTorch with its float32 default")
     parser.add_argument("--peer-bfloat16", action="store_true", help="PyTorch with bfloat16 autocast, too")
     parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile (2.0 and newer)")
+    parser.add_argument("--compile-mode", default="default", help="the mode of torch.compile, for example reduce-overhead")
+    parser.add_argument("--graph", action="store_true", help="Lockstep's step as a CUDA graph")
+    parser.add_argument("--batch", type=int, default=0, help="samples of a rank on both sides; 0: the case's own number")
     parser.add_argument("--peer-fused", action="store_true", help="PyTorch with a fused optimizer (2.4 and newer)")
     parser.add_argument("--contiguous", action="store_true", help="Lockstep's ResNets in libtorch's usual memory format")
     parser.add_argument("--peer-channels-last", action="store_true", help="PyTorch's ResNets in channels_last, too")

@@ -49,7 +49,8 @@ function(lockstep_torch_targets folder)
     file(GLOB cuda_runtime "${folder}/../nvidia/*/lib/libcudart.so.*")
     # The runtime's headers include others that some packages leave to that of the compiler; a toolkit has them, too.
     find_path(LOCKSTEP_CUDA_CRT_HEADERS crt/host_defines.h HINTS ${cuda_headers}
-      PATHS "$ENV{CUDA_HOME}/include" "$ENV{CUDA_PATH}/include" /usr/local/cuda/include)
+      PATHS "$ENV{CUDA_HOME}/include" "$ENV{CUDA_PATH}/include" /usr/local/cuda/include
+        "${folder}/../triton/backends/nvidia/include")
     mark_as_advanced(LOCKSTEP_CUDA_CRT_HEADERS)
     if(LOCKSTEP_CUDA_CRT_HEADERS)
       list(APPEND cuda_headers "${LOCKSTEP_CUDA_CRT_HEADERS}")

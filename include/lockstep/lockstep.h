@@ -15,9 +15,11 @@
 #include <lockstep/data/loader.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/kernels/recompute.h>
 #include <lockstep/kernels/tuning.h>
 #include <lockstep/mirrored/data_parallel.h>
+#include <lockstep/mirrored/graphed_step.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/ocr/parts.h>

@@ -8,6 +8,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -62,6 +64,13 @@ void move_parameters(const ShardPlan& plan, const Group& group, std::vector<at::
   }
 }
 
+// On a device a kernel for each small piece would cost more than the cache saves.
+ShardPlan plan_of(const std::vector<at::Tensor>& parameters, int rank, int ranks) {
+  const bool on_cpu = parameters.empty() || parameters.front().is_cpu();
+  return mirrored::plan_shards(sizes_of(parameters), rank, ranks,
+                               on_cpu ? mirrored::kPieceBytes : std::numeric_limits<std::int64_t>::max());
+}
+
 /// Error(invalid_argument) if the program replaced a parameter's memory, which is then not in the arena: updates would
 /// silently not reach the model.
 void require_in_arenas(const std::vector<at::Tensor>& parameters, const std::vector<std::string>& names,
@@ -93,7 +102,7 @@ ParameterShards::ParameterShards(const DataParallel& parallel)
     s.names.push_back(std::move(each.name));
     s.parameters.push_back(std::move(each.tensor));
   }
-  s.plan = mirrored::plan_shards(sizes_of(s.parameters), s.group.rank(), s.group.size());
+  s.plan = plan_of(s.parameters, s.group.rank(), s.group.size());
   move_parameters(s.plan, s.group, s.parameters, s.arenas);
   for (const auto& piece : s.plan.pieces) {
     s.pieces.push_back(mirrored::stretch_of(s.parameters[piece.parameter], piece.begin, piece.elements));
@@ -110,7 +119,7 @@ std::size_t ParameterShards::owner(std::size_t piece) const { return state_->pla
 
 std::vector<ParameterShards::Stretch> ParameterShards::stretches_of(int rank) const {
   std::vector<Stretch> stretches;
-  for (const auto& piece : mirrored::plan_shards(sizes_of(state_->parameters), rank, state_->group.size()).pieces) {
+  for (const auto& piece : plan_of(state_->parameters, rank, state_->group.size()).pieces) {
     stretches.push_back({piece.parameter, piece.begin, piece.elements});
   }
   return stretches;

@@ -20,7 +20,7 @@ class CifarBlock(nn.Module):
         out = self.bn2(self.conv2(out))
         shortcut = x[:, :, :: self.stride, :: self.stride]
         missing = out.shape[1] - shortcut.shape[1]
-        zeros = torch.zeros(shortcut.shape[0], missing, *shortcut.shape[2:], dtype=x.dtype)
+        zeros = torch.zeros(shortcut.shape[0], missing, *shortcut.shape[2:], dtype=x.dtype, device=x.device)
         return F.relu(out + torch.cat([shortcut, zeros], dim=1))
 
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/comm/group.h>
+#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/data_parallel.h>
 
 #include <cstddef>
@@ -104,7 +105,7 @@ class ShardedOptimizer {
 
   void step() {
     shards_.take_gradients();
-    inner_.step();
+    update(inner_);
     shards_.share();
   }
 

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/comm/texts.h>
+#include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/modes/training_step.h>
 #include <lockstep/train/optimizer/clip_gradients.h>
@@ -126,7 +127,7 @@ void Updater::step(double lr, double clip_norm, const std::function<void(StepPoi
   if (shards_) shards_->take_gradients();
   if (backup_) backup_->before_update();
   if (at) at(StepPoint::before_update);
-  optimizer_->step();
+  update(*optimizer_);
   if (backup_) backup_->update(lr);
   if (shards_) shards_->share();
   if (backup_) backup_->shared();

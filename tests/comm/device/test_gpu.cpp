@@ -126,7 +126,7 @@ TEST(OneGpu, StreamsAreOrdered) {
     detail::Lane lane(device);
     const auto factor = at::eye(2048, device);
     for (int round = 0; round < 20; ++round) {
-      auto input = at::full({2048, 2048}, round, device);
+      auto input = at::full({2048, 2048}, static_cast<double>(round), factor.options());
       for (int i = 0; i < 20; ++i) input = at::mm(input, factor);
       auto output = at::zeros_like(input);
       const auto operation = lane.run({output, input}, [&] {
@@ -134,7 +134,7 @@ TEST(OneGpu, StreamsAreOrdered) {
         output.copy_(input, /*non_blocking=*/true);
       });
       input = at::Tensor();  // its memory may not be used again before it was copied
-      const auto other = at::full({2048, 2048}, -1, device);
+      const auto other = at::full({2048, 2048}, -1.0, factor.options());
       operation->order_current_stream();
       EXPECT_EQ(output.sum().item<double>(), 2048.0 * 2048 * round);
       EXPECT_TRUE(operation->is_complete());

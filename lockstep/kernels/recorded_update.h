@@ -1,0 +1,39 @@
+// The update of an optimizer whose kernels are recorded once and then run again (kernels/step_graph.h).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace lockstep::detail {
+
+/// What changes between two updates, as numbers on the device, so that the kernels can be recorded once
+/// (graphed_step.h).
+class RecordedUpdate {
+ public:
+  /// `optimizer` has no reason against it, was updated before, and outlives this.
+  explicit RecordedUpdate(torch::optim::Optimizer& optimizer);
+
+  /// Takes learning rates from the optimizer's options. On the current stream; not to be recorded.
+  void take_rates();
+  /// Puts the update on the current stream. Those that have a gradient at the first call are updated from then on. The
+  /// other settings must not change.
+  void run();
+  /// Counts an update that ran, in the state that is saved. On the host alone.
+  void count();
+  /// The optimizer was updated once in another way.
+  void follow_other();
+
+ private:
+  torch::optim::Optimizer& optimizer_;
+  std::vector<double> rates_;
+  std::vector<at::Tensor> rates_on_device_;  ///< by parameter group
+  at::Tensor steps_;                         ///< Adam's number of updates so far
+  std::vector<at::Tensor> updated_;          ///< noted by run()
+};
+
+}  // namespace lockstep::detail

@@ -1,0 +1,55 @@
+// CUDA graphs. Compiled only with CUDA.
+#include <lockstep/kernels/step_graph.h>
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+namespace lockstep::detail {
+
+std::optional<std::string> why_no_graph(c10::Device device) {
+  if (!device.is_cuda()) return "the parameters are on " + device.str() + ", and only CUDA devices record";
+  return std::nullopt;
+}
+
+void on_side_stream(c10::Device device, const std::function<void()>& work) {
+  const auto outside = c10::cuda::getCurrentCUDAStream(device.index());
+  const auto side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index());
+  at::cuda::CUDAEvent before, after;
+  before.record(outside);
+  before.block(side);
+  {
+    const c10::cuda::CUDAStreamGuard on_side(side);
+    work();
+  }
+  after.record(side);
+  after.block(outside);
+}
+
+std::function<void()> record_graph(c10::Device device, const std::function<void()>& work) {
+  const auto graph = std::make_shared<at::cuda::CUDAGraph>();
+  on_side_stream(device, [&] {
+    // Other threads may go on with what a recording forbids: the watch of a group asks for events.
+    graph->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      try {
+        graph->capture_end();
+      } catch (const c10::Error&) {
+        // The first error says why.
+      }
+      cudaGetLastError();  // forgotten: the error was of the recording
+      throw;
+    }
+    graph->capture_end();
+  });
+  return [graph] { graph->replay(); };
+}
+
+}  // namespace lockstep::detail
