@@ -97,9 +97,17 @@ std::string broken_rule(std::int64_t value, const ConfigRule& rule) {
              : fmt::format("{} is out of range; it must be {}", value, allowed_items(rule));
 }
 std::string broken_rule(bool /*value*/, const ConfigRule& /*rule*/) { return ""; }
+bool is_choice(std::string_view value, std::string_view choice) {
+  constexpr std::string_view kNumber = ":N";
+  if (!choice.ends_with(kNumber)) return value == choice;
+  const auto before = choice.substr(0, choice.size() - 1);
+  const auto number = value.starts_with(before) ? parse_integer(value.substr(before.size())) : std::nullopt;
+  return number && *number >= 0;
+}
+
 std::string broken_rule(const std::string& value, const ConfigRule& rule) {
-  if (rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(), value) != rule.choices.end())
-    return "";
+  const auto is_meant = [&](const std::string& choice) { return is_choice(value, choice); };
+  if (rule.choices.empty() || std::ranges::any_of(rule.choices, is_meant)) return "";
   auto meant = value_here(value, rule.choices);
   if (meant.empty()) meant = did_you_mean(value, rule.choices);
   return fmt::format("'{}' is not one of {}{}", cut_text(value), shown_choices(rule.choices, ", "), meant);

@@ -9,10 +9,22 @@ constexpr std::string_view kWhere = "system.device";
 }  // namespace
 
 void require_device(std::string_view device, const World& world, const CudaDevices& devices) {
-  if (device != "cuda") return;
+  if (!device.starts_with("cuda")) return;
   if (devices.count == 0) {
-    fail(ErrorKind::config, kWhere, "cuda was asked for, but this libtorch finds {}; use system.device=cpu",
+    fail(ErrorKind::config, kWhere, "{} was asked for, but this libtorch finds {}; use system.device=cpu", device,
          describe(devices));
+  }
+  if (const auto number = lockstep::detail::number_of_cuda_device(device)) {
+    if (*number >= devices.count) {
+      fail(ErrorKind::config, kWhere, "{} was asked for, and this process sees {}, numbered from 0", device,
+           describe(devices));
+    }
+    if (world.local_size == 1) return;
+    fail(ErrorKind::config, kWhere,
+         "{} was asked for on {} ranks of this host, and a rank needs a device of its own; use system.device=cuda, "
+         "which "
+         "gives each the device of its local rank",
+         device, world.local_size);
   }
   const bool sees_its_own = devices.count == 1 && devices.visible_only;
   if (world.local_size > devices.count && !sees_its_own) {

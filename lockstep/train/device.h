@@ -11,8 +11,9 @@ namespace lockstep::train {
 using lockstep::detail::cuda_devices;
 using lockstep::detail::CudaDevices;
 
-/// Whether system.device ("auto", "cpu" or "cuda") can mean what it says for a rank of `world`. Error(config) for
-/// "cuda" without a device, or with more ranks on this host than devices. To be called before ranks meet.
+/// Whether system.device ("auto", "cpu", "cuda" or "cuda:N") can mean what it says for a rank of `world`. Error(config)
+/// for CUDA without a device, with more ranks on this host than devices, or for a number that no device has or several
+/// ranks would share. To be called before ranks meet.
 void require_device(std::string_view device, const World& world, const CudaDevices& devices);
 
 /// Whether a run computes on CUDA: where its group carries tensors of it, and with "auto" for a single rank where there

@@ -242,7 +242,7 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
   apply_runtime(config.system);
   tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
-                            choose_device(config, group).str(), config.system.threads));
+                            describe_device(choose_device(config, group), config.system), config.system.threads));
   for (const auto& variable : overruled_variables(config.system, current_environment())) {
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }

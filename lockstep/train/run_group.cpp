@@ -55,7 +55,7 @@ ClusterOptions cluster_of(const RunConfig& config) {
 
 Group connect_run(const RunConfig& config, const World& world) {
   require_mode_fits(config, world);
-  if (config.system.device == "cuda") require_device(config.system.device, world, cuda_devices());
+  if (config.system.device.starts_with("cuda")) require_device(config.system.device, world, cuda_devices());
   return connect(world, run_group_options(config));
 }
 

@@ -42,6 +42,14 @@ void apply_runtime(const SystemConfig& config) {
   context.setDeterministicAlgorithms(config.deterministic, /*warn_only=*/true);
   context.setDeterministicCuDNN(config.deterministic);
   context.setBenchmarkCuDNN(!config.deterministic);
+  context.setAllowTF32CuDNN(config.tf32 != "off");
+  context.setAllowTF32CuBLAS(config.tf32 == "on");
+}
+
+std::string describe_device(const c10::Device& device, const SystemConfig& config) {
+  if (!device.is_cuda()) return device.str();
+  return fmt::format("{} (TF32 {}; cuDNN's algorithms {})", device.str(), config.tf32,
+                     config.deterministic ? "fixed" : "chosen by measuring");
 }
 
 std::vector<std::string> overruled_variables(const SystemConfig& config, const Environment& environment) {

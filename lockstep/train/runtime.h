@@ -21,8 +21,11 @@ namespace lockstep::train {
 /// The device of a run; see use_cuda in device.h.
 c10::Device choose_device(const RunConfig& config, const Group& group);
 
-/// Sets the threads of one operation and whether deterministic kernels are preferred.
+/// Sets the threads of one operation, TF32, and whether deterministic kernels are preferred.
 void apply_runtime(const SystemConfig& config);
+
+/// A device in words, with what decides its numbers and speed: "cuda:0 (TF32 convolutions; cuDNN's algorithms fixed)".
+std::string describe_device(const c10::Device& device, const SystemConfig& config);
 
 /// Variables that ask for other numbers of threads, as NAME=VALUE: the results of a run depend on its configuration
 /// only. Not those that ask for one thread, as `lockstep run` does for all programs.

@@ -44,6 +44,13 @@ TEST(RunConfig, NeedsOnlyWhatHasNoDefault) {
   EXPECT_EQ(checkpoint_folder_of(config), "out/checkpoints");
 }
 
+TEST(RunConfig, ADeviceMayHaveANumber) {
+  EXPECT_EQ(read({"system.device=cuda:3"}).system.device, "cuda:3");
+  for (const auto* device : {"cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:N", "cpu:0"}) {
+    expect_refused({fmt::format("system.device='{}'", device)}, {"is not one of auto, cpu, cuda, cuda:N"});
+  }
+}
+
 TEST(RunConfig, MissingKeysAreAllNamed) {
   expect_error(ErrorKind::config, {"model.name", "data.name", "data.root", "optimizer.lr"},
                [] { read_run_config(parse_config("train: {epochs: 1}\n", "run.yaml")); });

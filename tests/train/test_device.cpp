@@ -43,6 +43,13 @@ TEST(Device, CudaIsRefusedWithWhatThereIs) {
   refused(world_of(1, 1), {0, ""}, {"finds no CUDA device (CUDA_VISIBLE_DEVICES=)"});
   refused(world_of(4, 4), {2, "0,3"}, {"4 ranks of this host, which has 2 CUDA devices (CUDA_VISIBLE_DEVICES=0,3)"});
   refused(world_of(8, 2), {1}, {"2 ranks of this host, which has 1 CUDA device:"});
+  require_device("cuda:1", world_of(4, 1), {2});
+  const auto number_refused = [](int local_size, const CudaDevices& devices, std::string_view words) {
+    test::expect_error(ErrorKind::config, {words}, [&] { require_device("cuda:1", world_of(4, local_size), devices); });
+  };
+  number_refused(1, {1}, "cuda:1 was asked for, and this process sees 1 CUDA device, numbered from 0");
+  number_refused(2, {2}, "cuda:1 was asked for on 2 ranks of this host");
+  number_refused(1, {0}, "cuda:1 was asked for, but this libtorch finds no CUDA device");
   refused(world_of(1, 1), {.built = false}, {"libtorch for CPUs", "system.device=cpu"});
 }
 

@@ -66,7 +66,7 @@ TEST(ForeignNames, ThatAreNotAcceptedAreTranslated) {
       {"gradients_mean: true\n", {"did you mean 'parallel.gradients_mean'?"}},
       {"enable_parallel_optimizer: true\n", {"here it is called 'parallel.shard_optimizer'"}},
       {"full_batch: true\n", {"here it is called 'parallel.dataset_strategy'"}},
-      {"system: {device: gpu}\n", {"'gpu' is not one of auto, cpu, cuda; here it is called 'cuda'"}},
+      {"system: {device: gpu}\n", {"'gpu' is not one of auto, cpu, cuda, cuda:N; here it is called 'cuda'"}},
       {"optim_wrapper: {accumulative_counts: 4}\n", {"accumulative_counts is train.accumulate", "train.clip_norm"}},
       {"train_cfg: {max_epochs: 4}\n", {"train.epochs or train.steps", "train.eval_every"}},
       {"default_hooks: {checkpoint: {interval: 1}}\n", {"checkpoint.every_epochs"}},

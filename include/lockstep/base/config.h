@@ -105,7 +105,7 @@ std::string describe_origins(const ConfigSource& source);
 // The visitor of `describe` functions (see config.h), and the rules a field may have.
 
 /// The values that a field may have; for lists, the values of each item, except where a rule is about the list. Limits
-/// are for numbers, choices for text.
+/// are for numbers, choices for text; one that ends with ":N" stands for those with each number from 0.
 struct ConfigRule {
   std::optional<double> low{};
   std::optional<double> high{};

@@ -18,16 +18,15 @@ std::string by_variable(const CudaDevices& devices) {
   return devices.visible_only ? fmt::format(" (CUDA_VISIBLE_DEVICES={})", *devices.visible_only) : "";
 }
 
-/// N of "cuda:N".
-std::optional<int> number_in(std::string_view text) {
+}  // namespace
+
+std::optional<int> number_of_cuda_device(std::string_view text) {
   constexpr std::string_view kPrefix = "cuda:";
   if (!text.starts_with(kPrefix)) return std::nullopt;
   constexpr std::int64_t kMost = 127;  // c10::DeviceIndex
   const auto number = parse_integer(text.substr(kPrefix.size()));
   return number && *number >= 0 && *number <= kMost ? std::optional<int>(static_cast<int>(*number)) : std::nullopt;
 }
-
-}  // namespace
 
 CudaDevices cuda_devices() {
   const auto& cuda = at::detail::getCUDAHooks();
@@ -41,7 +40,7 @@ std::string describe(const CudaDevices& devices) {
 }
 
 bool wants_cuda(std::string_view wanted, bool for_cuda) {
-  if (wanted == "cuda" || number_in(wanted)) return true;
+  if (wanted == "cuda" || number_of_cuda_device(wanted)) return true;
   if (wanted == "auto") return for_cuda;
   if (wanted != "cpu") {
     fail(ErrorKind::invalid_argument, kWhere, "a group's device is auto, cpu, cuda or cuda:N; \"{}\" is none of them",
@@ -58,7 +57,7 @@ int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevice
          "CUDA tensors are to be carried, but this libtorch finds {}; use backend auto and device cpu",
          describe(devices));
   }
-  if (const auto number = number_in(wanted)) {
+  if (const auto number = number_of_cuda_device(wanted)) {
     if (*number < devices.count) return *number;
     fail(ErrorKind::invalid_argument, kWhere, "device {} was asked for, and this process sees {}, numbered from 0",
          wanted, describe(devices));

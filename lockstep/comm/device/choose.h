@@ -21,6 +21,9 @@ CudaDevices cuda_devices();
 /// "no CUDA device (CUDA_VISIBLE_DEVICES=)", "2 CUDA devices"; where there is none, with the reason.
 std::string describe(const CudaDevices& devices);
 
+/// N of "cuda:N"; nullopt for anything else.
+std::optional<int> number_of_cuda_device(std::string_view text);
+
 /// Whether GroupOptions::device (`wanted`) means a CUDA device. `for_cuda`: the backend that was asked for carries CUDA
 /// tensors alone, so that "auto" means "cuda". Error(invalid_argument) for another text, or "cpu" with such a backend.
 /// Apart from the next, as a process that has asked for its devices can no longer fork.

@@ -57,8 +57,13 @@ void describe(ConfigFields& fields, SystemConfig& c) {
   fields.field("work_dir", c.work_dir, a_path(), "folder for logs, metrics, checkpoints and results; made if missing");
   fields.field("seed", c.seed, at_least(0), "of the initial weights, dropout, shuffling and augmentation");
   fields.field("threads", c.threads, between(1, 1024), "threads of each rank that compute one operation together");
-  fields.field("device", c.device, one_of({"auto", "cpu", "cuda"}),
-               "auto: cuda with parallel.backend nccl, and for a single rank where there is one (docs/gpus.md)");
+  fields.field(
+      "device", c.device, one_of({"auto", "cpu", "cuda", "cuda:N"}),
+      "auto: cuda with parallel.backend nccl, and for a single rank where there is one; cuda: the device of the "
+      "local rank; cuda:N: that one, for one rank of a host (docs/gpus.md)");
+  fields.field("tf32", c.tf32, one_of({"off", "convolutions", "on"}),
+               "on CUDA, float32 products with 10 bits of precision, several times as fast: nowhere, in convolutions "
+               "(as libtorch), or everywhere");
   fields.field("log_level", c.log_level, one_of(log_level_names()), "least important lines that are logged");
   fields.field("deterministic", c.deterministic, anything(), "prefer deterministic kernels where there is a choice");
 }
