@@ -2,16 +2,15 @@
 //
 //   lockstep run --nproc-per-node 2 build/release/bench/server_rows [rows of a request] [numbers of a row]
 //
-// Rank 0 is the worker and rank 1 its server. In each round, the worker fetches all rows, pushes gradients for all of
-// them and waits until the server has made the update (lazy_sgd). Prints one JSON line: medians in GB/s of the bytes of
-// rows, of 20 rounds.
+// Rank 0 is the worker and rank 1 its server. In each round, the worker fetches all rows into memory that is there, as
+// that of memcpy is, pushes gradients for all of them and waits until the server has made the update (lazy_sgd). Prints
+// one JSON line: medians in GB/s of the bytes of rows, of 20 rounds.
 #include <lockstep/base/parse.h>
 #include <lockstep/lockstep.h>
 #include <lockstep/servers/client.h>
 #include <lockstep/servers/division.h>
 #include <lockstep/servers/server.h>
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,22 +50,22 @@ void serve(const servers::Division& division, const servers::TableSpec& table) {
 }
 
 void work(servers::Division division, const servers::TableSpec& table) {
-  servers::Client client(std::move(division.pairs), {table}, servers::Partition::hash);
+  servers::Client client(std::move(division.pairs), {table}, {});
   std::vector<std::int64_t> ids(static_cast<std::size_t>(table.rows));
   std::iota(ids.begin(), ids.end(), 0);
   const auto numbers = static_cast<std::size_t>(table.rows * table.dim);
-  const std::vector<models::RowTableImpl::Gradient> gradients{
-      {.used = true, .rows = {.ids = ids, .values = std::vector<float>(numbers, 0.5F)}}};
-  std::vector<float> copy(numbers);
+  const std::vector<float> values(numbers, 0.5F);
+  const std::vector<servers::GradientsOfTable> gradients{{.used = true, .ids = ids, .values = values.data()}};
+  std::vector<float> rows(numbers), copy(numbers);
+  const std::vector<servers::WantedRows> wanted{{.table = 0, .ids = ids, .rows = rows.data()}};
   std::vector<double> pulls, pushes, copies;
   for (int round = 0; round < kRounds; ++round) {
-    at::Tensor rows;
-    pulls.push_back(seconds_of([&] { rows = client.fetch(table.name, ids); }));
+    pulls.push_back(seconds_of([&] { client.fetch(wanted); }));
     pushes.push_back(seconds_of([&] {
       client.push(gradients, 0.1, 1);
       client.confirm();
     }));
-    copies.push_back(seconds_of([&] { std::memcpy(copy.data(), rows.data_ptr<float>(), numbers * sizeof(float)); }));
+    copies.push_back(seconds_of([&] { std::memcpy(copy.data(), rows.data(), numbers * sizeof(float)); }));
   }
   client.finish();
   const double gigabytes = static_cast<double>(numbers * sizeof(float)) / 1e9;

@@ -219,9 +219,19 @@ int print_advice(const PlanArguments& arguments, const plan::TableAdvice& advice
   return kOk;
 }
 
+// Servers hold tables of rows; a plan of anything else has no place for them.
+void refuse_servers(const PlanArguments& arguments) {
+  if (!arguments.servers) return;
+  fail(ErrorKind::invalid_argument, "plan",
+       "there is nothing for --servers {} to hold: servers hold embedding tables that an optimizer of rows trains "
+       "(optimizer.name=lazy_adam, adagrad or ftrl); configs/recsys/wide_and_deep_criteo.yaml is an example",
+       *arguments.servers);
+}
+
 int plan_and_print(const PlanArguments& arguments) {
   const auto place = place_of(arguments);
   if (!arguments.gpt.empty()) {
+    refuse_servers(arguments);
     const auto cluster = cluster_of(arguments, {}, place);
     return print_plan(arguments, search(arguments, place, trace_gpt(arguments.gpt), cluster, {}));
   }
@@ -230,6 +240,7 @@ int plan_and_print(const PlanArguments& arguments) {
   const auto cluster = cluster_of(arguments, config.parallel, place);
   const auto tables = train::planned_tables(config, program, place.devices, arguments.servers);
   if (tables) return print_advice(arguments, plan::advise(*tables, cluster));
+  refuse_servers(arguments);
   return print_plan(arguments, plan_step(arguments, place, config, program, cluster));
 }
 

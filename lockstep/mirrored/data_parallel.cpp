@@ -5,6 +5,7 @@
 #include <lockstep/mirrored/synchronized_batch_norms.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -41,10 +42,21 @@ void require_valid(const std::shared_ptr<torch::nn::Module>& module, const DataP
 std::string describe(const DataParallelOptions& options) {
   return fmt::format(
       "options gradients_mean={} bucket_bytes={} first_bucket_bytes={} buffers={} sync_batch_norm={} "
-      "sparse_gradients={}",
+      "sparse_gradients={} ignored={}",
       options.gradients_mean, options.bucket_bytes, options.first_bucket_bytes,
       options.buffers == BufferPolicy::broadcast ? "broadcast" : "local", options.sync_batch_norm,
-      options.sparse_gradients == SparseGradients::rows ? "rows" : "dense");
+      options.sparse_gradients == SparseGradients::rows ? "rows" : "dense", fmt::join(options.ignored, ","));
+}
+
+/// Takes the parameters that the program updates itself out of the list.
+void leave_out(std::vector<mirrored::NamedTensor>& parameters, const std::vector<std::string>& ignored) {
+  for (const auto& name : ignored) {
+    const auto found = std::ranges::find(parameters, name, &mirrored::NamedTensor::name);
+    if (found == parameters.end()) {
+      fail(ErrorKind::invalid_argument, "data_parallel", "there is no parameter {} to be ignored", name);
+    }
+    parameters.erase(found);
+  }
 }
 
 /// The tables of sparse embeddings that can be exchanged as rows.
@@ -97,6 +109,7 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, Group grou
     synchronize_buffers();
   }
 
+  leave_out(replica.parameters, options.ignored);
   mirrored::ReducedParameters parameters;
   const bool as_rows = options.sparse_gradients == SparseGradients::rows;
   const auto tables = as_rows ? row_tables(*state_->module) : std::unordered_set<const c10::TensorImpl*>();

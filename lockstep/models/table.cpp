@@ -45,22 +45,16 @@ void fill(const at::Tensor& weight, std::uint64_t seed, double deviation) {
 
 }  // namespace
 
-/// Gradients of the rows of forward passes, in the order of their coming. Shared with hooks of graphs that may outlive
-/// the module.
+/// The sum of the gradients of forward passes. Shared with hooks of graphs that may outlive the module.
 struct RowTableImpl::Collected {
-  bool used = false;
-  std::vector<std::int64_t> ids;
-  std::vector<float> values;
+  at::Tensor sum;  ///< sparse, of the whole table; undefined: there was none
 
-  void add(const at::Tensor& of_rows, const at::Tensor& sparse) {
-    used = true;
-    const auto places = sparse._indices()[0].contiguous();
-    const auto gradients = sparse._values().contiguous();
-    const auto* id = of_rows.data_ptr<std::int64_t>();
-    const auto* place = places.data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < places.numel(); ++i) ids.push_back(id[place[i]]);
-    const auto* first = gradients.data_ptr<float>();
-    values.insert(values.end(), first, first + gradients.numel());
+  // As libtorch adds the gradients of a table that is in the module, whose order of additions is its own.
+  void add(const at::Tensor& of_rows, const at::Tensor& sparse, const TableShape& shape) {
+    const torch::NoGradGuard no_grad;
+    const auto ids = of_rows.index_select(0, sparse._indices()[0]).unsqueeze(0);
+    const auto of_table = at::_sparse_coo_tensor_unsafe(ids, sparse._values(), {shape.rows, shape.dim});
+    sum = sum.defined() ? sum.add_(of_table) : of_table;
   }
 };
 
@@ -102,15 +96,22 @@ at::Tensor RowTableImpl::fetch_rows(const at::Tensor& ids) {
   auto found = home_->fetch(name_, {of_rows.data_ptr<std::int64_t>(), static_cast<std::size_t>(of_rows.numel())});
   if (torch::GradMode::is_enabled()) {
     found.requires_grad_();
-    found.register_hook(
-        [of_rows, collected = collected_](const at::Tensor& sparse) { collected->add(of_rows, sparse); });
+    found.register_hook([of_rows, collected = collected_, shape = shape_](const at::Tensor& sparse) {
+      collected->add(of_rows, sparse, shape);
+    });
   }
   return torch::embedding(found, inverse, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false, /*sparse=*/true);
 }
 
 RowTableImpl::Gradient RowTableImpl::take_gradient() {
-  const auto taken = std::exchange(*collected_, {});
-  return {taken.used, rows::sum_by_id(taken.ids, taken.values.data(), static_cast<std::size_t>(shape_.dim))};
+  const auto sum = std::exchange(collected_->sum, {});
+  if (!sum.defined()) return {};
+  const auto ids = sum._indices()[0].contiguous();
+  const auto values = sum._values().contiguous();
+  const auto count = static_cast<std::size_t>(ids.numel());
+  return {.used = true,
+          .rows = rows::sum_by_id({ids.data_ptr<std::int64_t>(), count}, values.data_ptr<float>(),
+                                  static_cast<std::size_t>(shape_.dim))};
 }
 
 TablesElsewhere::TablesElsewhere() : before_(std::exchange(are_elsewhere, true)) {}

@@ -51,7 +51,7 @@ class RowTableImpl : public torch::nn::EmbeddingImpl {
   /// For a table that is elsewhere: where its rows are, under which name. Before the first forward pass.
   void settle(std::string name, std::shared_ptr<RowHome> home);
 
-  /// The gradients that backward passes have given since the last call, added up by id in the order of their coming.
+  /// The gradients that backward passes have given since the last call, added up as those of a table in the module.
   /// `used`: whether there was one, perhaps without rows.
   struct Gradient {
     bool used = false;

@@ -6,6 +6,8 @@
 namespace lockstep::rows {
 namespace {
 
+constexpr std::size_t kNumbersOfBlock = 8192;
+
 std::vector<std::int64_t> all_ids(std::span<const SparseRowsView> ranks) {
   std::vector<std::int64_t> ids;
   for (const auto& rank : ranks) {
@@ -61,16 +63,36 @@ SparseRows sum_by_id(std::span<const std::int64_t> ids, const float* values, std
   return sums;
 }
 
+void sum_blocks_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
+                           const std::function<int(int)>& left_of, float divisor, const UseRows& use) {
+  const auto ids = all_ids(ranks);
+  const auto rows_of_block = std::max<std::size_t>(1, kNumbersOfBlock / dim);
+  std::vector<SparseRowsView> left(ranks.begin(), ranks.end()), parts(ranks.size());
+  std::vector<float> sums(std::min(rows_of_block, ids.size()) * dim);
+  for (std::size_t first = 0; first < ids.size(); first += rows_of_block) {
+    const auto block = std::span(ids).subspan(first, std::min(rows_of_block, ids.size() - first));
+    for (std::size_t rank = 0; rank < left.size(); ++rank) {
+      auto& of_rank = left[rank];
+      const auto end = std::ranges::upper_bound(of_rank.ids, block.back());
+      const auto count = static_cast<std::size_t>(end - of_rank.ids.begin());
+      parts[rank] = {of_rank.ids.first(count), of_rank.values};
+      of_rank = {of_rank.ids.subspan(count), of_rank.values + count * dim};
+    }
+    add_tree(parts, block, dim, left_of, sums.data());
+    if (divisor != 1) {
+      for (std::size_t i = 0; i < block.size() * dim; ++i) sums[i] /= divisor;
+    }
+    use(block, sums.data());
+  }
+}
+
 SparseRows sum_over_ranks(std::span<const SparseRowsView> ranks, std::size_t dim,
                           const std::function<int(int)>& left_of, float divisor) {
   SparseRows sums;
-  sums.ids = all_ids(ranks);
-  sums.values.resize(sums.ids.size() * dim);
-  if (ranks.empty()) return sums;
-  add_tree(ranks, sums.ids, dim, left_of, sums.values.data());
-  if (divisor != 1) {
-    for (auto& value : sums.values) value /= divisor;
-  }
+  sum_blocks_over_ranks(ranks, dim, left_of, divisor, [&](std::span<const std::int64_t> ids, const float* values) {
+    sums.ids.insert(sums.ids.end(), ids.begin(), ids.end());
+    sums.values.insert(sums.values.end(), values, values + ids.size() * dim);
+  });
   return sums;
 }
 

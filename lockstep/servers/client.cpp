@@ -1,9 +1,11 @@
 #include <lockstep/base/error.h>
 #include <lockstep/servers/client.h>
+#include <lockstep/servers/held_rows.h>
 #include <lockstep/servers/messages.h>
 #include <lockstep/servers/wire.h>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
@@ -12,29 +14,43 @@
 
 namespace lockstep::servers {
 
-/// The ids of a request that one server has, with their places in the request.
+/// The ids of a request that one server has, and their places in the request: `places`, or where that is empty, those
+/// from `first` on.
 struct Client::Part {
   std::vector<std::int64_t> ids;
+  std::size_t first = 0;
   std::vector<std::size_t> places;
-  HeaderWords header{};
 };
 
 namespace {
 
 /// What travels in a push to the servers that have the rows of one part.
 struct Parcel {
-  std::array<HeaderWords, 2> headers{};  ///< to the server of the part, and to that with its copy
+  HeaderWords header{};
   std::vector<PushedTable> tables;
   std::vector<std::int64_t> counts;
   std::vector<std::int64_t> ids;
-  std::vector<float> values;
+  std::vector<RowsToSend> rows;  ///< by table
 };
+
+/// A piece from each that has one, again and again, so that several servers are busy at a time.
+template <typename Each>
+void in_turn(std::size_t count, const Each& each) {
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < count; ++i) more = each(i) || more;
+  }
+}
 
 }  // namespace
 
-Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, Partition partition, std::int64_t step,
-               int replicas)
-    : pairs_(std::move(pairs)), tables_(std::move(tables)), partition_(partition), step_(step), replicas_(replicas) {}
+Client::Client(std::vector<Group> pairs, std::vector<TableSpec> tables, const ClientOptions& options)
+    : pairs_(std::move(pairs)), tables_(std::move(tables)), options_(options), step_(options.step) {
+  if (options.cache_rows == 0) return;
+  std::vector<std::size_t> dims;
+  for (const auto& table : tables_) dims.push_back(static_cast<std::size_t>(table.dim));
+  cache_.emplace(static_cast<std::size_t>(options.cache_rows), std::move(dims));
+}
 
 std::size_t Client::index_of(const std::string& table) const {
   const auto found = std::ranges::find(tables_, table, &TableSpec::name);
@@ -43,10 +59,28 @@ std::size_t Client::index_of(const std::string& table) const {
 }
 
 std::vector<Client::Part> Client::parts_of(std::size_t table, std::span<const std::int64_t> ids) const {
+  const auto servers = static_cast<int>(pairs_.size());
   std::vector<Part> parts(pairs_.size());
+  const auto server_of_id = [&](std::int64_t id) { return server_of(options_.partition, tables_[table], id, servers); };
+  if (servers == 1 || (options_.partition == Partition::range && !tables_[table].is_slices)) {
+    std::size_t first = 0;
+    for (int server = 0; server < servers; ++server) {
+      const auto rest = ids.subspan(first);
+      const auto end = server + 1 == servers
+                           ? rest.end()
+                           : std::ranges::partition_point(rest, [&](auto id) { return server_of_id(id) <= server; });
+      parts[static_cast<std::size_t>(server)] = {.ids = {rest.begin(), end}, .first = first, .places = {}};
+      first += static_cast<std::size_t>(end - rest.begin());
+    }
+    return parts;
+  }
+  for (auto& part : parts) {
+    const auto about = ids.size() / parts.size() + ids.size() / 8;
+    part.ids.reserve(about);
+    part.places.reserve(about);
+  }
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto server = server_of(partition_, tables_[table], ids[i], static_cast<int>(pairs_.size()));
-    auto& part = parts[static_cast<std::size_t>(server)];
+    auto& part = parts[static_cast<std::size_t>(server_of_id(ids[i]))];
     part.ids.push_back(ids[i]);
     part.places.push_back(i);
   }
@@ -65,83 +99,142 @@ void Client::rethrow_with_place(std::size_t server, const std::string& table) co
 
 at::Tensor Client::fetch(const std::string& table, std::span<const std::int64_t> ids) {
   const auto index = index_of(table);
-  const auto dim = static_cast<std::size_t>(tables_[index].dim);
   auto rows = at::empty({static_cast<std::int64_t>(ids.size()), tables_[index].dim}, at::kFloat);
-  auto parts = parts_of(index, ids);
-  std::list<Work> sends;
-  std::size_t server = 0;
-  try {
-    for (server = 0; server < parts.size(); ++server) {
-      auto& part = parts[server];
-      if (part.ids.empty()) continue;
-      part.header = encode(Header{.request = Request::pull,
-                                  .step = step_,
-                                  .table = static_cast<std::int64_t>(index),
-                                  .ids = static_cast<std::int64_t>(part.ids.size())});
-      sends.push_back(send_numbers(std::span<const std::int64_t>(part.header), pairs_[server]));
-      sends.push_back(send_numbers(std::span<const std::int64_t>(part.ids), pairs_[server]));
-    }
-    std::vector<float> received;
-    auto* out = rows.data_ptr<float>();
-    for (server = 0; server < parts.size(); ++server) {
-      const auto& part = parts[server];
-      received.resize(part.ids.size() * dim);
-      receive_numbers(received, pairs_[server], pairs_[server].timeout());
-      for (std::size_t i = 0; i < part.places.size(); ++i) {
-        std::copy_n(received.data() + i * dim, dim, out + part.places[i] * dim);
-      }
-    }
-    for (auto& send : sends) send.wait();
-  } catch (const Error&) {
-    rethrow_with_place(server, table);
+  const WantedRows wanted{.table = index, .ids = ids, .rows = rows.data_ptr<float>()};
+  if (cache_ && !at::GradMode::is_enabled()) {
+    fetch_through_cache(wanted);
+  } else {
+    fetch(std::span(&wanted, 1));
   }
   return rows;
 }
 
-void Client::push(std::span<const models::RowTableImpl::Gradient> gradients, double lr, double scale) {
+void Client::fetch_through_cache(const WantedRows& wanted) {
+  const auto dim = static_cast<std::size_t>(tables_[wanted.table].dim);
+  cache_->begin(step_);
+  std::vector<std::int64_t> ids;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < wanted.ids.size(); ++i) {
+    if (const auto* row = cache_->find(wanted.table, wanted.ids[i])) {
+      std::copy_n(row, dim, wanted.rows + i * dim);
+    } else {
+      ids.push_back(wanted.ids[i]);
+      places.push_back(i);
+    }
+  }
+  if (ids.empty()) return;
+  std::vector<float> rows(ids.size() * dim);
+  const WantedRows missing{.table = wanted.table, .ids = ids, .rows = rows.data()};
+  fetch(std::span(&missing, 1));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto* row = rows.data() + i * dim;
+    std::copy_n(row, dim, wanted.rows + places[i] * dim);
+    cache_->put(wanted.table, ids[i], row);
+  }
+}
+
+void Client::fetch(std::span<const WantedRows> wanted) {
+  std::vector<std::vector<Part>> parts;           // by wanted and server
+  std::vector<std::vector<HeaderWords>> headers;  // likewise
+  for (const auto& each : wanted) {
+    parts.push_back(parts_of(each.table, each.ids));
+    headers.emplace_back(pairs_.size());
+  }
+  std::list<Work> sends;
+  std::vector<RowReceiver> receivers;
+  std::size_t server = 0;
+  try {
+    for (server = 0; server < pairs_.size(); ++server) {
+      const auto& pair = pairs_[server];
+      std::vector<RowsToReceive> runs;
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const auto& part = parts[i][server];
+        if (part.ids.empty()) continue;
+        const auto dim = static_cast<std::size_t>(tables_[wanted[i].table].dim);
+        headers[i][server] = encode(Header{.request = Request::pull,
+                                           .step = step_,
+                                           .table = static_cast<std::int64_t>(wanted[i].table),
+                                           .ids = static_cast<std::int64_t>(part.ids.size())});
+        sends.push_back(send_numbers(std::span<const std::int64_t>(headers[i][server]), pair));
+        sends.push_back(send_numbers(std::span<const std::int64_t>(part.ids), pair));
+        runs.push_back({.rows = part.ids.size(), .dim = dim});
+        auto* out = wanted[i].rows;
+        if (part.places.empty()) {
+          runs.back().memory = out + part.first * dim;
+        } else {
+          runs.back().take = [&part, out, dim](std::size_t first, std::size_t count, const float* values) {
+            for (auto k = first; k < first + count; ++k, values += dim) {
+              std::copy_n(values, dim, out + part.places[k] * dim);
+            }
+          };
+        }
+      }
+      receivers.emplace_back(pair, std::move(runs), pair.timeout());
+    }
+    in_turn(receivers.size(), [&](std::size_t i) { return receivers[server = i].receive_piece(); });
+    for (auto& send : sends) send.wait();
+  } catch (const Error&) {
+    rethrow_with_place(server, wanted.size() == 1 ? tables_[wanted.front().table].name : "parameters");
+  }
+}
+
+void Client::push(std::span<const GradientsOfTable> gradients, double lr, double scale) {
+  std::vector<std::vector<Part>> parts;  // by table and server
   std::vector<Parcel> parcels(pairs_.size());
+  for (std::size_t table = 0; table < gradients.size(); ++table) {
+    parts.push_back(parts_of(table, gradients[table].ids));
+  }
   for (std::size_t table = 0; table < gradients.size(); ++table) {
     const auto& gradient = gradients[table];
     const auto dim = static_cast<std::size_t>(tables_[table].dim);
-    const auto parts = parts_of(table, gradient.rows.ids);
-    for (std::size_t server = 0; server < parts.size(); ++server) {
+    const auto* values = gradient.values;
+    for (std::size_t server = 0; server < pairs_.size(); ++server) {
+      const auto& part = parts[table][server];
       auto& parcel = parcels[server];
-      parcel.tables.push_back({gradient.used, static_cast<std::int64_t>(parts[server].ids.size())});
-      parcel.ids.insert(parcel.ids.end(), parts[server].ids.begin(), parts[server].ids.end());
-      for (const auto place : parts[server].places) {
-        const auto* row = gradient.rows.values.data() + place * dim;
-        parcel.values.insert(parcel.values.end(), row, row + dim);
+      parcel.tables.push_back({gradient.used, static_cast<std::int64_t>(part.ids.size())});
+      parcel.ids.insert(parcel.ids.end(), part.ids.begin(), part.ids.end());
+      RowsToSend run{.rows = part.ids.size(), .dim = dim};
+      if (part.places.empty()) {
+        run.memory = values + part.first * dim;
+      } else {
+        run.fill = [&part, values, dim](std::size_t first, std::size_t count, float* out) {
+          for (auto i = first; i < first + count; ++i, out += dim) std::copy_n(values + part.places[i] * dim, dim, out);
+        };
       }
+      parcel.rows.push_back(std::move(run));
     }
   }
   for (auto& parcel : parcels) parcel.counts = encode(parcel.tables);
-  std::list<Work> sends;
-  std::size_t server = 0;
-  const auto send_part = [&](std::size_t part, bool copy) {
-    auto& parcel = parcels[part];
-    auto& header = parcel.headers.at(copy ? 1 : 0);
-    header = encode(Header{.request = Request::push,
-                           .step = step_,
-                           .ids = static_cast<std::int64_t>(parcel.ids.size()),
-                           .lr = lr,
-                           .scale = scale,
-                           .copy = copy});
-    const auto& pair = pairs_[server];
-    sends.push_back(send_numbers(std::span<const std::int64_t>(header), pair));
-    sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.counts), pair));
-    sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.ids), pair));
-    sends.push_back(send_numbers(std::span<const float>(parcel.values), pair));
-  };
-  try {
-    for (server = 0; server < parcels.size(); ++server) {
-      send_part(server, /*copy=*/false);
-      if (replicas_ == 2) send_part((server + parcels.size() - 1) % parcels.size(), /*copy=*/true);
+  const auto send_parts = [&](bool copy) {
+    std::list<Work> sends;
+    std::vector<RowSender> senders;
+    std::size_t server = 0;
+    try {
+      for (server = 0; server < parcels.size(); ++server) {
+        auto& parcel = parcels[static_cast<std::size_t>(
+            part_of(static_cast<int>(server), copy, static_cast<int>(parcels.size())))];
+        parcel.header = encode(Header{.request = Request::push,
+                                      .step = step_,
+                                      .ids = static_cast<std::int64_t>(parcel.ids.size()),
+                                      .lr = lr,
+                                      .scale = scale,
+                                      .copy = copy});
+        const auto& pair = pairs_[server];
+        sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.header), pair));
+        sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.counts), pair));
+        sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.ids), pair));
+        senders.emplace_back(pair, parcel.rows, pair.timeout());
+      }
+      in_turn(senders.size(), [&](std::size_t i) { return senders[server = i].send_piece(); });
+      for (server = 0; server < senders.size(); ++server) senders[server].wait();
+      server = 0;
+      for (auto& send : sends) send.wait();
+    } catch (const Error&) {
+      rethrow_with_place(server, "gradients");
     }
-    server = 0;
-    for (auto& send : sends) send.wait();
-  } catch (const Error&) {
-    rethrow_with_place(server, "gradients");
-  }
+  };
+  send_parts(/*copy=*/false);
+  if (options_.replicas == 2) send_parts(/*copy=*/true);
   ++step_;
 }
 

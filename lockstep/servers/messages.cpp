@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace lockstep::servers {
 namespace {
 
@@ -21,11 +24,18 @@ Work send_span(std::span<const Number> numbers, const Group& pair) {
   return send_async(tensor_over(numbers.data(), numbers.size()), pair, other_of(pair));
 }
 
-template <typename Number>
-void receive_span(std::span<Number> numbers, const Group& pair, std::chrono::milliseconds limit) {
-  if (numbers.empty()) return;
-  auto tensor = tensor_over<Number>(numbers.data(), numbers.size());
-  receive_async(tensor, pair, other_of(pair)).wait(limit);
+std::size_t rows_of_piece(std::size_t dim) { return std::max<std::size_t>(1, kNumbersOfPiece / dim); }
+
+/// Takes the piece at `next` out of the runs; false where there is none.
+template <typename Run>
+bool take_piece(const std::vector<Run>& runs, RowsPiece& next, RowsPiece& piece) {
+  while (next.run < runs.size() && next.first == runs[next.run].rows) next = {.run = next.run + 1};
+  if (next.run == runs.size()) return false;
+  const auto& run = runs[next.run];
+  piece = next;
+  piece.count = std::min(rows_of_piece(run.dim), run.rows - next.first);
+  next.first += piece.count;
+  return true;
 }
 
 }  // namespace
@@ -34,10 +44,69 @@ Work send_numbers(std::span<const std::int64_t> numbers, const Group& pair) { re
 Work send_numbers(std::span<const float> numbers, const Group& pair) { return send_span(numbers, pair); }
 
 void receive_numbers(std::span<std::int64_t> numbers, const Group& pair, std::chrono::milliseconds limit) {
-  receive_span(numbers, pair, limit);
+  if (numbers.empty()) return;
+  auto tensor = tensor_over<std::int64_t>(numbers.data(), numbers.size());
+  receive_async(tensor, pair, other_of(pair)).wait(limit);
 }
-void receive_numbers(std::span<float> numbers, const Group& pair, std::chrono::milliseconds limit) {
-  receive_span(numbers, pair, limit);
+
+RowSender::RowSender(Group pair, std::vector<RowsToSend> runs, std::chrono::milliseconds limit)
+    : pair_(std::move(pair)), runs_(std::move(runs)), limit_(limit) {}
+
+bool RowSender::send_piece() {
+  RowsPiece piece;
+  if (!take_piece(runs_, next_, piece)) return false;
+  const auto& run = runs_[piece.run];
+  auto& work = works_.at(turn_);
+  work.wait(limit_);  // its buffer is needed again
+  const auto numbers = piece.count * run.dim;
+  const float* from = run.memory + (run.memory == nullptr ? 0 : piece.first * run.dim);
+  if (run.memory == nullptr) {
+    auto& buffer = buffers_.at(turn_);
+    if (buffer.size() < numbers) buffer.resize(numbers);
+    run.fill(piece.first, piece.count, buffer.data());
+    from = buffer.data();
+  }
+  work = send_numbers(std::span<const float>(from, numbers), pair_);
+  turn_ = 1 - turn_;
+  return true;
+}
+
+void RowSender::wait() {
+  for (auto& work : works_) work.wait(limit_);
+}
+
+RowReceiver::RowReceiver(Group pair, std::vector<RowsToReceive> runs, std::chrono::milliseconds limit)
+    : pair_(std::move(pair)), runs_(std::move(runs)), limit_(limit) {
+  ask();
+}
+
+void RowReceiver::ask() {
+  const auto turn = asked_ % 2;
+  auto& [piece, work] = expected_.at(turn);
+  if (!take_piece(runs_, next_, piece)) return;
+  const auto& run = runs_[piece.run];
+  const auto numbers = piece.count * run.dim;
+  float* into = run.memory + (run.memory == nullptr ? 0 : piece.first * run.dim);
+  if (run.memory == nullptr) {
+    auto& buffer = buffers_.at(turn);
+    if (buffer.size() < numbers) buffer.resize(numbers);
+    into = buffer.data();
+  }
+  auto tensor = tensor_over<float>(into, numbers);
+  work = receive_async(tensor, pair_, other_of(pair_));
+  ++asked_;
+}
+
+bool RowReceiver::receive_piece() {
+  if (received_ == asked_) return false;
+  const auto turn = received_ % 2;
+  auto& [piece, work] = expected_.at(turn);
+  ask();  // the next one travels while this one is read
+  work.wait(limit_);
+  ++received_;
+  const auto& run = runs_[piece.run];
+  if (run.memory == nullptr) run.take(piece.first, piece.count, buffers_.at(turn).data());
+  return true;
 }
 
 }  // namespace lockstep::servers

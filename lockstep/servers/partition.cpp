@@ -18,9 +18,11 @@ std::uint64_t key_of(std::string_view table) {
 }
 
 int server_of(Partition partition, const TableSpec& table, std::int64_t id, int servers) {
+  const auto all = static_cast<std::uint64_t>(servers);
+  if (table.is_slices) return static_cast<int>((table.key % all + static_cast<std::uint64_t>(id)) % all);
   if (partition == Partition::hash) {
     const auto hash = rows::mixed(table.key + static_cast<std::uint64_t>(id));
-    return static_cast<int>(hash % static_cast<std::uint64_t>(servers));
+    return static_cast<int>(hash % all);
   }
   const auto share = table.rows / servers;
   const auto longer = table.rows % servers;  // so many ranges have share + 1 rows

@@ -10,6 +10,7 @@
 #include <array>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -21,19 +22,29 @@ namespace {
 /// Between two requests a worker may compute, evaluate or save for as long as it likes. If it dies, the group tells.
 constexpr std::chrono::hours kIdle(24 * 365);
 
-/// The gradients of one worker for one step.
+/// The gradients of one worker for one step. Memory is used again, and may be larger.
 struct Push {
   Header header;
   std::vector<PushedTable> tables;
   std::vector<std::int64_t> ids;
   std::vector<float> values;
+
+  void make_room(std::size_t for_ids, std::size_t for_values) {
+    if (ids.size() < for_ids) ids.resize(for_ids);
+    if (values.size() < for_values) values.resize(for_values);
+  }
 };
 
 class Serving {
  public:
   Serving(const std::vector<Group>& pairs, HeldRows& rows, const ServerOptions& options)
       : pairs_(pairs), rows_(rows), options_(options) {
+    if (options.most_ahead && rows.parts.size() > 1) {
+      fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that come in one order");
+    }
     for (const auto& shard : rows.parts.front()) tables_.push_back(shard.table());
+    completed_.resize(pairs.size(), rows.step);
+    finished_.resize(pairs.size());
     pushes_.resize(rows.parts.size());
     for (auto& of_part : pushes_) of_part.resize(pairs.size());
   }
@@ -85,30 +96,45 @@ class Serving {
       case Request::push: take_push(worker, header); return true;
       case Request::confirm: confirm(worker, header); return true;
       case Request::save: save(worker, header); return true;
-      case Request::finish: note_end(header); return false;
+      case Request::finish: note_end(worker, header); return false;
     }
     return false;
   }
 
-  void note_end(const Header& header) {
-    const std::lock_guard lock(mutex_);
-    if (header.ids != 0) report_.ended_by = static_cast<int>(header.ids);
+  void note_end(std::size_t worker, const Header& header) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (header.ids != 0) report_.ended_by = static_cast<int>(header.ids);
+      finished_[worker] = true;
+    }
+    changed_.notify_all();  // nobody waits for it any more
   }
 
   void answer_pull(std::size_t worker, const Header& header) {
     const auto& shard = rows_.parts.front()[static_cast<std::size_t>(header.table)];
     std::vector<std::int64_t> ids(static_cast<std::size_t>(header.ids));
-    receive_numbers(ids, pairs_[worker], options_.limit);
+    receive_numbers(std::span(ids), pairs_[worker], options_.limit);
     require_ids(ids, shard.table());
-    std::vector<float> rows(ids.size() * shard.dim());
     {
       std::unique_lock lock(mutex_);
-      await_step(lock, worker, header);
+      if (options_.most_ahead) {
+        await_slowest(lock, worker, header);
+      } else {
+        await_step(lock, worker, header);
+      }
       if (options_.asked) options_.asked(header.step + 1);
-      for (std::size_t i = 0; i < ids.size(); ++i) shard.read(ids[i], rows.data() + i * shard.dim());
       report_.pulled += header.ids;
     }
-    send_numbers(std::span<const float>(rows), pairs_[worker]).wait(options_.limit);
+    const auto fill = [&](std::size_t first, std::size_t count, float* rows) {
+      // Else no row changes before this worker has sent its gradients.
+      std::unique_lock lock(mutex_, std::defer_lock);
+      if (options_.most_ahead) lock.lock();
+      shard.read(std::span(ids).subspan(first, count), rows);
+    };
+    RowSender sender(pairs_[worker], {{.rows = ids.size(), .dim = shard.dim(), .fill = fill}}, options_.limit);
+    while (sender.send_piece()) {
+    }
+    sender.wait();
   }
 
   void confirm(std::size_t worker, const Header& header) {
@@ -131,12 +157,37 @@ class Serving {
   }
 
   void await_step(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
-    const auto ready = [&] { return problem_ || rows_.step >= header.step; };
-    if (!changed_.wait_for(lock, options_.limit, ready)) {
+    const auto is_missing = [&](std::size_t other) {
+      if (options_.most_ahead) return completed_[other] < header.step;
+      return std::any_of(pushes_.begin(), pushes_.end(), [&](const auto& of_part) { return !of_part[other]; });
+    };
+    await(
+        lock, worker, header, [&] { return rows_.step >= header.step; }, is_missing);
+    if (rows_.step != header.step) wrong_step(worker, header);
+  }
+
+  /// Until this worker is not too far ahead of the slowest.
+  void await_slowest(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
+    if (completed_[worker] != header.step) wrong_step(worker, header);
+    const auto is_missing = [&](std::size_t other) {
+      return !finished_[other] && header.step - completed_[other] > *options_.most_ahead;
+    };
+    const auto ready = [&] {
+      for (std::size_t other = 0; other < pairs_.size(); ++other) {
+        if (is_missing(other)) return false;
+      }
+      return true;
+    };
+    await(lock, worker, header, ready, is_missing);
+  }
+
+  template <typename Ready, typename IsMissing>
+  void await(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header, const Ready& ready,
+             const IsMissing& is_missing) {
+    if (!changed_.wait_for(lock, options_.limit, [&] { return problem_ || ready(); })) {
       std::vector<std::size_t> missing;
       for (std::size_t i = 0; i < pairs_.size(); ++i) {
-        const auto is_missing = [&](const auto& of_part) { return !of_part[i]; };
-        if (std::any_of(pushes_.begin(), pushes_.end(), is_missing)) missing.push_back(i);
+        if (is_missing(i)) missing.push_back(i);
       }
       const auto waits = header.request == Request::pull
                              ? "waits for rows of " + tables_[static_cast<std::size_t>(header.table)].name
@@ -148,7 +199,6 @@ class Serving {
            std::chrono::duration<double>(options_.limit).count());
     }
     if (problem_) fail(ErrorKind::peer_lost, "parameter server", "server {} has failed", options_.server);
-    if (rows_.step != header.step) wrong_step(worker, header);
   }
 
   [[noreturn]] void wrong_step(std::size_t worker, const Header& header) const {
@@ -160,18 +210,28 @@ class Serving {
     const auto& pair = pairs_[worker];
     std::vector<std::int64_t> counts(2 * tables_.size());
     receive_numbers(counts, pair, options_.limit);
-    Push push{.header = header, .tables = decode_counts(counts, header, tables_), .ids = {}, .values = {}};
-    push.ids.resize(static_cast<std::size_t>(header.ids));
-    push.values.resize(static_cast<std::size_t>(numbers_of(push.tables, tables_)));
-    receive_numbers(push.ids, pair, options_.limit);
-    receive_numbers(push.values, pair, options_.limit);
+    Push push = spare_push();
+    push.header = header;
+    push.tables = decode_counts(counts, header, tables_);
+    const auto ids = static_cast<std::size_t>(header.ids);
+    push.make_room(ids, static_cast<std::size_t>(numbers_of(push.tables, tables_)));
+    receive_numbers(std::span(push.ids).first(ids), pair, options_.limit);
     const auto* id = push.ids.data();
+    auto* values = push.values.data();
+    std::vector<RowsToReceive> runs;
     for (std::size_t i = 0; i < tables_.size(); ++i) {
-      const auto count = static_cast<std::size_t>(push.tables[i].rows);
-      require_ids({id, count}, tables_[i]);
-      id += count;
+      const auto rows = static_cast<std::size_t>(push.tables[i].rows);
+      const auto dim = static_cast<std::size_t>(tables_[i].dim);
+      require_ids({id, rows}, tables_[i]);
+      id += rows;
+      runs.push_back({.rows = rows, .dim = dim, .memory = values});
+      values += rows * dim;
+    }
+    RowReceiver receiver(pair, std::move(runs), options_.limit);
+    while (receiver.receive_piece()) {
     }
     std::unique_lock lock(mutex_);
+    if (options_.most_ahead) return update_at_once(worker, std::move(push));
     // A worker that needed no row of this server in its next step may be here before the others' gradients of the last.
     await_step(lock, worker, header);
     const std::size_t part = header.copy ? 1 : 0;
@@ -190,43 +250,80 @@ class Serving {
     changed_.notify_all();
   }
 
+  Push spare_push() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return {};
+    Push push = std::move(spare_.back());
+    spare_.pop_back();
+    return push;
+  }
+
   /// With the gradients of all workers.
   void complete_step() {
     if (options_.gathered) options_.gathered(rows_.step + 1);
-    for (std::size_t part = 0; part < rows_.parts.size(); ++part) update(rows_.parts[part], pushes_[part]);
+    const float divisor = options_.mean ? static_cast<float>(pairs_.size()) : 1.0F;
+    for (std::size_t part = 0; part < rows_.parts.size(); ++part) {
+      std::vector<Push> pushes;
+      for (auto& push : pushes_[part]) {
+        pushes.push_back(std::move(*push));
+        push.reset();
+      }
+      update(rows_.parts[part], std::move(pushes), divisor);
+    }
     arrived_ = 0;
     rows_.remembers = options_.remembers_step;
     ++rows_.step;
     if (options_.completed) options_.completed(rows_.step);
   }
 
-  void update(std::vector<Shard>& shards, std::vector<std::optional<Push>>& pushes) {
+  /// With those of one worker, as it is ready.
+  void update_at_once(std::size_t worker, Push push) {
+    if (completed_[worker] != push.header.step) wrong_step(worker, push.header);
+    report_.pushed += push.header.ids;
+    std::vector<Push> pushes;
+    pushes.push_back(std::move(push));
+    update(rows_.parts.front(), std::move(pushes), 1);
+    ++completed_[worker];
+    const auto slowest = *std::ranges::min_element(completed_);
+    if (slowest > rows_.step) {
+      rows_.step = slowest;
+      if (options_.completed) options_.completed(slowest);
+    }
+    changed_.notify_all();
+  }
+
+  /// One update of all tables, whose gradients are added in the order of the pushes.
+  void update(std::vector<Shard>& shards, std::vector<Push> pushes, float divisor) {
     std::vector<std::size_t> next_id(pushes.size()), next_value(pushes.size());
-    const float divisor = options_.mean ? static_cast<float>(pushes.size()) : 1.0F;
     for (std::size_t table = 0; table < tables_.size(); ++table) {
       if (options_.remembers_step) shards[table].remember_from_here();
       std::vector<rows::SparseRowsView> views;
       bool used = false;
       for (std::size_t worker = 0; worker < pushes.size(); ++worker) {
-        const auto& push = *pushes[worker];
+        const auto& push = pushes[worker];
         const auto count = static_cast<std::size_t>(push.tables[table].rows);
         views.push_back({{push.ids.data() + next_id[worker], count}, push.values.data() + next_value[worker]});
         next_id[worker] += count;
         next_value[worker] += count * shards[table].dim();
         used |= push.tables[table].used;
       }
-      if (used) update_table(shards[table], table, views, divisor, pushes.front()->header);
+      if (used) update_table(shards[table], table, views, divisor, pushes.front().header);
     }
-    for (auto& push : pushes) push.reset();
+    std::ranges::move(pushes, std::back_inserter(spare_));
   }
 
   void update_table(Shard& shard, std::size_t table, std::span<const rows::SparseRowsView> views, float divisor,
                     const Header& header) {
-    auto sums = rows::sum_over_ranks(views, shard.dim(), detail::left_of, divisor);
-    if (header.scale != 1) {
-      for (auto& value : sums.values) value *= static_cast<float>(header.scale);
-    }
-    shard.update(sums, options_.update(table, header.lr, shard.steps() + 1));
+    shard.count_step();
+    const auto step = options_.update(table, header.lr, shard.steps());
+    const auto scale = static_cast<float>(header.scale);
+    rows::sum_blocks_over_ranks(views, shard.dim(), detail::left_of, divisor,
+                                [&](std::span<const std::int64_t> ids, float* gradients) {
+                                  if (header.scale != 1) {
+                                    for (std::size_t i = 0; i < ids.size() * shard.dim(); ++i) gradients[i] *= scale;
+                                  }
+                                  shard.update(ids, gradients, step);
+                                });
   }
 
   const std::vector<Group>& pairs_;
@@ -237,6 +334,9 @@ class Serving {
   std::condition_variable changed_;
   std::vector<std::vector<std::optional<Push>>> pushes_;  ///< by part and worker
   std::size_t arrived_ = 0;
+  std::vector<Push> spare_;
+  std::vector<std::int64_t> completed_;  ///< steps, by worker; where workers are apart
+  std::vector<bool> finished_;           ///< by worker
   ServerReport report_;
   std::exception_ptr problem_;
 };

@@ -15,8 +15,11 @@
 namespace lockstep::servers {
 
 struct ServerOptions {
-  int server = 0;                     ///< which, from 0
-  bool mean = true;                   ///< gradients are divided by the number of workers
+  int server = 0;    ///< which, from 0
+  bool mean = true;  ///< gradients are divided by the number of workers; only without `most_ahead`
+  /// Workers are apart: gradients of a worker become an update when they come, and it may be so many steps ahead of the
+  /// slowest that has not finished. nullopt: a step has the gradients of all workers.
+  std::optional<std::int64_t> most_ahead{};
   std::chrono::milliseconds limit{};  ///< for the gradients of the other workers, and for a message that has begun
   /// The numbers of one step of a table (its index), from the scheduled learning rate and the table's own count of
   /// steps. Called by one thread at a time.
@@ -40,11 +43,12 @@ struct ServerReport {
   std::optional<int> ended_by{};  ///< the signal that ended the run early
 };
 
-/// Serves until every worker has finished. `pairs` are by worker.
+/// Serves until every worker has finished. `pairs` are by worker. Error(invalid_argument) for `most_ahead` with copies.
 ///
 /// Gradients are added in the order of workers, whatever the order of their coming: the sum of sparse rows over the
 /// ranks of data parallel (rows::sum_over_ranks), divided alike. A request for rows after step t waits until
-/// step t is complete. Memory: the rows, and the gradients of one step.
+/// step t is complete. Where workers are apart, there is no order, and what comes out is another each time; a request
+/// to save, or to confirm, still waits for the gradients of all. Memory: the rows, and the gradients of one step.
 ///
 /// One thread for each worker. The first error ends the job: it is told to all ranks and thrown here, and `rows` are
 /// then those after the last complete step. Error(timeout) names server, table, step, and the workers whose gradients

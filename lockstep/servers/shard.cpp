@@ -2,13 +2,16 @@
 #include <lockstep/servers/shard.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace lockstep::servers {
 namespace {
 
-constexpr auto kBlockRows = static_cast<std::size_t>(Shard::kRowsOfBlock);
+constexpr std::size_t kMostRowsOfBlock = 4096;
+constexpr std::size_t kNumbersOfBlock = std::size_t{1} << 20;
 constexpr std::size_t kFirstPlaces = 1024;  // a power of two, as all numbers of places
+constexpr std::size_t kAhead = 16;          // rows whose memory is asked for before it is needed
 constexpr std::int64_t kNone = -1;
 
 }  // namespace
@@ -18,19 +21,25 @@ Shard::Shard(TableSpec table, const rows::RuleSettings& rule)
       rule_(rule),
       dim_(static_cast<std::size_t>(table_.dim)),
       width_(dim_ * (1 + rows::state_names(rule.rule).size())),
+      rows_of_block_(std::clamp<std::size_t>(kNumbersOfBlock / width_, 1, kMostRowsOfBlock)),
       places_(kFirstPlaces, kNone) {}
+
+// Where the search for an id begins.
+std::size_t Shard::place_of(std::int64_t id) const {
+  return static_cast<std::size_t>(rows::mixed(static_cast<std::uint64_t>(id))) & (places_.size() - 1);
+}
 
 // The place of an id, or the free one where it belongs.
 std::size_t Shard::find(std::int64_t id) const {
   const auto mask = places_.size() - 1;
-  auto place = static_cast<std::size_t>(rows::mixed(static_cast<std::uint64_t>(id))) & mask;
+  auto place = place_of(id);
   while (places_[place] != kNone && ids_[static_cast<std::size_t>(places_[place])] != id) place = (place + 1) & mask;
   return place;
 }
 
 float* Shard::row_of(std::int64_t slot) const {
   const auto index = static_cast<std::size_t>(slot);
-  return blocks_[index / kBlockRows].get() + index % kBlockRows * width_;
+  return blocks_[index / rows_of_block_].get() + index % rows_of_block_ * width_;
 }
 
 void Shard::grow() {
@@ -38,14 +47,15 @@ void Shard::grow() {
   for (std::size_t slot = 0; slot < ids_.size(); ++slot) places_[find(ids_[slot])] = static_cast<std::int64_t>(slot);
 }
 
-float* Shard::made(std::int64_t id) {
+// The slot of a row, which is made if it is not there.
+std::int64_t Shard::made(std::int64_t id) {
   auto place = find(id);
-  if (places_[place] != kNone) return row_of(places_[place]);
+  if (places_[place] != kNone) return places_[place];
   if (4 * (ids_.size() + 1) > 3 * places_.size()) {
     grow();
     place = find(id);
   }
-  if (ids_.size() % kBlockRows == 0) blocks_.push_back(std::make_unique<float[]>(kBlockRows * width_));
+  if (ids_.size() % rows_of_block_ == 0) blocks_.push_back(std::make_unique<float[]>(rows_of_block_ * width_));
   places_[place] = size();
   ids_.push_back(id);
   float* row = row_of(places_[place]);
@@ -53,15 +63,27 @@ float* Shard::made(std::int64_t id) {
   for (std::size_t i = 0; i < rows::state_names(rule_.rule).size(); ++i) {
     std::fill_n(row + (1 + i) * dim_, dim_, rows::initial_state(rule_, i));
   }
-  return row;
+  return places_[place];
 }
 
-void Shard::read(std::int64_t id, float* weights) const {
-  const auto place = find(id);
-  if (places_[place] != kNone) {
-    std::copy_n(row_of(places_[place]), dim_, weights);
-  } else {
-    rows::initial_row(table_.seed, id, table_.deviation, {weights, dim_});
+// In groups: what is looked for in memory comes for all rows of one at a time.
+void Shard::read(std::span<const std::int64_t> ids, float* weights) const {
+  std::array<const float*, kAhead> found{};
+  for (; !ids.empty(); ids = ids.subspan(std::min(kAhead, ids.size()))) {
+    const auto group = ids.first(std::min(kAhead, ids.size()));
+    for (const auto id : group) __builtin_prefetch(&places_[place_of(id)]);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const auto slot = places_[find(group[i])];
+      found.at(i) = slot == kNone ? nullptr : row_of(slot);
+      if (slot != kNone) __builtin_prefetch(found.at(i));
+    }
+    for (std::size_t i = 0; i < group.size(); ++i, weights += dim_) {
+      if (found.at(i) != nullptr) {
+        std::copy_n(found.at(i), dim_, weights);
+      } else {
+        rows::initial_row(table_.seed, group[i], table_.deviation, {weights, dim_});
+      }
+    }
   }
 }
 
@@ -84,28 +106,41 @@ void Shard::take_back() {
   before_.reset();
 }
 
-void Shard::update(const rows::SparseRows& gradients, const rows::RowUpdate& update) {
-  ++steps_;
-  for (std::size_t i = 0; i < gradients.ids.size(); ++i) {
-    float* row = made(gradients.ids[i]);
-    if (before_) {
-      before_->slots.push_back(places_[find(gradients.ids[i])]);
-      before_->numbers.insert(before_->numbers.end(), row, row + width_);
+void Shard::update(std::span<const std::int64_t> ids, const float* gradients, const rows::RowUpdate& update) {
+  const auto states = rows::state_names(rule_.rule).size();
+  std::array<std::int64_t, kAhead> slots{};
+  for (; !ids.empty(); ids = ids.subspan(std::min(kAhead, ids.size()))) {
+    const auto group = ids.first(std::min(kAhead, ids.size()));
+    for (const auto id : group) __builtin_prefetch(&places_[place_of(id)]);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      slots.at(i) = made(group[i]);
+      __builtin_prefetch(row_of(slots.at(i)), /*for writing*/ 1);
     }
-    rows::RowPlace place{.weights = row};
-    for (std::size_t k = 0; k < rows::state_names(rule_.rule).size(); ++k) place.states[k] = row + (1 + k) * dim_;
-    rows::apply(update, gradients.values.data() + i * dim_, place, dim_);
+    for (std::size_t i = 0; i < group.size(); ++i, gradients += dim_) {
+      float* row = row_of(slots.at(i));
+      if (before_) {
+        before_->slots.push_back(slots.at(i));
+        before_->numbers.insert(before_->numbers.end(), row, row + width_);
+      }
+      rows::RowPlace place{.weights = row};
+      for (std::size_t k = 0; k < states; ++k) place.states.at(k) = row + (1 + k) * dim_;
+      rows::apply(update, gradients, place, dim_);
+    }
   }
 }
 
 std::span<float> Shard::block(std::size_t index) {
-  return {blocks_[index].get(), std::min(kBlockRows, ids_.size() - index * kBlockRows) * width_};
+  return {blocks_[index].get(), std::min(rows_of_block_, ids_.size() - index * rows_of_block_) * width_};
 }
 
-void Shard::put(std::int64_t id, std::span<const float> row) { std::ranges::copy(row, made(id)); }
+void Shard::set_weights(std::int64_t id, std::span<const float> weights) {
+  std::ranges::copy(weights, row_of(made(id)));
+}
+
+void Shard::put(std::int64_t id, std::span<const float> row) { std::ranges::copy(row, row_of(made(id))); }
 
 std::int64_t Shard::bytes() const {
-  const auto of_rows = blocks_.size() * kBlockRows * width_ * sizeof(float);
+  const auto of_rows = blocks_.size() * rows_of_block_ * width_ * sizeof(float);
   const auto of_places = (places_.size() + ids_.size()) * sizeof(std::int64_t);
   return static_cast<std::int64_t>(of_rows + of_places);
 }

@@ -17,8 +17,6 @@ namespace lockstep::servers {
 /// Not thread-safe.
 class Shard {
  public:
-  static constexpr std::int64_t kRowsOfBlock = 4096;
-
   Shard(TableSpec table, const rows::RuleSettings& rule);
 
   const TableSpec& table() const { return table_; }
@@ -26,11 +24,13 @@ class Shard {
   /// Numbers of a row with its state: weights, then each of rows::state_names.
   std::size_t width() const { return width_; }
 
-  /// Writes the weights of a row, which may not have been made yet.
-  void read(std::int64_t id, float* weights) const;
+  /// Writes the weights of these rows, one after the other. They may not have been made yet.
+  void read(std::span<const std::int64_t> ids, float* weights) const;
 
-  /// Updates these rows by their gradients, and counts a step of the table.
-  void update(const rows::SparseRows& gradients, const rows::RowUpdate& update);
+  /// A step of the table begins, which may have several updates.
+  void count_step() { ++steps_; }
+  /// Updates these rows by their gradients, dim() numbers for each.
+  void update(std::span<const std::int64_t> ids, const float* gradients, const rows::RowUpdate& update);
 
   /// From now on, the numbers that rows had before the updates since the last call are kept, to be taken back: the rows
   /// and their states are then as if these had not been made. Once; the rows of one step, so memory is small.
@@ -39,11 +39,14 @@ class Shard {
   std::int64_t steps() const { return steps_; }
 
   /// The ids of the rows that were made, in the order of their making, and these rows in the same order, with their
-  /// states, in blocks of kRowsOfBlock rows of width() numbers, the last one with the rest. They stay where they are as
-  /// long as no row is made.
+  /// states, in blocks of rows_of_block() rows of width() numbers, the last one with the rest. They stay where they are
+  /// as long as no row is made.
   std::span<const std::int64_t> ids() const { return ids_; }
+  std::size_t rows_of_block() const { return rows_of_block_; }
   std::size_t blocks() const { return blocks_.size(); }
   std::span<float> block(std::size_t index);
+  /// Makes a row with these weights, and with the state of one that has not been updated.
+  void set_weights(std::int64_t id, std::span<const float> weights);
   /// Makes a row as a block had it.
   void put(std::int64_t id, std::span<const float> row);
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -52,9 +55,10 @@ class Shard {
   std::int64_t bytes() const;
 
  private:
+  std::size_t place_of(std::int64_t id) const;
   std::size_t find(std::int64_t id) const;
   float* row_of(std::int64_t slot) const;
-  float* made(std::int64_t id);
+  std::int64_t made(std::int64_t id);
   void grow();
 
   /// The rows that were updated since remember_from_here(), by slot, and their numbers before that.
@@ -68,10 +72,11 @@ class Shard {
   rows::RuleSettings rule_;
   std::size_t dim_;
   std::size_t width_;
+  std::size_t rows_of_block_;
   std::int64_t steps_ = 0;
   std::vector<std::int64_t> ids_;                 ///< by slot
   std::vector<std::int64_t> places_;              ///< open addressing by id: slots, -1 where there is none
-  std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, kRowsOfBlock rows each, which never move
+  std::vector<std::unique_ptr<float[]>> blocks_;  ///< by slot, rows_of_block_ rows each, which never move
   std::optional<Before> before_;
 };
 

@@ -1,12 +1,13 @@
 // The requests of workers to parameter servers, as numbers: a header, and for pushes the numbers of rows.
 //
-//   pull    header, ids [n]                                               answer: rows [n, dim]
-//   push    header, counts [2 tables], ids [all n], values [all numbers]  no answer
-//   confirm header                                                        answer: the completed steps, once all
-//                                                                         gradients of the worker's last one are in
-//   save    header                                                        no answer: workers and servers save together
-//   finish  header                                                        no answer
+//   pull    header, ids [n]                                        answer: rows [n, dim]
+//   push    header, counts [2 tables], ids [all n], rows by table  no answer
+//   confirm header                                                 answer: the completed steps, once all gradients of
+//                                                                  the worker's last one are in
+//   save    header                                                 no answer: workers and servers save together
+//   finish  header                                                 no answer
 //
+// Rows travel in pieces (messages.h).
 // Whatever a header says is checked before memory is taken for what follows. No libtorch here.
 #pragma once
 

@@ -247,6 +247,12 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
   require_same_settings(common_settings(config), everyone);
+  if (tables && most_ahead(config.parallel.server)) {
+    tell(console,
+         fmt::format("parallel.server.consistency is {}: workers do not wait for each other, so every run gets "
+                     "other numbers",
+                     config.parallel.server.consistency));
+  }
   const bool recovers = can_rejoin(group);
   auto in_memory = recovers ? agree_on_state(kept, group, console) : std::nullopt;
   if (tables) in_memory = with_rows_of(*tables, config, std::move(in_memory), kept, console);
@@ -268,7 +274,9 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
       barrier(everyone);
     }
   } catch (const Error& error) {
-    if (is_loss(error)) keep_state(kept, session);
+    // Workers that are apart have made different steps.
+    if (is_loss(error) && !(is_served_mode(config.parallel) && most_ahead(config.parallel.server)))
+      keep_state(kept, session);
     throw;
   }
   if (result.ended_by) return result;

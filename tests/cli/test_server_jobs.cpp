@@ -151,6 +151,8 @@ TEST_P(LossInServerJobs, OneProcessIsStartedAgainAndTheOthersGoOn) {
 
 constexpr auto kFromCheckpoint = "the newest checkpoint counts";
 const Words kReplicas = {"parallel.server.replicas=2"};
+const Words kWholeNetwork = {"parallel.server.replicas=2", "parallel.server.parameters=[\"*\"]",
+                             "parallel.server.slice_kb=1"};
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, LossInServerJobs,
@@ -169,6 +171,9 @@ INSTANTIATE_TEST_SUITE_P(
                     LossCase{"CopySaves", "rank=3,step=12,action=kill,place=save", 3, kReplicas},
                     LossCase{"CopyLastStep", "rank=2,step=30,action=kill,place=updated", 2, kReplicas},
                     LossCase{"CopyWorker", "rank=1,step=8,action=kill,place=reduced", 1, kReplicas},
+                    LossCase{"NetworkWorker", "rank=1,step=8,action=kill,place=reduced", 1, kWholeNetwork},
+                    LossCase{"NetworkAsked", "rank=4,step=8,action=kill,place=forward", 4, kWholeNetwork},
+                    LossCase{"NetworkGathered", "rank=2,step=8,action=kill,place=reduced", 2, kWholeNetwork},
                     LossCase{"CopyByRange",
                              "rank=3,step=8,action=kill,place=reduced",
                              3,
@@ -178,6 +183,20 @@ INSTANTIATE_TEST_SUITE_P(
                              3,
                              {"parallel.server.replicas=2", "parallel.backend=gloo"}}),
     [](const auto& one) { return one.param.name; });
+
+TEST_F(ServerJobs, OfWorkersThatDoNotWaitGoOnFromTheirCheckpoint) {
+  const Words keys = {"parallel.server.parameters=[\"*\"]", "parallel.server.consistency=async",
+                      "checkpoint.every_steps=6"};
+  for (const std::string fault :
+       {"rank=1,step=20,action=kill,place=begin", "rank=2,step=20,action=kill,place=forward"}) {
+    const auto ran = run_program(launched_with_servers({}, train("apart " + fault, keys)), {{"LOCKSTEP_FAULT", fault}});
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr("workers do not wait for each other"));
+    EXPECT_THAT(ran.err, HasSubstr(kReplaced));
+    EXPECT_THAT(ran.out, HasSubstr("going on from the checkpoint of step 18"));
+    EXPECT_EQ(json::parse(read_file(work_dir("apart " + fault) / "result.json"))["steps"], 30);
+  }
+}
 
 TEST_F(ServerJobs, WithoutReplacementsALostServerIsNamed) {
   const auto ran = run_program(launched_with_servers({"--max-restarts", "0"}, train("lost")),

@@ -8,6 +8,8 @@
 #include <array>
 #include <random>
 
+#include "servers/update_rows.h"
+
 namespace lockstep::servers {
 namespace {
 
@@ -63,7 +65,7 @@ TEST(HeldRows, AreThoseOfTheStepBeforeWhenItIsTakenBack) {
     auto& shard = held.parts[0][0];
     shard.remember_from_here();
     // Two updates of a step, of which rows have the numbers before the first.
-    for (int i = 0; i < 2; ++i) shard.update(gradients, rows::row_update(rule, 0.1, shard.steps() + 1));
+    for (int i = 0; i < 2; ++i) update_rows(shard, gradients, rows::row_update(rule, 0.1, shard.steps() + 1));
     ++held.step;
     held.remembers = true;
   };
@@ -86,8 +88,8 @@ TEST(HeldRows, AreThoseOfTheStepBeforeWhenItIsTakenBack) {
   EXPECT_EQ(of_once.steps(), of_back.steps());
   for (std::int64_t id = 0; id < table.rows; ++id) {
     std::array<float, 3> one{}, other{};
-    of_once.read(id, one.data());
-    of_back.read(id, other.data());
+    of_once.read({&id, 1}, one.data());
+    of_back.read({&id, 1}, other.data());
     EXPECT_EQ(one, other) << id;
   }
 }

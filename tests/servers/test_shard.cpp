@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "servers/update_rows.h"
+
 namespace lockstep::servers {
 namespace {
 
@@ -71,15 +73,15 @@ TEST(Shard, HasTheNumbersOfAWholeTable) {
       std::mt19937 random(5);
       for (std::int64_t step = 1; step <= 3; ++step) {
         const auto gradients = some_gradients(random, dim, 40);
-        const auto update = rows::row_update(settings, 0.1, step);
-        shard.update(gradients, update);
-        whole.update(gradients, update);
+        const auto of_step = rows::row_update(settings, 0.1, step);
+        update_rows(shard, gradients, of_step);
+        whole.update(gradients, of_step);
       }
       EXPECT_EQ(shard.steps(), 3);
       EXPECT_LT(shard.size(), kRows / 4);
       std::vector<float> row(static_cast<std::size_t>(dim));
       for (std::int64_t id = 0; id < kRows; ++id) {
-        shard.read(id, row.data());
+        shard.read({&id, 1}, row.data());
         for (std::int64_t i = 0; i < dim; ++i) {
           ASSERT_EQ(row[static_cast<std::size_t>(i)], whole.weights[static_cast<std::size_t>(id * dim + i)])
               << "rule " << static_cast<int>(rule) << " dim " << dim << " row " << id;
@@ -93,7 +95,7 @@ TEST(Shard, IsTheSameAfterItsRowsWereMoved) {
   const rows::RuleSettings settings{.rule = rows::Rule::lazy_adam, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   Shard from(table_of(4), settings), into(table_of(4), settings);
   std::mt19937 random(5);
-  from.update(some_gradients(random, 4, 2), rows::row_update(settings, 0.1, 1));
+  update_rows(from, some_gradients(random, 4, 2), rows::row_update(settings, 0.1, 1));
   ASSERT_GT(from.blocks(), 2U);
   std::size_t next = 0;
   for (std::size_t k = 0; k < from.blocks(); ++k) {
@@ -104,11 +106,11 @@ TEST(Shard, IsTheSameAfterItsRowsWereMoved) {
   }
   ASSERT_EQ(next, from.ids().size());
   const auto more = some_gradients(random, 4, 3);
-  for (auto* shard : {&from, &into}) shard->update(more, rows::row_update(settings, 0.1, 2));
+  for (auto* shard : {&from, &into}) update_rows(*shard, more, rows::row_update(settings, 0.1, 2));
   std::vector<float> a(4), b(4);
   for (std::int64_t id = 0; id < kRows; ++id) {
-    from.read(id, a.data());
-    into.read(id, b.data());
+    from.read({&id, 1}, a.data());
+    into.read({&id, 1}, b.data());
     ASSERT_EQ(a, b) << id;
   }
 }

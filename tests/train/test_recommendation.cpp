@@ -141,10 +141,100 @@ TEST_F(Recommendation, GoesOnWithAnotherNumberOfServers) {
   synthesize(900, 0.001);
   const auto words = kSmall + std::vector<std::string>{"train.epochs=2"};
   const auto whole = run(2, "whole", words);
-  run(4, "part", kSmall + on_servers(2, "hash"));
-  const auto resumed = run(5, "part", words + on_servers(3, "range"));
-  EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]);
-  EXPECT_EQ(resumed["eval_auc"], whole["eval_auc"]);
+  for (const std::string parameters : {"[]", "[\"*\"]"}) {
+    const std::vector<std::string> served{"parallel.server.parameters=" + parameters, "parallel.server.slice_kb=1"};
+    const auto job = "part" + parameters;
+    run(4, job, kSmall + on_servers(2, "hash") + served);
+    const auto resumed = run(5, job, words + on_servers(3, "range") + served);
+    EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]) << parameters;
+    EXPECT_EQ(resumed["eval_auc"], whole["eval_auc"]) << parameters;
+  }
+}
+
+/// Of everything, or of some parameters, cut into pieces of 256 numbers.
+std::vector<std::string> with_parameters(const std::string& patterns) {
+  return {"parallel.server.parameters=" + patterns, "parallel.server.slice_kb=1"};
+}
+
+TEST_F(Recommendation, HasTheSameParametersWithTheWholeNetworkOnServers) {
+  synthesize(900, 0.001);
+  for (const int workers : {1, 2, 3}) {
+    const auto name = std::to_string(workers);
+    const auto whole = run(workers, "whole" + name, kSmall);
+    for (const int servers : {1, 2, 3}) {
+      for (const std::string patterns : {"[\"*\"]", "[\"fc1.*\", bias]"}) {
+        const auto job = name + "+" + std::to_string(servers) + patterns;
+        const auto served =
+            run(workers + servers, job, kSmall + on_servers(servers, "hash") + with_parameters(patterns));
+        EXPECT_EQ(served["params_sha256"], whole["params_sha256"]) << job;
+        EXPECT_EQ(served["eval_auc"], whole["eval_auc"]) << job;
+      }
+    }
+  }
+}
+
+TEST_F(Recommendation, HasTheSameParametersWithEachRuleOfTheWholeNetworkOnServers) {
+  synthesize(900, 0.001);
+  for (const std::string rule : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
+    const auto words =
+        kSmall + std::vector<std::string>{"optimizer.groups=[{match: \"fc*.bias\", weight_decay: 0}]",
+                                          "optimizer.lr=0.1", "optimizer.weight_decay=0.01", "optimizer.name=" + rule};
+    EXPECT_EQ(run(4, rule + "served", words + on_servers(2, "hash") + with_parameters("[\"*\"]"))["params_sha256"],
+              run(2, rule + "whole", words)["params_sha256"])
+        << rule;
+  }
+}
+
+TEST_F(Recommendation, HasTheSameParametersWithSeveralBatchesInAStepAndRowsThatAreKept) {
+  synthesize(900, 0.001);
+  const auto words = kSmall + std::vector<std::string>{"train.accumulate=2"};
+  const auto whole = run(2, "whole", words);
+  for (const std::string cache : {"0", "100", "1000000"}) {
+    const auto served = run(4, "served" + cache,
+                            words + on_servers(2, "hash") + with_parameters("[\"fc*\"]") +
+                                std::vector<std::string>{"parallel.server.cache_rows=" + cache});
+    EXPECT_EQ(served["params_sha256"], whole["params_sha256"]) << cache;
+    EXPECT_EQ(served["eval_auc"], whole["eval_auc"]) << cache;
+  }
+}
+
+std::vector<std::string> apart(const std::string& consistency, int staleness = 0) {
+  return with_parameters("[\"*\"]") +
+         std::vector<std::string>{"parallel.server.consistency=" + consistency,
+                                  "parallel.server.staleness=" + std::to_string(staleness)};
+}
+
+TEST_F(Recommendation, OfOneWorkerIsTheSameWhetherOthersWouldBeWaitedFor) {
+  synthesize(900, 0.001);
+  const auto whole = run(1, "whole", kSmall);
+  EXPECT_FALSE(whole.contains("consistency"));
+  for (const std::string consistency : {"sync", "bounded", "async"}) {
+    const auto served = run(3, consistency, kSmall + on_servers(2, "hash") + apart(consistency, 3));
+    EXPECT_EQ(served["params_sha256"], whole["params_sha256"]) << consistency;
+  }
+  EXPECT_EQ(run(4, "bounded by 0", kSmall + on_servers(2, "hash") + apart("bounded"))["params_sha256"],
+            run(2, "whole of 2", kSmall)["params_sha256"]);
+}
+
+TEST_F(Recommendation, ComesNearToItsTeacherWithWorkersThatDoNotWait) {
+  synthesize(60'000, 0.0001);
+  for (const std::string consistency : {"bounded", "async"}) {
+    const auto result = run(4, consistency,
+                            std::vector<std::string>{"data.global_batch_size=200", "model.dim=4", "model.hidden=[16]"} +
+                                on_servers(2, "hash") + apart(consistency, 2));
+    EXPECT_GT(result["eval_auc"].get<double>(), teacher_.test_auc - 0.03) << "teacher " << teacher_.test_auc;
+    EXPECT_EQ(result["consistency"], consistency);
+    EXPECT_EQ(result["world_size"], 2);
+  }
+}
+
+TEST_F(Recommendation, GoesOnFromACheckpointOfWorkersThatDoNotWait) {
+  synthesize(900, 0.001);
+  const auto words = kSmall + on_servers(2, "hash") + apart("async");
+  run(4, "part", words);
+  const auto resumed = run(4, "part", words + std::vector<std::string>{"train.epochs=2"});
+  EXPECT_EQ(resumed["epochs"], 2);
+  EXPECT_EQ(resumed["steps"], 30);
 }
 
 TEST_F(Recommendation, WithoutServersEachRankHasTheTables) {

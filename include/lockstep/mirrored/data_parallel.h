@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace torch::nn {
 class Module;
@@ -47,6 +49,9 @@ struct DataParallelOptions {
   bool sync_batch_norm = false;
   /// Sparse gradients of other modules become dense in either case.
   SparseGradients sparse_gradients = SparseGradients::rows;
+  /// Names of parameters whose gradients stay those of this rank, because the program has another way to update them.
+  /// All ranks begin with rank 0's values. Error(invalid_argument) for a name that the module does not have.
+  std::vector<std::string> ignored{};
 };
 
 /// The data-parallel wrapper of a module: keeps the replicas on all ranks equal. Construct it when the module has its

@@ -75,11 +75,23 @@ struct WrapperConfig {
 
 /// The section `parallel.server`: mode parameter_server (docs/recommendation.md#parameter-servers).
 struct ServerConfig {
+  /// parameters that servers have beside the embedding tables: names or patterns such as fc*.weight; "*": all of them.
+  std::vector<std::string> parameters{};
+  /// sync: a step has the gradients of all workers, with the result of data_parallel; bounded: a worker may be
+  /// `staleness` steps ahead of the slowest; async: as many as it likes. Allowed: sync, bounded, async.
+  std::string consistency = "sync";
+  /// bounded: steps that a worker may be ahead; 0: as sync. Allowed: from 0 to 1000000.
+  std::int64_t staleness = 0;
   /// which server has a row: hash: by a hash of table and id; range: equal ranges of ids. Allowed: hash, range.
   std::string partition = "hash";
+  /// KiB of the pieces into which `parameters` are cut, which are divided among servers. Allowed: from 1 to 1048576.
+  std::int64_t slice_kb = 256;
   /// 2: each server has a copy of the rows of the server before it, from which a lost server's rows come. Allowed: from
   /// 1 to 2.
   std::int64_t replicas = 1;
+  /// rows that each worker keeps while they do not change, that is, in evaluations; 0: none. Allowed: from 0 to
+  /// 1000000000000.
+  std::int64_t cache_rows = 0;
 };
 
 /// The section `parallel`: how the ranks work together (docs/configuration.md#parallel).

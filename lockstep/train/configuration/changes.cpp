@@ -179,7 +179,7 @@ Settings recorded_configuration(const RunConfig& config, const RunFacts& facts) 
   if (!facts.has_batch_norm) recorded.erase("parallel.sync_batch_norm");
   if (!facts.has_batch_norm || counted.parallel.sync_batch_norm) recorded.erase("parallel.buffers");
   if (mode == "stand_alone") recorded.erase("parallel.sync_batch_norm");
-  for (const auto* key : {"partition", "replicas"}) {
+  for (const auto* key : {"partition", "replicas", "cache_rows"}) {
     recorded.erase(fmt::format("parallel.server.{}", key));  // where rows are does not shape them
   }
   recorded.emplace(kRanks, std::to_string(facts.ranks));

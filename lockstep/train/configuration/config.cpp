@@ -85,10 +85,22 @@ void describe(ConfigFields& fields, WrapperConfig& c) {
 }
 
 void describe(ConfigFields& fields, ServerConfig& c) {
+  fields.field("parameters", c.parameters, anything(),
+               "parameters that servers have beside the embedding tables: names or patterns such as fc*.weight; \"*\": "
+               "all of them");
+  fields.field("consistency", c.consistency, one_of({"sync", "bounded", "async"}),
+               "sync: a step has the gradients of all workers, with the result of data_parallel; bounded: a worker may "
+               "be `staleness` steps ahead of the slowest; async: as many as it likes");
+  fields.field("staleness", c.staleness, between(0, 1'000'000),
+               "bounded: steps that a worker may be ahead; 0: as sync");
   fields.field("partition", c.partition, one_of({"hash", "range"}),
                "which server has a row: hash: by a hash of table and id; range: equal ranges of ids");
   fields.field("replicas", c.replicas, between(1, 2),
                "2: each server has a copy of the rows of the server before it, from which a lost server's rows come");
+  fields.field("slice_kb", c.slice_kb, between(1, 1 << 20),
+               "KiB of the pieces into which `parameters` are cut, which are divided among servers");
+  fields.field("cache_rows", c.cache_rows, between(0, 1e12),
+               "rows that each worker keeps while they do not change, that is, in evaluations; 0: none");
 }
 
 void describe(ConfigFields& fields, ParallelConfig& c) {

@@ -12,6 +12,7 @@
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/train/parts.h>
 #include <lockstep/train/plugins/load.h>
+#include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/tasks/chosen_metrics.h>
 
 #include <fmt/ranges.h>
@@ -154,8 +155,19 @@ void check_servers(const RunConfig& config) {
   if (config.loss_scaler.type != LossScalerConfig().type) {
     refuse("loss_scaler", "servers do not look for overflows; remove it");
   }
-  if (config.train.accumulate > 1) {
-    refuse("train.accumulate", "rows of several batches are not added up as data parallel does; set it to 1");
+  if (most_ahead(config.parallel.server)) {
+    if (config.parallel.server.replicas > 1) {
+      contradiction(
+          "parallel.server.replicas does not go with parallel.server.consistency {}: a copy has the same rows only "
+          "where gradients come in one order; set it to 1",
+          config.parallel.server.consistency);
+    }
+    if (config.parallel.sync_batch_norm) {
+      contradiction(
+          "parallel.sync_batch_norm does not go with parallel.server.consistency {}: ranks would wait for each other "
+          "in every step; set it to false",
+          config.parallel.server.consistency);
+    }
   }
   if (config.checkpoint.async) refuse("checkpoint.async", "servers save what they have, not a copy; set it to false");
   if (config.parallel.shard_optimizer) {

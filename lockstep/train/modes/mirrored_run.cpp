@@ -26,7 +26,7 @@ bool sends_rows(const RunConfig& config) {
   return !config.parallel.shard_optimizer && takes_rows(config.optimizer);
 }
 
-DataParallelOptions parallel_options(const RunConfig& run) {
+DataParallelOptions parallel_options(const RunConfig& run, const Model& model) {
   const auto& config = run.parallel;
   DataParallelOptions options;
   options.gradients_mean = config.gradients_mean;
@@ -35,6 +35,7 @@ DataParallelOptions parallel_options(const RunConfig& run) {
   options.buffers = config.buffers == "local" ? BufferPolicy::local : BufferPolicy::broadcast;
   options.sync_batch_norm = config.sync_batch_norm;
   options.sparse_gradients = sends_rows(run) ? SparseGradients::rows : SparseGradients::dense;
+  for (const auto& [name, parameter] : served_parameters(config, *model.module)) options.ignored.push_back(name);
   return options;
 }
 
@@ -64,7 +65,7 @@ MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Grou
                          std::optional<TablePlace> tables)
     : model_(model),
       options_(with_sums(options, group)),
-      parallel_(model.module, group, parallel_options(config)),
+      parallel_(model.module, group, parallel_options(config, model)),
       tables_(served(config, model, std::move(tables))),
       updater_(optimizer_of_module(config.optimizer, *model.module), parallel_, config.parallel.shard_optimizer,
                can_rejoin(group)),
@@ -73,6 +74,7 @@ MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Grou
              .clip_norm = config.train.clip_norm,
              .forwards_nothing = config.parallel.sync_batch_norm,
              .dense_gradients = !sends_rows(config),
+             .alone = tables_ && most_ahead(config.parallel.server),
              .update_elsewhere = tables_ ? [this](double lr, double scale) { tables_->update(lr, scale); }
                                          : std::function<void(double, double)>()}),
       is_one_batch_(config.parallel.sync_batch_norm),
@@ -100,13 +102,15 @@ StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batch
   return losses;
 }
 
-void MirroredRun::synchronize_buffers() {
+// Before what all ranks look at: evaluations, saves, results.
+void MirroredRun::synchronize() {
+  if (tables_) tables_->refresh();
   parallel_.synchronize_buffers();
   if (ring_) ring_->synchronized();
 }
 
 Evaluation MirroredRun::evaluate(samples::Batches& batches) {
-  synchronize_buffers();
+  synchronize();
   // Each rank has a share of the samples; a rank without any knows no metric's name.
   return train::evaluate(
       model_, batches, options_,
@@ -125,7 +129,7 @@ std::optional<ShardParts> MirroredRun::take_shard_parts() {
 }
 
 NamedTensors MirroredRun::model_state() {
-  synchronize_buffers();
+  synchronize();
   return module_state(*model_.module);
 }
 

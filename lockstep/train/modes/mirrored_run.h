@@ -28,7 +28,7 @@ class MirroredRun final : public ParallelRun {
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:
-  void synchronize_buffers();
+  void synchronize();
 
   const Model& model_;
   ForwardOptions options_;

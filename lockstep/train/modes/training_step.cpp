@@ -13,17 +13,24 @@
 namespace lockstep::train {
 namespace {
 
-// The sums of all ranks' losses and items, on their way while backward runs.
+// The sums of all ranks' losses, items and votes, on their way while backward runs.
 class StepSums {
  public:
-  StepSums(double loss, double items, const Group& group)
-      : sums_(torch::tensor({loss, items}, torch::kDouble)), work_(all_reduce_async(sums_, group)) {}
+  StepSums(double loss, double items, const StepVotes& votes, const Group& group)
+      : sums_(torch::tensor(
+            {loss, items, one_if(votes.end), one_if(votes.stop), one_if(votes.save), one_if(votes.evaluate)},
+            torch::kDouble)),
+        work_(all_reduce_async(sums_, group)) {}
 
   void wait() { work_.wait(); }
-  double loss() const { return sums_[0].item<double>(); }
-  double items() const { return sums_[1].item<double>(); }
+  double loss() const { return at(0); }
+  double items() const { return at(1); }
+  StepVotes votes() const { return {.end = at(2) > 0, .stop = at(3) > 0, .save = at(4) > 0, .evaluate = at(5) > 0}; }
 
  private:
+  static double one_if(bool vote) { return vote ? 1 : 0; }
+  double at(std::int64_t index) const { return sums_[index].item<double>(); }
+
   at::Tensor sums_;
   Work work_;
 };
@@ -49,17 +56,6 @@ class BackwardHook {
   at::Tensor parameter_;
   unsigned hook_ = 0;
 };
-
-void vote(DataParallel& parallel, const StepVotes& votes) {
-  parallel.vote(0, votes.end);
-  parallel.vote(1, votes.stop);
-  parallel.vote(2, votes.save);
-  parallel.vote(3, votes.evaluate);
-}
-
-StepVotes agreed_in(const DataParallel& parallel) {
-  return {parallel.votes(0) > 0, parallel.votes(1) > 0, parallel.votes(2) > 0, parallel.votes(3) > 0};
-}
 
 }  // namespace
 
@@ -95,6 +91,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
   const auto ranks = static_cast<double>(parallel_.group().size());
   const double loss_scale = request.loss_scale.value_or(1.0);
   double own_loss = 0, own_items = 0;
+  const bool meets = !options_.alone || request.want_global_loss || (request.step_in_epoch - 1) % kStepsAlone == 0;
   std::optional<StepSums> sums;
   // Undefined rather than zero, as newer libtorch does: a parameter that no rank used is then left alone.
   model_.module->zero_grad(/*set_to_none=*/true);
@@ -107,10 +104,11 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     if (i == 0 && request.fault) request.fault(FaultPlace::forward);
     if (forwarded.items > 0) own_loss += loss.item<double>() * forwarded.items;
     own_items += forwarded.items;
-    if (last) sums.emplace(own_loss, own_items, parallel_.group());
-    if (last && request.forwarded) request.forwarded();
     if (last && request.at) request.at(StepPoint::before_backward);
-    if (last && request.votes) vote(parallel_, request.votes());
+    if (last && meets) {
+      sums.emplace(own_loss, own_items, request.votes ? request.votes() : StepVotes(), parallel_.group());
+    }
+    if (last && request.forwarded) request.forwarded();
     const auto near_the_end = [&] {
       if (request.leaving) request.leaving();
       if (request.fault) request.fault(FaultPlace::backward);
@@ -125,12 +123,13 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     const double share = forwarded.items * ranks / all_samples * loss_scale;
     (share == 1.0 ? loss : loss * share).backward();
   }
-  sums->wait();
+  if (sums) sums->wait();
   if (parallel_.group().size() == 1)
     mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
   StepLosses losses;
   if (own_items > 0) losses.local = own_loss / own_items;
   if (request.want_global_loss) losses.global = sums->loss() / sums->items();
+  if (sums) losses.agreed = sums->votes();
   if (request.loss_scale) {
     // Ranks have the same sums and gradients, so they agree without a message.
     losses.overflow = !std::isfinite(sums->loss()) || !gradients_are_finite(*model_.module);
@@ -138,12 +137,12 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
   }
   if (request.leaving) request.leaving();  // where that parameter took no part
   if (request.fault) request.fault(FaultPlace::reduced);
-  if (request.votes) losses.agreed = agreed_in(parallel_);
   if (losses.overflow) return losses;
-  const double per_item = (sums->items() > 0 ? all_samples / sums->items() : 1.0) / loss_scale;
+  const double items = options_.alone ? own_items * ranks : sums->items();
+  const double per_item = (items > 0 ? all_samples / items : 1.0) / loss_scale;
+  if (options_.update_elsewhere) options_.update_elsewhere(request.lr, per_item);
   if (per_item != 1.0) scale_gradients(*model_.module, per_item);
   if (request.at) request.at(StepPoint::after_backward);
-  if (options_.update_elsewhere) options_.update_elsewhere(request.lr, per_item);
   updater_.step(request.lr, options_.clip_norm, request.at);
   return losses;
 }

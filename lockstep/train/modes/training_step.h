@@ -59,12 +59,17 @@ void leave_out_infinite(StepLosses& losses);
 /// scale is one more factor, which is taken back together with S / I.
 class TrainingStep {
  public:
+  static constexpr std::int64_t kStepsAlone = 10;
+
   struct Options {
     ForwardOptions forward;
     double clip_norm = 0;           ///< 0 leaves the gradients as they are
     bool forwards_nothing = false;  ///< forward also batches without samples: where forward has collectives
     bool dense_gradients = false;   ///< one rank: sparse gradients become dense, as they do on several
-    /// Updates what is not in the module, with gradients times `scale`, if there is such.
+    /// No rank waits for another, but every kStepsAlone steps: gradients are those of the mean loss over this rank's
+    /// items, and votes count when ranks meet.
+    bool alone = false;
+    /// Updates what is on servers, with gradients times `scale`, if there is such; takes these gradients.
     std::function<void(double lr, double scale)> update_elsewhere{};
   };
 

@@ -1,5 +1,6 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/train/output/result.h>
+#include <lockstep/train/served/served_parameters.h>
 
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,9 @@ void write_result(const std::filesystem::path& file, const RunResult& result, co
   if (config.loss_scaler.type != "none") json["skipped_steps"] = result.skipped_steps;
   json["epochs"] = result.epochs;
   json["seconds"] = result.seconds;
+  if (is_served_mode(config.parallel) && most_ahead(config.parallel.server)) {
+    json["consistency"] = config.parallel.server.consistency;  // another run gets other numbers
+  }
   if (!result.stopped.empty()) json["stopped"] = result.stopped;
   json["backend"] = result.backend;
   json["device"] = result.device;

@@ -39,7 +39,7 @@ CountedRows count_rows(const samples::Dataset& data, std::int64_t samples, std::
 // nullopt for an optimizer that is none of rows.
 std::optional<TableRules> find_rules(const OptimizerConfig& config, const torch::nn::Module& module) {
   try {
-    return std::optional<TableRules>(std::in_place, config, module);
+    return std::optional<TableRules>(std::in_place, config, module, NamedParameters());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config) throw;
     return std::nullopt;

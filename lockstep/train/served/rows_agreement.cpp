@@ -59,7 +59,7 @@ void receive_part(std::vector<servers::Shard>& part, const Group& everyone, int 
     receive(ids, everyone, rank, kRowsTag);
     const auto* id = ids.data_ptr<std::int64_t>();
     for (std::int64_t next = 0; next < count;) {
-      const auto rows = std::min(count - next, servers::Shard::kRowsOfBlock);
+      const auto rows = std::min(count - next, static_cast<std::int64_t>(shard.rows_of_block()));
       auto block = torch::empty({rows * static_cast<std::int64_t>(shard.width())}, torch::kFloat);
       receive(block, everyone, rank, kRowsTag);
       const auto* row = block.data_ptr<float>();

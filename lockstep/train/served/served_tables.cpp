@@ -10,24 +10,46 @@
 
 namespace lockstep::train {
 
-bool is_served_mode(const ParallelConfig& config) { return config.mode == "parameter_server"; }
-
 ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place)
     : place_(std::move(place)),
       tables_(models::tables_elsewhere(module)),
-      client_(std::make_shared<servers::Client>(place_.pairs, table_specs(module),
-                                                servers::parse_partition(config.server.partition), place_.step,
-                                                static_cast<int>(config.server.replicas))) {
+      parameters_({}, {}, 0),
+      is_synchronous_(!most_ahead(config.server)) {
+  const auto served = served_parameters(config, module);
+  share_first_values(served, place_.everyone);
+  auto specs = table_specs(module);
+  const auto slices = slice_specs(config.server, served);
+  parameters_ = ServedParameters(served, slices, specs.size());
+  specs.insert(specs.end(), slices.begin(), slices.end());
+  client_ = std::make_shared<servers::Client>(
+      place_.pairs, std::move(specs),
+      servers::ClientOptions{.partition = servers::parse_partition(config.server.partition),
+                             .step = place_.step,
+                             .replicas = static_cast<int>(config.server.replicas),
+                             .cache_rows = config.server.cache_rows});
   for (const auto& [name, table] : tables_) table->settle(name, client_);
 }
 
 void ServedTables::update(double lr, double scale) {
-  std::vector<models::RowTableImpl::Gradient> gradients;
-  gradients.reserve(tables_.size());
-  for (const auto& each : tables_) gradients.push_back(each.table->take_gradient());
+  std::vector<models::RowTableImpl::Gradient> of_tables;
+  std::vector<servers::GradientsOfTable> gradients;
+  of_tables.reserve(tables_.size());
+  for (const auto& each : tables_) {
+    const auto& taken = of_tables.emplace_back(each.table->take_gradient());
+    gradients.push_back({.used = taken.used, .ids = taken.rows.ids, .values = taken.rows.values.data()});
+  }
+  const auto of_parameters = parameters_.take_gradients();
+  gradients.insert(gradients.end(), of_parameters.begin(), of_parameters.end());
   client_->push(gradients, lr, scale);
-  // A worker that has completed a step needs it in all rows; without recovery the next step's rows wait for that.
-  if (can_rejoin(place_.everyone)) client_->confirm();
+  // A worker that has completed a step needs it on all servers; without recovery what it fetches next waits for that.
+  if (is_synchronous_ && can_rejoin(place_.everyone)) client_->confirm();
+  parameters_.update(*client_);
+}
+
+void ServedTables::refresh() {
+  if (is_synchronous_) return;
+  client_->confirm();
+  parameters_.update(*client_);
 }
 
 std::vector<DistantTensor> ServedTables::tensors() {

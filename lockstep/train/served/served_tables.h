@@ -1,10 +1,11 @@
-// The tables of a model whose rows parameter servers have, as a worker of a run uses them.
+// What parameter servers have of a model, as a worker of a run uses it: rows of tables, and other parameters.
 #pragma once
 
 #include <lockstep/comm/group.h>
 #include <lockstep/servers/client.h>
 #include <lockstep/train/config.h>
 #include <lockstep/train/named_tensors.h>
+#include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/sharded/sharded_save.h>
 #include <lockstep/train/weights/distant_tensor.h>
 
@@ -27,16 +28,17 @@ struct TablePlace {
   std::int64_t step = 0;  ///< completed steps
 };
 
-/// Whether parallel.mode is that of runs with parameter servers.
-bool is_served_mode(const ParallelConfig& config);
-
 class ServedTables {
  public:
-  /// Gives the module's tables their home.
+  /// Gives the module's tables their home. A collective of workers and servers.
   ServedTables(const ParallelConfig& config, const torch::nn::Module& module, TablePlace place);
 
-  /// Ends a step: the gradients of its backward passes become an update of the rows.
+  /// Ends a step: the gradients of its backward passes, which it takes, become an update of what servers have.
   void update(double lr, double scale);
+
+  /// Between two steps of all workers: makes what all of them see the same, which it is anyway unless workers are apart
+  /// (most_ahead()).
+  void refresh();
 
   /// The tables as tensors of the model, read in blocks of rows.
   std::vector<DistantTensor> tensors();
@@ -50,7 +52,9 @@ class ServedTables {
  private:
   TablePlace place_;
   std::vector<models::NamedTable> tables_;
+  ServedParameters parameters_;
   std::shared_ptr<servers::Client> client_;
+  bool is_synchronous_;
 };
 
 }  // namespace lockstep::train

@@ -9,6 +9,7 @@
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/served/rows_agreement.h>
+#include <lockstep/train/served/served_parameters.h>
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/served/table_rules.h>
@@ -36,7 +37,7 @@ std::int64_t servers_of_launcher(const Environment& environment) {
 
 // Tensors of a checkpoint:
 //   "tables.<server>.<table>.ids"      int64 [n], of the rows that the server has made
-//   "tables.<server>.<table>.rows.<k>" the next of these rows: [up to 4096, weights and states]
+//   "tables.<server>.<table>.rows.<k>" the next of these rows: [some, weights and states]
 //   "tables.<server>.<table>.steps"    int64 [1]
 NamedTensors tensors_of(std::vector<servers::Shard>& shards, int server) {
   NamedTensors tensors;
@@ -85,8 +86,8 @@ void load_rows(StateSource& source, const std::string& prefix, servers::Shard& s
 }
 
 /// The rows of one part: those that this server has in the partition.
-void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Partition partition, int part,
-          int servers) {
+void load(StateSource& source, std::vector<servers::Shard>& shards,
+          const std::function<bool(const servers::TableSpec&, std::int64_t)>& is_own) {
   for (auto& shard : shards) {
     const auto& table = shard.table();
     const auto ids_name = table.name + std::string(kIds), steps_name = table.name + ".steps";
@@ -100,8 +101,7 @@ void load(StateSource& source, std::vector<servers::Shard>& shards, servers::Par
         shard.set_steps(std::max(shard.steps(), source.read(prefix + ".steps").item<std::int64_t>()));
       }
       if (rest != ids_name) continue;
-      load_rows(source, prefix, shard,
-                [&](std::int64_t id) { return server_of(partition, table, id, servers) == part; });
+      load_rows(source, prefix, shard, [&](std::int64_t id) { return is_own(table, id); });
     }
     if (found) continue;
     fail(ErrorKind::data, "checkpoint",
@@ -117,15 +117,88 @@ void save(servers::HeldRows& rows, int server, const Group& everyone) {
   save.commit();
 }
 
-servers::HeldRows without_rows(const std::vector<servers::TableSpec>& tables, const TableRules& rules, int replicas) {
+/// What servers have of a run's model.
+struct ServedModel {
+  std::vector<servers::TableSpec> tables;  ///< then the slices of `parameters`
+  TableRules rules;
+  NamedParameters parameters;
+};
+
+ServedModel served_model(const RunConfig& config, const Program& program) {
+  const auto model = make_model(config, program, torch::kCPU);
+  auto parameters = served_parameters(config.parallel, *model.module);
+  auto tables = table_specs(*model.module);
+  for (auto& slices : slice_specs(config.parallel.server, parameters)) tables.push_back(std::move(slices));
+  if (tables.empty()) {
+    fail(ErrorKind::config, "parallel.mode",
+         "is parameter_server, and {} has no tables for servers; set parallel.mode=data_parallel, or name other "
+         "parameters in parallel.server.parameters",
+         config.model.name);
+  }
+  TableRules rules(config.optimizer, *model.module, parameters);
+  return {std::move(tables), std::move(rules), std::move(parameters)};
+}
+
+servers::HeldRows without_rows(const ServedModel& model, std::int64_t replicas) {
   servers::HeldRows rows;
-  for (int part = 0; part < replicas; ++part) {
+  for (std::int64_t part = 0; part < replicas; ++part) {
     auto& shards = rows.parts.emplace_back();
-    for (std::size_t table = 0; table < tables.size(); ++table) {
-      shards.emplace_back(tables[table], rules.settings(table));
+    for (std::size_t table = 0; table < model.tables.size(); ++table) {
+      shards.emplace_back(model.tables[table], model.rules.settings(table));
     }
   }
   return rows;
+}
+
+/// Of which a server has its own parts: their numbers, 0 and with replicas 1.
+struct OwnParts {
+  servers::Partition partition = servers::Partition::hash;
+  int server = 0;
+  int servers = 1;
+
+  bool has(std::size_t part, const servers::TableSpec& table, std::int64_t id) const {
+    return server_of(partition, table, id, servers) == servers::part_of(server, part == 1, servers);
+  }
+};
+
+/// The first values of parameters, which are those of rank 0.
+void set_first_values(const ServedModel& model, const OwnParts& own, servers::HeldRows& rows) {
+  const auto tables = model.tables.size() - model.parameters.size();
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const auto& spec = model.tables[tables + i];
+    const auto slices = slices_of(model.parameters[i].second, spec);
+    const auto dim = static_cast<std::size_t>(spec.dim);
+    for (std::size_t part = 0; part < rows.parts.size(); ++part) {
+      for (std::int64_t id = 0; id < spec.rows; ++id) {
+        if (!own.has(part, spec, id)) continue;
+        rows.parts[part][tables + i].set_weights(id, {slices.data_ptr<float>() + id * spec.dim, dim});
+      }
+    }
+  }
+}
+
+/// The rows that this server begins with: those that it has kept or gets from others, those of the checkpoint that the
+/// workers go on from, or the first. A collective with the workers. Whether they come from memory.
+bool take_rows(const RunConfig& config, const ServedModel& model, const servers::Division& division,
+               const OwnParts& own, const Group& everyone, std::optional<servers::HeldRows>& kept) {
+  const int replicas = static_cast<int>(config.parallel.server.replicas);
+  servers::ServerMemory memory;
+  if (kept) memory = {.has_rows = true, .step = kept->step, .remembers = kept->remembers};
+  const auto agreed = agree_with_workers(everyone, division.workers, replicas, memory);
+  if (!kept || !agreed.step) kept = without_rows(model, replicas);
+  auto resumed = agreed.step ? std::nullopt : find_resume_point(config, everyone);
+  share_first_values(model.parameters, everyone);
+  if (agreed.step) {
+    follow(agreed, *kept, own.server, own.servers, everyone);
+  } else if (resumed) {
+    for (std::size_t i = 0; i < kept->parts.size(); ++i) {
+      load(resumed->tensors, kept->parts[i], [&](const auto& table, std::int64_t id) { return own.has(i, table, id); });
+    }
+    kept->step = resumed->state.step;
+  } else {
+    set_first_values(model, own, *kept);
+  }
+  return agreed.step.has_value();
 }
 
 void trigger_once(std::optional<InjectedFault>& fault, int rank, std::int64_t step, FaultPlace place) {
@@ -158,48 +231,32 @@ int count_of_servers(const RunConfig& config) {
 std::optional<int> serve_run(const RunConfig& config, const Program& program, const servers::Division& division,
                              const Group& everyone, KeptRows& kept) {
   require_same_settings(common_settings(config), everyone);
-  const auto server = everyone.rank() - division.workers;
-  const int replicas = static_cast<int>(config.parallel.server.replicas);
-  std::vector<servers::TableSpec> tables;
-  std::optional<TableRules> rules;
-  {
-    const auto model = make_model(config, program, torch::kCPU);
-    rules.emplace(config.optimizer, *model.module);
-    tables = table_specs(*model.module);
+  const auto& settings = config.parallel.server;
+  const OwnParts own{.partition = servers::parse_partition(settings.partition),
+                     .server = everyone.rank() - division.workers,
+                     .servers = division.servers};
+  if (settings.replicas > 1 && division.servers < 2) {
+    fail(ErrorKind::config, "parallel.server.replicas", "is {}, and there is one server; start two or more",
+         settings.replicas);
   }
-  if (tables.empty()) {
-    fail(ErrorKind::config, "parallel.mode",
-         "is parameter_server, and {} has no tables; set parallel.mode=data_parallel", config.model.name);
-  }
-  if (replicas > 1 && division.servers < 2) {
-    fail(ErrorKind::config, "parallel.server.replicas", "is {}, and there is one server; start two or more", replicas);
-  }
-  servers::ServerMemory memory;
-  if (kept.rows) memory = {.has_rows = true, .step = kept.rows->step, .remembers = kept.rows->remembers};
-  const auto agreed = agree_with_workers(everyone, division.workers, replicas, memory);
-  if (!kept.rows || !agreed.step) kept.rows = without_rows(tables, *rules, replicas);
+  auto model = served_model(config, program);
+  const bool from_memory = take_rows(config, model, division, own, everyone, kept.rows);
+  model.parameters.clear();  // the rows have their values
   auto& rows = *kept.rows;
-  if (agreed.step) {
-    follow(agreed, rows, server, division.servers, everyone);
-  } else if (auto resumed = find_resume_point(config, everyone)) {
-    const auto partition = servers::parse_partition(config.parallel.server.partition);
-    for (std::size_t i = 0; i < rows.parts.size(); ++i) {
-      load(resumed->tensors, rows.parts[i], partition, servers::part_of(server, i == 1, division.servers),
-           division.servers);
-    }
-    rows.step = resumed->state.step;
-  }
-  log_info("server {} of {}: {} table(s), rows by {}, after step {}{}", server, division.servers, tables.size(),
-           config.parallel.server.partition, rows.step, agreed.step ? ", from memory" : "");
+  log_info("server {} of {}: {} table(s), rows by {}, after step {}{}", own.server, own.servers, model.tables.size(),
+           settings.partition, rows.step, from_memory ? ", from memory" : "");
   const auto fault_at = [&](FaultPlace place) {
     return [&, place](std::int64_t step) { trigger_once(kept.fault, everyone.rank(), step, place); };
   };
   servers::ServerOptions options;
-  options.server = server;
+  options.server = own.server;
+  options.most_ahead = most_ahead(settings);
   options.mean = config.parallel.gradients_mean;
   options.limit = everyone.timeout();
   options.remembers_step = can_rejoin(everyone);
-  options.update = [&](std::size_t table, double lr, std::int64_t number) { return rules->update(table, lr, number); };
+  options.update = [&](std::size_t table, double lr, std::int64_t number) {
+    return model.rules.update(table, lr, number);
+  };
   options.asked = fault_at(FaultPlace::forward);
   options.gathered = fault_at(FaultPlace::reduced);
   options.completed = [&](std::int64_t step) {
@@ -208,11 +265,11 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
   };
   options.save = [&](std::int64_t step) {
     trigger_once(kept.fault, everyone.rank(), step, FaultPlace::save);
-    save(rows, server, everyone);
+    save(rows, own.server, everyone);
   };
   const auto report = servers::serve(division.pairs, rows, options);
-  log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", server, report.rows,
-           static_cast<double>(report.bytes) / 1e6, report.pulled, report.pushed);
+  log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", own.server,
+           report.rows, static_cast<double>(report.bytes) / 1e6, report.pulled, report.pushed);
   return report.ended_by;
 }
 

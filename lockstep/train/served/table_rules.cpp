@@ -51,9 +51,10 @@ OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::
   return without_idle_patterns(config, trainable_parameters(module));
 }
 
-TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& module) {
+TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served) {
   settings_of(config, trained_parameters(module));
-  const auto tables = placeholders(module);
+  auto tables = placeholders(module);
+  tables.insert(tables.end(), served.begin(), served.end());
   optimizer_ = make_optimizer(without_idle_patterns(config, tables), tables);
   const auto& groups = optimizer_->param_groups();
   for (const auto& [name, table] : tables) {
@@ -72,6 +73,7 @@ TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& m
 }
 
 TableRules::~TableRules() = default;
+TableRules::TableRules(TableRules&&) noexcept = default;
 
 const rows::RuleSettings& TableRules::settings(std::size_t table) const {
   return row_options(optimizer_->param_groups()[groups_[table]])->settings;

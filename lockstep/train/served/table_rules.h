@@ -1,4 +1,4 @@
-// The tables of a model as parameter servers see them, and the rules by which these update them.
+// The tables of a model as parameter servers see them, and the rules by which these update tables and parameters.
 #pragma once
 
 #include <lockstep/models/table.h>
@@ -28,12 +28,14 @@ NamedParameters trained_parameters(const torch::nn::Module& module);
 /// elsewhere are left out. Error(config) for a pattern that matches neither.
 OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::nn::Module& module);
 
-/// The optimizer of tables, which has none of their rows.
+/// The optimizer of tables and of other parameters that servers have, by their numbers; it has none of their values.
 class TableRules {
  public:
-  /// Error(config) for an optimizer that is none of rows, and those of make_optimizer.
-  TableRules(const OptimizerConfig& config, const torch::nn::Module& module);
+  /// Tables come first, then `served`, which are some of the module's. Error(config) for an optimizer that is none of
+  /// rows, and those of make_optimizer.
+  TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served);
   ~TableRules();
+  TableRules(TableRules&&) noexcept;
 
   const rows::RuleSettings& settings(std::size_t table) const;
   /// The numbers of a step, for the scheduled learning rate.

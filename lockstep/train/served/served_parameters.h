@@ -1,0 +1,66 @@
+// Parameters of a module that parameter servers have beside the embedding tables: cut into slices, which are rows of a
+// table for them. Workers keep the values, and get those of each step.
+#pragma once
+
+#include <lockstep/comm/group.h>
+#include <lockstep/servers/client.h>
+#include <lockstep/servers/partition.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/optimizer.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::train {
+
+/// Whether parallel.mode is that of runs with parameter servers.
+bool is_served_mode(const ParallelConfig& config);
+
+/// The steps that a worker may be ahead of the slowest; nullopt: a step has the gradients of all workers, and the
+/// result is that of data parallel.
+std::optional<std::int64_t> most_ahead(const ServerConfig& config);
+
+/// Those that parallel.server.parameters names, in the module's order, without frozen ones; none in another mode.
+/// Error(config) for a pattern that matches neither a parameter nor a table that is elsewhere, for a parameter that is
+/// not float32 on the CPU, and for one that is left out where workers are apart (most_ahead()).
+NamedParameters served_parameters(const ParallelConfig& config, const torch::nn::Module& module);
+
+/// How servers see them: the last slice has zeros at its end, if need be.
+std::vector<servers::TableSpec> slice_specs(const ServerConfig& config, const NamedParameters& parameters);
+
+/// Sends rank 0's values to all, workers and servers. A collective of `everyone`.
+void share_first_values(const NamedParameters& parameters, const Group& everyone);
+
+/// Every slice of one parameter, [rows, dim], with the zeros at the end.
+at::Tensor slices_of(const at::Tensor& values, const servers::TableSpec& spec);
+
+/// A worker's side. Not thread-safe.
+class ServedParameters {
+ public:
+  /// `first_table`: the client's number of the first of them.
+  ServedParameters(NamedParameters parameters, std::vector<servers::TableSpec> specs, std::size_t first_table);
+  ~ServedParameters();
+  ServedParameters(ServedParameters&&) noexcept;
+  ServedParameters& operator=(ServedParameters&&) noexcept;
+
+  /// Takes the gradients of a step out of the parameters, which have none then. They stay valid until the next call.
+  /// Error(unsupported) for a sparse one.
+  std::vector<servers::GradientsOfTable> take_gradients();
+
+  /// Gets the values of this step from the servers.
+  void update(servers::Client& client);
+
+  bool empty() const { return parameters_.empty(); }
+
+ private:
+  struct Parameter;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace lockstep::train
