@@ -3,6 +3,7 @@
 #include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
 #include <lockstep/compat/global_device.h>
+#include <lockstep/models/distant_rows.h>
 
 #include <fmt/ranges.h>
 
@@ -36,7 +37,8 @@ void describe(ConfigFields& fields, WideAndDeepShape& shape) {
 
 WideAndDeep::WideAndDeep(const WideAndDeepShape& shape) : shape_(shape) {
   const auto table = [&shape](std::int64_t dim, double deviation) {
-    return RowTable(TableShape{.rows = shape.rows, .dim = dim, .sparse = shape.sparse, .deviation = deviation});
+    return ServedEmbedding(
+        EmbeddingShape{.rows = shape.rows, .dim = dim, .sparse = shape.sparse, .deviation = deviation});
   };
   wide_ = register_module("wide", table(1, 0));
   deep_ = register_module("deep", table(shape.dim, kDeepDeviation));

@@ -4,7 +4,7 @@
 
 #include <lockstep/base/config.h>
 #include <lockstep/models/network.h>
-#include <lockstep/models/table.h>
+#include <lockstep/models/served_embedding.h>
 
 #include <torch/torch.h>
 
@@ -24,8 +24,8 @@ struct WideAndDeepShape {
 void describe(ConfigFields& fields, WideAndDeepShape& shape);
 
 /// logit = sum over fields of wide[id] * weight + bias + mlp(deep[id] * weight of all fields, one after the other).
-/// Parameters: wide.weight [rows, 1], 0 at first; deep.weight [rows, dim], about N(0, 0.01) (RowTable); bias [1], 0;
-/// fc1, fc2, ... with ReLU between them, as libtorch makes linear layers.
+/// Parameters: wide.weight [rows, 1], 0 at first; deep.weight [rows, dim], about N(0, 0.01) (ServedEmbedding); bias
+/// [1], 0; fc1, fc2, ... with ReLU between them, as libtorch makes linear layers.
 class WideAndDeep : public FieldNetwork {
  public:
   explicit WideAndDeep(const WideAndDeepShape& shape);
@@ -37,8 +37,8 @@ class WideAndDeep : public FieldNetwork {
 
  private:
   WideAndDeepShape shape_;
-  RowTable wide_{nullptr};
-  RowTable deep_{nullptr};
+  ServedEmbedding wide_{nullptr};
+  ServedEmbedding deep_{nullptr};
   at::Tensor bias_;
   std::vector<torch::nn::Linear> layers_;
 };

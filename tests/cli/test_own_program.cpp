@@ -1,5 +1,6 @@
 // A training program of a user's own (examples/own_model.cpp): it has what `lockstep train` has.
 #include "cli/program.h"
+#include "cli/replaced_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,6 +43,23 @@ class OwnProgram : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+/// examples/own_tables.cpp: its tables are where the job has them.
+TEST_F(OwnProgram, HasTheSameParametersWithItsTablesOnServers) {
+  const auto trained_with = [&](int ranks, const std::string& name, const Words& flags, const Words& more) {
+    Words words = {std::string(LOCKSTEP_EXAMPLES) + "/own_tables", "train.epochs=2",
+                   "system.work_dir=" + work_dir(name).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto ran = run_program(ranks == 1 ? words : launched(ranks, flags, words));
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    return own_result_in(work_dir(name));
+  };
+  const auto alone = trained_with(1, "alone", {}, {});
+  EXPECT_GT(alone["accuracy"], 0.9);
+  const auto hash = trained_with(2, "ranks", {}, {})["params_sha256"];
+  EXPECT_EQ(trained_with(2, "tables", {"--servers", "2"}, {})["params_sha256"], hash);
+  EXPECT_EQ(trained_with(2, "all", {"--servers", "2"}, {"parallel.server.parameters=[\"*\"]"})["params_sha256"], hash);
+}
 
 TEST_F(OwnProgram, MeasuresTheSameOnAnyNumberOfRanksInAnyMode) {
   const auto alone = trained(1, "alone");

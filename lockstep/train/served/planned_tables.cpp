@@ -1,5 +1,5 @@
 #include <lockstep/base/error.h>
-#include <lockstep/models/table.h>
+#include <lockstep/models/distant_rows.h>
 #include <lockstep/samples/criteo.h>
 #include <lockstep/train/modes/auto_mode.h>
 #include <lockstep/train/run_model.h>

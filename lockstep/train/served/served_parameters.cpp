@@ -1,6 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/collectives.h>
-#include <lockstep/models/table.h>
+#include <lockstep/models/distant_rows.h>
 #include <lockstep/train/configuration/name_patterns.h>
 #include <lockstep/train/served/served_parameters.h>
 
@@ -120,7 +120,8 @@ std::vector<servers::GradientsOfTable> ServedParameters::take_gradients() {
     }
     if (gradient.is_sparse()) {
       fail(ErrorKind::unsupported, "parallel.server.parameters",
-           "the gradient of {} is sparse, and it is on servers as a whole: make the layer a lockstep::ServedEmbedding, "
+           "the gradient of {} is sparse, and it is on servers as a whole: make the layer a "
+           "lockstep::models::ServedEmbedding, "
            "whose rows are there",
            each.spec.name);
     }

@@ -27,15 +27,18 @@ ServedTables::ServedTables(const ParallelConfig& config, const torch::nn::Module
                              .step = place_.step,
                              .replicas = static_cast<int>(config.server.replicas),
                              .cache_rows = config.server.cache_rows});
-  for (const auto& [name, table] : tables_) table->settle(name, client_);
+  for (const auto& [name, table] : tables_) {
+    table->distant()->name = name;
+    table->distant()->home = client_;
+  }
 }
 
 void ServedTables::update(double lr, double scale) {
-  std::vector<models::RowTableImpl::Gradient> of_tables;
+  std::vector<models::RowGradients> of_tables;
   std::vector<servers::GradientsOfTable> gradients;
   of_tables.reserve(tables_.size());
   for (const auto& each : tables_) {
-    const auto& taken = of_tables.emplace_back(each.table->take_gradient());
+    const auto& taken = of_tables.emplace_back(models::take_gradients(*each.table->distant(), each.table->shape().dim));
     gradients.push_back({.used = taken.used, .ids = taken.rows.ids, .values = taken.rows.values.data()});
   }
   const auto of_parameters = parameters_.take_gradients();

@@ -32,7 +32,7 @@ std::vector<servers::TableSpec> table_specs(const torch::nn::Module& module) {
     specs.push_back({.name = name,
                      .rows = shape.rows,
                      .dim = shape.dim,
-                     .seed = table->seed(),
+                     .seed = table->distant()->seed,
                      .deviation = shape.deviation,
                      .key = servers::key_of(name)});
   }
