@@ -207,13 +207,38 @@ Group connect(const World& start, const GroupOptions& options) {
   fail(ErrorKind::peer_lost, "connect", "the job was completed before this worker had joined it");
 }
 
-Group init(const GroupOptions& options) { return connect(detect_world(), options); }
+namespace {
+
+/// `lockstep run --servers` has started processes that a program with a loop of its own has no work for.
+void refuse_servers() {
+  const auto servers = find_integer(current_environment(), "LOCKSTEP_SERVERS", 0, std::int64_t{1} << 20).value_or(0);
+  if (servers == 0) return;
+  fail(
+      ErrorKind::config, "init",
+      "{} of the processes were started as parameter servers (lockstep run --servers), which this program does not "
+      "have: lockstep train and programs with train_main() or a Trainer do, with parallel.mode=parameter_server; leave "
+      "out --servers",
+      servers);
+}
+
+}  // namespace
+
+Group init(const GroupOptions& options) {
+  refuse_servers();
+  return connect(detect_world(), options);
+}
 
 Group init(std::string_view backend) { return init(GroupOptions{.backend = std::string(backend)}); }
 
-Group init(const NodeList& nodes, const GroupOptions& options) { return connect(detect_world(nodes), options); }
+Group init(const NodeList& nodes, const GroupOptions& options) {
+  refuse_servers();
+  return connect(detect_world(nodes), options);
+}
 
-Group init(const InitMethod& method, const GroupOptions& options) { return connect(detect_world(method), options); }
+Group init(const InitMethod& method, const GroupOptions& options) {
+  refuse_servers();
+  return connect(detect_world(method), options);
+}
 
 bool can_rejoin(const Group& group) {
   const auto& session = group.impl().job()->session();

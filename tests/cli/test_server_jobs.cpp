@@ -252,6 +252,13 @@ TEST_F(ServerJobs, OfAnotherModeAreRefused) {
   }
 }
 
+TEST_F(ServerJobs, OfAProgramWithALoopOfItsOwnAreRefused) {
+  const auto ran = run_program(launched(1, {"--servers", "1"}, {std::string(LOCKSTEP_EXAMPLES) + "/allgather"}));
+  EXPECT_FALSE(ran.status.ok());
+  EXPECT_THAT(ran.err, HasSubstr("1 of the processes were started as parameter servers (lockstep run --servers), which "
+                                 "this program does not have"));
+}
+
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
 TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
   const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",
