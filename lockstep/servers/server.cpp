@@ -3,6 +3,7 @@
 #include <lockstep/servers/messages.h>
 #include <lockstep/servers/server.h>
 #include <lockstep/servers/wire.h>
+#include <lockstep/servers/worker_clocks.h>
 
 #include <fmt/ranges.h>
 
@@ -38,13 +39,14 @@ struct Push {
 class Serving {
  public:
   Serving(const std::vector<Group>& pairs, HeldRows& rows, const ServerOptions& options)
-      : pairs_(pairs), rows_(rows), options_(options) {
+      : pairs_(pairs),
+        rows_(rows),
+        options_(options),
+        clocks_(pairs.size(), rows.step, options.most_ahead.value_or(0)) {
     if (options.most_ahead && rows.parts.size() > 1) {
       fail(ErrorKind::invalid_argument, "parameter server", "copies of rows need gradients that come in one order");
     }
     for (const auto& shard : rows.parts.front()) tables_.push_back(shard.table());
-    completed_.resize(pairs.size(), rows.step);
-    finished_.resize(pairs.size());
     pushes_.resize(rows.parts.size());
     for (auto& of_part : pushes_) of_part.resize(pairs.size());
   }
@@ -105,7 +107,7 @@ class Serving {
     {
       const std::lock_guard lock(mutex_);
       if (header.ids != 0) report_.ended_by = static_cast<int>(header.ids);
-      finished_[worker] = true;
+      clocks_.finish(worker);
     }
     changed_.notify_all();  // nobody waits for it any more
   }
@@ -117,11 +119,8 @@ class Serving {
     require_ids(ids, shard.table());
     {
       std::unique_lock lock(mutex_);
-      if (options_.most_ahead) {
-        await_slowest(lock, worker, header);
-      } else {
-        await_step(lock, worker, header);
-      }
+      if (clocks_.of(worker) != header.step) wrong_step(worker, header);
+      await(lock, worker, header, [&] { return clocks_.awaited_to_begin(header.step); });
       if (options_.asked) options_.asked(header.step + 1);
       report_.pulled += header.ids;
     }
@@ -140,7 +139,7 @@ class Serving {
   void confirm(std::size_t worker, const Header& header) {
     {
       std::unique_lock lock(mutex_);
-      await_step(lock, worker, header);
+      await_all(lock, worker, header);
     }
     const std::array<std::int64_t, 1> completed{header.step};
     send_numbers(std::span<const std::int64_t>(completed), pairs_[worker]).wait(options_.limit);
@@ -149,61 +148,40 @@ class Serving {
   void save(std::size_t worker, const Header& header) {
     {
       std::unique_lock lock(mutex_);
-      await_step(lock, worker, header);
+      await_all(lock, worker, header);
     }
     // Others may still wait for answers to what they asked before it. No step can be completed without this worker, so
     // the rows stay as they are.
     options_.save(header.step);
   }
 
-  void await_step(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
-    const auto is_missing = [&](std::size_t other) {
-      if (options_.most_ahead) return completed_[other] < header.step;
-      return std::any_of(pushes_.begin(), pushes_.end(), [&](const auto& of_part) { return !of_part[other]; });
-    };
-    await(
-        lock, worker, header, [&] { return rows_.step >= header.step; }, is_missing);
-    if (rows_.step != header.step) wrong_step(worker, header);
+  /// Until all workers have completed the steps of this one.
+  void await_all(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
+    if (clocks_.of(worker) != header.step) wrong_step(worker, header);
+    await(lock, worker, header, [&] { return clocks_.behind(header.step); });
+    if (clocks_.slowest() != header.step) wrong_step(worker, header);
   }
 
-  /// Until this worker is not too far ahead of the slowest.
-  void await_slowest(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header) {
-    if (completed_[worker] != header.step) wrong_step(worker, header);
-    const auto is_missing = [&](std::size_t other) {
-      return !finished_[other] && header.step - completed_[other] > *options_.most_ahead;
-    };
-    const auto ready = [&] {
-      for (std::size_t other = 0; other < pairs_.size(); ++other) {
-        if (is_missing(other)) return false;
-      }
-      return true;
-    };
-    await(lock, worker, header, ready, is_missing);
-  }
-
-  template <typename Ready, typename IsMissing>
-  void await(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header, const Ready& ready,
-             const IsMissing& is_missing) {
-    if (!changed_.wait_for(lock, options_.limit, [&] { return problem_ || ready(); })) {
-      std::vector<std::size_t> missing;
-      for (std::size_t i = 0; i < pairs_.size(); ++i) {
-        if (is_missing(i)) missing.push_back(i);
-      }
+  /// `awaited`: of which workers; none: the wait is over.
+  template <typename Awaited>
+  void await(std::unique_lock<std::mutex>& lock, std::size_t worker, const Header& header, const Awaited& awaited) {
+    if (!changed_.wait_for(lock, options_.limit, [&] { return problem_ || awaited().empty(); })) {
       const auto waits = header.request == Request::pull
                              ? "waits for rows of " + tables_[static_cast<std::size_t>(header.table)].name
                              : std::string("has a request");
       fail(ErrorKind::timeout, "parameter server",
            "server {}: worker {} {} after step {}, and the gradients of that step from worker(s) {} have not come in "
            "{:.0f} s",
-           options_.server, worker, waits, header.step, fmt::join(missing, ", "),
+           options_.server, worker, waits, header.step, fmt::join(awaited(), ", "),
            std::chrono::duration<double>(options_.limit).count());
     }
     if (problem_) fail(ErrorKind::peer_lost, "parameter server", "server {} has failed", options_.server);
   }
 
   [[noreturn]] void wrong_step(std::size_t worker, const Header& header) const {
-    fail(ErrorKind::mismatch, "parameter server", "server {} has completed step {}, and worker {} asks as if after {}",
-         options_.server, rows_.step, worker, header.step);
+    fail(ErrorKind::mismatch, "parameter server",
+         "server {} has gradients for {} steps from worker {}, which asks as if after {}", options_.server,
+         clocks_.of(worker), worker, header.step);
   }
 
   void take_push(std::size_t worker, const Header& header) {
@@ -233,7 +211,7 @@ class Serving {
     std::unique_lock lock(mutex_);
     if (options_.most_ahead) return update_at_once(worker, std::move(push));
     // A worker that needed no row of this server in its next step may be here before the others' gradients of the last.
-    await_step(lock, worker, header);
+    await_all(lock, worker, header);
     const std::size_t part = header.copy ? 1 : 0;
     if (part >= pushes_.size()) {
       fail(ErrorKind::mismatch, "parameter server",
@@ -245,9 +223,9 @@ class Serving {
     if (place) wrong_step(worker, header);
     report_.pushed += header.ids;
     place = std::move(push);
-    if (++arrived_ < pairs_.size() * pushes_.size()) return;
-    complete_step();
-    changed_.notify_all();
+    if (std::ranges::all_of(pushes_, [&](const auto& of_part) { return of_part[worker].has_value(); })) {
+      count_step(worker, [&] { update_by_all(); });
+    }
   }
 
   Push spare_push() {
@@ -258,8 +236,20 @@ class Serving {
     return push;
   }
 
+  /// A worker has completed a step. `complete` is called when all have.
+  template <typename Complete>
+  void count_step(std::size_t worker, const Complete& complete) {
+    clocks_.complete_step(worker);
+    if (clocks_.slowest() > rows_.step) {
+      complete();
+      ++rows_.step;
+      if (options_.completed) options_.completed(rows_.step);
+    }
+    changed_.notify_all();
+  }
+
   /// With the gradients of all workers.
-  void complete_step() {
+  void update_by_all() {
     if (options_.gathered) options_.gathered(rows_.step + 1);
     const float divisor = options_.mean ? static_cast<float>(pairs_.size()) : 1.0F;
     for (std::size_t part = 0; part < rows_.parts.size(); ++part) {
@@ -270,26 +260,17 @@ class Serving {
       }
       update(rows_.parts[part], std::move(pushes), divisor);
     }
-    arrived_ = 0;
     rows_.remembers = options_.remembers_step;
-    ++rows_.step;
-    if (options_.completed) options_.completed(rows_.step);
   }
 
   /// With those of one worker, as it is ready.
   void update_at_once(std::size_t worker, Push push) {
-    if (completed_[worker] != push.header.step) wrong_step(worker, push.header);
+    if (clocks_.of(worker) != push.header.step) wrong_step(worker, push.header);
     report_.pushed += push.header.ids;
     std::vector<Push> pushes;
     pushes.push_back(std::move(push));
     update(rows_.parts.front(), std::move(pushes), 1);
-    ++completed_[worker];
-    const auto slowest = *std::ranges::min_element(completed_);
-    if (slowest > rows_.step) {
-      rows_.step = slowest;
-      if (options_.completed) options_.completed(slowest);
-    }
-    changed_.notify_all();
+    count_step(worker, [] {});
   }
 
   /// One update of all tables, whose gradients are added in the order of the pushes.
@@ -333,10 +314,8 @@ class Serving {
   std::mutex mutex_;  ///< of everything below, and of the rows
   std::condition_variable changed_;
   std::vector<std::vector<std::optional<Push>>> pushes_;  ///< by part and worker
-  std::size_t arrived_ = 0;
+  WorkerClocks clocks_;
   std::vector<Push> spare_;
-  std::vector<std::int64_t> completed_;  ///< steps, by worker; where workers are apart
-  std::vector<bool> finished_;           ///< by worker
   ServerReport report_;
   std::exception_ptr problem_;
 };

@@ -253,7 +253,7 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
   options.most_ahead = most_ahead(settings);
   options.mean = config.parallel.gradients_mean;
   options.limit = everyone.timeout();
-  options.remembers_step = can_rejoin(everyone);
+  options.remembers_step = can_rejoin(everyone) && !options.most_ahead;
   options.update = [&](std::size_t table, double lr, std::int64_t number) {
     return model.rules.update(table, lr, number);
   };
