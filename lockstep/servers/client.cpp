@@ -169,7 +169,7 @@ void Client::fetch(std::span<const WantedRows> wanted) {
           };
         }
       }
-      receivers.emplace_back(pair, std::move(runs), pair.timeout());
+      receivers.emplace_back(pair, std::move(runs), limit_of_answer(pair.timeout()));
     }
     in_turn(receivers.size(), [&](std::size_t i) { return receivers[server = i].receive_piece(); });
     for (auto& send : sends) send.wait();
@@ -223,7 +223,7 @@ void Client::push(std::span<const GradientsOfTable> gradients, double lr, double
         sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.header), pair));
         sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.counts), pair));
         sends.push_back(send_numbers(std::span<const std::int64_t>(parcel.ids), pair));
-        senders.emplace_back(pair, parcel.rows, pair.timeout());
+        senders.emplace_back(pair, parcel.rows, limit_of_answer(pair.timeout()));
       }
       in_turn(senders.size(), [&](std::size_t i) { return senders[server = i].send_piece(); });
       for (server = 0; server < senders.size(); ++server) senders[server].wait();
@@ -243,7 +243,7 @@ void Client::confirm() {
   for (std::size_t server = 0; server < pairs_.size(); ++server) {
     std::array<std::int64_t, 1> completed{};
     try {
-      receive_numbers(std::span<std::int64_t>(completed), pairs_[server], pairs_[server].timeout());
+      receive_numbers(std::span<std::int64_t>(completed), pairs_[server], limit_of_answer(pairs_[server].timeout()));
     } catch (const Error&) {
       rethrow_with_place(server, "gradients");
     }

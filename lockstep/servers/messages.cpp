@@ -40,6 +40,9 @@ bool take_piece(const std::vector<Run>& runs, RowsPiece& next, RowsPiece& piece)
 
 }  // namespace
 
+std::chrono::milliseconds limit_of_answer(std::chrono::milliseconds limit) { return limit + limit / 4; }
+std::chrono::milliseconds limit_of_message(std::chrono::milliseconds limit) { return limit + limit / 2; }
+
 Work send_numbers(std::span<const std::int64_t> numbers, const Group& pair) { return send_span(numbers, pair); }
 Work send_numbers(std::span<const float> numbers, const Group& pair) { return send_span(numbers, pair); }
 

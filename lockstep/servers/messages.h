@@ -21,6 +21,12 @@ Work send_numbers(std::span<const float> numbers, const Group& pair);
 /// As many as the memory has. Errors as Work::wait.
 void receive_numbers(std::span<std::int64_t> numbers, const Group& pair, std::chrono::milliseconds limit);
 
+/// A server that waits for the gradients of other workers names them after the limit of the job. A worker waits longer
+/// for its answer, so that this is what people read; and a server longer still for the rest of a message, which its
+/// worker does not send while another server holds it up.
+std::chrono::milliseconds limit_of_answer(std::chrono::milliseconds limit);
+std::chrono::milliseconds limit_of_message(std::chrono::milliseconds limit);
+
 /// Numbers of a message of rows, at most, unless one row has more: small enough for the caches, so that rows that are
 /// copied here and there on their way are read from memory once.
 inline constexpr std::size_t kNumbersOfPiece = 8192;

@@ -115,7 +115,7 @@ class Serving {
   void answer_pull(std::size_t worker, const Header& header) {
     const auto& shard = rows_.parts.front()[static_cast<std::size_t>(header.table)];
     std::vector<std::int64_t> ids(static_cast<std::size_t>(header.ids));
-    receive_numbers(std::span(ids), pairs_[worker], options_.limit);
+    receive_numbers(std::span(ids), pairs_[worker], limit_of_message(options_.limit));
     require_ids(ids, shard.table());
     {
       std::unique_lock lock(mutex_);
@@ -130,7 +130,8 @@ class Serving {
       if (options_.most_ahead) lock.lock();
       shard.read(std::span(ids).subspan(first, count), rows);
     };
-    RowSender sender(pairs_[worker], {{.rows = ids.size(), .dim = shard.dim(), .fill = fill}}, options_.limit);
+    RowSender sender(pairs_[worker], {{.rows = ids.size(), .dim = shard.dim(), .fill = fill}},
+                     limit_of_message(options_.limit));
     while (sender.send_piece()) {
     }
     sender.wait();
@@ -187,13 +188,14 @@ class Serving {
   void take_push(std::size_t worker, const Header& header) {
     const auto& pair = pairs_[worker];
     std::vector<std::int64_t> counts(2 * tables_.size());
-    receive_numbers(counts, pair, options_.limit);
+    const auto limit = limit_of_message(options_.limit);
+    receive_numbers(counts, pair, limit);
     Push push = spare_push();
     push.header = header;
     push.tables = decode_counts(counts, header, tables_);
     const auto ids = static_cast<std::size_t>(header.ids);
     push.make_room(ids, static_cast<std::size_t>(numbers_of(push.tables, tables_)));
-    receive_numbers(std::span(push.ids).first(ids), pair, options_.limit);
+    receive_numbers(std::span(push.ids).first(ids), pair, limit);
     const auto* id = push.ids.data();
     auto* values = push.values.data();
     std::vector<RowsToReceive> runs;
@@ -205,7 +207,7 @@ class Serving {
       runs.push_back({.rows = rows, .dim = dim, .memory = values});
       values += rows * dim;
     }
-    RowReceiver receiver(pair, std::move(runs), options_.limit);
+    RowReceiver receiver(pair, std::move(runs), limit);
     while (receiver.receive_piece()) {
     }
     std::unique_lock lock(mutex_);

@@ -20,7 +20,7 @@ struct ServerOptions {
   /// Workers are apart: gradients of a worker become an update when they come, and it may be so many steps ahead of the
   /// slowest that has not finished. nullopt: a step has the gradients of all workers.
   std::optional<std::int64_t> most_ahead{};
-  std::chrono::milliseconds limit{};  ///< for the gradients of the other workers, and for a message that has begun
+  std::chrono::milliseconds limit{};  ///< for the gradients of the other workers; half as long again for a message
   /// The numbers of one step of a table (its index), from the scheduled learning rate and the table's own count of
   /// steps. Called by one thread at a time.
   std::function<rows::RowUpdate(std::size_t table, double lr, std::int64_t step)> update;

@@ -1,4 +1,5 @@
 // Jobs with parameter servers: whoever starts them, and when one of their processes dies.
+#include "chaos/disk.h"
 #include "cli/port.h"
 #include "cli/replaced_ranks.h"
 #include "cli/supervised_job.h"
@@ -17,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -257,6 +259,59 @@ TEST_F(ServerJobs, OfAProgramWithALoopOfItsOwnAreRefused) {
   EXPECT_FALSE(ran.status.ok());
   EXPECT_THAT(ran.err, HasSubstr("1 of the processes were started as parameter servers (lockstep run --servers), which "
                                  "this program does not have"));
+}
+
+TEST_F(ServerJobs, GoOnOnlyWithServersOfTheSameParameters) {
+  const Words all = {"parallel.server.parameters=[\"*\"]"};
+  ASSERT_TRUE(run_program(launched_with_servers({}, train("same", all))).status.ok());
+  const auto refused = [&](const Words& words, const std::string& why) {
+    const auto ran = run_program(words);
+    EXPECT_FALSE(ran.status.ok());
+    EXPECT_THAT(ran.err, HasSubstr(why));
+  };
+  refused(launched_with_servers({}, train("same", {"train.epochs=3"})), "parallel.server.parameters: [\"*\"] -> []");
+  refused(launched_with_servers({}, train("same", {all[0], "train.epochs=3", "parallel.server.slice_kb=1"})),
+          "parallel.server.slice_kb");
+  refused(launched(2, {}, train("same", {"train.epochs=3"})),
+          "Its tables were on parameter servers, so start them again");
+  refused(launched_with_servers({}, train("same", {all[0], "parallel.server.staleness=2"})),
+          "parallel.server.staleness is 2 and parallel.server.consistency sync");
+  refused(launched_with_servers({}, train("ema", {"callbacks.use=[ema]"})), "ema averages parameters of the ranks");
+  refused(launched_with_servers({}, train("count", {"cluster.server_num=3"})), "is 3, and 2 servers were started");
+  const auto ran = run_program(launched_with_servers({}, train("same", {all[0], "train.epochs=3"})));
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+}
+
+TEST_F(ServerJobs, GoOnWhileTheirDiskIsFull) {
+  Disk disk(folder_.path() / "disk");
+  if (!disk.obstacle().empty()) GTEST_SKIP() << "no small disk here: " << disk.obstacle();
+  const Words program = train("full", {"checkpoint.every_steps=5", "train.epochs=6",
+                                       "checkpoint.folder=" + (disk.folder() / "checkpoints").string()});
+  Child job = start(launched_with_servers({"--start-method", "spawn"}, program),
+                    {{"LOCKSTEP_FAULT", "rank=0,step=1,action=slow,ms=60"}}, "full.log");
+  ASSERT_TRUE(has_made_steps("full", 6)) << log("full.log");
+  disk.fill();
+  ASSERT_TRUE(wait_until([&] { return log("full.log").find("training goes on without") != std::string::npos; }));
+  disk.free();
+  const auto end = job.wait_for(120s);
+  ASSERT_TRUE(end && end->ok()) << log("full.log");
+  const auto peace = run_program(launched(2, {}, train("peace", {"train.epochs=6", "parallel.mode=data_parallel"})));
+  ASSERT_TRUE(peace.status.ok()) << peace.err;
+  EXPECT_EQ(hash_in(work_dir("full")), hash_in(work_dir("peace"))) << log("full.log");
+}
+
+/// A stopped server or worker is what the error names, and not whoever waited for it.
+TEST_F(ServerJobs, NameWhoIsWaitedFor) {
+  const auto reason_with = [&](const std::string& job, const std::string& fault) {
+    const auto ran = run_program(launched_with_servers({"--max-restarts", "0"}, train(job, {"parallel.timeout_s=3"})),
+                                 {{"LOCKSTEP_FAULT", fault}});
+    EXPECT_FALSE(ran.status.ok());
+    return ran.err;
+  };
+  EXPECT_THAT(reason_with("worker", "rank=1,step=8,action=stop,place=forward"),
+              ContainsRegex("reason: .*rank 1 \\(pid [^)]*\\) did not take part in it"));
+  EXPECT_THAT(reason_with("server", "rank=3,step=8,action=stop,place=forward"),
+              ContainsRegex("reason: .*rank 3 \\(pid [^)]*\\) did not take part in it"));
 }
 
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.

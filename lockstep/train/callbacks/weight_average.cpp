@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
+#include <lockstep/models/distant_rows.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/checkpoint.h>
 #include <lockstep/train/optimizer.h>
@@ -45,6 +46,12 @@ class WeightAverage final : public Callback {
 
   void before_run(RunView& run) override {
     const torch::NoGradGuard no_grad;
+    if (const auto tables = models::tables_elsewhere(run.model()); !tables.empty()) {
+      fail(ErrorKind::config, "callbacks.use",
+           "ema averages parameters of the ranks, and {} is on parameter servers; remove ema, or set "
+           "parallel.mode=data_parallel",
+           tables.front().name);
+    }
     parameters_ = trainable_parameters(run.model());
     average_.clear();
     for (const auto& [name, parameter] : parameters_) {

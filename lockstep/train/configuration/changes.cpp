@@ -17,6 +17,7 @@
 namespace lockstep::train {
 namespace {
 
+constexpr std::string_view kMode = "parallel.mode", kServerSection = "parallel.server";
 constexpr std::string_view kRanks = "ranks", kTotalSteps = "steps of the whole run";
 
 bool is_one_of(std::string_view key, const auto& keys) { return std::ranges::find(keys, key) != std::end(keys); }
@@ -36,9 +37,12 @@ std::string_view value_of(const Settings& settings, std::string_view key) {
   return found == settings.end() ? std::string_view() : found->second;
 }
 
+bool has_servers(std::string_view mode) { return mode == "parameter_server"; }
+
 /// Whether a run with these settings looks at the key. (Of optimizers and schedules, only the keys of the one that is
 /// named are recorded.)
 bool is_used(std::string_view key, const Settings& run) {
+  if (key.starts_with("parallel.server.")) return has_servers(value_of(run, kMode));
   const auto model = value_of(run, "model.name");
   return key != "model.hidden" || model == "mlp" || model == "vgg11";
 }
@@ -63,14 +67,29 @@ bool shapes_part(std::string_view key, const KnownKeys& known) {
 }
 
 Weight weight_of(std::string_view key, const Settings& before, const Settings& now, const KnownKeys& known) {
-  constexpr std::array<std::string_view, 2> kFixed{"model.hidden", "model.num_classes"};
-  constexpr std::array<std::string_view, 16> kShaping{
-      "model.weights_prefix",     "model.weights_except",    "model.weights",           "model.weights_rename",
-      "model.weights_strict",     "model.weights_average",   "model.autocast",          "model.freeze",
-      "train.clip_norm",          "parallel.gradients_mean", "data.train_transforms",   "data.eval_transforms",
-      "parallel.sync_batch_norm", "parallel.buffers",        "train.dataset_sink_mode", "train.sink_size"};
+  constexpr std::array<std::string_view, 4> kFixed{"model.hidden", "model.num_classes", "parallel.server.parameters",
+                                                   "parallel.server.slice_kb"};
+  constexpr std::array<std::string_view, 18> kShaping{"parallel.server.consistency",
+                                                      "parallel.server.staleness",
+                                                      "model.weights_prefix",
+                                                      "model.weights_except",
+                                                      "model.weights",
+                                                      "model.weights_rename",
+                                                      "model.weights_strict",
+                                                      "model.weights_average",
+                                                      "model.autocast",
+                                                      "model.freeze",
+                                                      "train.clip_norm",
+                                                      "parallel.gradients_mean",
+                                                      "data.train_transforms",
+                                                      "data.eval_transforms",
+                                                      "parallel.sync_batch_norm",
+                                                      "parallel.buffers",
+                                                      "train.dataset_sink_mode",
+                                                      "train.sink_size"};
   if (!is_used(key, before) && !is_used(key, now)) return Weight::shown;
   if (is_one_of(key, kFixed)) return Weight::fixed;
+  if (key == kMode && has_servers(value_of(before, key)) != has_servers(value_of(now, key))) return Weight::fixed;
   if (is_one_of(key, kShaping)) return Weight::shapes_result;
   if (key == "train.epochs" || key == "train.steps") {
     const bool matters =
@@ -141,6 +160,16 @@ std::string lines_of(const std::vector<Change>& changes, const auto& condition) 
   return text;
 }
 
+/// How to have what a checkpoint of the other kind needs; empty where that is not what has changed.
+std::string how_to_have_servers(const std::vector<Change>& changes) {
+  const auto mode = std::ranges::find_if(
+      changes, [](const Change& change) { return change.key == kMode && change.weight == Weight::fixed; });
+  if (mode == changes.end()) return "";
+  if (has_servers(mode->now)) return " Its tables were in the ranks, so go on without parameter servers.";
+  return " Its tables were on parameter servers, so start them again (lockstep run --servers, MS_SERVER_NUM or "
+         "cluster.server_num, with parallel.mode=parameter_server).";
+}
+
 /// How the batch stays the same on another number of ranks; empty where that is not what has changed.
 std::string how_to_be_elastic(const std::vector<Change>& changes, const RunConfig& config) {
   const auto batch = std::ranges::find_if(changes, [](const Change& change) { return change.key == kGlobalBatch; });
@@ -158,7 +187,14 @@ Settings all_settings(const RunConfig& config) {
   Settings settings;
   for (const auto& section : parse_config(print_config(config), "configuration").root.entries) {
     for (const auto& [name, value] : section.value.entries) {
-      settings.emplace(fmt::format("{}.{}", section.key, name), print_yaml_flow(value));
+      const auto key = fmt::format("{}.{}", section.key, name);
+      if (key != kServerSection) {
+        settings.emplace(key, print_yaml_flow(value));
+        continue;
+      }
+      for (const auto& [inner, of_servers] : value.entries) {
+        settings.emplace(fmt::format("{}.{}", key, inner), print_yaml_flow(of_servers));
+      }
     }
   }
   return settings;
@@ -231,7 +267,7 @@ void require_allowed(const std::vector<Change>& changes, const RunConfig& config
          "this run cannot go on from {}, because they differ in what must stay the same {}:{}{}\nGo on with the old "
          "values, or start from the beginning in {}.{}",
          origin, kWasIs, lines_of(changes, is_fixed), others(is_fixed), another_folder(config),
-         how_to_be_elastic(changes, config));
+         how_to_be_elastic(changes, config) + how_to_have_servers(changes));
   }
   if (!std::ranges::any_of(changes, is_refused)) return;
   std::vector<std::string> keys = allowed.keys;

@@ -155,6 +155,10 @@ void check_servers(const RunConfig& config) {
   if (config.loss_scaler.type != LossScalerConfig().type) {
     refuse("loss_scaler", "servers do not look for overflows; remove it");
   }
+  if (config.parallel.server.staleness > 0 && config.parallel.server.consistency != "bounded") {
+    contradiction("parallel.server.staleness is {} and parallel.server.consistency {}; set that to bounded",
+                  config.parallel.server.staleness, config.parallel.server.consistency);
+  }
   if (most_ahead(config.parallel.server)) {
     if (config.parallel.server.replicas > 1) {
       contradiction(

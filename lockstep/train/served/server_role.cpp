@@ -71,7 +71,7 @@ void load_rows(StateSource& source, const std::string& prefix, servers::Shard& s
     if (block.dim() != 2 || block.size(1) != width || block.size(0) > ids.numel() - next) {
       fail(ErrorKind::data, "checkpoint",
            "the rows of {} have {} numbers with their state in the checkpoint, and {} in this run; resume with the "
-           "model and the optimizer that wrote it",
+           "model, the optimizer and the parallel.server.slice_kb that wrote it",
            shard.table().name, block.dim() == 2 ? block.size(1) : 0, width);
     }
     const auto* row = block.data_ptr<float>();
@@ -105,7 +105,8 @@ void load(StateSource& source, std::vector<servers::Shard>& shards,
     }
     if (found) continue;
     fail(ErrorKind::data, "checkpoint",
-         "the checkpoint has no rows of {} from parameter servers; it is of another parallel.mode or model",
+         "the checkpoint has no rows of {} from parameter servers; it is of another parallel.mode, "
+         "parallel.server.parameters or model",
          table.name);
   }
 }
@@ -224,7 +225,14 @@ int count_of_servers(const RunConfig& config) {
   if (count == 0) {
     count = find_integer(environment, "MS_SERVER_NUM", 0, kMostServers).value_or(config.cluster.server_num.value_or(0));
   }
-  if (count == 0) log_info("no parameter servers: each rank has all tables in its own memory");
+  const auto configured = config.cluster.server_num;
+  if (count > 0 && configured && *configured != count) {
+    fail(ErrorKind::config, "cluster.server_num", "is {}, and {} servers were started; leave one of the two out",
+         *configured, count);
+  }
+  if (count == 0) {
+    log_info("no parameter servers: each rank has all tables in its own memory, and parallel.server has no effect");
+  }
   return static_cast<int>(count);
 }
 
@@ -265,7 +273,13 @@ std::optional<int> serve_run(const RunConfig& config, const Program& program, co
   };
   options.save = [&](std::int64_t step) {
     trigger_once(kept.fault, everyone.rank(), step, FaultPlace::save);
-    save(rows, own.server, everyone);
+    try {
+      save(rows, own.server, everyone);
+    } catch (const Error& error) {
+      // As the workers do, which end where a run has to be saved.
+      if (!can_rejoin(everyone) || error.kind() != ErrorKind::io) throw;
+      log_error("no checkpoint after step {}, serving goes on: {}", step, error.message());
+    }
   };
   const auto report = servers::serve(division.pairs, rows, options);
   log_info("server {}: done; {} rows in {:.1f} MB, {} rows pulled, {} rows of gradients pushed", own.server,
