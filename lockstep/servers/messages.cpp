@@ -1,3 +1,4 @@
+#include <lockstep/base/error.h>
 #include <lockstep/servers/messages.h>
 
 #include <ATen/ATen.h>
@@ -22,6 +23,24 @@ template <typename Number>
 Work send_span(std::span<const Number> numbers, const Group& pair) {
   if (numbers.empty()) return {};
   return send_async(tensor_over(numbers.data(), numbers.size()), pair, other_of(pair));
+}
+
+/// As Work::wait, which waits no longer than the group's own limit: so looks again until `limit` is near.
+void wait_for(Work& work, const Group& pair, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const auto most = pair.timeout();
+  const auto slice = most / 2;
+  const auto last = Clock::now() + (limit - most);
+  while (Clock::now() < last) {
+    const auto begin = Clock::now();
+    try {
+      return work.wait(slice);
+    } catch (const Error& error) {
+      // Else the group has failed, which its own limit makes known.
+      if (error.kind() != ErrorKind::timeout || Clock::now() - begin < slice) break;
+    }
+  }
+  work.wait(most);
 }
 
 std::size_t rows_of_piece(std::size_t dim) { return std::max<std::size_t>(1, kNumbersOfPiece / dim); }
@@ -49,7 +68,8 @@ Work send_numbers(std::span<const float> numbers, const Group& pair) { return se
 void receive_numbers(std::span<std::int64_t> numbers, const Group& pair, std::chrono::milliseconds limit) {
   if (numbers.empty()) return;
   auto tensor = tensor_over<std::int64_t>(numbers.data(), numbers.size());
-  receive_async(tensor, pair, other_of(pair)).wait(limit);
+  auto work = receive_async(tensor, pair, other_of(pair));
+  wait_for(work, pair, limit);
 }
 
 RowSender::RowSender(Group pair, std::vector<RowsToSend> runs, std::chrono::milliseconds limit)
@@ -60,7 +80,7 @@ bool RowSender::send_piece() {
   if (!take_piece(runs_, next_, piece)) return false;
   const auto& run = runs_[piece.run];
   auto& work = works_.at(turn_);
-  work.wait(limit_);  // its buffer is needed again
+  wait_for(work, pair_, limit_);  // its buffer is needed again
   const auto numbers = piece.count * run.dim;
   const float* from = run.memory + (run.memory == nullptr ? 0 : piece.first * run.dim);
   if (run.memory == nullptr) {
@@ -75,7 +95,7 @@ bool RowSender::send_piece() {
 }
 
 void RowSender::wait() {
-  for (auto& work : works_) work.wait(limit_);
+  for (auto& work : works_) wait_for(work, pair_, limit_);
 }
 
 RowReceiver::RowReceiver(Group pair, std::vector<RowsToReceive> runs, std::chrono::milliseconds limit)
@@ -105,7 +125,7 @@ bool RowReceiver::receive_piece() {
   const auto turn = received_ % 2;
   auto& [piece, work] = expected_.at(turn);
   ask();  // the next one travels while this one is read
-  work.wait(limit_);
+  wait_for(work, pair_, limit_);
   ++received_;
   const auto& run = runs_[piece.run];
   if (run.memory == nullptr) run.take(piece.first, piece.count, buffers_.at(turn).data());

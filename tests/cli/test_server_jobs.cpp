@@ -314,6 +314,14 @@ TEST_F(ServerJobs, NameWhoIsWaitedFor) {
               ContainsRegex("reason: .*rank 3 \\(pid [^)]*\\) did not take part in it"));
 }
 
+/// Between two requests a worker may do what it likes, for longer than parallel.timeout_s.
+TEST_F(ServerJobs, WaitForAWorkerThatHasOtherWork) {
+  const auto ran = run_program(
+      launched(1, {"--servers", "2"}, train("idle", {"parallel.timeout_s=2", "train.steps=12", "train.epochs=null"})),
+      {{"LOCKSTEP_FAULT", "rank=0,step=10,action=slow,ms=3500"}});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+}
+
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
 TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
   const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",
