@@ -224,7 +224,7 @@ void refuse_servers(const PlanArguments& arguments) {
   if (!arguments.servers) return;
   fail(ErrorKind::invalid_argument, "plan",
        "there is nothing for --servers {} to hold: servers hold embedding tables that an optimizer of rows trains "
-       "(optimizer.name=lazy_adam, adagrad or ftrl); configs/recsys/wide_and_deep_criteo.yaml is an example",
+       "(optimizer.name=lazy_adam, lazy_adagrad or ftrl); configs/recsys/wide_and_deep_criteo.yaml is an example",
        *arguments.servers);
 }
 

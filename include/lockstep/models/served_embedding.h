@@ -22,9 +22,10 @@ struct DistantRows;
 /// their gradients are sent when the step ends. The result is the same bit for bit. The first values of a row follow
 /// from the row and one number drawn from torch's default generator. Not thread-safe.
 ///
-///     struct Net : lockstep::models::FieldNetwork {
-///       lockstep::models::ServedEmbedding users{register_module("users", ServedEmbedding({.rows = 1000000, .dim =
-///       16}))};
+///     struct Net : torch::nn::Module {
+///       Net() { register_module("users", users); }
+///       models::ServedEmbedding users{models::EmbeddingShape{.rows = 1000, .dim = 16}};
+///       ...
 ///
 /// The module has to be made in the run: give a function as train::Program::model, or a part (train/parts.h).
 class ServedEmbeddingImpl : public torch::nn::EmbeddingImpl {

@@ -10,11 +10,13 @@
 namespace lockstep::train {
 namespace {
 
+/// Of these sizes, and without memory for them.
+at::Tensor placeholder(at::IntArrayRef sizes) { return torch::zeros({}).expand(sizes).requires_grad_(); }
+
 NamedParameters placeholders(const torch::nn::Module& module) {
   NamedParameters tables;
   for (const auto& [name, table] : models::tables_elsewhere(module)) {
-    const auto& shape = table->shape();
-    tables.emplace_back(name, torch::zeros({1, 1}).expand({shape.rows, shape.dim}).requires_grad_());
+    tables.emplace_back(name, placeholder({table->shape().rows, table->shape().dim}));
   }
   return tables;
 }
@@ -54,7 +56,7 @@ OptimizerConfig optimizer_of_module(const OptimizerConfig& config, const torch::
 TableRules::TableRules(const OptimizerConfig& config, const torch::nn::Module& module, const NamedParameters& served) {
   settings_of(config, trained_parameters(module));
   auto tables = placeholders(module);
-  tables.insert(tables.end(), served.begin(), served.end());
+  for (const auto& [name, parameter] : served) tables.emplace_back(name, placeholder(parameter.sizes()));
   optimizer_ = make_optimizer(without_idle_patterns(config, tables), tables);
   const auto& groups = optimizer_->param_groups();
   for (const auto& [name, table] : tables) {
