@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 #include <lockstep/kernels/tuning.h>
+#include <lockstep/models/gpt.h>
 #include <lockstep/models/registry.h>
 #include <lockstep/train/modes/autocast.h>
 
@@ -15,6 +16,27 @@ Case make_toy(const at::Device& device) {
   const auto targets = torch::randn({20, 5}).to(device);
   Case result{net.ptr(), inputs, {}, 20, 0.001, 0.0};
   result.loss_of = [net, targets](const at::Tensor& in) mutable { return torch::mse_loss(net->forward(in), targets); };
+  return result;
+}
+
+// GPT-2 of 124 million parameters (its table of tokens filled up to a multiple of 64), on random tokens.
+Case make_gpt2(std::int64_t batch, const Precision& precision, const at::Device& device) {
+  constexpr std::int64_t kTokens = 1024;
+  models::GptShape shape;
+  shape.vocabulary = 50304;
+  shape.context = kTokens;
+  shape.layers = 12;
+  shape.heads = 12;
+  shape.width = 768;
+  const auto model = models::gpt(shape);
+  model->to(device);
+  const auto tokens = torch::randint(shape.vocabulary, {batch, kTokens}, torch::kLong).to(device);
+  const auto targets = torch::randint(shape.vocabulary, {batch * kTokens}, torch::kLong).to(device);
+  Case result{model, tokens, {}, batch, 0.01, 0.9};
+  result.loss_of = [model, targets, bfloat16 = precision.bfloat16, on_cuda = device.is_cuda()](const at::Tensor& in) {
+    const train::Autocast autocast(bfloat16 ? std::optional(at::kBFloat16) : std::nullopt, on_cuda);
+    return torch::nn::functional::cross_entropy(model->forward(in).flatten(0, 1), targets);
+  };
   return result;
 }
 
@@ -57,6 +79,7 @@ Case make_case(const std::string& name, const Precision& precision, const at::De
   if (name == "resnet18_32") return make("resnet18", 64, {3, 32, 32});
   if (name == "resnet50_32") return make("resnet50", 32, {3, 32, 32});
   if (name == "resnet50_224") return make("resnet50", 8, {3, 224, 224});
+  if (name == "gpt2_124m") return make_gpt2(batch > 0 ? batch : 16, precision, device);
   fail(ErrorKind::invalid_argument, "bench", "unknown case \"{}\"", name);
 }
 

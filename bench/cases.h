@@ -27,7 +27,8 @@ struct Precision {
 };
 
 /// With module and inputs on `device`. `batch`: samples, 0 for the case's own number. Error(invalid_argument) for a
-/// name that is not one of resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224.
+/// name that is not one of resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224,
+/// gpt2_124m.
 Case make_case(const std::string& name, const Precision& precision, const at::Device& device = at::kCPU,
                std::int64_t batch = 0);
 

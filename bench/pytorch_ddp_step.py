@@ -42,6 +42,46 @@ def resnet(name, batch, size):
     return model, inputs, torch.randint(10, (batch,)), nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
 
 
+class Gpt2(nn.Module):
+    """GPT-2 of 124 million parameters as PyTorch's users write it: one matrix for queries, keys and values, attention in one
+    kernel. Gives [N * T, tokens]."""
+
+    TOKENS, CONTEXT, LAYERS, HEADS, WIDTH = 50304, 1024, 12, 12, 768
+
+    class Block(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.attention, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.fc1, self.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            parts = self.attention(self.norm1(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            seen = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+            x = x + self.output(seen.transpose(1, 2).reshape(x.shape))
+            return x + self.fc2(nn.functional.gelu(self.fc1(self.norm2(x))))
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.position = nn.Embedding(self.TOKENS, self.WIDTH), nn.Embedding(self.CONTEXT, self.WIDTH)
+        self.blocks = nn.Sequential(*(self.Block(self.WIDTH, self.HEADS) for _ in range(self.LAYERS)))
+        self.norm = nn.LayerNorm(self.WIDTH)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens):
+        x = self.norm(self.blocks(self.token(tokens) + self.position.weight[:tokens.shape[1]]))
+        return nn.functional.linear(x, self.token.weight).flatten(0, 1)
+
+
+def gpt2(batch):
+    tokens = torch.randint(Gpt2.TOKENS, (batch, Gpt2.CONTEXT))
+    targets = torch.randint(Gpt2.TOKENS, (batch * Gpt2.CONTEXT,))
+    return Gpt2(), tokens, targets, nn.CrossEntropyLoss(), dict(lr=0.01, momentum=0.9)
+
+
 # (what makes it of a number of samples, that number)
 CASES = {
     "toy": (toy, 20),
@@ -50,6 +90,7 @@ CASES = {
     "resnet18_32": (lambda batch: resnet("resnet18", batch, 32), 64),
     "resnet50_32": (lambda batch: resnet("resnet50", batch, 32), 32),
     "resnet50_224": (lambda batch: resnet("resnet50", batch, 224), 8),
+    "gpt2_124m": (gpt2, 16),
 }
 
 

@@ -23,7 +23,8 @@ int main(int argc, char** argv) try {
   std::string case_name = "mlp";
   int warmup = 3;
   int steps = 20;
-  app.add_option("--case", case_name, "one of: resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224")
+  app.add_option("--case", case_name,
+                 "one of: resnet50_32, resnet18_32, resnet20_32, mlp, toy, resnet50_224, gpt2_124m")
       ->capture_default_str();
   app.add_option("--warmup", warmup, "steps before the clock starts")->capture_default_str();
   app.add_option("--steps", steps, "steps timed")->capture_default_str();

@@ -25,9 +25,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # case: (warm-up steps, timed steps)
 STEPS = {"resnet50_32": (3, 15), "resnet18_32": (3, 15), "resnet20_32": (3, 15), "mlp": (10, 200), "toy": (200, 4000),
-         "resnet50_224": (1, 3)}
+         "resnet50_224": (1, 3), "gpt2_124m": (1, 2)}
 ON_CUDA = {"resnet50_32": (10, 100), "resnet18_32": (10, 200), "resnet20_32": (10, 200), "mlp": (50, 1000),
-           "toy": (200, 4000), "resnet50_224": (5, 30)}
+           "toy": (200, 4000), "resnet50_224": (5, 30), "gpt2_124m": (5, 30)}
 
 
 def parse_result(output, who):

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/compat/attention.h>
 #include <lockstep/models/gpt.h>
 
 #include <cmath>
@@ -27,6 +28,19 @@ const GptShape& checked(const GptShape& shape) {
 /// The causal mask: true where a token (row) must not attend, at later tokens.
 torch::Tensor later_tokens(std::int64_t length, const torch::Tensor& like) {
   return torch::ones({length, length}, like.options().dtype(torch::kBool).requires_grad(false)).triu(1);
+}
+
+/// Attention of [N, heads, T, width]. Plain tensors go through libtorch's kernel, if it has one: it keeps no matrix of
+/// scores. Global tensors, of which operators have parts on several ranks, go through the operators it consists of.
+torch::Tensor causal_attention(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value) {
+  if (query.is_cpu() || query.is_cuda()) {
+    if (auto fused = compat::fused_causal_attention(query, key, value)) return *std::move(fused);
+  }
+  const auto scale = 1.0 / std::sqrt(static_cast<double>(query.size(3)));
+  const auto scores = (query * scale).matmul(key.transpose(2, 3));
+  return scores.masked_fill(later_tokens(query.size(2), scores), -std::numeric_limits<double>::infinity())
+      .softmax(-1)
+      .matmul(value);
 }
 
 void initialize(Gpt& model, std::int64_t layers) {
@@ -68,14 +82,8 @@ torch::Tensor CausalAttention::forward(const torch::Tensor& tokens) {
   const auto in_heads = [&](const torch::Tensor& values) {  // [N, heads, T, width / heads]
     return values.view({values.size(0), length, heads_, values.size(2) / heads_}).transpose(1, 2);
   };
-  const auto query = in_heads(query_(tokens));
-  const auto key = in_heads(key_(tokens));
-  const auto value = in_heads(value_(tokens));
-  const auto scale = 1.0 / std::sqrt(static_cast<double>(query.size(3)));
-  const auto scores = (query * scale).matmul(key.transpose(2, 3));
-  const auto weights =
-      scores.masked_fill(later_tokens(length, scores), -std::numeric_limits<double>::infinity()).softmax(-1);
-  return output_(weights.matmul(value).transpose(1, 2).reshape(tokens.sizes()));
+  const auto seen = causal_attention(in_heads(query_(tokens)), in_heads(key_(tokens)), in_heads(value_(tokens)));
+  return output_(seen.transpose(1, 2).reshape(tokens.sizes()));
 }
 
 GptBlock::GptBlock(const GptShape& shape)
