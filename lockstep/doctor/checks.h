@@ -72,6 +72,8 @@ std::vector<Finding> check_shared_memory(const Job& job);
 std::vector<Finding> check_open_files(const Job& job);
 /// There are at least as many CPUs as threads.
 std::vector<Finding> check_cpus(const Job& job);
+/// Driver and CUDA fit, each rank has a GPU of its own, and hosts have the same; where there are any.
+std::vector<Finding> check_gpus(const Job& job);
 
 /// Runs all checks. The worst findings come first, otherwise in the order above.
 std::vector<Finding> examine(const Job& job);

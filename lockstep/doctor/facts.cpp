@@ -2,6 +2,7 @@
 #include <lockstep/doctor/facts.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,14 @@ std::string place(const Job& job, const Facts& facts) {
   return job.size == 1 ? fmt::format("host {}", facts.host) : fmt::format("host {} (rank {})", facts.host, facts.rank);
 }
 
+std::string describe(const Gpus& gpus) {
+  std::map<std::string, int> count;
+  for (const auto& model : gpus.models) ++count[model];
+  std::vector<std::string> words;
+  for (const auto& [model, number] : count) words.push_back(fmt::format("{} {}", number, model));
+  return fmt::format("{}", fmt::join(words, " and "));
+}
+
 using Json = nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interface, name, address, loopback)
@@ -37,6 +46,30 @@ namespace {
 
 Json optional_port(const std::optional<Port>& port) {
   return port ? Json{{"number", port->number}, {"problem", port->problem}} : Json(nullptr);
+}
+
+Json gpus_json(const Gpus& gpus) {
+  return {{"driver", gpus.driver},
+          {"models", gpus.models},
+          {"runtime", gpus.runtime},
+          {"devices", gpus.devices ? Json(*gpus.devices) : Json(nullptr)},
+          {"visible", gpus.visible ? Json(*gpus.visible) : Json(nullptr)},
+          {"apart", gpus.apart},
+          {"nccl_names", gpus.nccl_names},
+          {"nccl_address", gpus.nccl_address}};
+}
+
+Gpus gpus_of(const Json& json) {
+  Gpus gpus;
+  json.at("driver").get_to(gpus.driver);
+  json.at("models").get_to(gpus.models);
+  json.at("runtime").get_to(gpus.runtime);
+  if (!json.at("devices").is_null()) gpus.devices = integer_of<std::int64_t>(json.at("devices"));
+  if (!json.at("visible").is_null()) gpus.visible = json.at("visible").get<std::string>();
+  json.at("apart").get_to(gpus.apart);
+  json.at("nccl_names").get_to(gpus.nccl_names);
+  json.at("nccl_address").get_to(gpus.nccl_address);
+  return gpus;
 }
 
 Json optional_number(const std::optional<std::int64_t>& number) { return number ? Json(*number) : Json(nullptr); }
@@ -67,6 +100,7 @@ void to_json(Json& json, const Facts& facts) {
           {"open_files", facts.open_files},
           {"open_files_hard", facts.open_files_hard},
           {"cpus", facts.cpus},
+          {"gpus", gpus_json(facts.gpus)},
           {"omp_threads", optional_number(facts.omp_threads)},
           {"port", optional_port(facts.port)},
           {"files", facts.files},
@@ -97,6 +131,7 @@ void from_json(const Json& json, Facts& facts) {
   json.at("open_files").get_to(facts.open_files);
   json.at("open_files_hard").get_to(facts.open_files_hard);
   json.at("cpus").get_to(facts.cpus);
+  facts.gpus = gpus_of(json.at("gpus"));
   if (!json.at("omp_threads").is_null()) facts.omp_threads = integer_of<std::int64_t>(json.at("omp_threads"));
   if (const auto& port = json.at("port"); !port.is_null()) {
     facts.port = Port{integer_of<std::uint16_t>(port.at("number")), port.at("problem").get<std::string>()};

@@ -32,6 +32,21 @@ struct Port {
   std::string problem{};  ///< why it cannot be opened: "taken by python3 (pid 4711)"; empty: it can
 };
 
+/// The NVIDIA GPUs of a host, and what this process can use of them.
+struct Gpus {
+  std::string driver{};               ///< version of the loaded driver, "580.65.06"; empty: none is loaded
+  std::vector<std::string> models{};  ///< of the host's GPUs
+  std::string runtime{};              ///< version of CUDA that libtorch was built for, "13.0"; empty: for CPUs alone
+  std::optional<std::int64_t> devices{};  ///< that libtorch finds; nullopt: it was not asked
+  std::optional<std::string> visible{};   ///< CUDA_VISIBLE_DEVICES
+  std::vector<std::string> apart{};       ///< pairs that cannot reach each other's memory: "cuda:0 and cuda:3"
+  std::string nccl_names{};               ///< NCCL_SOCKET_IFNAME
+  std::string nccl_address{};             ///< of the interface that it means; empty: of none that is up
+};
+
+/// "8 NVIDIA H200"; with several models "1 NVIDIA A100 and 7 NVIDIA H200".
+std::string describe(const Gpus& gpus);
+
 /// The facts that one rank can determine alone.
 struct Facts {
   int rank = 0;
@@ -57,6 +72,7 @@ struct Facts {
   std::uint64_t open_files = 0;  ///< soft limit of open files; the next member is the hard limit
   std::uint64_t open_files_hard = 0;
   int cpus = 1;
+  Gpus gpus{};
   std::optional<std::int64_t> omp_threads{};
   std::optional<Port> port{};                  ///< MASTER_PORT, if this process would open it
   std::map<std::string, std::string> files{};  ///< files that must be the same on all hosts: SHA-256; empty: unreadable

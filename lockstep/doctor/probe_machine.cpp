@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 
 namespace lockstep::doctor {
@@ -54,6 +56,35 @@ std::string without_password(const std::string& url) {
   return url.substr(0, colon + 1) + "***" + url.substr(at);
 }
 
+// "580.65.06" of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build ...".
+std::string version_in(const std::string& line) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const bool is_version = word.find('.') != std::string::npos &&
+                            word.find_first_not_of("0123456789.") == std::string::npos && word.front() != '.';
+    if (is_version) return word;
+  }
+  return "";
+}
+
+// What the driver of NVIDIA says in files: no program has to ask it, which would bind the process to it.
+void probe_gpus(Gpus& gpus, const std::filesystem::path& root) {
+  const auto folder = root / "proc" / "driver" / "nvidia";
+  std::string line;
+  if (std::ifstream in(folder / "version"); std::getline(in, line)) gpus.driver = version_in(line);
+  std::error_code none;
+  for (const auto& device : std::filesystem::directory_iterator(folder / "gpus", none)) {
+    std::ifstream in(device.path() / "information");
+    while (std::getline(in, line)) {
+      constexpr std::string_view kModel = "Model:";
+      if (!line.starts_with(kModel)) continue;
+      const auto begin = line.find_first_not_of(" \t", kModel.size());
+      if (begin != std::string::npos) gpus.models.push_back(line.substr(begin));
+    }
+  }
+  std::ranges::sort(gpus.models);
+}
+
 void probe_limits(Facts& facts) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -84,6 +115,8 @@ void probe_machine(Facts& facts, const Environment& environment, const std::file
   facts.memfd_problem = try_memfd();
   facts.cpus = usable_cpus();
   facts.omp_threads = parse_integer(find(environment, "OMP_NUM_THREADS").value_or(""));
+  probe_gpus(facts.gpus, root);
+  facts.gpus.visible = find(environment, "CUDA_VISIBLE_DEVICES");
   probe_limits(facts);
 }
 

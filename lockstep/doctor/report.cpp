@@ -51,10 +51,11 @@ std::string upper(std::string_view text) {
 
 std::string words_of_host(const Job& job, const Facts& host) {
   const Interface* const interface = interface_of(host, host.address);
-  return fmt::format("  {}: {}{}, {} CPU{}, {} open files, /dev/shm {} MiB{}\n", place(job, host),
+  return fmt::format("  {}: {}{}, {} CPU{}, {} open files, /dev/shm {} MiB{}{}\n", place(job, host),
                      host.address.empty() ? "no address" : host.address,
                      interface == nullptr ? "" : fmt::format(" ({})", interface->name), host.cpus,
                      host.cpus == 1 ? "" : "s", host.open_files, host.shm_bytes >> 20,
+                     host.gpus.models.empty() ? "" : ", " + describe(host.gpus),
                      host.in_container ? ", container" : "");
 }
 

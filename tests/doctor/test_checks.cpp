@@ -358,6 +358,123 @@ TEST(DoctorChecks, RanksOfAHostShareItsCpus) {
   EXPECT_EQ(findings[0].what, "2 ranks of 1 thread share 1 CPU");
 }
 
+Gpus eight_h200() {
+  Gpus gpus;
+  gpus.driver = "580.65.06";
+  gpus.models.assign(8, "NVIDIA H200");
+  gpus.runtime = "13.0";
+  gpus.devices = 8;
+  return gpus;
+}
+
+Job job_on_gpus() {
+  Job job = sound_job();
+  for (Facts& rank : job.ranks) rank.gpus = eight_h200();
+  return job;
+}
+
+TEST(DoctorChecks, Gpus) {
+  const auto where = "warning gpus host node-b (rank 1)";
+  const auto spoil = [](const std::function<void(Facts&)>& change) {
+    return [change](Job& job) { change(job.ranks[1]); };
+  };
+  expect_cases(
+      job_on_gpus(),
+      {{"nothing", [](Job&) {}, ""},
+       {"a libtorch for CPUs",
+        [](Job& job) {
+          job.ranks.pop_back();
+          job.size = 1;
+          job.links.clear();
+          job.names.clear();
+          job.ranks[0].gpus.runtime = "";
+        },
+        "note gpus host node-a",
+        {"8 NVIDIA H200", "CPUs alone", "docs/libtorch.md"}},
+       {"an old driver",
+        [](Job& job) {
+          for (Facts& rank : job.ranks) rank.gpus.driver = "535.104.05";
+          job.ranks[1].gpus.devices = 0;
+        },
+        where,
+        {"driver 535.104.05 is too old for CUDA 13.0", "580 or newer"}},
+       {"hidden devices",
+        spoil([](Facts& rank) {
+          rank.gpus.devices = 0;
+          rank.gpus.visible = "9";
+        }),
+        where,
+        {"finds none of them (CUDA_VISIBLE_DEVICES=9)", "--gpus all"}},
+       {"devices that are not wanted", spoil([](Facts& rank) {
+          rank.gpus.devices = 0;
+          rank.gpus.visible = "";
+        }),
+        ""},
+       {"no peer access",
+        spoil([](Facts& rank) { rank.gpus.apart = {"cuda:0 and cuda:3"}; }),
+        where,
+        {"cuda:0 and cuda:3 cannot reach each other's memory", "nvidia-smi topo -m"}},
+       {"another interface for NCCL",
+        spoil([](Facts& rank) {
+          rank.gpus.nccl_names = "eth1";
+          rank.gpus.nccl_address = "10.1.0.2";
+        }),
+        where,
+        {"NCCL_SOCKET_IFNAME=eth1", "10.1.0.2", "10.0.0.2", "unset NCCL_SOCKET_IFNAME"}},
+       {"no interface for NCCL",
+        spoil([](Facts& rank) { rank.gpus.nccl_names = "ib0"; }),
+        where,
+        {"NCCL_SOCKET_IFNAME=ib0 fits no interface", "eth0 (10.0.0.2)"}},
+       {"the same interface for NCCL", spoil([](Facts& rank) {
+          rank.gpus.nccl_names = "eth0";
+          rank.gpus.nccl_address = rank.address;
+        }),
+        ""},
+       {"other GPUs",
+        spoil([](Facts& rank) { rank.gpus.models.assign(4, "NVIDIA A100"); }),
+        "warning gpus host node-a (rank 0) -> host node-b (rank 1)",
+        {"8 NVIDIA H200 (driver 580.65.06) on host node-a", "4 NVIDIA A100 (driver 580.65.06) on host node-b"}},
+       {"a host without",
+        spoil([](Facts& rank) { rank.gpus = Gpus(); }),
+        "warning gpus host node-a (rank 0) -> host node-b (rank 1)",
+        {"none on host node-b"}}});
+}
+
+// What each of four ranks of one host sees, and the findings about who shares a device.
+std::vector<std::string> shares(const std::vector<Gpus>& ranks) {
+  Job job;
+  job.size = static_cast<int>(ranks.size());
+  for (const Gpus& gpus : ranks) {
+    job.ranks.push_back(sound_host(0));
+    job.ranks.back().rank = static_cast<int>(job.ranks.size()) - 1;
+    job.ranks.back().gpus = gpus;
+  }
+  std::vector<std::string> found;
+  for (const auto& finding : check_gpus(job)) found.push_back(finding.what);
+  return found;
+}
+
+TEST(DoctorChecks, EachRankHasAGpuOfItsOwn) {
+  const auto seeing = [](std::optional<std::string> visible, std::int64_t devices) {
+    auto gpus = eight_h200();
+    gpus.visible = std::move(visible);
+    gpus.devices = devices;
+    return gpus;
+  };
+  const auto all = [&](std::optional<std::string> visible, std::int64_t devices) {
+    return std::vector<Gpus>(4, seeing(std::move(visible), devices));
+  };
+  EXPECT_THAT(shares(all({}, 8)), testing::IsEmpty());
+  EXPECT_THAT(shares(all("4,5,6,7", 4)), testing::IsEmpty());
+  EXPECT_THAT(shares({seeing("3", 1), seeing("2", 1), seeing("1", 1), seeing("0", 1)}), testing::IsEmpty());
+  EXPECT_THAT(shares(all("", 0)), testing::IsEmpty()) << "a job on CPUs";
+  EXPECT_THAT(shares(all({}, 2)), testing::ElementsAre(HasSubstr("4 ranks and 2 devices: NCCL needs a device for each "
+                                                                 "rank, and ranks 2, 3 would have none")));
+  EXPECT_THAT(shares(all("5", 1)), testing::ElementsAre(HasSubstr("ranks 0, 1, 2, 3 would share device 5")));
+  EXPECT_THAT(shares({seeing("0,1", 2), seeing("0,1", 2), seeing("1,2,0", 3), seeing({}, 8)}),
+              testing::ElementsAre(HasSubstr("ranks 0, 2 would share device 0")));
+}
+
 TEST(DoctorChecks, TheWorstComesFirst) {
   Job job = sound_job();
   job.ranks[0].shm_bytes = 0;

@@ -48,6 +48,27 @@ TEST(DoctorProbe, Containers) {
   EXPECT_TRUE(probe({}, root.path()).in_container);
 }
 
+TEST(DoctorProbe, GpusByTheFilesOfTheirDriver) {
+  const TemporaryFolder root;
+  const auto driver = root.path() / "proc/driver/nvidia";
+  EXPECT_EQ(probe({}, root.path()).gpus.driver, "");
+  for (const auto* device : {"0000:3b:00.0", "0000:86:00.0"}) {
+    std::filesystem::create_directories(driver / "gpus" / device);
+    std::ofstream(driver / "gpus" / device / "information")
+        << "Model: \t\t NVIDIA H200\nIRQ:   \t\t 240\nGPU UUID: \t GPU-5b1c\nVideo BIOS: \t 96.00.a1\n";
+  }
+  for (const auto* line :
+       {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (builder@host)  Sun Jul 27",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sat Aug 19 01:15:15 UTC 2023"}) {
+    std::ofstream(driver / "version") << line << "\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
+    const Gpus gpus = probe({{"CUDA_VISIBLE_DEVICES", ""}}, root.path()).gpus;
+    EXPECT_EQ(gpus.driver, "580.65.06");
+    EXPECT_EQ(describe(gpus), "2 NVIDIA H200");
+    EXPECT_EQ(gpus.visible, "");
+    EXPECT_EQ(gpus.devices, std::nullopt) << "nobody asked libtorch";
+  }
+}
+
 TEST(DoctorProbe, ProxiesWithoutTheirPasswords) {
   EXPECT_THAT(find_proxies({{"http_proxy", "http://me:secret@proxy:3128"},
                             {"HTTPS_PROXY", "proxy:3128"},

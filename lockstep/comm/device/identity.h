@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,6 +30,13 @@ DeviceIdentity decode_identity(std::string_view text);
 /// BackendContext's.
 std::optional<std::string> shared_devices(const std::vector<DeviceIdentity>& by_rank, std::string_view backend,
                                           const std::function<std::string(int rank)>& describe_rank);
+
+/// The pairs of this process's first `count` CUDA devices that cannot reach each other's memory, as "cuda:0 and
+/// cuda:3". Empty in builds without CUDA.
+std::vector<std::string> pairs_without_peer_access(int count);
+
+/// Bytes of CUDA device `index` that are free. 0 in builds without CUDA.
+std::int64_t free_device_memory(int index);
 
 /// That of CUDA device `index` of this process. Only in builds with CUDA.
 DeviceIdentity cuda_identity(int index);

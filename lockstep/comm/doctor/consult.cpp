@@ -281,6 +281,7 @@ Consultation among_those_here(const Facts& mine, const Request& request, const d
 
 Consultation consult(const Request& request) {
   Facts mine = own_facts(request, OpensPort::yes);
+  ask_for_devices(mine);
   // With the port taken there is no way to meet, and rank 0 knows why.
   const bool port_is_taken = mine.port && !mine.port->problem.empty();
   if (request.world.size == 1 || port_is_taken) return alone(std::move(mine), request, "");

@@ -43,6 +43,9 @@ enum class OpensPort { yes, no };
 /// Collects the facts of this machine. Does not throw for problems of the machine: they are in the facts.
 Facts own_facts(const Request& request, OpensPort opens_port);
 
+/// Adds what libtorch finds of CUDA devices. Only in a process that starts no others: one that has asked cannot fork.
+void ask_for_devices(Facts& facts);
+
 /// For a rendezvous through MPI, in which ranks learn only then where the store is: offers the address from which this
 /// host reaches it, unless a variable names another.
 void offer_route_to_store(Facts& facts, const World& world, const std::string& host, std::uint16_t port);

@@ -1,10 +1,13 @@
 #include <lockstep/base/error.h>
+#include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/identity.h>
 #include <lockstep/comm/doctor/consult.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/doctor/probe.h>
 #include <lockstep/world/host_addresses.h>
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -40,7 +43,32 @@ void probe_meeting(Facts& facts, const World& world, const Environment& environm
   }
 }
 
+// The interface of NCCL's own variable, which may be another than Lockstep's.
+void probe_nccl(Gpus& gpus, const Environment& environment, const std::string& usual) {
+  const auto names = find(environment, "NCCL_SOCKET_IFNAME").value_or("");
+  if (names.empty()) return;
+  gpus.nccl_names = names;
+  try {
+    gpus.nccl_address = detail::named_interface_address({{"NCCL_SOCKET_IFNAME", names}}, usual).value_or("");
+  } catch (const Error&) {
+    // It fits none: the check says so.
+  }
+}
+
+std::string cuda_of_libtorch() {
+  const auto& cuda = at::detail::getCUDAHooks();
+  if (!cuda.hasCUDART()) return "";
+  const auto version = cuda.versionCUDART();
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
 }  // namespace
+
+void ask_for_devices(Facts& facts) {
+  const int devices = detail::cuda_devices().count;
+  facts.gpus.devices = devices;
+  facts.gpus.apart = detail::pairs_without_peer_access(devices);
+}
 
 void offer_route_to_store(Facts& facts, const World& world, const std::string& host, std::uint16_t port) {
   if (world.meeting != Meeting::mpi || facts.address_named || host.empty()) return;
@@ -74,9 +102,11 @@ Facts own_facts(const Request& request, OpensPort opens_port) {
   try {
     choose_address(facts, world, environment);
     if (opens_port == OpensPort::yes) probe_meeting(facts, world, environment);
+    probe_nccl(facts.gpus, environment, facts.address);
   } catch (const Error& error) {
     facts.problem = error.message();
   }
+  facts.gpus.runtime = cuda_of_libtorch();
   return facts;
 }
 
