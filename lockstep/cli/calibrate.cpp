@@ -3,6 +3,7 @@
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/measure/measure.h>
+#include <lockstep/train/modes/autocast.h>
 
 #include <fmt/format.h>
 
@@ -23,19 +24,25 @@ constexpr const char* kCalibrateFooter =
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep calibrate --out cluster.yaml\n"
     "  mpirun -n 2 lockstep calibrate --out cluster.yaml --threads 4\n"
+    "  lockstep run --nproc-per-node gpu lockstep calibrate --out gpus.yaml --device cuda --autocast bfloat16\n"
     "  lockstep plan --config run.yaml --devices 16 --cluster cluster.yaml";
 
 struct CalibrateArguments {
   std::string out;
   std::string backend = "auto";
+  std::string device = "cpu";
+  std::string autocast = "none";
   plan::MeasureOptions measure;
 };
 
 int calibrate(const CalibrateArguments& arguments) {
   GroupOptions options;
   options.backend = arguments.backend;
+  options.device = arguments.device;
   const Group group = init(options);
-  const auto cluster = plan::measure_cluster(group, arguments.measure);
+  auto measure = arguments.measure;
+  measure.dtype = train::autocast_dtype(arguments.autocast, arguments.device != "cpu").value_or(at::kFloat);
+  const auto cluster = plan::measure_cluster(group, measure);
   if (group.rank() != 0) return kOk;
   const auto text = plan::print_cluster(cluster);
   write_file_atomically(arguments.out, text);
@@ -59,6 +66,16 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_option("--backend", arguments->backend, "As parallel.backend of the run")
       ->type_name("NAME")
+      ->capture_default_str();
+  command
+      ->add_option("--device", arguments->device,
+                   "What is measured: cpu, or cuda for the device of each rank's local rank")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      ->add_option("--autocast", arguments->autocast,
+                   "Dtype of products and convolutions, as model.autocast of the run")
+      ->check(CLI::IsMember({"none", "bfloat16", "float16"}))
       ->capture_default_str();
   command->footer(kCalibrateFooter);
   command->callback([=, &chosen] { chosen = [=] { return calibrate(*arguments); }; });

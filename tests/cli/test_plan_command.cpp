@@ -40,6 +40,13 @@ TEST(PlanCommand, PrintsThePlanAndWritesWhatProgramsRead) {
   EXPECT_THAT(read_file(html), AllOf(HasSubstr("<html"), HasSubstr("fc1")));
 }
 
+TEST(PlanCommand, PlansForTheGpusThatComeAsAnExample) {
+  const auto ran = lockstep({"plan", "--config", kConfigs + "resnet50_cifar10.yaml", "--devices", "16", "--cluster",
+                             kConfigs + "clusters/h200_8.yaml"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("16 devices of \"nodes of 8 H200"), HasSubstr("of 141 GB")));
+}
+
 TEST(PlanCommand, AnAlternativeCanBeChosenAndSaved) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "zero3.json";
@@ -173,6 +180,21 @@ TEST(CalibrateCommand, WritesAClusterThatPlanReads) {
   const auto ran = lockstep({"plan", "--config", kMlp, "--devices", "2", "--cluster", cluster});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("fc1"));
+}
+
+TEST(CalibrateCommand, MeasuresProductsInTheDtypeOfTheRun) {
+  const TemporaryFolder folder;
+  const std::string cluster = folder.path() / "cluster.yaml";
+  const auto ran = lockstep({"calibrate", "--out", cluster, "--rounds", "1", "--autocast", "bfloat16"});
+  ASSERT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(read_file(cluster), AllOf(HasSubstr("on the CPU"), HasSubstr("products of BFloat16")));
+}
+
+TEST(CalibrateCommand, SaysWhyItCannotMeasureADevice) {
+  const auto ran = lockstep({"calibrate", "--out", "/dev/null", "--device", "cuda"});
+  if (ran.status.ok()) GTEST_SKIP() << "this machine has a CUDA device";
+  EXPECT_EQ(ran.status.code, 2);
+  EXPECT_THAT(ran.err, HasSubstr("finds no CUDA device"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The measurement of one device: arithmetic, memory, and the overhead of operators.
 #include <lockstep/comm/collectives.h>
+#include <lockstep/comm/device/identity.h>
 #include <lockstep/global/distribute_module.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/plan/cost/cost_model.h>
@@ -11,11 +12,23 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep::plan {
 namespace {
+
+/// What is large for a device: far more work than a launch costs, and more bytes than its caches hold.
+struct Sizes {
+  std::int64_t few_rows, many_rows, width;  ///< of matrix products
+  std::int64_t pictures;                    ///< of convolutions
+  std::int64_t elements;                    ///< of a layer's activations
+};
+constexpr Sizes kOfCpus{.few_rows = 32, .many_rows = 256, .width = 1024, .pictures = 16, .elements = 512 << 10};
+constexpr Sizes kOfGpus{.few_rows = 256, .many_rows = 8192, .width = 4096, .pictures = 512, .elements = 16 << 20};
+
+Sizes sizes_for(const c10::Device& device) { return device.is_cuda() ? kOfGpus : kOfCpus; }
 
 constexpr std::int64_t kRows = 4;
 constexpr std::int64_t kNarrow = 8;
@@ -37,8 +50,8 @@ std::unique_ptr<torch::optim::Optimizer> momentum(const std::vector<at::Tensor>&
 
 /// The seconds per operator of a training step with almost no computation: forward, backward and optimizer of a deep
 /// and narrow perceptron of global tensors, divided by its number of traced operators. So it includes everything around
-/// the operators of a planned step: autograd, dispatch to ranks, allocation, the optimizer's loop over parameters. A
-/// collective.
+/// the operators of a planned step: autograd, dispatch to ranks, allocation, the optimizer's loop over parameters. On a
+/// GPU, where there are no global tensors, of plain ones. A collective.
 double operator_overhead(const Group& group, const MeasureOptions& options) {
   auto layers = deep_and_narrow();
   const auto loss = [&](const std::vector<at::Tensor>& in) {
@@ -49,12 +62,18 @@ double operator_overhead(const Group& group, const MeasureOptions& options) {
       trace_step({.module = layers.get(), .inputs = examples_of(batch), .loss = loss, .optimizer = momentum})
           .nodes.size();
 
-  // Everything is replicated, so that nothing is sent.
-  const Mesh mesh(group);
-  distribute_module(layers, mesh);
-  const auto optimizer = momentum(layers->parameters());
   std::vector<at::Tensor> inputs;
-  for (const auto& each : batch) inputs.push_back(distribute(each, mesh, {Replicate()}));
+  std::optional<Mesh> mesh;
+  if (const c10::Device device(group.device()); device.is_cuda()) {
+    layers->to(device);
+    for (const auto& each : batch) inputs.push_back(each.to(device));
+  } else {
+    // Everything is replicated, so that nothing is sent.
+    mesh.emplace(group);
+    distribute_module(layers, *mesh);
+    for (const auto& each : batch) inputs.push_back(distribute(each, *mesh, {Replicate()}));
+  }
+  const auto optimizer = momentum(layers->parameters());
   const double seconds = seconds_together(group, options.rounds, [&] {
     for (int step = 0; step < kSteps; ++step) {
       layers->zero_grad(/*set_to_none=*/true);
@@ -67,14 +86,15 @@ double operator_overhead(const Group& group, const MeasureOptions& options) {
 
 /// The matrix products in a step of a few layers: outputs, and the gradients of inputs and weights. The weights are
 /// together larger than a core's own caches.
-TimedWork products(const Group& group, int rounds, std::int64_t rows) {
-  constexpr std::int64_t kWidth = 1024;
+TimedWork products(const Group& group, const MeasureOptions& options, std::int64_t rows) {
   constexpr int kLayers = 6;
-  const auto input = torch::ones({rows, kWidth});
-  const auto gradient = torch::ones({rows, kWidth});
+  const auto as = at::device(c10::Device(group.device())).dtype(options.dtype);
+  const auto width = sizes_for(as.device()).width;
+  const auto input = torch::ones({rows, width}, as);
+  const auto gradient = torch::ones({rows, width}, as);
   std::vector<at::Tensor> weights;
-  for (int i = 0; i < kLayers; ++i) weights.push_back(torch::ones({kWidth, kWidth}));
-  const double seconds = seconds_together(group, rounds, [&] {
+  for (int i = 0; i < kLayers; ++i) weights.push_back(torch::ones({width, width}, as));
+  const double seconds = seconds_together(group, options.rounds, [&] {
     for (const auto& each : weights) {
       input.mm(each.t());
       gradient.mm(each);
@@ -82,9 +102,9 @@ TimedWork products(const Group& group, int rounds, std::int64_t rows) {
     }
   });
   constexpr double kProducts = 3.0 * kLayers;
-  const auto height = static_cast<double>(rows);
-  return {.work = {kProducts * 2 * height * kWidth * kWidth},
-          .touched = {kProducts * sizeof(float) * kWidth * (kWidth + 2 * height)},
+  const auto height = static_cast<double>(rows), side = static_cast<double>(width);
+  return {.work = {kProducts * 2 * height * side * side},
+          .touched = {kProducts * static_cast<double>(input.element_size()) * side * (side + 2 * height)},
           .took = {seconds}};
 }
 
@@ -96,20 +116,21 @@ struct Stage {
 
 /// Networks halve the picture size and double the channels from stage to stage, so all stages have the same number of
 /// operations; small pictures make them slower.
-double convolution_rate(const Group& group, int rounds) {
-  constexpr std::int64_t kPictures = 16;
+double convolution_rate(const Group& group, const MeasureOptions& options) {
+  const auto as = at::device(c10::Device(group.device())).dtype(options.dtype);
+  const auto count = sizes_for(as.device()).pictures;
   double seconds = 0;
   double operations = 0;
   for (const auto [channels, side] : {Stage{64, 32}, Stage{256, 8}, Stage{512, 4}}) {
-    const auto pictures = torch::ones({kPictures, channels, side, side}).requires_grad_();
-    const auto kernels = torch::ones({channels, channels, 3, 3}).requires_grad_();
+    const auto pictures = torch::ones({count, channels, side, side}, as).requires_grad_();
+    const auto kernels = torch::ones({channels, channels, 3, 3}, as).requires_grad_();
     const auto output_like = torch::ones_like(pictures);
-    seconds += seconds_together(group, rounds, [&] {
+    seconds += seconds_together(group, options.rounds, [&] {
       pictures.mutable_grad().reset();
       kernels.mutable_grad().reset();
       torch::conv2d(pictures, kernels, {}, 1, 1).backward(output_like);
     });
-    operations += 3 * 2.0 * static_cast<double>(kPictures * channels * channels * side * side) * 9;
+    operations += 3 * 2.0 * static_cast<double>(count * channels * channels * side * side) * 9;
   }
   return operations / seconds;
 }
@@ -118,13 +139,14 @@ double convolution_rate(const Group& group, int rounds) {
 /// that the first one reads from memory and the next ones from a cache. Some operators work in place, as optimizers do,
 /// and some allocate their result, as activations do.
 double memory_rate(const Group& group, int rounds) {
-  constexpr std::int64_t kElements = 512 << 10;
   constexpr std::size_t kTensors = 24;  // with their second operands far larger than a cache
+  const c10::Device device(group.device());
+  const auto elements = sizes_for(device).elements;
   std::vector<at::Tensor> a;
   std::vector<at::Tensor> b;
   for (std::size_t i = 0; i < kTensors; ++i) {
-    a.push_back(torch::ones({kElements}));
-    b.push_back(torch::ones({kElements}));
+    a.push_back(torch::ones({elements}, device));
+    b.push_back(torch::ones({elements}, device));
   }
   const double seconds = seconds_together(group, rounds, [&] {
     for (std::size_t i = 0; i < kTensors; ++i) {
@@ -134,11 +156,11 @@ double memory_rate(const Group& group, int rounds) {
     }
   });
   constexpr double kTouched = 3 + 2 + 3;
-  return kTouched * sizeof(float) * kElements * kTensors / seconds;
+  return kTouched * sizeof(float) * static_cast<double>(elements) * kTensors / seconds;
 }
 
 /// The free memory of this host in bytes; 0 if unknown.
-double free_memory() {
+double free_memory_of_host() {
   std::ifstream file("/proc/meminfo");
   for (std::string word; file >> word;) {
     if (word != "MemAvailable:") continue;
@@ -153,15 +175,18 @@ double free_memory() {
 
 Device measure_device(const Group& group, const MeasureOptions& options) {
   Device device;
-  const auto few = products(group, options.rounds, 32);
-  const auto many = products(group, options.rounds, 256);
+  const c10::Device here(group.device());
+  const auto few = products(group, options, sizes_for(here).few_rows);
+  const auto many = products(group, options, sizes_for(here).many_rows);
   const auto rates = rates_of(few, many);
   device.matmul = rates.computing;
   device.matmul_bandwidth = rates.moving;
-  device.convolution = FlopsPerSecond{convolution_rate(group, options.rounds)};
+  device.convolution = FlopsPerSecond{convolution_rate(group, options)};
   device.memory_bandwidth = BytesPerSecond{memory_rate(group, options.rounds)};
   device.operator_overhead = Seconds{operator_overhead(group, options)};
-  auto free_here = torch::full({1}, free_memory() / std::max(group.local_size(), 1), torch::kDouble);
+  const double free_memory = here.is_cuda() ? static_cast<double>(detail::free_device_memory(here.index()))
+                                            : free_memory_of_host() / std::max(group.local_size(), 1);
+  auto free_here = torch::full({1}, free_memory, torch::kDouble);
   all_reduce(free_here, group, ReduceOp::min);
   if (free_here.item<double>() > 0) device.memory = Bytes{free_here.item<double>()};
   return device;

@@ -17,7 +17,7 @@ constexpr std::int64_t kLarge = 32 << 20;
 constexpr std::int64_t kSmall = 1 << 10;
 
 double all_reduce_seconds(const Group& group, std::int64_t bytes, int rounds) {
-  auto tensor = torch::zeros({bytes / static_cast<std::int64_t>(sizeof(float))});
+  auto tensor = torch::zeros({bytes / static_cast<std::int64_t>(sizeof(float))}, c10::Device(group.device()));
   return seconds_together(group, rounds, [&] { all_reduce(tensor, group.unchecked()); });
 }
 
@@ -25,8 +25,9 @@ double all_reduce_seconds(const Group& group, std::int64_t bytes, int rounds) {
 /// took longest. If cores are shared with other programs, that wait is most of the cost.
 double seconds_of_meeting(const Group& group, int rounds) {
   constexpr int kPieces = 10;
-  const auto a = torch::ones({384, 384});
-  auto small = torch::zeros({kSmall / static_cast<std::int64_t>(sizeof(float))});
+  const c10::Device device(group.device());
+  const auto a = torch::ones({384, 384}, device);
+  auto small = torch::zeros({kSmall / static_cast<std::int64_t>(sizeof(float))}, device);
   const double alone = seconds_together(group, rounds, [&] {
     for (int i = 0; i < kPieces; ++i) a.mm(a);
   });
@@ -80,8 +81,9 @@ Link measure_link_between_hosts(const Group& group, const Group& here, const Lin
 
 /// The fraction of an all_reduce that does not slow down computation at the same time, from 0 to 1.
 double measure_overlap(const Group& group, const MeasureOptions& options) {
-  auto tensor = torch::zeros({kLarge / static_cast<std::int64_t>(sizeof(float))});
-  const auto a = torch::ones({512, 512});
+  const c10::Device device(group.device());
+  auto tensor = torch::zeros({kLarge / static_cast<std::int64_t>(sizeof(float))}, device);
+  const auto a = torch::ones({512, 512}, device);
   const double reducing = all_reduce_seconds(group, kLarge, options.rounds);
   const double product = seconds_together(group, options.rounds, [&] { a.mm(a); });
   const int products = std::clamp(static_cast<int>(reducing / product) + 1, 1, 10'000);
@@ -120,8 +122,9 @@ Cluster measure_cluster(const Group& group, const MeasureOptions& options) {
   Cluster cluster;
   cluster.devices_per_node = std::max(group.local_size(), 1);
   cluster.nodes = std::max(1, group.size() / cluster.devices_per_node);
-  cluster.name = fmt::format("measured with {} rank(s) of {} thread(s), {} on a host, backend {}", group.size(),
-                             options.threads, cluster.devices_per_node, group.backend());
+  cluster.name = fmt::format("measured with {} rank(s) of {} thread(s) on {}, {} on a host, backend {}, products of {}",
+                             group.size(), options.threads, c10::Device(group.device()).is_cuda() ? "CUDA" : "the CPU",
+                             cluster.devices_per_node, group.backend(), c10::toString(options.dtype));
   const Group here = group.size() == group.local_size() ? group : ranks_on_this_host(group);
   cluster.device = measure_device(group, options);
   if (here.size() > 1) {

@@ -11,9 +11,15 @@
 namespace lockstep::plan {
 
 double seconds_of_slowest(const Group& group, const std::function<void()>& work) {
+  const c10::Device device(group.device());
+  const auto finish = [&] {
+    if (device.is_cuda()) torch::cuda::synchronize(device.index());
+  };
+  finish();
   barrier(group);
   const auto start = std::chrono::steady_clock::now();
   work();
+  finish();
   auto seconds =
       torch::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), torch::kDouble);
   all_reduce(seconds, group, ReduceOp::max);

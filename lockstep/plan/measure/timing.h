@@ -10,7 +10,8 @@
 
 namespace lockstep::plan {
 
-/// The seconds of one call of `work`, which all ranks start together, on the slowest rank. A collective.
+/// The seconds of one call of `work`, which all ranks start together, on the slowest rank, until their devices have
+/// done it. A collective.
 double seconds_of_slowest(const Group& group, const std::function<void()>& work);
 
 /// The median over `rounds` rounds of seconds_of_slowest(), after one warm-up round. A collective.
