@@ -352,8 +352,10 @@ std::string GroupImpl::explain(const Call& call, const Error& seen, std::chrono:
     if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(0))) return *cause + traces;
     if (absent.empty())
       return fmt::format("all ranks wait in it; {} said: {}", backend_on(call.device).name(), seen.message());
-    return fmt::format("{} did not take part in it in time; raise LOCKSTEP_TIMEOUT_S if a step may take longer{}",
-                       fmt::join(names_of(absent, *job_), ", "), traces);
+    return fmt::format(
+        "{} did not take part in it in time; if a step may take longer, raise the limit "
+        "(GroupOptions::timeout, parallel.timeout_s or LOCKSTEP_TIMEOUT_S){}",
+        fmt::join(names_of(absent, *job_), ", "), traces);
   }
   if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::seconds(1))) return *cause;
   const auto suspects = names_of(job_->ranks_at_address_in(seen.message(), members_.world_ranks), *job_);
