@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/device_feed.h>
 #include <lockstep/train/run_data.h>
 
 #include <string_view>
@@ -53,7 +54,11 @@ RankData shared_out(const RunConfig& config, std::shared_ptr<const samples::Data
 
 }  // namespace
 
-std::unique_ptr<samples::Batches> RankData::batches() const { return dataset->batches(dataset, sampler, loading); }
+std::unique_ptr<samples::Batches> RankData::batches(const c10::Device& device) const {
+  auto on_cpu = dataset->batches(dataset, sampler, loading);
+  if (!device.is_cuda()) return on_cpu;
+  return std::make_unique<DeviceFeed>(std::move(on_cpu), move_to(device));
+}
 
 void RankData::try_first_batch() const {
   const auto alone = dataset->batches(dataset, sampler, {.workers = 0, .prefetch = 1, .seed = loading.seed});

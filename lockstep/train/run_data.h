@@ -6,6 +6,8 @@
 #include <lockstep/train/config.h>
 #include <lockstep/train/program.h>
 
+#include <c10/core/Device.h>
+
 #include <memory>
 #include <optional>
 
@@ -17,7 +19,8 @@ struct RankData {
   data::ShardedSampler sampler;
   data::LoaderOptions loading;
 
-  std::unique_ptr<samples::Batches> batches() const;
+  /// On a CUDA device they are there already, copied while the one before was used; else on the CPU.
+  std::unique_ptr<samples::Batches> batches(const c10::Device& device) const;
 
   /// Makes the first batch, if this rank has one, and nothing of it. Errors as those of the batches.
   void try_first_batch() const;

@@ -66,7 +66,7 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
     unverified_ = resumed_->unverified;
   }
   resumed_.reset();
-  batches_ = train_data_.batches();
+  batches_ = train_data_.batches(options_.device);
 }
 
 // Gradients are parts of a group's memory; a program's own module outlives that.
@@ -300,6 +300,7 @@ StepReport Session::train_step(const StopSignals& signals) {
   state_.samples += report.samples;
   state_.seconds += report.seconds;
   compare_with_unverified();
+  tell_of_recording();
   follow(losses.agreed);
   fault_at(FaultPlace::updated, number);
   return report;

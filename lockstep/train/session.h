@@ -108,6 +108,7 @@ class Session final : private RunView {
   void check_length(bool changed) const;
   void tell_of_shares();
   void tell_of_idle_axes();
+  void tell_of_recording();
   void begin_step();
   void fault_at(FaultPlace place, std::int64_t step);
   void compare_with_unverified();
@@ -152,8 +153,9 @@ class Session final : private RunView {
   std::chrono::steady_clock::time_point counted_;   ///< until when time is counted as that of steps, or left out
   bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback, as all ranks know
   bool time_to_evaluate_ = false;                   ///< asked for by a callback, as all ranks know
-  bool ends_ = false;                               ///< some rank had a signal
-  StepVotes asked_;                                 ///< by callbacks of this rank, and not agreed on yet
+  bool told_of_recording_ = false;
+  bool ends_ = false;  ///< some rank had a signal
+  StepVotes asked_;    ///< by callbacks of this rank, and not agreed on yet
   std::string stop_reason_;
   double lr_ = 0;
   std::optional<double> loss_;

@@ -128,4 +128,12 @@ void Session::tell_of_idle_axes() {
   }
 }
 
+// Known after some steps.
+void Session::tell_of_recording() {
+  if (!config_.train.cuda_graph || told_of_recording_) return;
+  const auto words = parallel_->recording();
+  if (words) train::tell(console_, *words);
+  told_of_recording_ = words.has_value();
+}
+
 }  // namespace lockstep::train

@@ -158,7 +158,7 @@ void Session::evaluate_now() {
   Evaluation evaluation;
   {
     const ReplacedParameters replaced(*model_.module, std::exchange(evaluated_, {}));
-    const auto batches = eval_data_->batches();
+    const auto batches = eval_data_->batches(options_.device);
     evaluation = parallel_->evaluate(*batches);
     tell_of_left_out(*eval_data_, *batches, "evaluation");
   }

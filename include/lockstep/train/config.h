@@ -323,6 +323,9 @@ struct TrainConfig {
   /// dataset_sink_mode: steps of a sink, of which train.epochs are made; -1: those of an epoch. Allowed: from -1 to
   /// 1000000000.
   std::int64_t sink_size = -1;
+  /// on a CUDA device: record a step once, and launch it as one CUDA graph from then on; where that cannot be, steps
+  /// run as written and the run says why (docs/gpus.md#a-step-without-launch-costs).
+  bool cuda_graph = false;
 };
 
 /// The section `checkpoint`: what is saved, and where training goes on (docs/configuration.md#checkpoint).

@@ -13,7 +13,7 @@ Evaluation evaluate_run(const RunConfig& given, const Program& parts, const Grou
   const MeasuredModel measured(given, parts, group, weights);
   const auto data = measured.data();
   if (!data) fail(ErrorKind::config, "data", "there is nothing to evaluate on: the data has no split for it");
-  const auto batches = data->batches();
+  const auto batches = data->batches(measured.device());
   auto evaluation = measured.run().evaluate(*batches);
   measured.tell(
       fmt::format("{} ({} samples in {:.1f} s)", values_text(evaluation), evaluation.samples, evaluation.seconds));

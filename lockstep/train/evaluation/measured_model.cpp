@@ -37,7 +37,8 @@ MeasuredModel::MeasuredModel(const RunConfig& given, const Program& parts, const
   apply_runtime(config_.system);
   config_ = planned(config_, program_, group, console_);
   share_ = data_share(config_, group);
-  const auto options = forward_options(config_, choose_device(config_, group));
+  device_ = choose_device(config_, group);
+  const auto options = forward_options(config_, device_);
   model_ = make_model(config_, program_, options.device);
   if (weights != nullptr) {
     load_module_state(*model_.module, *weights);

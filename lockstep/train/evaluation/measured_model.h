@@ -19,6 +19,7 @@ class MeasuredModel {
 
   /// This rank's share of the test split, or of `dataset` if that is given; nullopt when there is none.
   std::optional<RankData> data(std::shared_ptr<const samples::Dataset> dataset = nullptr) const;
+  const c10::Device& device() const { return device_; }
   /// Which share that is, of how many.
   DataShare share() const { return share_; }
   torch::nn::Module& module() const { return *model_.module; }
@@ -31,6 +32,7 @@ class MeasuredModel {
   Program program_;
   mutable Console console_;
   DataShare share_;
+  c10::Device device_{c10::DeviceType::CPU};
   Model model_;
   std::unique_ptr<ParallelRun> run_;
 };

@@ -58,7 +58,7 @@ std::vector<BatchIndices> of_all_shares(const BatchIndices& own, const DataShare
 
 PredictedRows predict_all(const MeasuredModel& measured, const RankData& data, const Group& group) {
   PredictedRows rows;
-  const auto batches = data.batches();
+  const auto batches = data.batches(measured.device());
   const bool all = measured.run().predicts_all();
   BatchIndices own;
   std::vector<Prediction> predictions;

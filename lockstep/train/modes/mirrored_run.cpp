@@ -79,10 +79,15 @@ MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Grou
                                          : std::function<void(double, double)>()}),
       is_one_batch_(config.parallel.sync_batch_norm),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
+  if (config.train.cuda_graph) {
+    why_not_recorded_ = why_not_recorded(config, *model.module);
+    if (!why_not_recorded_) recorded_.emplace(model_, parallel_, updater_, options_);
+  }
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
 }
 
 StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batches) {
+  if (recorded_ && !recorded_->why_not()) return recorded_->run(request, batches);
   if (is_one_batch_) {
     StepRequest of_all = request;
     of_all.want_global_loss = true;
@@ -100,6 +105,13 @@ StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batch
   const auto losses = step_.run(watched, batches);
   ring_->end_step();
   return losses;
+}
+
+std::optional<std::string> MirroredRun::recording() const {
+  if (recorded_ && recorded_->is_recorded()) return "steps are launched as a CUDA graph";
+  const auto& why_not = recorded_ ? recorded_->why_not() : why_not_recorded_;
+  if (!why_not) return std::nullopt;
+  return "steps are not recorded as a CUDA graph (train.cuda_graph): " + *why_not;
 }
 
 // Before what all ranks look at: evaluations, saves, results.

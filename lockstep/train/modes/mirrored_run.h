@@ -3,6 +3,7 @@
 
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/train/modes/parallel_run.h>
+#include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/optimizer/updater.h>
 #include <lockstep/train/recovery/buffer_ring.h>
 
@@ -25,6 +26,7 @@ class MirroredRun final : public ParallelRun {
   std::vector<DistantTensor> distant_tensors() override;
   SavedState with_distant(SavedState state) override;
   void finish(std::optional<int> ended_by) override;
+  std::optional<std::string> recording() const override;
   int random_stream() const override { return parallel_.group().rank(); }
 
  private:
@@ -36,6 +38,8 @@ class MirroredRun final : public ParallelRun {
   std::optional<ServedTables> tables_;  ///< on parameter servers
   Updater updater_;
   TrainingStep step_;
+  std::optional<RecordedStep> recorded_;  ///< in place of step_
+  std::optional<std::string> why_not_recorded_;
   std::optional<BufferRing> ring_;  ///< with recovery and buffers that differ between ranks
   bool is_one_batch_;               ///< whether the ranks' batches count as one, with its loss as in the global view
   bool keeps_whole_state_;

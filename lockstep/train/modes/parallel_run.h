@@ -73,6 +73,11 @@ class ParallelRun {
   /// The run has its result, and needs the other processes no more.
   virtual void finish(std::optional<int> /*ended_by*/) {}
 
+  /// With train.cuda_graph, what became of it, in words for people; nullopt before it was tried.
+  virtual std::optional<std::string> recording() const {
+    return "steps are not recorded as a CUDA graph (train.cuda_graph): those of the global view never are";
+  }
+
   /// The rank whose random number stream this rank uses in steps.
   virtual int random_stream() const = 0;
 };

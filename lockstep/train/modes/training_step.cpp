@@ -59,6 +59,14 @@ class BackwardHook {
 
 }  // namespace
 
+void require_finite(double loss, const StepRequest& request, int rank) {
+  if (std::isfinite(loss)) return;
+  fail(ErrorKind::numeric, "train",
+       "epoch: {} step: {}, loss is {} on rank {}; training cannot go on. A lower optimizer.lr, a warm-up or "
+       "train.clip_norm may help",
+       request.epoch, request.step_in_epoch, loss, rank);
+}
+
 void leave_out_infinite(StepLosses& losses) {
   for (auto* loss : {&losses.local, &losses.global}) {
     if (*loss && !std::isfinite(**loss)) loss->reset();
@@ -76,12 +84,8 @@ Forwarded TrainingStep::forward_checked(samples::Batch batch, const StepRequest&
     return nothing;
   }
   auto forwarded = forward(model_, std::move(batch), options_.forward, /*measures=*/false);
-  const double value = forwarded.outcome.loss.item<double>();
-  if (!std::isfinite(value) && !request.loss_scale) {
-    fail(ErrorKind::numeric, "train",
-         "epoch: {} step: {}, loss is {} on rank {}; training cannot go on. A lower optimizer.lr, a warm-up or "
-         "train.clip_norm may help",
-         request.epoch, request.step_in_epoch, value, parallel_.group().world().rank);
+  if (!request.loss_scale) {
+    require_finite(forwarded.outcome.loss.item<double>(), request, parallel_.group().world().rank);
   }
   return forwarded;
 }

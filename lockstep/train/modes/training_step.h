@@ -49,6 +49,9 @@ struct StepLosses {
   StepVotes agreed{};  ///< those of any rank
 };
 
+/// Error(numeric) that names epoch, step and rank for a loss that is NaN or infinite.
+void require_finite(double loss, const StepRequest& request, int rank);
+
 /// Resets the losses that are NaN or infinite.
 void leave_out_infinite(StepLosses& losses);
 

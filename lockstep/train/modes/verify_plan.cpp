@@ -25,7 +25,7 @@ double measured_step(const RunConfig& config, const Program& program, const Grou
   const auto model = make_model(config, program, options.device);
   const auto run = make_parallel_run(config, model, group, options);
   seed_rank(config.system.seed, run->random_stream(), 0);
-  const auto batches = data.batches();
+  const auto batches = data.batches(options.device);
   const auto of_epoch = data.sampler.steps_per_epoch();
   std::vector<double> times;
   model.module->train();

@@ -134,6 +134,8 @@ void Updater::step(double lr, double clip_norm, const std::function<void(StepPoi
   if (at) at(StepPoint::after_update);
 }
 
+void Updater::take_rate(double lr) { set_learning_rate(*optimizer_, lr); }
+
 std::optional<ShardParts> Updater::take_shard_parts() {
   return backup_ ? std::optional(backup_->take_parts()) : std::nullopt;
 }

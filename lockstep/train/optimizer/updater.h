@@ -25,6 +25,11 @@ class Updater {
   /// above 0 and theirs is larger. `at` is called around the update itself, if there is one.
   void step(double lr, double clip_norm, const std::function<void(StepPoint)>& at = {});
 
+  /// For those who update otherwise than by step(): the optimizer of all parameters, if there are no shards, and the
+  /// learning rate of its next update.
+  torch::optim::Optimizer& whole_optimizer() { return *optimizer_; }
+  void take_rate(double lr);
+
   /// Adds this state, named as in checkpoint.h: with shards, as each rank holds its part.
   void add_state(SavedState& saved) const;
   /// Loads a state that was saved with shards or without, by any number of ranks: `outline` is of its tensors, without

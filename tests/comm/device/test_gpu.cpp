@@ -1,13 +1,12 @@
 // What only runs on a device: the order of real streams, NCCL with one rank on one device, and groups of ranks on
-// several. Skipped, with the reason, where there are too few. The parent never asks libtorch for devices: then it could
-// not fork.
+// several. Skipped, with the reason, where there are too few.
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/backends.h>
-#include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/device/lane.h>
 
 #include "comm/suite.h"
+#include "support/devices.h"
 
 #include <torch/torch.h>
 #include <unistd.h>
@@ -28,14 +27,6 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-int devices_here() {
-  static const int count = [] {
-    const auto counted = fork_outcomes(1, {}, [](int) { std::_Exit(std::min(detail::cuda_devices().count, 100)); });
-    return counted.front().status.code;
-  }();
-  return count;
-}
 
 std::string why_not(int needed) {
   if (!detail::backend_called("nccl").built) return "this build has no NCCL";

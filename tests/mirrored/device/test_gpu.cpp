@@ -1,9 +1,9 @@
 // Training steps on a device: updates in a few kernels, and steps recorded as graphs, against the plain ones.
-#include <lockstep/comm/device/choose.h>
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/graphed_step.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
 
+#include "support/devices.h"
 #include "support/ranks.h"
 
 #include <gtest/gtest.h>
@@ -20,17 +20,6 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-int devices_here() {
-  static const int count = [] {
-    const auto counted = fork_outcomes(1, {}, [](int) { std::_Exit(std::min(detail::cuda_devices().count, 100)); });
-    return counted.front().status.code;
-  }();
-  return count;
-}
-
-#define SKIP_WITHOUT_DEVICE() \
-  if (devices_here() < 1) GTEST_SKIP() << "needs a CUDA device, and this machine has none"
 
 struct Net : torch::nn::Module {
   torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).bias(false)));
