@@ -152,6 +152,15 @@ struct BackendContext {
   std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> end_group;
 };
 
+/// The ranks of a group of `size` but `rank`.
+inline std::vector<int> others_of(int rank, int size) {
+  std::vector<int> others;
+  for (int other = 0; other < size; ++other) {
+    if (other != rank) others.push_back(other);
+  }
+  return others;
+}
+
 /// The part that backends share whose engine only moves bytes: every reduction is one call of `combine`.
 class NetworkBackend : public Backend {
  public:

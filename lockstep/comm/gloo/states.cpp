@@ -1,6 +1,7 @@
 #include <lockstep/comm/gloo/states.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,39 @@ class ThreadState : public WorkState {
   std::shared_future<void> done_;
 };
 
+class WatchedState : public WorkState {
+ public:
+  WatchedState(Backend::Pending work, std::function<void()> check) : work_(std::move(work)), check_(std::move(check)) {}
+
+  void wait(milliseconds timeout) override {
+    using Clock = std::chrono::steady_clock;
+    constexpr milliseconds kBetweenLooks(1000);
+    constexpr milliseconds kInARow(5000);
+    const auto deadline = Clock::now() + timeout;
+    auto all_were_there = Clock::now();
+    for (;;) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+      try {
+        return work_->wait(std::clamp(left, milliseconds(0), kBetweenLooks));
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::timeout || left <= kBetweenLooks || work_->test()) throw;
+      }
+      try {
+        check_();
+        all_were_there = Clock::now();
+      } catch (const Error&) {
+        if (Clock::now() - all_were_there >= kInARow) throw;
+      }
+    }
+  }
+
+  bool test() override { return work_->test(); }
+
+ private:
+  Backend::Pending work_;
+  std::function<void()> check_;
+};
+
 }  // namespace
 
 Error as_error(const std::exception& error) {
@@ -63,5 +97,9 @@ bool is_ready(const std::shared_future<void>& done) {
 }
 
 Backend::Pending pending(std::shared_future<void> done) { return std::make_shared<ThreadState>(std::move(done)); }
+
+Backend::Pending watched(Backend::Pending work, std::function<void()> check) {
+  return std::make_shared<WatchedState>(std::move(work), std::move(check));
+}
 
 }  // namespace lockstep::detail::gloo

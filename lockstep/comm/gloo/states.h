@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <exception>
+#include <functional>
 #include <future>
 
 namespace lockstep::detail::gloo {
@@ -22,5 +23,10 @@ bool is_ready(const std::shared_future<void>& done);
 
 /// The state of a task on a thread of Lockstep.
 Backend::Pending pending(std::shared_future<void> done);
+
+/// The same as `work`, with a look every second at what Gloo may miss: in libtorch 2 a rank whose peers close their
+/// connections while it sends sometimes waits on until the timeout. `check` throws Error(peer_lost); what it throws for
+/// five seconds, while the work does not get complete, ends the wait.
+Backend::Pending watched(Backend::Pending work, std::function<void()> check);
 
 }  // namespace lockstep::detail::gloo

@@ -24,14 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<int> all_but(int rank, int size) {
-  std::vector<int> others;
-  for (int other = 0; other < size; ++other) {
-    if (other != rank) others.push_back(other);
-  }
-  return others;
-}
-
 // NCCL reads variables alone. What the user says to NCCL itself holds.
 void tell_interface() {
   if (const auto name = find(current_environment(), "LOCKSTEP_SOCKET_IFNAME")) {
@@ -45,7 +37,7 @@ class NcclBackend : public Backend {
       : rank_(context.rank),
         size_(context.size),
         timeout_(context.timeout),
-        check_([check = context.throw_if_lost, others = all_but(context.rank, context.size)] { check(others); }),
+        check_([check = context.throw_if_lost, others = others_of(context.rank, context.size)] { check(others); }),
         lane_(context.device),
         communicator_(meet(context)),
         watch_(context.device, context.timeout,
@@ -152,7 +144,7 @@ class NcclBackend : public Backend {
     require_own_devices(context);
     const c10::DeviceGuard on_device(context.device);
     const nccl::Patience patience{Clock::now() + context.start_timeout,
-                                  [check = context.while_meeting, others = all_but(rank_, size_)] { check(others); }};
+                                  [check = context.while_meeting, others = others_of(rank_, size_)] { check(others); }};
     if (auto* parent = dynamic_cast<NcclBackend*>(context.parent)) {
       parent->drain(patience.deadline);
       return std::make_shared<nccl::Communicator>(*parent->communicator_, rank_, patience);
