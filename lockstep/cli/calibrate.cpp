@@ -1,6 +1,8 @@
 // `lockstep calibrate`: measures this machine and writes the description of a cluster that the planner reads.
 #include <lockstep/base/atomic_file.h>
+#include <lockstep/base/error.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/measure/measure.h>
 #include <lockstep/train/modes/autocast.h>
@@ -8,8 +10,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 namespace lockstep::cli {
 namespace {
@@ -35,7 +39,25 @@ struct CalibrateArguments {
   plan::MeasureOptions measure;
 };
 
+void require_device(const std::string& device) {
+  if (device == "cpu") return;
+  const auto devices = lockstep::detail::cuda_devices();
+  if (devices.count > 0) return;
+  fail(ErrorKind::invalid_argument, "calibrate",
+       "--device {} was asked for, but this libtorch finds {}; use --device cpu", device, describe(devices));
+}
+
+// Before the measurement, which takes its time.
+void require_place(const std::filesystem::path& out) {
+  std::error_code unknown;
+  const auto folder = out.has_parent_path() ? out.parent_path() : std::filesystem::path(".");
+  if (std::filesystem::is_directory(folder, unknown) && !std::filesystem::is_directory(out, unknown)) return;
+  fail(ErrorKind::invalid_argument, "calibrate", "--out {} has to be a file in a folder that is there", out.string());
+}
+
 int calibrate(const CalibrateArguments& arguments) {
+  require_device(arguments.device);
+  require_place(arguments.out);
   GroupOptions options;
   options.backend = arguments.backend;
   options.device = arguments.device;
@@ -75,7 +97,7 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   command
       ->add_option("--autocast", arguments->autocast,
                    "Dtype of products and convolutions, as model.autocast of the run")
-      ->check(CLI::IsMember({"none", "bfloat16", "float16"}))
+      ->check(CLI::IsMember({"none", "bfloat16", "float16", "O0", "O2", "O3"}))
       ->capture_default_str();
   command->footer(kCalibrateFooter);
   command->callback([=, &chosen] { chosen = [=] { return calibrate(*arguments); }; });

@@ -44,10 +44,21 @@ std::string fix_of_meeting(const Job& job, const Facts& host) {
 std::vector<Finding> check_meeting(const Job& job) {
   if (job.unmet.empty()) return {};
   const Facts& host = job.ranks.front();
-  // If the port cannot be opened, that is the reason, and check_port reports it.
-  if (host.port && !host.port->problem.empty()) return {};
+  // If the port cannot be opened, or a variable is wrong, that is the reason, and another check reports it.
+  if ((host.port && !host.port->problem.empty()) || !host.environment.empty()) return {};
   const auto where = host.rank == 0 ? place(job, host) : fmt::format("{} -> rank 0", place(job, host));
   return {{Severity::error, "meeting", where, job.unmet, fix_of_meeting(job, host)}};
+}
+
+std::vector<Finding> check_environment(const Job& job) {
+  std::vector<Finding> findings;
+  if (job.size == 1) return findings;  // it meets nobody
+  for (const Facts* host : hosts_of(job)) {
+    if (host->environment.empty()) continue;
+    findings.push_back({Severity::error, "environment", place(job, *host), host->environment,
+                        "correct the variable, or unset it, where the job is started"});
+  }
+  return findings;
 }
 
 std::vector<Finding> check_presence(const Job& job) {

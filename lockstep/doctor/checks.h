@@ -45,6 +45,8 @@ struct Consultation {
 
 /// This rank reaches the rendezvous.
 std::vector<Finding> check_meeting(const Job& job);
+/// No variable breaks its rule: every rank would refuse to start.
+std::vector<Finding> check_environment(const Job& job);
 /// Every rank of the job is present.
 std::vector<Finding> check_presence(const Job& job);
 /// Each pair of hosts can connect, both ways, on the addresses they offer.

@@ -90,6 +90,7 @@ void to_json(Json& json, const Facts& facts) {
           {"address_named", facts.address_named},
           {"greeter", facts.probe_server},
           {"problem", facts.problem},
+          {"environment", facts.environment},
           {"interfaces", facts.interfaces},
           {"names", facts.names},
           {"proxies", facts.proxies},
@@ -121,6 +122,7 @@ void from_json(const Json& json, Facts& facts) {
   json.at("address_named").get_to(facts.address_named);
   json.at("greeter").get_to(facts.probe_server);
   json.at("problem").get_to(facts.problem);
+  json.at("environment").get_to(facts.environment);
   json.at("interfaces").get_to(facts.interfaces);
   json.at("names").get_to(facts.names);
   json.at("proxies").get_to(facts.proxies);

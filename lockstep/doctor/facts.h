@@ -62,6 +62,7 @@ struct Facts {
   bool address_named = false;      ///< a variable names the interface
   std::uint16_t probe_server = 0;  ///< port of the doctor's probe server at that address; 0: there is none
   std::string problem{};           ///< why it cannot, or cannot tell its address; empty: it can
+  std::string environment{};       ///< the variable of the environment that breaks its rule, and how; empty: none does
   std::vector<Interface> interfaces{};
   std::vector<Name> names{};                     ///< its own host name and that of the master
   std::map<std::string, std::string> proxies{};  ///< variable to value, without passwords

@@ -191,10 +191,20 @@ TEST(CalibrateCommand, MeasuresProductsInTheDtypeOfTheRun) {
 }
 
 TEST(CalibrateCommand, SaysWhyItCannotMeasureADevice) {
-  const auto ran = lockstep({"calibrate", "--out", "/dev/null", "--device", "cuda"});
+  const TemporaryFolder folder;
+  const auto ran = lockstep({"calibrate", "--out", folder.path() / "gpus.yaml", "--device", "cuda"});
   if (ran.status.ok()) GTEST_SKIP() << "this machine has a CUDA device";
   EXPECT_EQ(ran.status.code, 2);
-  EXPECT_THAT(ran.err, HasSubstr("finds no CUDA device"));
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("finds no CUDA device"), HasSubstr("use --device cpu")));
+}
+
+TEST(CalibrateCommand, RefusesAPlaceThatCannotBeBeforeItMeasures) {
+  const TemporaryFolder folder;
+  for (const std::string& out : {std::string("/nowhere/cluster.yaml"), folder.path().string()}) {
+    const auto ran = lockstep({"calibrate", "--out", out});
+    EXPECT_EQ(ran.status.code, 2) << ran.err;
+    EXPECT_THAT(ran.err, AllOf(HasSubstr("--out " + out), HasSubstr("a folder that is there")));
+  }
 }
 
 }  // namespace

@@ -70,6 +70,23 @@ TEST(DoctorChecks, Meeting) {
         "error port host node-a (rank 0)"}});
 }
 
+TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJobOfSeveralRanks) {
+  const auto spoil = [](Job& job) {
+    job.ranks[0].environment = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
+  };
+  expect_cases(sound_job(), {{"an interface",
+                              spoil,
+                              "error environment host node-a (rank 0)",
+                              {"GLOO_SOCKET_IFNAME=\"eth7\" fits no", "unset it"}},
+                             {"and so ranks do not meet",
+                              [&](Job& job) {
+                                spoil(job);
+                                job.unmet = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
+                              },
+                              "error environment host node-a (rank 0)"}});
+  expect_cases(sound_process(), {{"nobody to meet", spoil, ""}});
+}
+
 TEST(DoctorChecks, PortsAndPresence) {
   expect_cases(sound_job(), {{"the port is taken",
                               [](Job& job) {

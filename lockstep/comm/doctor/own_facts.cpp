@@ -104,7 +104,7 @@ Facts own_facts(const Request& request, OpensPort opens_port) {
     if (opens_port == OpensPort::yes) probe_meeting(facts, world, environment);
     probe_nccl(facts.gpus, environment, facts.address);
   } catch (const Error& error) {
-    facts.problem = error.message();
+    (error.kind() == ErrorKind::environment ? facts.environment : facts.problem) = error.message();
   }
   facts.gpus.runtime = cuda_of_libtorch();
   return facts;
