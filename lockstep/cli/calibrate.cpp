@@ -1,6 +1,7 @@
 // `lockstep calibrate`: measures this machine and writes the description of a cluster that the planner reads.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>
@@ -10,10 +11,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 
 namespace lockstep::cli {
 namespace {
@@ -47,21 +46,14 @@ void require_device(const std::string& device) {
        "--device {} was asked for, but this libtorch finds {}; use --device cpu", device, describe(devices));
 }
 
-// Before the measurement, which takes its time.
-void require_place(const std::filesystem::path& out) {
-  std::error_code unknown;
-  const auto folder = out.has_parent_path() ? out.parent_path() : std::filesystem::path(".");
-  if (std::filesystem::is_directory(folder, unknown) && !std::filesystem::is_directory(out, unknown)) return;
-  fail(ErrorKind::invalid_argument, "calibrate", "--out {} has to be a file in a folder that is there", out.string());
-}
-
 int calibrate(const CalibrateArguments& arguments) {
   require_device(arguments.device);
-  require_place(arguments.out);
   GroupOptions options;
   options.backend = arguments.backend;
   options.device = arguments.device;
   const Group group = init(options);
+  // Before the measurement, which takes its time.
+  if (group.rank() == 0) require_writable_file(arguments.out, "--out");
   auto measure = arguments.measure;
   measure.dtype = train::autocast_dtype(arguments.autocast, arguments.device != "cpu").value_or(at::kFloat);
   const auto cluster = plan::measure_cluster(group, measure);

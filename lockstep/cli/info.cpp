@@ -4,6 +4,7 @@
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/backends.h>
+#include <lockstep/comm/device/identity.h>
 #include <lockstep/train/part_kinds.h>
 #include <lockstep/world/world.h>
 
@@ -32,8 +33,7 @@ std::vector<std::string_view> backends() {
 std::string cuda_libraries() {
   const auto& cuda = at::detail::getCUDAHooks();
   if (!cuda.hasCUDART()) return "none: this libtorch is for CPUs";
-  const auto runtime = cuda.versionCUDART();
-  auto text = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
+  auto text = detail::cuda_version();
   if (cuda.hasCuDNN()) {
     const auto number = cuda.versionCuDNN();  // 8907, and since 9 90100
     const auto major = number < 90000 ? number / 1000 : number / 10000;

@@ -2,6 +2,7 @@
 
 #include <lockstep/base/error.h>
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,6 +45,13 @@ std::optional<std::string> shared_devices(const std::vector<DeviceIdentity>& by_
       "that "
       "is alike for the ranks of a host, or another for each. For more ranks than devices use a backend for the CPU",
       backend, fmt::join(shared, "; "));
+}
+
+std::string cuda_version() {
+  const auto& cuda = at::detail::getCUDAHooks();
+  if (!cuda.hasCUDART()) return "";
+  const auto version = cuda.versionCUDART();
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
 }  // namespace lockstep::detail

@@ -31,6 +31,9 @@ DeviceIdentity decode_identity(std::string_view text);
 std::optional<std::string> shared_devices(const std::vector<DeviceIdentity>& by_rank, std::string_view backend,
                                           const std::function<std::string(int rank)>& describe_rank);
 
+/// The version of CUDA that libtorch was built for, "13.0"; empty: for CPUs alone. Needs no device.
+std::string cuda_version();
+
 /// The pairs of this process's first `count` CUDA devices that cannot reach each other's memory, as "cuda:0 and
 /// cuda:3". Empty in builds without CUDA.
 std::vector<std::string> pairs_without_peer_access(int count);

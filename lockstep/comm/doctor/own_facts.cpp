@@ -7,7 +7,6 @@
 #include <lockstep/doctor/probe.h>
 #include <lockstep/world/host_addresses.h>
 
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -55,13 +54,6 @@ void probe_nccl(Gpus& gpus, const Environment& environment, const std::string& u
   }
 }
 
-std::string cuda_of_libtorch() {
-  const auto& cuda = at::detail::getCUDAHooks();
-  if (!cuda.hasCUDART()) return "";
-  const auto version = cuda.versionCUDART();
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 }  // namespace
 
 void ask_for_devices(Facts& facts) {
@@ -106,7 +98,7 @@ Facts own_facts(const Request& request, OpensPort opens_port) {
   } catch (const Error& error) {
     (error.kind() == ErrorKind::environment ? facts.environment : facts.problem) = error.message();
   }
-  facts.gpus.runtime = cuda_of_libtorch();
+  facts.gpus.runtime = detail::cuda_version();
   return facts;
 }
 
