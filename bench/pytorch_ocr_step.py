@@ -63,7 +63,7 @@ class Photographs(Dataset):
         return len(self.lines)
 
     def __getitem__(self, index):
-        from test_dbnet import targets_of
+        from test_dbnet_geometry import targets_of
         random = np.random.default_rng(torch.randint(1 << 31, (1,)).item())
         picture = cv2.imread(str(self.pictures / self.lines[index][0]))[:, :, ::-1]
         polygons = [np.array(word["points"], np.float64) for word in self.words[index]]
