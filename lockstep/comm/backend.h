@@ -147,7 +147,7 @@ struct BackendContext {
 
   c10::Device device{c10::kCPU};  ///< this rank's
   Backend* beside = nullptr;      ///< the group's backend for the CPU, with the same ranks
-  Backend* parent = nullptr;      ///< of a subgroup: the larger group's backend for the device; the same kind as this
+  Backend* parent = nullptr;      ///< of a subgroup: the larger group's backend for the device, perhaps of another kind
   /// Ends the group because of a call that failed after it was started. Any thread; never throws.
   std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> end_group;
 };

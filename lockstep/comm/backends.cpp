@@ -19,6 +19,7 @@ std::unique_ptr<Backend> make_mpi_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_tls_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_hierarchy_backend(const BackendContext& context);
 std::unique_ptr<Backend> make_nccl_backend(const BackendContext& context);
+std::unique_ptr<Backend> make_staged_backend(const BackendContext& context);
 
 namespace {
 
@@ -28,17 +29,19 @@ using Carries = BackendKind::Carries;
 constexpr bool kGloo = LOCKSTEP_HAS_GLOO;
 constexpr bool kMpi = LOCKSTEP_HAS_MPI;
 constexpr bool kNccl = LOCKSTEP_HAS_NCCL;
+constexpr bool kCuda = LOCKSTEP_HAS_CUDA;
 
 constexpr std::array kBackends = {
     // name, the ranks that it serves, the tensors that it carries, whether others on the way can read nothing, whether
-    // this build has it, factory
-    BackendKind{"self", Serves::one_rank, Carries::both, true, true, make_self_backend},
-    BackendKind{"shm", Serves::one_host, Carries::cpu, true, true, make_shm_backend},
-    BackendKind{"gloo", Serves::any_hosts, Carries::cpu, false, kGloo, make_gloo_backend},
-    BackendKind{"mpi", Serves::any_hosts, Carries::cpu, false, kMpi, make_mpi_backend},
-    BackendKind{"tls", Serves::any_hosts, Carries::cpu, true, true, make_tls_backend},
-    BackendKind{"hierarchy", Serves::any_hosts, Carries::cpu, true, true, make_hierarchy_backend},
-    BackendKind{"nccl", Serves::any_hosts, Carries::cuda, false, kNccl, make_nccl_backend},
+    // each rank needs a device of its own, whether this build has it, factory
+    BackendKind{"self", Serves::one_rank, Carries::both, true, false, true, make_self_backend},
+    BackendKind{"shm", Serves::one_host, Carries::cpu, true, false, true, make_shm_backend},
+    BackendKind{"gloo", Serves::any_hosts, Carries::cpu, false, false, kGloo, make_gloo_backend},
+    BackendKind{"mpi", Serves::any_hosts, Carries::cpu, false, false, kMpi, make_mpi_backend},
+    BackendKind{"tls", Serves::any_hosts, Carries::cpu, true, false, true, make_tls_backend},
+    BackendKind{"hierarchy", Serves::any_hosts, Carries::cpu, true, false, true, make_hierarchy_backend},
+    BackendKind{"nccl", Serves::any_hosts, Carries::cuda, false, true, kNccl, make_nccl_backend},
+    BackendKind{"staged", Serves::any_hosts, Carries::cuda, true, false, kCuda, make_staged_backend},
 };
 
 }  // namespace
@@ -76,21 +79,20 @@ std::string_view choose_backend(std::string_view requested, const std::vector<in
 
 std::string_view choose_cuda_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt) {
   if (hosts.size() == 1) return "self";
-  const bool one_host = std::count(hosts.begin(), hosts.end(), 0) == static_cast<std::ptrdiff_t>(hosts.size());
   if (requested != "auto") {
     const auto& kind = backend_called(requested);
-    if (kind.carries != Carries::cpu) return kind.name;
-    fail(ErrorKind::invalid_argument, "connect",
-         "backend \"{}\" carries tensors on the CPU alone, and the group's device is to be CUDA; use backend nccl or "
-         "auto",
-         kind.name);
+    return kind.carries == Carries::cpu ? "staged" : kind.name;
   }
   for (const auto& kind : kBackends) {
-    const bool fits = kind.serves == Serves::any_hosts || (kind.serves == Serves::one_host && one_host);
-    if (fits && kind.carries != Carries::cpu && (!encrypt || kind.encrypts)) return kind.name;
+    if (kind.carries == Carries::cuda && kind.built && (!encrypt || kind.encrypts)) return kind.name;
   }
   fail(ErrorKind::unsupported, "connect",
-       "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and no backend for CUDA tensors can encrypt");
+       "this Lockstep was built for CPUs alone and carries no CUDA tensors between ranks; build with a libtorch for "
+       "CUDA (docs/libtorch.md)");
+}
+
+bool may_share_devices(std::string_view requested) {
+  return requested != "auto" && !backend_called(requested).own_devices;
 }
 
 bool is_for_cuda(std::string_view requested) {

@@ -25,8 +25,9 @@ struct BackendKind {
   std::string_view name;
   Serves serves;
   Carries carries;
-  bool encrypts;  ///< with GroupOptions::encrypt nothing leaves the host unencrypted
-  bool built;     ///< this build has it; else `make` is a stub that throws Error(unsupported) and says how to get it
+  bool encrypts;     ///< with GroupOptions::encrypt nothing leaves the host unencrypted
+  bool own_devices;  ///< each rank needs a device of its own
+  bool built;        ///< this build has it; else `make` is a stub that throws Error(unsupported) and says how to get it
   std::unique_ptr<Backend> (*make)(const BackendContext& context);  ///< collective over the group
 };
 
@@ -47,12 +48,15 @@ std::vector<std::string> backend_choices();
 /// with several ranks.
 std::string_view choose_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt = false);
 
-/// The backend for tensors on CUDA devices: what was asked for, where "auto" means the first row that fits. self for
-/// one rank. Error(invalid_argument) where `requested` is for the CPU alone; Error(unsupported) with `encrypt` where
-/// none that can encrypt fits.
+/// The backend for tensors on CUDA devices: what was asked for, where "auto" means the first row that this build has
+/// and that fits, and a backend for the CPU means "staged", which goes over it. self for one rank. Error(unsupported)
+/// where this build has none for CUDA.
 std::string_view choose_cuda_backend(std::string_view requested, const std::vector<int>& hosts, bool encrypt = false);
 
-/// Whether it carries CUDA tensors alone, as "nccl" does.
+/// Whether it is asked for to share devices: "staged", or one for the CPU.
+bool may_share_devices(std::string_view requested);
+
+/// Whether it carries CUDA tensors alone, as "nccl" and "staged" do.
 bool is_for_cuda(std::string_view requested);
 
 /// Two backends of the same ranks, each with its own order of collectives. Only the first allocates; both use that

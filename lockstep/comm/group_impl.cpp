@@ -3,6 +3,7 @@
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/choose.h>
+#include <lockstep/comm/device/identity.h>
 #include <lockstep/comm/meet/lost_peers.h>
 #include <lockstep/comm/work_states.h>
 
@@ -34,6 +35,16 @@ std::vector<std::string> names_of(const std::vector<int>& world_ranks, const Job
   std::vector<std::string> names;
   for (const int rank : world_ranks) names.push_back(describe(job.rank_info(rank)));
   return names;
+}
+
+// Ranks that share a device do so by mistake more often than not, so it has to be asked for.
+void require_own_devices(std::string_view backend, const BackendContext& context) {
+  const auto own = encode(cuda_identity(context.device.index()));
+  std::vector<DeviceIdentity> devices;
+  for (const auto& text : context.beside->exchange(own, {"connect"})) devices.push_back(decode_identity(text));
+  if (const auto shared = shared_devices(devices, backend, context.describe_rank)) {
+    fail(ErrorKind::unsupported, "connect", "{}", *shared);
+  }
 }
 
 // What a backend let through that is no Error is an engine's way to say that the connection broke.
@@ -111,23 +122,30 @@ void GroupImpl::make_backends(GroupImpl* parent) {
   or_tell([&](std::string_view& name) {
     const bool on_cuda = wants_cuda(options.device, is_for_cuda(requested_));
     if (on_cuda) {
-      choose_cuda_backend(requested_, members_.hosts, options.encrypt);  // whether there is one, before the device
-      device_ = {c10::kCUDA, static_cast<c10::DeviceIndex>(
-                                 choose_cuda_device(options.device, job_->world().local_rank, cuda_devices()))};
+      device_ = {c10::kCUDA,
+                 static_cast<c10::DeviceIndex>(choose_cuda_device(options.device, job_->world().local_rank,
+                                                                  cuda_devices(), may_share_devices(requested_)))};
     }
     device_name_ = device_.str();
-    name = choose_backend(on_cuda ? "auto" : requested_, members_.hosts, options.encrypt);
+    name = choose_backend(requested_, members_.hosts, options.encrypt);
     const SocketsMadeSince sockets;
     backend_ = backend_called(name).make(backend_context());
+    if (on_cuda) make_backend_for_cuda(name, parent);
     sockets.notice_lost_hosts(options.host_timeout);
-    if (!on_cuda) return;
-    name = choose_cuda_backend(requested_, members_.hosts, options.encrypt);
-    const auto& kind = backend_called(name);
-    if (kind.carries == BackendKind::Carries::both) return;  // as backend_ does
-    auto context = backend_context();
-    context.parent = parent ? parent->on_device_.get() : nullptr;
-    on_device_ = kind.make(context);
   });
+}
+
+void GroupImpl::make_backend_for_cuda(std::string_view& name, GroupImpl* parent) {
+  auto context = backend_context();
+  name = choose_cuda_backend(requested_, members_.hosts, job_->options().encrypt);
+  const auto& kind = backend_called(name);
+  if (kind.carries == BackendKind::Carries::both) {  // as backend_ does
+    if (parent) parent->left_out_of_subgroup();
+    return;
+  }
+  if (!may_share_devices(requested_)) require_own_devices(name, context);
+  context.parent = parent ? parent->on_device_.get() : nullptr;
+  on_device_ = kind.make(context);
 }
 
 GroupImpl::~GroupImpl() = default;
@@ -187,8 +205,10 @@ std::optional<std::string> GroupImpl::misplaced_elsewhere(c10::Device device) co
   if (device_.is_cuda()) {
     return fmt::format("{}{} of the devices; copy it there first (GroupOptions::device)", where, device_name_);
   }
-  return fmt::format("{}the CPU alone, with backend {}; copy it first, or use backend nccl (LOCKSTEP_BACKEND)", where,
-                     backend_->name());
+  return fmt::format(
+      "{}the CPU alone, with backend {}; copy it first, or let the group carry those of a device "
+      "(GroupOptions::device, system.device)",
+      where, backend_->name());
 }
 
 void GroupImpl::left_out_of_subgroup() {

@@ -159,6 +159,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   void throw_if_failed(const Call& call);
   std::optional<std::string> misplaced_elsewhere(c10::Device device) const;
   void make_backends(GroupImpl* parent);
+  void make_backend_for_cuda(std::string_view& name, GroupImpl* parent);
   template <typename Make>
   void or_tell(const Make& make);
   Error describe_failure(const Call& call, const Error& seen, std::chrono::milliseconds waited);

@@ -8,7 +8,7 @@ constexpr std::string_view kWhere = "system.device";
 
 }  // namespace
 
-void require_device(std::string_view device, const World& world, const CudaDevices& devices) {
+void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share) {
   if (!device.starts_with("cuda")) return;
   if (devices.count == 0) {
     fail(ErrorKind::config, kWhere, "{} was asked for, but this libtorch finds {}; use system.device=cpu", device,
@@ -19,20 +19,18 @@ void require_device(std::string_view device, const World& world, const CudaDevic
       fail(ErrorKind::config, kWhere, "{} was asked for, and this process sees {}, numbered from 0", device,
            describe(devices));
     }
-    if (world.local_size == 1) return;
+    if (world.local_size == 1 || may_share) return;
     fail(ErrorKind::config, kWhere,
          "{} was asked for on {} ranks of this host, and a rank needs a device of its own; use system.device=cuda, "
-         "which "
-         "gives each the device of its local rank",
+         "which gives each the device of its local rank, or let them share it with parallel.backend=staged",
          device, world.local_size);
   }
   const bool sees_its_own = devices.count == 1 && devices.visible_only;
-  if (world.local_size > devices.count && !sees_its_own) {
-    fail(
-        ErrorKind::config, kWhere,
-        "cuda was asked for on {} ranks of this host, which has {}: a rank needs one of its own; start fewer ranks, or "
-        "use system.device=cpu",
-        world.local_size, describe(devices));
+  if (world.local_size > devices.count && !sees_its_own && !may_share) {
+    fail(ErrorKind::config, kWhere,
+         "cuda was asked for on {} ranks of this host, which has {}: a rank needs one of its own; start fewer ranks, "
+         "let them share with parallel.backend=staged, or use system.device=cpu",
+         world.local_size, describe(devices));
   }
 }
 

@@ -12,9 +12,9 @@ using lockstep::detail::cuda_devices;
 using lockstep::detail::CudaDevices;
 
 /// Whether system.device ("auto", "cpu", "cuda" or "cuda:N") can mean what it says for a rank of `world`. Error(config)
-/// for CUDA without a device, with more ranks on this host than devices, or for a number that no device has or several
-/// ranks would share. To be called before ranks meet.
-void require_device(std::string_view device, const World& world, const CudaDevices& devices);
+/// for CUDA without a device, or a number that no device has; and where ranks may not share one (`may_share`), with
+/// more ranks on this host than devices, or one number for several. To be called before ranks meet.
+void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share);
 
 /// Whether a run computes on CUDA: where its group carries tensors of it, and with "auto" for a single rank where there
 /// is a device. Error(config) in a mode that computes on the CPU alone with several ranks.

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/comm/backends.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
 #include <lockstep/train/checkpoint/resume.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -55,7 +56,10 @@ ClusterOptions cluster_of(const RunConfig& config) {
 
 Group connect_run(const RunConfig& config, const World& world) {
   require_mode_fits(config, world);
-  if (config.system.device.starts_with("cuda")) require_device(config.system.device, world, cuda_devices());
+  if (config.system.device.starts_with("cuda")) {
+    require_device(config.system.device, world, cuda_devices(),
+                   lockstep::detail::may_share_devices(config.parallel.backend));
+  }
   return connect(world, run_group_options(config));
 }
 

@@ -71,24 +71,38 @@ TEST(ChooseBackend, FollowsTheRequestAndTheHosts) {
   // What stands beside one for CUDA is what auto means.
   EXPECT_EQ(choose_backend("nccl", {0, 0}), "shm");
   EXPECT_EQ(choose_backend("nccl", {0, 1, 0}), "hierarchy");
+  EXPECT_EQ(choose_backend("staged", {0, 0}), "shm");
 }
 
 TEST(ChooseBackend, ForCudaTensors) {
   using detail::choose_cuda_backend;
-  for (const auto* requested : {"auto", "nccl"}) {
+  for (const auto* requested : {"auto", "nccl", "staged", "shm"})
     EXPECT_EQ(choose_cuda_backend(requested, {0}), "self");
-    EXPECT_EQ(choose_cuda_backend(requested, {0, 0}), "nccl");
-    EXPECT_EQ(choose_cuda_backend(requested, {0, 1, 0}), "nccl");
+  for (const auto& hosts : {std::vector{0, 0}, std::vector{0, 1, 0}}) {
+    EXPECT_EQ(choose_cuda_backend("nccl", hosts), "nccl");
+    EXPECT_EQ(choose_cuda_backend("staged", hosts), "staged");
   }
   for (const auto* requested : {"shm", "gloo", "mpi", "tls", "hierarchy"}) {
-    const auto error = error_of([&] { choose_cuda_backend(requested, {0, 0}); });
-    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
-    expect_words(error, {std::string("\"") + requested + "\"", "CPU alone", "nccl or auto"});
+    EXPECT_EQ(choose_cuda_backend(requested, {0, 0}), "staged") << "over " << requested;
+    EXPECT_TRUE(detail::may_share_devices(requested));
     EXPECT_FALSE(detail::is_for_cuda(requested));
   }
   EXPECT_TRUE(detail::is_for_cuda("nccl"));
+  EXPECT_TRUE(detail::is_for_cuda("staged"));
   EXPECT_FALSE(detail::is_for_cuda("auto"));
-  expect_words(error_of([] { choose_cuda_backend("auto", {0, 1}, true); }), {"encryption", "CUDA"});
+  EXPECT_TRUE(detail::may_share_devices("staged"));
+  EXPECT_FALSE(detail::may_share_devices("nccl"));
+  EXPECT_FALSE(detail::may_share_devices("auto")) << "who shares by mistake hears of it";
+}
+
+TEST(ChooseBackend, AutoForCudaTensorsIsWhatTheBuildHas) {
+  const auto choose = [](bool encrypt) { return std::string(detail::choose_cuda_backend("auto", {0, 1}, encrypt)); };
+  if (!detail::backend_called("staged").built) {
+    expect_words(error_of([&] { choose(false); }), {"built for CPUs alone", "docs/libtorch.md"});
+    return;
+  }
+  EXPECT_EQ(choose(false), detail::backend_called("nccl").built ? "nccl" : "staged");
+  EXPECT_EQ(choose(true), "staged") << "NCCL cannot encrypt";
 }
 
 TEST(Backends, HaveOneRowEachAndServeWhatIsChosen) {

@@ -30,22 +30,25 @@ TEST(Device, IsThatOfTheGroup) {
 }
 
 TEST(Device, CudaIsRefusedWithWhatThereIs) {
-  require_device("cuda", world_of(1, 1), {2});
-  require_device("cuda", world_of(4, 2), {2});
-  require_device("cuda", world_of(4, 4), {1, "3"});  // each rank sees its own
-  require_device("cpu", world_of(4, 4), {1});
-  require_device("auto", world_of(4, 4), {0});
+  require_device("cuda", world_of(1, 1), {2}, false);
+  require_device("cuda", world_of(4, 2), {2}, false);
+  require_device("cuda", world_of(4, 4), {1, "3"}, false);  // each rank sees its own
+  require_device("cuda", world_of(4, 4), {1}, true);        // they share it
+  require_device("cuda:1", world_of(4, 4), {2}, true);
+  require_device("cpu", world_of(4, 4), {1}, false);
+  require_device("auto", world_of(4, 4), {0}, false);
   const auto refused = [](const World& world, const CudaDevices& devices,
                           std::initializer_list<std::string_view> words) {
-    test::expect_error(ErrorKind::config, words, [&] { require_device("cuda", world, devices); });
+    test::expect_error(ErrorKind::config, words, [&] { require_device("cuda", world, devices, false); });
   };
   refused(world_of(1, 1), {0}, {"finds no CUDA device;", "system.device=cpu"});
   refused(world_of(1, 1), {0, ""}, {"finds no CUDA device (CUDA_VISIBLE_DEVICES=)"});
   refused(world_of(4, 4), {2, "0,3"}, {"4 ranks of this host, which has 2 CUDA devices (CUDA_VISIBLE_DEVICES=0,3)"});
   refused(world_of(8, 2), {1}, {"2 ranks of this host, which has 1 CUDA device:"});
-  require_device("cuda:1", world_of(4, 1), {2});
+  require_device("cuda:1", world_of(4, 1), {2}, false);
   const auto number_refused = [](int local_size, const CudaDevices& devices, std::string_view words) {
-    test::expect_error(ErrorKind::config, {words}, [&] { require_device("cuda:1", world_of(4, local_size), devices); });
+    test::expect_error(ErrorKind::config, {words},
+                       [&] { require_device("cuda:1", world_of(4, local_size), devices, false); });
   };
   number_refused(1, {1}, "cuda:1 was asked for, and this process sees 1 CUDA device, numbered from 0");
   number_refused(2, {2}, "cuda:1 was asked for on 2 ranks of this host");

@@ -51,7 +51,7 @@ bool wants_cuda(std::string_view wanted, bool for_cuda) {
        "the device is to be the CPU, and the backend carries CUDA tensors alone; use backend auto, or device cuda");
 }
 
-int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices) {
+int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices, bool may_share) {
   if (devices.count == 0) {
     fail(ErrorKind::unsupported, kWhere,
          "CUDA tensors are to be carried, but this libtorch finds {}; use backend auto and device cpu",
@@ -63,11 +63,12 @@ int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevice
          wanted, describe(devices));
   }
   if (local_rank < devices.count) return local_rank;
+  if (may_share) return local_rank % devices.count;
   // A launcher may give each rank a view of its own. Ranks that share a device are found when they meet.
   if (devices.count == 1 && devices.visible_only) return 0;
   fail(ErrorKind::unsupported, kWhere,
        "this is local rank {} (from 0) of its host, which has {}, and each rank needs one of its own; start at most {} "
-       "rank{} on this host (lockstep run --nproc-per-node gpu)",
+       "rank{} on this host (lockstep run --nproc-per-node gpu), or let ranks share one with backend staged",
        local_rank, describe(devices), devices.count, devices.count == 1 ? "" : "s");
 }
 

@@ -29,8 +29,9 @@ std::optional<int> number_of_cuda_device(std::string_view text);
 /// Apart from the next, as a process that has asked for its devices can no longer fork.
 bool wants_cuda(std::string_view wanted, bool for_cuda);
 
-/// The index of that device on the rank with this local rank. Error(invalid_argument) for a number that no device has;
-/// Error(unsupported) where there is no device, or fewer than local ranks.
-int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices);
+/// The index of that device on the rank with this local rank. `may_share`: with more ranks than devices they take
+/// turns. Error(invalid_argument) for a number that no device has; Error(unsupported) where there is no device, or else
+/// fewer than local ranks.
+int choose_cuda_device(std::string_view wanted, int local_rank, const CudaDevices& devices, bool may_share = false);
 
 }  // namespace lockstep::detail

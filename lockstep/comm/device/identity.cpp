@@ -42,8 +42,8 @@ std::optional<std::string> shared_devices(const std::vector<DeviceIdentity>& by_
   return fmt::format(
       "{} needs a device for each rank, but {}. Start as many ranks as the host has devices (lockstep run "
       "--nproc-per-node gpu), and let each take that of its local rank: device \"cuda\", and a CUDA_VISIBLE_DEVICES "
-      "that "
-      "is alike for the ranks of a host, or another for each. For more ranks than devices use a backend for the CPU",
+      "that is alike for the ranks of a host, or another for each. For several ranks on one device use backend "
+      "staged, which is slower",
       backend, fmt::join(shared, "; "));
 }
 

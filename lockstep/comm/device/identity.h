@@ -41,7 +41,7 @@ std::vector<std::string> pairs_without_peer_access(int count);
 /// Bytes of CUDA device `index` that are free. 0 in builds without CUDA.
 std::int64_t free_device_memory(int index);
 
-/// That of CUDA device `index` of this process. Only in builds with CUDA.
+/// That of CUDA device `index` of this process. Empty in builds without CUDA.
 DeviceIdentity cuda_identity(int index);
 
 }  // namespace lockstep::detail

@@ -49,13 +49,12 @@ class WatchedState : public WorkState {
   WatchedState(Backend::Pending work, std::function<void()> check) : work_(std::move(work)), check_(std::move(check)) {}
 
   void wait(milliseconds timeout) override {
-    using Clock = std::chrono::steady_clock;
     constexpr milliseconds kBetweenLooks(1000);
     constexpr milliseconds kInARow(5000);
-    const auto deadline = Clock::now() + timeout;
-    auto all_were_there = Clock::now();
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    auto all_were_there = std::chrono::steady_clock::now();
     for (;;) {
-      const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+      const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
       try {
         return work_->wait(std::clamp(left, milliseconds(0), kBetweenLooks));
       } catch (const Error& error) {
@@ -63,9 +62,9 @@ class WatchedState : public WorkState {
       }
       try {
         check_();
-        all_were_there = Clock::now();
+        all_were_there = std::chrono::steady_clock::now();
       } catch (const Error&) {
-        if (Clock::now() - all_were_there >= kInARow) throw;
+        if (std::chrono::steady_clock::now() - all_were_there >= kInARow) throw;
       }
     }
   }

@@ -3,7 +3,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/arguments.h>
 #include <lockstep/comm/backend.h>
-#include <lockstep/comm/device/identity.h>
 #include <lockstep/comm/device/lane.h>
 #include <lockstep/comm/device/watch.h>
 #include <lockstep/comm/nccl/communicator.h>
@@ -141,7 +140,6 @@ class NcclBackend : public Backend {
 
   std::shared_ptr<nccl::Communicator> meet(const BackendContext& context) {
     tell_interface();
-    require_own_devices(context);
     const c10::DeviceGuard on_device(context.device);
     const nccl::Patience patience{Clock::now() + context.start_timeout,
                                   [check = context.while_meeting, others = others_of(rank_, size_)] { check(others); }};
@@ -154,14 +152,6 @@ class NcclBackend : public Backend {
     const auto ids = context.beside->exchange(std::string(id.internal, sizeof(id.internal)), {"connect"});
     std::memcpy(id.internal, ids.front().data(), sizeof(id.internal));
     return std::make_shared<nccl::Communicator>(id, rank_, size_, patience);
-  }
-
-  static void require_own_devices(const BackendContext& context) {
-    const auto own = encode(cuda_identity(context.device.index()));
-    std::vector<DeviceIdentity> devices;
-    for (const auto& text : context.beside->exchange(own, {"connect"})) devices.push_back(decode_identity(text));
-    const auto shared = shared_devices(devices, "nccl", context.describe_rank);
-    if (shared) fail(ErrorKind::unsupported, "connect", "{}", *shared);
   }
 
   // Nothing may run on a communicator that is split or closed. The watch looks after what does.

@@ -19,6 +19,7 @@ struct Recorded {
   std::vector<std::string> notes;
   std::set<std::ptrdiff_t> passed;
   std::ptrdiff_t events = 0;
+  bool pass_all = false;
 };
 
 Recorded& recorded() {
@@ -62,7 +63,7 @@ class RecordedStreams final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* event) const override {
     auto& all = recorded();
     const std::lock_guard lock(all.mutex);
-    return all.passed.contains(number_of(event));
+    return all.pass_all || all.passed.contains(number_of(event));
   }
   void destroyEvent(void*, c10::DeviceIndex) const noexcept override {}
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream& stream) const override {
@@ -92,12 +93,19 @@ void pass_event(int number) {
   all.passed.insert(number);
 }
 
+void pass_all_events() {
+  auto& all = recorded();
+  const std::lock_guard lock(all.mutex);
+  all.pass_all = true;
+}
+
 void forget_streams() {
   auto& all = recorded();
   const std::lock_guard lock(all.mutex);
   all.notes.clear();
   all.passed.clear();
   all.events = 0;
+  all.pass_all = false;
 }
 
 c10::Device recorded_device() { return {kType, 0}; }

@@ -16,6 +16,8 @@ void note(std::string text);
 
 /// The device has got past the event with this number; numbers count from 1 in the order of their records.
 void pass_event(int number);
+/// From now on the device gets past events as soon as they are recorded.
+void pass_all_events();
 /// Forgets all, and begins to count anew.
 void forget_streams();
 

@@ -36,6 +36,8 @@ TEST(DeviceChoice, IsThatOfTheLocalRankAmongTheVisible) {
   EXPECT_EQ(choose_cuda_device("cuda", 3, {4, "4,5,6,7"}), 3);
   EXPECT_EQ(choose_cuda_device("cuda:2", 0, {4}), 2);
   EXPECT_EQ(choose_cuda_device("cuda", 3, {1, "3"}), 0) << "a view of its own";
+  EXPECT_EQ(choose_cuda_device("cuda", 1, {2}, /*may_share=*/true), 1);
+  EXPECT_EQ(choose_cuda_device("cuda", 5, {2}, /*may_share=*/true), 1) << "in turn";
 }
 
 TEST(DeviceChoice, RefusesWithWhatThereIs) {
@@ -51,7 +53,7 @@ TEST(DeviceChoice, RefusesWithWhatThereIs) {
   refused("cuda:2", 0, {2, "0,3"}, ErrorKind::invalid_argument,
           {"cuda:2", "2 CUDA devices (CUDA_VISIBLE_DEVICES=0,3)", "from 0"});
   refused("cuda", 2, {2}, ErrorKind::unsupported, {"local rank 2", "2 CUDA devices,", "at most 2 ranks", "gpu"});
-  refused("cuda", 1, {1}, ErrorKind::unsupported, {"local rank 1", "1 CUDA device,", "at most 1 rank "});
+  refused("cuda", 1, {1}, ErrorKind::unsupported, {"local rank 1", "1 CUDA device,", "at most 1 rank ", "staged"});
 }
 
 TEST(DeviceChoice, WhatLibtorchFindsIsConsistent) {
