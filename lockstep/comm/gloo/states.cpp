@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -50,9 +51,7 @@ class WatchedState : public WorkState {
 
   void wait(milliseconds timeout) override {
     constexpr milliseconds kBetweenLooks(1000);
-    constexpr milliseconds kInARow(5000);
     const auto deadline = std::chrono::steady_clock::now() + timeout;
-    auto all_were_there = std::chrono::steady_clock::now();
     for (;;) {
       const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
       try {
@@ -60,20 +59,28 @@ class WatchedState : public WorkState {
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::timeout || left <= kBetweenLooks || work_->test()) throw;
       }
-      try {
-        check_();
-        all_were_there = std::chrono::steady_clock::now();
-      } catch (const Error&) {
-        if (std::chrono::steady_clock::now() - all_were_there >= kInARow) throw;
-      }
+      check_peers();
     }
   }
 
   bool test() override { return work_->test(); }
 
+  void check_peers() override {
+    constexpr milliseconds kInARow(5000);
+    const auto now = std::chrono::steady_clock::now();
+    try {
+      check_();
+      missing_since_.reset();
+    } catch (const Error&) {
+      if (!missing_since_) missing_since_ = now;
+      if (now - *missing_since_ >= kInARow) throw;
+    }
+  }
+
  private:
   Backend::Pending work_;
   std::function<void()> check_;
+  std::optional<std::chrono::steady_clock::time_point> missing_since_;
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ class Pipeline::State : public WorkState {
       : pipeline_(pipeline), operation_(std::move(operation)) {}
   void wait(milliseconds timeout) override { pipeline_.wait(*operation_, timeout); }
   bool test() override { return pipeline_.test(*operation_); }
+  void check_peers() override { pipeline_.check(*operation_); }
 
  private:
   Pipeline& pipeline_;
@@ -124,6 +125,12 @@ void Pipeline::wait(const Operation& operation, milliseconds timeout) {
     }
     pause.take();
   }
+}
+
+void Pipeline::check(const Operation& operation) {
+  const Lock lock(mutex_);
+  if (!operation.done) check_peers(operation);
+  if (operation.error) throw *operation.error;
 }
 
 // Whether anything moved.

@@ -40,6 +40,7 @@ class Pipeline {
 
   void wait(const Operation& operation, std::chrono::milliseconds timeout);
   bool test(const Operation& operation);
+  void check(const Operation& operation);
   bool advance();
   bool advance(Operation& operation);
   Line* line_of(Lane lane);

@@ -28,8 +28,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string why_not(int needed) {
-  if (!detail::backend_called("nccl").built) return "this build has no NCCL";
+std::string why_not(int needed, const char* backend = "nccl") {
+  if (!detail::backend_called(backend).built) return std::string("this build has no backend ") + backend;
   if (devices_here() >= needed) return "";
   return "needs " + std::to_string(needed) + " CUDA device" + (needed == 1 ? "" : "s") + ", and this machine has " +
          std::to_string(devices_here());
@@ -184,8 +184,62 @@ TEST(OneGpu, TwoRanksOnItAreRefused) {
   run_ranks(2, options, [](Rank& rank) {
     const auto error = error_of([&] { rank.group(); });
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    expect_words(error, {"needs a device for each rank", "rank 0 (pid ", "rank 1 (pid ", "cuda:0", "--nproc-per-node"});
+    expect_words(error, {"needs a device for each rank", "rank 0 (pid ", "rank 1 (pid ", "cuda:0", "--nproc-per-node",
+                         "backend staged"});
   });
+}
+
+RankOptions on_a_shared_device() {
+  RankOptions options;
+  options.group = RankOptions::test_group_options("staged");
+  options.deadline = 5min;
+  options.environment = {{"CUDA_VISIBLE_DEVICES", "0"}};
+  return options;
+}
+
+TEST(OneGpu, RanksThatShareItGetTheBitsOfTheCpu) {
+  if (const auto reason = why_not(1, "staged"); !reason.empty()) GTEST_SKIP() << reason;
+  run_ranks(3, on_a_shared_device(), [](Rank& rank) {
+    const auto& group = rank.group();
+    EXPECT_EQ(group.backend(), "staged");
+    EXPECT_EQ(group.device(), "cuda:0");
+    expect_collectives_as_on_the_cpu(group);
+    std::vector<at::Tensor> on_cpu;
+    std::vector<at::Tensor> on_gpu;
+    std::vector<Work> works;
+    for (int i = 0; i < 20; ++i) {
+      on_cpu.push_back(at::randn({1 << i}, at::detail::createCPUGenerator(100 * rank.rank() + i)));
+      on_gpu.push_back(on_cpu.back().to(device_of(group)));
+      works.push_back(all_reduce_async(on_gpu.back(), group));
+    }
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      works[i].wait();
+      all_reduce(on_cpu[i], group);
+      EXPECT_TRUE(same(on_gpu[i].cpu(), on_cpu[i])) << on_cpu[i].numel();
+    }
+    const int next = (rank.rank() + 1) % rank.size();
+    const int before = (rank.rank() + rank.size() - 1) % rank.size();
+    auto came = at::zeros({5}, device_of(group));
+    auto received = receive_async(came, group, before, 2);
+    send(at::full({5}, static_cast<float>(rank.rank()), came.options()), group, next, 2);
+    received.wait();
+    EXPECT_TRUE(same(came.cpu(), at::full({5}, static_cast<float>(before))));
+    barrier(group);
+  });
+}
+
+TEST(OneGpu, AKilledRankOfThoseThatShareItIsNamed) {
+  if (const auto reason = why_not(1, "staged"); !reason.empty()) GTEST_SKIP() << reason;
+  const auto outcomes = rank_outcomes(3, on_a_shared_device(), [](Rank& rank) {
+    auto tensor = at::ones({1000}, device_of(rank.group()));
+    all_reduce(tensor, rank.group());
+    if (rank.rank() == 2) rank.kill_self();
+    const auto error = error_of([&] { all_reduce(tensor, rank.group()); });
+    EXPECT_EQ(error.kind(), ErrorKind::peer_lost);
+    expect_words(error, {"rank 2"});
+    EXPECT_EQ(at::ones({3}, tensor.options()).sum().item<float>(), 3) << "the device goes on";
+  });
+  for (int rank : {0, 1}) EXPECT_TRUE(outcomes[static_cast<std::size_t>(rank)].ok()) << describe(outcomes[0]);
 }
 
 TEST(Gpus, CollectivesGiveWhatTheyGiveOnTheCpu) {
