@@ -251,8 +251,12 @@ std::vector<std::string> chosen_names() {
 }
 
 void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
+  const auto positive = [](const std::string& text) {
+    const auto number = parse_number(text);
+    return number && *number > 0 ? std::string() : fmt::format("a number above 0 is needed, not {}", text);
+  };
   const auto factor = [&](const char* flag, double& value, const char* text) {
-    command.add_option(flag, value, text)->type_name("FACTOR")->check(CLI::PositiveNumber)->group("What if");
+    command.add_option(flag, value, text)->type_name("FACTOR")->check(positive)->group("What if");
   };
   factor("--network", what_if.network, "Bandwidth between nodes, times this");
   factor("--intra", what_if.intra, "Bandwidth within a node, times this");

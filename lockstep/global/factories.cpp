@@ -26,8 +26,8 @@ void check_lie(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placem
     fail(ErrorKind::invalid_argument, where, "a size is negative");
 }
 
-at::TensorOptions of_part(const at::TensorOptions& options) {
-  return at::TensorOptions(at::kCPU).dtype(options.dtype());
+at::TensorOptions of_part(const Mesh& mesh, const at::TensorOptions& options) {
+  return at::TensorOptions(mesh.device()).dtype(options.dtype());
 }
 
 at::Tensor made(const at::Tensor& part, at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
@@ -51,8 +51,8 @@ at::Tensor full(at::IntArrayRef sizes, const at::Scalar& value, const Mesh& mesh
                 const at::TensorOptions& options) {
   check_lie(sizes, mesh, placements, "full");
   const auto part_sizes = global::local_sizes(sizes, placements, mesh.sizes(), mesh.coordinate());
-  const auto part = holds_nothing(mesh, placements) ? at::zeros(part_sizes, of_part(options))
-                                                    : at::full(part_sizes, value, of_part(options));
+  const auto part = holds_nothing(mesh, placements) ? at::zeros(part_sizes, of_part(mesh, options))
+                                                    : at::full(part_sizes, value, of_part(mesh, options));
   return made(part, sizes, mesh, placements, options);
 }
 
@@ -69,14 +69,14 @@ at::Tensor ones(at::IntArrayRef sizes, const Mesh& mesh, const Placements& place
 at::Tensor rand(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
                 const at::TensorOptions& options) {
   check_lie(sizes, mesh, placements, "rand");
-  const auto whole = at::rand(sizes, of_part(options));
+  const auto whole = at::rand(sizes, of_part(mesh, options));
   return made(global::part_of_full(whole, *mesh.state(), placements), sizes, mesh, placements, options);
 }
 
 at::Tensor randn(at::IntArrayRef sizes, const Mesh& mesh, const Placements& placements,
                  const at::TensorOptions& options) {
   check_lie(sizes, mesh, placements, "randn");
-  const auto whole = at::randn(sizes, of_part(options));
+  const auto whole = at::randn(sizes, of_part(mesh, options));
   return made(global::part_of_full(whole, *mesh.state(), placements), sizes, mesh, placements, options);
 }
 

@@ -113,7 +113,8 @@ at::Tensor to_global(const at::Tensor& local, const Mesh& mesh, const Placements
   check_ordinary(local, "to_global");
   check_placements(placements, local.dim(), mesh, "to_global");
   const global::OperatorScope on_trace("to_global", *mesh.state(), local, placements);
-  return global::differentiable_to_global(local, mesh, placements, logical_whole(local, mesh, placements));
+  return global::differentiable_to_global(local.to(mesh.device()), mesh, placements,
+                                          logical_whole(local, mesh, placements));
 }
 
 at::Tensor distribute(const at::Tensor& full_tensor, const Mesh& mesh, const Placements& placements, Source source) {
@@ -122,9 +123,9 @@ at::Tensor distribute(const at::Tensor& full_tensor, const Mesh& mesh, const Pla
   const auto format = full_tensor.suggest_memory_format();
   const auto* what = format == at::MemoryFormat::Contiguous ? "distribute" : "distribute, channels last,";
   const global::OperatorScope on_trace(what, *mesh.state(), full_tensor, placements);
-  at::Tensor values = full_tensor;
+  at::Tensor values = full_tensor.to(mesh.device());
   if (source == Source::rank0 && mesh.group().size() > 1) {
-    values = full_tensor.detach().clone(format);
+    values = values.detach().clone(format);
     broadcast(values, mesh.group(), 0);
   }
   return global::differentiable_distribute(values, mesh, placements)

@@ -37,7 +37,9 @@ BucketPiece BucketMemory::take(const BucketKind& kind, std::shared_ptr<MeshState
   if (!piece.memory.defined()) piece = smallest_of(kept_, kind, elements);
   for (const auto& lent : std::exchange(piece.lent, {})) take_back(lent);
   if (!piece.memory.defined()) {
-    piece.memory = allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype));
+    const auto device = kind.mesh->device();
+    piece.memory = device.is_cpu() ? allocate(kind.mesh->group(kind.axis), elements, static_cast<int>(kind.dtype))
+                                   : at::empty({elements}, at::TensorOptions(device).dtype(kind.dtype));
   }
   piece.kind = kind;
   piece.mesh = std::move(mesh);

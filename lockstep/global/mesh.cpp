@@ -64,18 +64,22 @@ Group line_along(const Group& group, const std::vector<int>& sizes, std::size_t 
   return mine.value();
 }
 
+at::Generator default_generator(c10::Device device) {
+  return device.is_cuda() ? at::globalContext().defaultGenerator(device) : at::detail::getDefaultCPUGenerator();
+}
+
 /// The state of the generator from which replicated values are drawn; it must be the same on all ranks.
-OperatorTrace::Surroundings generator_of_random_numbers() {
+OperatorTrace::Surroundings generator_of_random_numbers(c10::Device device) {
   return {.save =
-              [] {
-                at::Generator generator = at::detail::getDefaultCPUGenerator();
+              [device] {
+                at::Generator generator = default_generator(device);
                 const std::lock_guard lock(generator.mutex());
                 const auto state = generator.get_state();
                 return std::string(static_cast<const char*>(state.data_ptr()), state.nbytes());
               },
           .restore =
-              [](const std::string& bytes) {
-                at::Generator generator = at::detail::getDefaultCPUGenerator();
+              [device](const std::string& bytes) {
+                at::Generator generator = default_generator(device);
                 const std::lock_guard lock(generator.mutex());
                 auto state = generator.get_state();
                 if (state.nbytes() != bytes.size()) return;
@@ -94,8 +98,9 @@ bool PlacementLess::operator()(const Placements& a, const Placements& b) const {
 }
 
 MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names,
-                     std::shared_ptr<Recorder> recorder)
+                     std::shared_ptr<Recorder> recorder, std::optional<c10::Device> device)
     : group_(std::move(group)),
+      device_(device.value_or(c10::Device(group_.device()))),
       sizes_(std::move(sizes)),
       names_(given_or_numbered(std::move(names), sizes_.size())),
       plans_(std::make_unique<PlanCache>()),
@@ -106,7 +111,7 @@ MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::strin
   replicated_ = intern(Placements(sizes_.size()));
   if (group_.size() > 1 && group_.checks_arguments()) {
     trace_ = std::make_shared<OperatorTrace>(fmt::format("{}/mesh {}", group_.name(), group_.impl().next_subgroup()),
-                                             generator_of_random_numbers());
+                                             generator_of_random_numbers(device_));
     std::set groups{&group_.impl()};
     for (const auto& each : axis_groups_) groups.insert(&each.impl());
     for (auto* each : groups) each->add_trace(trace_);
@@ -141,6 +146,7 @@ const std::vector<std::string>& Mesh::names() const { return state_->names(); }
 int Mesh::size(std::size_t axis) const { return state_->sizes().at(axis); }
 const std::vector<int>& Mesh::coordinate() const { return state_->coordinate(); }
 const Group& Mesh::group() const { return state_->group(); }
+c10::Device Mesh::device() const { return state_->device(); }
 
 const Group& Mesh::group(std::size_t axis) const {
   if (axis >= axes())

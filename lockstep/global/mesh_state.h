@@ -5,11 +5,14 @@
 #include <lockstep/comm/operator_trace.h>
 #include <lockstep/global/global_tensor.h>
 
+#include <c10/core/Device.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace lockstep {
@@ -63,8 +66,9 @@ struct PlacementLess {
 
 class MeshState {
  public:
+  /// `device`: where parts lie, else the device of the group.
   MeshState(Group group, std::vector<int> sizes, std::vector<std::string> names,
-            std::shared_ptr<Recorder> recorder = nullptr);
+            std::shared_ptr<Recorder> recorder = nullptr, std::optional<c10::Device> device = std::nullopt);
   ~MeshState();
   MeshState(const MeshState&) = delete;
   MeshState& operator=(const MeshState&) = delete;
@@ -73,6 +77,7 @@ class MeshState {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<int>& coordinate() const { return coordinate_; }
   const Group& group() const { return group_; }
+  c10::Device device() const { return device_; }
   const Group& group(std::size_t axis) const { return axis_groups_[axis]; }
 
   /// The shared object for these placements, which lives as long as the mesh. Thread-safe.
@@ -95,6 +100,7 @@ class MeshState {
 
  private:
   Group group_;
+  c10::Device device_;
   std::vector<int> sizes_;
   std::vector<std::string> names_;
   std::vector<int> coordinate_;

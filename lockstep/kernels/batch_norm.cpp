@@ -1,4 +1,5 @@
 #include <lockstep/kernels/batch_norm.h>
+#include <lockstep/kernels/batch_norm_anywhere.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
@@ -117,6 +118,7 @@ std::int64_t channels_of(const at::Tensor& moments) { return (moments.size(-1) -
 }  // namespace
 
 at::Tensor moments_of(const at::Tensor& input) {
+  if (!input.is_cpu()) return anywhere::moments_of(input);
   const auto channels = input.size(kChannels);
   auto moments = at::zeros({1 + 2 * channels}, at::kDouble);
   if (input.numel() == 0) return moments;
@@ -130,6 +132,7 @@ at::Tensor moments_of(const at::Tensor& input) {
 }
 
 at::Tensor joined_moments(const at::Tensor& parts) {
+  if (!parts.is_cpu()) return anywhere::joined_moments(parts);
   const auto channels = channels_of(parts);
   const auto rows = parts.contiguous();
   auto whole = at::zeros({parts.size(1)}, at::kDouble);
@@ -150,6 +153,7 @@ at::Tensor joined_moments(const at::Tensor& parts) {
 }
 
 BatchStatistics statistics_from(const at::Tensor& moments, double eps) {
+  if (!moments.is_cpu()) return anywhere::statistics_from(moments, eps);
   const auto channels = channels_of(moments);
   const auto row = moments.contiguous();
   const auto from = split(row.data_ptr<double>(), channels);
@@ -167,6 +171,7 @@ BatchStatistics statistics_from(const at::Tensor& moments, double eps) {
 
 void update_running(const at::Tensor& running, const at::Tensor& now, double momentum) {
   if (!running.defined()) return;
+  if (!running.is_cpu()) return anywhere::update_running(running, now, momentum);
   const auto from = as_double(now);
   const auto* const values = numbers(from);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, running.scalar_type(), "update_running", [&] {
@@ -181,6 +186,7 @@ void update_running(const at::Tensor& running, const at::Tensor& now, double mom
 
 at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& mean,
                       const at::Tensor& inverse_deviation) {
+  if (!input.is_cpu()) return anywhere::normalized(input, weight, bias, mean, inverse_deviation);
   const auto pictures = dense(input);
   auto output = at::empty_like(pictures.tensor, pictures.format);
   const auto factors = factors_of(inverse_deviation, weight);
@@ -194,6 +200,7 @@ at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const a
 
 at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& mean,
                          const at::Tensor& inverse_deviation) {
+  if (!input.is_cpu()) return anywhere::gradient_sums(gradient, input, mean, inverse_deviation);
   const auto channels = mean.numel();
   auto sums = at::zeros({2, channels}, at::kDouble);
   if (input.numel() == 0) return sums;
@@ -213,6 +220,9 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input, co
 at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& weight,
                              const at::Tensor& mean, const at::Tensor& inverse_deviation, const at::Tensor& sums,
                              double values) {
+  if (!input.is_cpu()) {
+    return anywhere::gradient_of_input(gradient, input, weight, mean, inverse_deviation, sums, values);
+  }
   const auto channels = mean.numel();
   const auto pictures = dense(input);
   const auto gradients = dense(gradient, pictures.format);

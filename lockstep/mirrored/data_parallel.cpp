@@ -2,6 +2,7 @@
 #include <lockstep/mirrored/data_parallel.h>
 #include <lockstep/mirrored/reducer.h>
 #include <lockstep/mirrored/replica.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/mirrored/synchronized_batch_norms.h>
 
 #include <fmt/format.h>
@@ -62,16 +63,8 @@ void leave_out(std::vector<mirrored::NamedTensor>& parameters, const std::vector
 /// The tables of sparse embeddings that can be exchanged as rows.
 std::unordered_set<const c10::TensorImpl*> row_tables(const torch::nn::Module& module) {
   std::unordered_set<const c10::TensorImpl*> tables;
-  const auto add = [&](const at::Tensor& table, bool sparse) {
-    if (sparse && table.defined() && table.is_cpu() && table.scalar_type() == at::kFloat)
-      tables.insert(table.unsafeGetTensorImpl());
-  };
-  for (const auto& each : module.modules()) {
-    if (const auto* embedding = each->as<torch::nn::EmbeddingImpl>()) {
-      add(embedding->weight, embedding->options.sparse());
-    } else if (const auto* bag = each->as<torch::nn::EmbeddingBagImpl>()) {
-      add(bag->weight, bag->options.sparse());
-    }
+  for (const auto& table : mirrored::sparse_tables(module)) {
+    if (table.is_cpu() && table.scalar_type() == at::kFloat) tables.insert(table.unsafeGetTensorImpl());
   }
   return tables;
 }

@@ -22,6 +22,21 @@ bool has_rows(const at::Tensor& sparse) {
 
 }  // namespace
 
+std::vector<at::Tensor> sparse_tables(const torch::nn::Module& module) {
+  std::vector<at::Tensor> tables;
+  const auto add = [&](const at::Tensor& table, bool sparse) {
+    if (sparse && table.defined()) tables.push_back(table);
+  };
+  for (const auto& each : module.modules()) {
+    if (const auto* embedding = each->as<torch::nn::EmbeddingImpl>()) {
+      add(embedding->weight, embedding->options.sparse());
+    } else if (const auto* bag = each->as<torch::nn::EmbeddingBagImpl>()) {
+      add(bag->weight, bag->options.sparse());
+    }
+  }
+  return tables;
+}
+
 rows::SparseRows rows_of(const at::Tensor& sparse) {
   if (!has_rows(sparse)) {
     fail(ErrorKind::unsupported, "sparse_gradients",

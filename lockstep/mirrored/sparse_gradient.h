@@ -7,7 +7,14 @@
 
 #include <vector>
 
+namespace torch::nn {
+class Module;
+}
+
 namespace lockstep::mirrored {
+
+/// The tables of the module's embeddings (Embedding, EmbeddingBag) that have sparse gradients.
+std::vector<at::Tensor> sparse_tables(const torch::nn::Module& module);
 
 /// The rows of a sparse gradient, those of one id added up in the order in which they occur. Error(unsupported) unless
 /// it is float32 on the CPU with one sparse dimension.

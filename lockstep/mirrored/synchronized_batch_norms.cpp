@@ -107,7 +107,7 @@ struct Statistics {
 /// The statistics of all ranks' batches; updates the running statistics.
 Statistics meet(const at::Tensor& input, const Normalization& options) {
   const auto moments = kernels::joined_moments(options.meeting->gather(kernels::moments_of(input)));
-  const double values = *moments.data_ptr<double>();
+  const double values = moments[0].item<double>();
   if (values == 1) {
     fail(ErrorKind::invalid_argument, "data_parallel",
          "a batch norm that trains needs more than one value of each channel; all ranks together have one");
@@ -210,6 +210,8 @@ at::Tensor batch_norm_without_graph(const at::Tensor& input, const OptionalTenso
 // library is loaded, because the dispatcher must not change while another thread uses it.
 TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm)); }
 TORCH_LIBRARY_IMPL(aten, CPU, library) { library.impl("batch_norm", TORCH_FN(batch_norm_without_graph)); }
+TORCH_LIBRARY_IMPL(aten, AutogradCUDA, library) { library.impl("batch_norm", TORCH_FN(batch_norm)); }
+TORCH_LIBRARY_IMPL(aten, CUDA, library) { library.impl("batch_norm", TORCH_FN(batch_norm_without_graph)); }
 
 /// The running mean of a batch norm, undefined if it has none; nullopt for other modules.
 std::optional<at::Tensor> running_mean_of(const torch::nn::Module& module) {
@@ -225,10 +227,6 @@ void require_usable(const at::Tensor& running_mean, const std::string& name) {
          "batch norm \"{}\" has no running statistics, so evaluation could not be told from training; one that is "
          "synchronized needs track_running_stats(true)",
          name);
-  }
-  if (!running_mean.device().is_cpu()) {
-    fail(ErrorKind::unsupported, "data_parallel", "batch norm \"{}\" is on {}; those on the CPU can be synchronized",
-         name, running_mean.device().str());
   }
 }
 

@@ -11,8 +11,8 @@ constexpr std::string_view kWhere = "system.device";
 void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share) {
   if (!device.starts_with("cuda")) return;
   if (devices.count == 0) {
-    fail(ErrorKind::config, kWhere, "{} was asked for, but this libtorch finds {}; use system.device=cpu", device,
-         describe(devices));
+    fail(ErrorKind::config, kWhere, "{} was asked for, but this libtorch finds {}; use system.device=cpu{}", device,
+         describe(devices), devices.built ? ", or see what `lockstep doctor` says of the driver" : "");
   }
   if (const auto number = lockstep::detail::number_of_cuda_device(device)) {
     if (*number >= devices.count) {
@@ -36,10 +36,11 @@ void require_device(std::string_view device, const World& world, const CudaDevic
 
 bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::string_view mode,
               const CudaDevices& devices) {
-  if (!group_on_cuda) return device == "auto" && ranks == 1 && devices.count > 0;
-  if (ranks > 1 && mode != "data_parallel") {
+  const bool global = mode == "semi_auto" || mode == "auto";
+  if (!group_on_cuda) return device == "auto" && ranks == 1 && devices.count > 0 && !global;
+  if (ranks > 1 && mode == "parameter_server") {
     fail(ErrorKind::config, kWhere,
-         "cuda with several ranks is for parallel.mode data_parallel; {} computes on the CPU: use system.device=cpu",
+         "cuda with several ranks does not go with parallel.mode {}, whose rows are on the CPU: use system.device=cpu",
          mode);
   }
   return true;

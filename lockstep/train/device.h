@@ -17,7 +17,8 @@ using lockstep::detail::CudaDevices;
 void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share);
 
 /// Whether a run computes on CUDA: where its group carries tensors of it, and with "auto" for a single rank where there
-/// is a device. Error(config) in a mode that computes on the CPU alone with several ranks.
+/// is a device, but for the global view, whose tensors lie where those of its group do. Error(config) for several ranks
+/// with parameter servers.
 bool use_cuda(std::string_view device, bool group_on_cuda, int ranks, std::string_view mode,
               const CudaDevices& devices);
 

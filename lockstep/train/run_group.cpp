@@ -46,6 +46,15 @@ void require_mode_fits(const RunConfig& config, const World& world) {
        describe(world));
 }
 
+// Devices are asked for only where some are needed: a process that has asked can no longer fork.
+void require_devices(const RunConfig& config, const World& world) {
+  const auto& backend = config.parallel.backend;
+  const bool by_backend = config.system.device == "auto" && lockstep::detail::is_for_cuda(backend);
+  if (!by_backend && !config.system.device.starts_with("cuda")) return;
+  require_device(by_backend ? "cuda" : config.system.device, world, cuda_devices(),
+                 lockstep::detail::may_share_devices(backend));
+}
+
 }  // namespace
 
 ClusterOptions cluster_of(const RunConfig& config) {
@@ -56,10 +65,7 @@ ClusterOptions cluster_of(const RunConfig& config) {
 
 Group connect_run(const RunConfig& config, const World& world) {
   require_mode_fits(config, world);
-  if (config.system.device.starts_with("cuda")) {
-    require_device(config.system.device, world, cuda_devices(),
-                   lockstep::detail::may_share_devices(config.parallel.backend));
-  }
+  require_devices(config, world);
   return connect(world, run_group_options(config));
 }
 

@@ -1,13 +1,21 @@
 // What Gloo's own threads do to the machine.
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/comm/backend.h>
+#include <lockstep/comm/backends.h>
+
 #include "comm/suite.h"
 
 #include <sched.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <thread>
+#include <vector>
 
 namespace lockstep::test {
 namespace {
@@ -55,6 +63,36 @@ TEST(Gloo, ClosingAGroupEndsTheWaitForAMessageThatIsOnItsWay) {
     rank.group().abort("a test");
     EXPECT_THROW(work.wait(), Error);
   });
+}
+
+// Stops this process once it has told the others its address.
+class StoppingStore : public c10d::PrefixStore {
+ public:
+  using c10d::PrefixStore::PrefixStore;
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    c10d::PrefixStore::set(key, value);
+    raise(SIGSTOP);
+  }
+};
+
+// Gloo alone would wait five times as long.
+TEST(Gloo, ARankThatTellsItsAddressAndConnectsToNobodyIsATimeout) {
+  const TemporaryFolder folder;
+  const auto outcomes = fork_outcomes(2, {.deadline = std::chrono::seconds(16)}, [&](int rank) {
+    detail::BackendContext context;
+    context.rank = rank;
+    context.size = 2;
+    context.hosts = {0, 0};
+    context.start_timeout = context.timeout = std::chrono::seconds(4);
+    context.while_meeting = [](const std::vector<int>&) {};
+    const auto file = c10::make_intrusive<c10d::FileStore>(folder.path() / "store", 2);
+    context.store = file;
+    if (rank == 1) context.store = c10::make_intrusive<StoppingStore>("", file);
+    const auto error = error_of([&] { detail::backend_called("gloo").make(context); });
+    EXPECT_EQ(error.kind(), ErrorKind::timeout) << error.what();
+  });
+  EXPECT_TRUE(outcomes[0].ok()) << describe(outcomes[0]);
+  EXPECT_TRUE(outcomes[1].hit_deadline) << "it is stopped";
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ TEST(Device, IsThatOfTheGroup) {
   EXPECT_TRUE(use_cuda("cuda", true, 1, "stand_alone", {1}));
   EXPECT_TRUE(use_cuda("auto", true, 4, "data_parallel", {4}));
   EXPECT_TRUE(use_cuda("cuda", true, 1, "semi_auto", {1}));
-  for (const auto* mode : {"semi_auto", "auto"}) {
-    test::expect_error(ErrorKind::config, {"parallel.mode data_parallel", mode, "system.device=cpu"},
-                       [&] { use_cuda("cuda", true, 2, mode, {2}); });
-  }
+  EXPECT_TRUE(use_cuda("cuda", true, 2, "semi_auto", {2}));
+  EXPECT_FALSE(use_cuda("auto", false, 1, "auto", {1})) << "its tensors lie where those of the group do";
+  test::expect_error(ErrorKind::config, {"parallel.mode parameter_server", "system.device=cpu"},
+                     [&] { use_cuda("cuda", true, 2, "parameter_server", {2}); });
 }
 
 TEST(Device, CudaIsRefusedWithWhatThereIs) {

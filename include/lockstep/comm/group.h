@@ -20,8 +20,10 @@ class GroupImpl;
 struct GroupOptions {
   /// "auto" selects self for one rank, shm when all ranks share a host, hierarchy when some of them do, and gloo when
   /// none do. Hierarchy is shm inside each host, and between hosts gloo, or mpi where mpirun started the ranks. With
-  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl, which
-  /// carries CUDA tensors, beside what "auto" selects for those on the CPU.
+  /// `encrypt` tls takes the place of gloo and mpi. Other values: self, shm, gloo, mpi, tls, hierarchy; and nccl
+  /// and staged, which carry CUDA tensors, beside what "auto" selects for those on the CPU. Where the group has a CUDA
+  /// device (`device`), "auto" means nccl for its tensors, with `encrypt` staged; and a backend for the CPU carries
+  /// them through the host's memory. With staged, and backends for the CPU, ranks may share a device.
   std::string backend = "auto";
   /// The time limit for all ranks to connect. Overridden by LOCKSTEP_START_TIMEOUT_S.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
@@ -44,9 +46,9 @@ struct GroupOptions {
   bool rejoins = false;
   /// Settings of a job with a scheduler, where the variables (MS_SCHED_HOST and so on) do not give them.
   ClusterOptions cluster{};
-  /// The device whose tensors the group carries besides those on the CPU. "auto": with backend nccl as "cuda", else
-  /// none. "cuda": of the devices that this process sees (CUDA_VISIBLE_DEVICES) that with the number of the local rank,
-  /// or the only one. "cuda:1": that one. "cpu": none.
+  /// The device whose tensors the group carries besides those on the CPU. "auto": with backend nccl or staged as
+  /// "cuda", else none. "cuda": of the devices that this process sees (CUDA_VISIBLE_DEVICES) that with the number of
+  /// the local rank, or the only one; where ranks may share, in turn. "cuda:1": that one. "cpu": none.
   std::string device = "auto";
 };
 

@@ -115,6 +115,8 @@ class Mesh {
   const Group& group(std::size_t axis) const;
   /// The group of all ranks of the mesh.
   const Group& group() const;
+  /// Where the parts of its tensors lie: on the device of its group (Group::device).
+  c10::Device device() const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.state_ == b.state_; }
 

@@ -41,8 +41,9 @@ struct SystemConfig {
   std::int64_t seed = 1;
   /// threads of each rank that compute one operation together. Allowed: from 1 to 1024.
   std::int64_t threads = 1;
-  /// auto: cuda with parallel.backend nccl, and for a single rank where there is one; cuda: the device of the local
-  /// rank; cuda:N: that one, for one rank of a host (docs/gpus.md). Allowed: auto, cpu, cuda, cuda:N.
+  /// auto: cuda with parallel.backend nccl or staged, and for a single rank where there is one; cuda: the device of the
+  /// local rank; cuda:N: that one, for one rank of a host, or several with parallel.backend staged (docs/gpus.md).
+  /// Allowed: auto, cpu, cuda, cuda:N.
   std::string device = "auto";
   /// on CUDA, float32 products with 10 bits of precision, several times as fast: nowhere, in convolutions (as
   /// libtorch), or everywhere. Allowed: off, convolutions, on.
@@ -101,7 +102,7 @@ struct ParallelConfig {
   /// process, no communication. Allowed: data_parallel, semi_auto, auto, parameter_server, stand_alone.
   std::string mode = "data_parallel";
   /// auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo. Allowed: auto, self, shm,
-  /// gloo, mpi, tls, hierarchy, nccl.
+  /// gloo, mpi, tls, hierarchy, nccl, staged.
   std::string backend = "auto";
   /// average the ranks' gradients; false: their sum.
   bool gradients_mean = true;

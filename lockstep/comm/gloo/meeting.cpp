@@ -6,6 +6,7 @@
 #include <lockstep/comm/gloo/without_sigpipe.h>
 #include <lockstep/compat/libtorch.h>
 
+#include <fmt/format.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
@@ -169,9 +170,15 @@ void watch(Meeting& meeting, const BackendContext& context) {
     if (rank != context.rank) others.push_back(rank);
   }
   const auto longest = longest_pause(context.size);
+  const auto deadline = Clock::now() + context.start_timeout;
   for (auto pause = kFirstPause; !meeting.ends_within(pause); pause = std::min(pause * 2, longest)) {
     try {
       context.while_meeting(others);
+      // Gloo itself waits five times as long for a rank that has told its address and connects to nobody.
+      if (Clock::now() >= deadline) {
+        throw Error(ErrorKind::timeout, "gloo",
+                    fmt::format("the ranks did not all connect within {} ms", context.start_timeout.count()));
+      }
     } catch (const Error& reason) {
       // Before it has announced anything, this rank waits for nothing but the store.
       if (meeting.lose(reason) && !meeting.ends_within(grace(context.size))) meeting.give_up();

@@ -53,7 +53,7 @@ at::Tensor result_of(const torch::jit::Stack& results, std::size_t number) {
 torch::jit::Stack arguments_with(const FetchedView& call, const at::Tensor& base) {
   torch::jit::Stack stack = call.arguments;
   stack[0] = base;
-  replace_device(stack, at::kCPU);
+  replace_device(stack, base.device());
   return stack;
 }
 
@@ -118,7 +118,7 @@ void write_on_part(const Chain& chain, const at::Tensor& view) {
   auto& state = state_of(chain.root);
   const auto numbers =
       part_in(view, chain.calls.back()->plan->outputs.at(chain.calls.back()->result).sharding->placements);
-  auto came_from = at::arange(state.local.numel()).view(state.local.sizes());
+  auto came_from = at::arange(state.local.numel(), state.local.options().dtype(at::kLong)).view(state.local.sizes());
   for (const auto* call : chain.calls) {
     auto stack = arguments_with(*call, came_from);
     LocalCall local{.op = call->op, .stack = stack, .plan = *call->plan, .mesh = *state.mesh};

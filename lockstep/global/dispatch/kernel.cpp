@@ -40,7 +40,7 @@ bool copy_in_place(const OpInfo& info, const torch::jit::Stack& arguments, torch
     auto& state = state_of(self);
     const OperatorScope on_trace("copy into", *state.mesh, self, state.sharding->placements);
     on_trace.run(*state.mesh, [&] {
-      const auto whole = source.expand(self.sizes()).to(self.scalar_type());
+      const auto whole = source.expand(self.sizes()).to(state.mesh->device(), self.scalar_type());
       assign(self, part_of_full(whole, *state.mesh, state.sharding->placements).clone(), shape_of(self),
              state.sharding);
       note_written(self);
@@ -143,7 +143,7 @@ void run_on_parts(const c10::OperatorHandle& op, const OpInfo& info, const Plan&
     at::Tensor local = state_of(stack[position].toTensor()).local;
     stack[position] = std::move(local);
   }
-  for (const std::size_t position : plan.device_positions) stack[position] = c10::Device(c10::kCPU);
+  for (const std::size_t position : plan.device_positions) stack[position] = mesh->device();
   carry_out(op, plan, *mesh, stack);
   if (info.written_self) own_state.unwritten = false;
   const bool one_tensor = stack.size() == 1 && stack[0].isTensor() && stack[0].toTensor().defined();
@@ -201,8 +201,8 @@ void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan
   }
   copy_written_beside(info, inputs, plan, locals);
   replace_inputs(info, work, locals);
-  const auto& called = without_out(op, info, work, at::kCPU);
-  replace_device(work, at::kCPU);
+  const auto& called = without_out(op, info, work, mesh->device());
+  replace_device(work, mesh->device());
   carry_out(called, plan, *mesh, work);
 
   hand_back(info, inputs, plan, locals);

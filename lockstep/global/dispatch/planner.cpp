@@ -101,15 +101,15 @@ void make_direct_if_possible(Plan& plan, const OpInfo& info, const torch::jit::S
 
 /// Runs the operator on small tensors with the same dtypes (empty where the inputs are), so that libtorch's own
 /// argument errors are thrown. It does not depend on the rank, so all ranks get the same error.
-void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack arguments) {
+void try_on_little(const c10::OperatorHandle& op, const OpInfo& info, torch::jit::Stack arguments, c10::Device device) {
   std::vector<at::Tensor> little;
   for (const auto& each : input_tensors(info, arguments)) {
     auto sizes = each.tensor.defined() ? each.tensor.sizes().vec() : std::vector<std::int64_t>{};
     for (auto& size : sizes) size = std::min<std::int64_t>(size, 2);
-    little.push_back(each.tensor.defined() ? at::zeros(sizes, each.tensor.options().device(at::kCPU)) : at::Tensor());
+    little.push_back(each.tensor.defined() ? at::zeros(sizes, each.tensor.options().device(device)) : at::Tensor());
   }
   replace_inputs(info, arguments, little);
-  without_out(op, info, arguments, at::kCPU).callBoxed(arguments);
+  without_out(op, info, arguments, device).callBoxed(arguments);
 }
 
 /// choose(), among the ways that the strategy leaves.
@@ -186,7 +186,7 @@ Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::j
   // Local forms need the shapes. Without shapes the operator itself is called, so that libtorch reports the invalid
   // arguments.
   if (shapes || info.name == "set") plan.form = find_local_form(info.name);
-  if (plan.form && replaces_operator(plan.form)) try_on_little(op, info, arguments);
+  if (plan.form && replaces_operator(plan.form)) try_on_little(op, info, arguments, mesh.device());
   if (plain) make_direct_if_possible(plan, info, arguments, inputs);
   if (mesh.trace()) add_to_trace(plan, op, info, inputs);
   return plan;

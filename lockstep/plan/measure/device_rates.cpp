@@ -1,4 +1,5 @@
 // The measurement of one device: arithmetic, memory, and the overhead of operators.
+#include <lockstep/base/available_memory.h>
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/device/identity.h>
 #include <lockstep/global/distribute_module.h>
@@ -11,7 +12,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -161,14 +163,8 @@ double memory_rate(const Group& group, int rounds) {
 
 /// The free memory of this host in bytes; 0 if unknown.
 double free_memory_of_host() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string word; file >> word;) {
-    if (word != "MemAvailable:") continue;
-    double kibibytes = 0;
-    file >> kibibytes;
-    return kibibytes * 1024;
-  }
-  return 0;
+  const auto bytes = available_memory();
+  return bytes == std::numeric_limits<std::uint64_t>::max() ? 0 : static_cast<double>(bytes);
 }
 
 }  // namespace

@@ -59,8 +59,9 @@ void describe(ConfigFields& fields, SystemConfig& c) {
   fields.field("threads", c.threads, between(1, 1024), "threads of each rank that compute one operation together");
   fields.field(
       "device", c.device, one_of({"auto", "cpu", "cuda", "cuda:N"}),
-      "auto: cuda with parallel.backend nccl, and for a single rank where there is one; cuda: the device of the "
-      "local rank; cuda:N: that one, for one rank of a host (docs/gpus.md)");
+      "auto: cuda with parallel.backend nccl or staged, and for a single rank where there is one; cuda: the device of "
+      "the "
+      "local rank; cuda:N: that one, for one rank of a host, or several with parallel.backend staged (docs/gpus.md)");
   fields.field("tf32", c.tf32, one_of({"off", "convolutions", "on"}),
                "on CUDA, float32 products with 10 bits of precision, several times as fast: nowhere, in convolutions "
                "(as libtorch), or everywhere");

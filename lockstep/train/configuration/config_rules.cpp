@@ -1,6 +1,7 @@
 // The rules between keys.
 #include <lockstep/base/error.h>
 #include <lockstep/base/home_paths.h>
+#include <lockstep/comm/backends.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/config_keys.h>
@@ -146,6 +147,13 @@ void check_sparse_gradients(const RunConfig& config) {
       config.optimizer.name);
 }
 
+void check_encryption(const ParallelConfig& parallel) {
+  if (!parallel.encrypt || parallel.backend == "auto") return;
+  if (lockstep::detail::backend_called(parallel.backend).encrypts) return;
+  contradiction("parallel.encrypt is true, and parallel.backend {} cannot encrypt; set it to auto or tls",
+                parallel.backend);
+}
+
 void check_servers(const RunConfig& config) {
   if (config.parallel.mode != "parameter_server") return;
   const auto refuse = [](std::string_view key, std::string_view why) {
@@ -199,6 +207,7 @@ void check_run_config(const RunConfig& config) {
   check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
+  check_encryption(config.parallel);
   check_metrics(config);
   make_used_callbacks(config);
 }

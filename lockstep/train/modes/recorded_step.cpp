@@ -1,4 +1,5 @@
 #include <lockstep/kernels/optimizer_update.h>
+#include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/modes/recorded_step.h>
 #include <lockstep/train/served/served_parameters.h>
 
@@ -8,17 +9,6 @@
 #include <utility>
 
 namespace lockstep::train {
-namespace {
-
-bool has_sparse_gradients(const torch::nn::Module& module) {
-  return std::ranges::any_of(module.modules(), [](const auto& each) {
-    if (const auto* embedding = each->template as<torch::nn::EmbeddingImpl>()) return embedding->options.sparse();
-    const auto* bag = each->template as<torch::nn::EmbeddingBagImpl>();
-    return bag != nullptr && bag->options.sparse();
-  });
-}
-
-}  // namespace
 
 std::optional<std::string> why_not_recorded(const RunConfig& config, const torch::nn::Module& module) {
   if (is_served_mode(config.parallel)) return "a part of each step is on parameter servers";
@@ -26,7 +16,7 @@ std::optional<std::string> why_not_recorded(const RunConfig& config, const torch
   if (config.train.accumulate > 1) return "train.accumulate has several batches in a step";
   if (config.train.clip_norm > 0) return "train.clip_norm reads the norm of gradients on the host";
   if (config.loss_scaler.type != "none") return "loss_scaler reads the gradients on the host";
-  if (has_sparse_gradients(module)) return "the model has sparse gradients";
+  if (!mirrored::sparse_tables(module).empty()) return "the model has sparse gradients";
   return std::nullopt;
 }
 

@@ -1,4 +1,5 @@
 // Training steps on a device: updates in a few kernels, and steps recorded as graphs, against the plain ones.
+#include <lockstep/comm/collectives.h>
 #include <lockstep/kernels/optimizer_update.h>
 #include <lockstep/mirrored/graphed_step.h>
 #include <lockstep/mirrored/sharded_optimizer.h>
@@ -140,6 +141,36 @@ TEST(Gpu, AStepThatReadsANumberOnTheHostIsNotRecordedAndGoesOn) {
     EXPECT_FALSE(step.is_recorded());
     EXPECT_NE(step.why_not_recorded().value_or("").find("could not be recorded"), std::string::npos);
     EXPECT_LT(loss.item<float>(), 10);
+  });
+}
+
+/// The group carries tensors of both, so a model on the CPU can learn the same beside one on the device.
+TEST(Gpu, RanksThatShareADeviceLearnWhatTheyLearnOnTheCpu) {
+  SKIP_WITHOUT_DEVICE();
+  RankOptions options;
+  options.group = RankOptions::test_group_options("staged");
+  options.deadline = 5min;
+  options.environment = {{"CUDA_VISIBLE_DEVICES", "0"}};
+  run_ranks(2, options, [](Rank& self) {
+    const auto& group = self.group();
+    const auto nets = two_nets();
+    nets[0]->to(at::kCPU);
+    DataParallel on_cpu(nets[0], group), on_gpu(nets[1], group);
+    torch::optim::SGD expected(nets[0]->parameters(), 0.1), optimizer(nets[1]->parameters(), 0.1);
+    for (int step = 0; step < 5; ++step) {
+      const auto x = pictures(2 * step + self.rank(), 8), y = labels(step + self.rank(), 8);
+      for (auto* each : std::initializer_list<torch::optim::Optimizer*>{&expected, &optimizer}) each->zero_grad();
+      loss_of(*nets[0], {x.cpu(), y.cpu()}).backward();
+      loss_of(*nets[1], {x, y}).backward();
+      expected.step();
+      optimizer.step();
+    }
+    for (std::size_t i = 0; i < nets[1]->parameters().size(); ++i) {
+      const auto learned = nets[1]->parameters()[i].detach();
+      EXPECT_TRUE(at::allclose(learned.cpu(), nets[0]->parameters()[i], 1e-3, 1e-4)) << "parameter " << i;
+      const auto all = all_gather(learned.reshape({1, -1}), group);
+      EXPECT_TRUE(at::equal(all[0], all[1])) << "bits of parameter " << i;
+    }
   });
 }
 
