@@ -56,16 +56,25 @@ fi
 
 status=0
 ctest --test-dir "$build" -L '^gpu$' --no-tests=error --output-on-failure --output-junit "$tests" || status=1
-cases=mlp,toy
-"$python" -c 'import torchvision' 2>/dev/null && cases+=,resnet18_32,resnet50_32
-compare() {  # NAME, and words for the comparison
-  bench/vs_pytorch_ddp.py --build "$build" --python "$python" --device cuda --rounds "$rounds" --json "$build/$1.json" "${@:2}" || status=1
+results=()
+compare() {  # NAME, CASES, and words for the comparison
+  bench/vs_pytorch_ddp.py --build "$build" --python "$python" --device cuda --rounds "$rounds" --json "$build/$1.json" --cases "${@:2}" || status=1
+  results+=("$build/$1.json")
 }
-compare eager --world 1 --cases "$cases"
-compare compiled --world 1 --cases "$cases" --compile
-((devices < 2)) || compare all_devices --world "$devices" --cases "$cases"
+cases=mlp,toy small=mlp
+if "$python" -c 'import torchvision' 2>/dev/null; then
+  cases+=,resnet18_32,resnet50_32 small+=,resnet20_32
+  large=(resnet50_224 --world 1 --batch 256 --bfloat16 --peer-bfloat16 --peer-channels-last)
+  compare large_eager "${large[@]}"
+  compare large_compiled "${large[@]}" --compile
+fi
+compare gpt gpt2_124m --world 1 --batch 16 --bfloat16 --peer-bfloat16
+compare eager "$cases" --world 1
+compare recorded "$small" --world 1 --graph
+compare compiled "$cases" --world 1 --compile
+((devices < 2)) || compare all_devices "$cases" --world "$devices"
 
-"$python" - "$json" "$tests" "$build"/{eager,compiled,all_devices}.json <<'PY'
+"$python" - "$json" "$tests" "${results[@]}" <<'PY'
 import json, os, re, subprocess, sys
 import torch
 output, tests, *comparisons = sys.argv[1:]

@@ -3,6 +3,7 @@
 #include <lockstep/models/mlp.h>
 #include <lockstep/models/resnet_cifar.h>
 
+#include "support/devices.h"
 #include "support/ranks.h"
 #include "trained_model.h"
 
@@ -11,6 +12,7 @@
 namespace lockstep {
 namespace {
 
+using test::devices_here;
 using test::Plan;
 using test::Rank;
 using test::RankOptions;
@@ -171,8 +173,10 @@ ModulePlan for_model(ModulePlan plan, const torch::nn::Module& module) {
   return plan;
 }
 
-void expect_all_plans(const TrainedModel& model, const Patterns& by_tensor) {
-  const RankOptions options{.deadline = std::chrono::seconds(300), .group = RankOptions::test_group_options("shm")};
+/// `device`: where the parts lie; ranks may share one.
+void expect_all_plans(const TrainedModel& model, const Patterns& by_tensor, const std::string& device = "cpu") {
+  RankOptions options{.deadline = std::chrono::seconds(300), .group = RankOptions::test_group_options("shm")};
+  options.group.device = device;
   const auto module = model.make();
   const auto plan_of = [&](const Patterns& patterns, bool beside_data) {
     return for_model(on_model_axis(patterns, beside_data), *module);
@@ -216,6 +220,23 @@ TEST(GlobalTrainedModels, TransformerOfLibtorch) {
       for (const auto& plan : {data, replicated, sharded}) test::expect_trained_as_on_one_device(model, mesh, plan);
     });
   }
+}
+
+// What needs a device (`ctest -L gpu`).
+
+TEST(GlobalTrainedModelsOnGpu, Mlp) {
+  SKIP_WITHOUT_DEVICE();
+  expect_all_plans(mlp_model(), kMlpByTensor, "cuda");
+}
+
+TEST(GlobalTrainedModelsOnGpu, ResNet20) {
+  SKIP_WITHOUT_DEVICE();
+  expect_all_plans(resnet_model(), kResNetByTensor, "cuda");
+}
+
+TEST(GlobalTrainedModelsOnGpu, Gpt) {
+  SKIP_WITHOUT_DEVICE();
+  expect_all_plans(gpt_model(true), kGptByTensor, "cuda");
 }
 
 }  // namespace

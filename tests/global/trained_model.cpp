@@ -33,7 +33,7 @@ std::vector<double> train(const TrainedModel& model, torch::nn::Module& module, 
 }
 
 void expect_close(const std::string& name, const torch::Tensor& got, const torch::Tensor& expected) {
-  const auto whole = full(got.detach());
+  const auto whole = full(got.detach()).cpu();
   EXPECT_TRUE(torch::allclose(whole, expected.detach(), kTolerance, kTolerance))
       << name << " differs by " << (whole - expected.detach()).abs().max().item<double>();
 }

@@ -59,6 +59,7 @@ void expect_near(const at::Tensor& actual, const at::Tensor& expected, double to
 /// The loops of the CPU, and the operators that stand in for them elsewhere.
 struct Way {
   const char* name;
+  double accuracy;  ///< of a variance beside a mean 1e5 times as large as its root
   decltype(&kernels::moments_of) moments_of;
   decltype(&kernels::joined_moments) joined_moments;
   decltype(&kernels::statistics_from) statistics_from;
@@ -68,9 +69,10 @@ struct Way {
   decltype(&kernels::gradient_of_input) gradient_of_input;
 };
 
-const Way kLoops{"loops",        moments_of, joined_moments, statistics_from,
-                 update_running, normalized, gradient_sums,  gradient_of_input};
+const Way kLoops{"loops",        1e-6,       moments_of,    joined_moments,   statistics_from,
+                 update_running, normalized, gradient_sums, gradient_of_input};
 const Way kOperators{"operators",
+                     1e-4,
                      anywhere::moments_of,
                      anywhere::joined_moments,
                      anywhere::statistics_from,
@@ -78,6 +80,8 @@ const Way kOperators{"operators",
                      anywhere::normalized,
                      anywhere::gradient_sums,
                      anywhere::gradient_of_input};
+
+void PrintTo(const Way& way, std::ostream* to) { *to << way.name; }
 
 class BatchNormWays : public testing::TestWithParam<Way> {};
 
@@ -153,7 +157,7 @@ TEST_P(BatchNormWays, KeepsVariancesBesideLargeMeans) {
   std::vector<at::Tensor> moments;
   for (const auto& part : parts) moments.push_back(way.moments_of(part));
   const auto statistics = way.statistics_from(way.joined_moments(at::stack(moments)), kEps);
-  expect_near(statistics.sample_variance / expected, at::ones({3}), 1e-6, "variance");
+  expect_near(statistics.sample_variance / expected, at::ones({3}), way.accuracy, "variance");
 }
 
 TEST_P(BatchNormWays, ComputesNarrowFloatsInFloat32) {
