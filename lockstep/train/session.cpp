@@ -281,6 +281,7 @@ StepReport Session::train_step(const StopSignals& signals) {
                                        .lr = report.lr,
                                        .loss_scale = loss_scale(config_.loss_scaler, state_.loss_scale),
                                        .want_global_loss = wants_loss,
+                                       .want_losses = ends_sink(),
                                        .votes = [&] { return votes(signals); },
                                        .at = [this](StepPoint point) { at(point); },
                                        .epoch = report.epoch,

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <string>
+#include <vector>
+
 #include "train/small_run.h"
 
 namespace lockstep::train {
@@ -46,6 +49,17 @@ TEST(RecordedStep, OnCpusStepsRunAsWrittenWithOneLineThatSaysWhy) {
     EXPECT_EQ(mnist().hash(name), mnist().hash("as_written")) << name;
   }
   EXPECT_THAT(log_of("as_written"), testing::Not(HasSubstr("CUDA graph")));
+}
+
+TEST(RecordedStep, WithinASinkNobodyLooksAtLosses) {
+  const std::vector<std::string> sinks{"train.dataset_sink_mode=true", "train.sink_size=20", "train.epochs=2"};
+  auto recorded = sinks;
+  recorded.emplace_back("train.cuda_graph=true");
+  mnist().run(1, mnist().config("sinks", sinks));
+  mnist().run(1, mnist().config("sinks_graph", recorded));
+  EXPECT_EQ(mnist().hash("sinks_graph"), mnist().hash("sinks"));
+  EXPECT_EQ(mnist().losses("sinks").size(), 2U);
+  EXPECT_EQ(mnist().losses("sinks_graph"), mnist().losses("sinks"));
 }
 
 TEST(RecordedStep, SeveralRanksOnCpusRunAsWritten) {

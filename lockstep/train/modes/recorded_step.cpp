@@ -52,11 +52,16 @@ StepLosses RecordedStep::run(const StepRequest& request, samples::Batches& batch
   };
   tell(StepPoint::before_backward);
   updater_.take_rate(request.lr);
-  const double loss = launch(inputs).item<double>();
-  require_finite(loss, request, /*rank=*/0);
+  const auto on_device = launch(inputs);
+  std::optional<double> loss;
+  if (request.want_losses || request.want_global_loss || ++ahead_ == kMostAhead) {
+    loss = on_device.item<double>();
+    ahead_ = 0;
+    require_finite(*loss, request, /*rank=*/0);
+  }
   for (const auto point : {StepPoint::after_backward, StepPoint::before_update, StepPoint::after_update}) tell(point);
   return {.local = loss,
-          .global = request.want_global_loss ? std::optional(loss) : std::nullopt,
+          .global = request.want_global_loss ? loss : std::nullopt,
           .agreed = request.votes ? request.votes() : StepVotes()};
 }
 

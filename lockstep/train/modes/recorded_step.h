@@ -21,8 +21,12 @@ class RecordedStep {
   /// All references outlive this object. There is no why_not_recorded(), so the optimizer is whole on this rank.
   RecordedStep(const Model& model, const DataParallel& parallel, Updater& updater, ForwardOptions forward);
 
-  /// As TrainingStep::run; Error(numeric) for a loss that is NaN or infinite comes after the update.
+  /// As TrainingStep::run; Error(numeric) for a loss that is NaN or infinite comes after the update. Where nobody looks
+  /// at losses, the host does not wait for the device, and such a loss is found up to kMostAhead steps later.
   StepLosses run(const StepRequest& request, samples::Batches& batches);
+
+  /// Steps that the host may be ahead: the device's memory holds their inputs.
+  static constexpr int kMostAhead = 16;
 
   bool is_recorded() const { return step_.is_recorded(); }
   /// Why steps are not recorded after all; nullopt before it was tried, and where they are.
@@ -36,6 +40,7 @@ class RecordedStep {
   Updater& updater_;
   ForwardOptions forward_;
   samples::Batch batch_;  ///< of this step; GraphedStep gives the tensors
+  int ahead_ = 0;         ///< steps since the host last waited for the device
   GraphedStep step_;
   std::optional<std::string> why_not_;  ///< of the data
 };

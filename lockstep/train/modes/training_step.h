@@ -31,6 +31,8 @@ struct StepRequest {
   double lr = 0;
   std::optional<double> loss_scale = std::nullopt;  ///< of a loss scaler: an overflow then skips the update
   bool want_global_loss = false;
+  /// Somebody looks at this step's losses: not within a sink. Reading one makes the host wait for the device.
+  bool want_losses = true;
   std::function<StepVotes()> votes{};   ///< of this rank, asked before the step's last backward; empty: none
   std::function<void(StepPoint)> at{};  ///< called at these points, if there is one
   std::int64_t epoch = 0;               ///< for messages: both count from 1
@@ -41,7 +43,7 @@ struct StepRequest {
 };
 
 struct StepLosses {
-  std::optional<double> local;   ///< mean over this rank's items; none without
+  std::optional<double> local;   ///< mean over this rank's items; none without, perhaps where nobody looks
   std::optional<double> global;  ///< mean over all ranks' items, when asked for
   /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
   /// updated. The same on all ranks. The losses are left out where they are not finite.
