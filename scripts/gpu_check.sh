@@ -9,6 +9,7 @@
 #   --rounds  pairs of runs of each comparison (5)
 # Needs CMake, Ninja and g++. Ends with 1 where a test or a comparison failed; the JSON says which.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,10s/^# //p' "$0"; exit 0; }
 fail() { echo "error: $*" >&2; exit 2; }
 python=python3 deps="" json="" build="" rounds=5
 while (($# > 0)); do

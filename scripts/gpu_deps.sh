@@ -3,6 +3,7 @@
 # (scripts/gpu_check.sh --deps). From Debian's packages, of this Debian; Boost's headers are as many as a build here has read.
 # Usage: scripts/gpu_deps.sh FOLDER [BUILD]      (BUILD: a folder where Lockstep was built, default build/release)
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,4s/^# //p' "$0"; exit 0; }
 fail() { echo "error: $*" >&2; exit 1; }
 (($# == 1 || $# == 2)) || fail "usage: scripts/gpu_deps.sh FOLDER [BUILD]"
 folder=$(realpath -m "$1")

@@ -33,6 +33,18 @@ UniqueFd open_new(const std::filesystem::path& path) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
 
+/// What is replaced: the end of the links.
+std::filesystem::path end_of_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;
+  std::error_code none;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, none); ++i) {
+    const auto next = std::filesystem::read_symlink(path, none);
+    if (next.empty()) break;
+    path = next.is_absolute() ? next : folder_of(path) / next;
+  }
+  return path;
+}
+
 int sync_folder(const std::filesystem::path& folder) {
   const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return errno;
@@ -47,7 +59,23 @@ bool is_abandoned(const std::filesystem::path& path) {
 
 }  // namespace
 
+bool is_stream(const std::filesystem::path& path) {
+  const auto folder = folder_of(end_of_links(path)).string();
+  if (folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
+  std::error_code none;
+  const auto status = std::filesystem::status(path, none);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (is_stream(path_)) {
+    // A pipe that nobody reads is an error, and no wait; one that is read slowly is waited for.
+    fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!fd_ || ::fcntl(fd_.get(), F_SETFL, O_APPEND) != 0) give_up("open", errno, 0);
+    return;
+  }
+  path_ = end_of_links(path_);
   constexpr int kTries = 100;
   int error = 0;
   for (int i = 0; i < kTries && !fd_; ++i) {
@@ -78,6 +106,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
 void AtomicFile::commit() {
+  if (temporary_.empty()) return fd_.reset();
   if (::fsync(fd_.get()) != 0) give_up("sync", errno, written_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("rename", errno, written_);
   temporary_.clear();

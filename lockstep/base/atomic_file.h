@@ -13,7 +13,8 @@
 namespace lockstep {
 
 /// Writes to a temporary file beside `path`; `commit` makes it `path`, on disk (fsync of file and folder). Without
-/// commit, or after an error, the temporary is removed and an old `path` stays as it was.
+/// commit, or after an error, the temporary is removed and an old `path` stays as it was. Where `path` is a link, what
+/// it leads to is replaced. A device, a pipe or an open file (/dev/stdout) is written at once, where it is.
 /// Every failure is an Error(io) naming the path, the bytes wanted and the reason; on a full disk also the bytes free.
 /// Not thread-safe. Nothing of an old file (mode, owner) is kept; the new one gets 0666 minus the umask.
 class AtomicFile {
@@ -37,13 +38,16 @@ class AtomicFile {
   void remove_temporary() noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  ///< empty: written where it is, or at its end
   UniqueFd fd_;
   std::uint64_t written_ = 0;
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Whether `path` is a device, a pipe, a socket or a file that this process has open (/dev/stdout, /dev/fd/3).
+bool is_stream(const std::filesystem::path& path);
 
 /// Removes temporaries in `folder` whose writer was killed; those of running writers stay (they hold a lock). Returns
 /// how many were removed; 0 for a missing folder.

@@ -7,6 +7,7 @@
 namespace lockstep {
 
 void require_writable_file(const std::filesystem::path& path, std::string_view flag) {
+  if (is_stream(path)) return;  // opening a pipe may wait for its reader
   std::error_code failed;
   if (std::filesystem::is_directory(path, failed)) {
     fail(ErrorKind::invalid_argument, flag, "{} is a folder; give the name of a file", path.string());

@@ -1,9 +1,11 @@
 // `lockstep bench`: how fast are the collectives here, and are they right?
 #include <lockstep/base/atomic_file.h>
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/bench_measure.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/backends.h>
@@ -117,6 +119,8 @@ std::vector<std::string> worker_command(const BenchArguments& arguments, const s
 nlohmann::json run_backend(const BenchArguments& arguments, const std::string& backend) {
   ChildOptions child;
   child.arguments = worker_command(arguments, backend);
+  child.environment = current_environment();
+  child.environment->erase("LOCKSTEP_BACKEND");  // --backend names one
   const Captured captured = run_and_capture(child, std::chrono::minutes(10));
   const auto start = captured.out.find("[{");
   if (!captured.status.ok() || start == std::string::npos) {
@@ -171,6 +175,7 @@ int bench_dispatch(const BenchArguments& arguments) {
 int bench(const BenchArguments& arguments) {
   if (arguments.op == kDispatch) return bench_dispatch(arguments);
   request_of(arguments);  // complains before anything is started
+  if (!arguments.json.empty()) require_writable_file(arguments.json, "--json");
   std::vector<std::vector<nlohmann::json>> rounds(arguments.backends.size());
   for (int round = 0; round < arguments.rounds; ++round) {
     for (std::size_t i = 0; i < arguments.backends.size(); ++i) {

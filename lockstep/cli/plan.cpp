@@ -4,6 +4,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/parse.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/config_flags.h>
 #include <lockstep/cli/known_parts.h>
@@ -36,6 +37,8 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr std::int64_t kMostLayers = 1000;
+
 struct GptStep {
   models::GptShape shape{
       .vocabulary = 50304, .context = 1024, .layers = 12, .heads = 12, .width = 768, .dropout = 0, .tied_head = false};
@@ -58,6 +61,10 @@ GptStep read_gpt(std::string_view text) {
     const auto field = fields.find(name);
     const std::int64_t value =
         equals == std::string_view::npos ? 0 : parse_integer(item.substr(equals + 1)).value_or(0);
+    if (name == "layers" && value > kMostLayers) {
+      fail(ErrorKind::invalid_argument, "plan", "--gpt takes at most {} layers, which are planned in seconds; got '{}'",
+           kMostLayers, item);
+    }
     if (field == fields.end() || value < 1) {
       fail(ErrorKind::invalid_argument, "plan", "--gpt takes NAME=NUMBER,... with names {}; got '{}'{}",
            fmt::join(names, ", "), item, field == fields.end() ? did_you_mean(name, names) : "");
@@ -229,6 +236,10 @@ void refuse_servers(const PlanArguments& arguments) {
 }
 
 int plan_and_print(const PlanArguments& arguments) {
+  for (const auto& [flag, file] :
+       {std::pair{"--json", arguments.json}, {"--html", arguments.html}, {"--save", arguments.save}}) {
+    if (!file.empty()) require_writable_file(file, flag);
+  }
   const auto place = place_of(arguments);
   if (!arguments.gpt.empty()) {
     refuse_servers(arguments);
@@ -253,7 +264,8 @@ std::vector<std::string> chosen_names() {
 void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
   const auto positive = [](const std::string& text) {
     const auto number = parse_number(text);
-    return number && *number > 0 ? std::string() : fmt::format("a number above 0 is needed, not {}", text);
+    const bool fits = number && *number >= 1e-6 && *number <= 1e6;
+    return fits ? std::string() : fmt::format("a number from 1e-6 to 1e6 is needed, not {}", text);
   };
   const auto factor = [&](const char* flag, double& value, const char* text) {
     command.add_option(flag, value, text)->type_name("FACTOR")->check(positive)->group("What if");

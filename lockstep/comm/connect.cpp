@@ -3,13 +3,12 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/injected_fault.h>
 #include <lockstep/base/log.h>
-#include <lockstep/base/nearest.h>
-#include <lockstep/base/parse.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/comm/doctor/start_watch.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/group_impl.h>
+#include <lockstep/comm/group_settings.h>
 #include <lockstep/comm/job.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/lost_peers.h>
@@ -22,7 +21,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -70,62 +68,6 @@ void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank,
   fail(ErrorKind::mismatch, "connect",
        "encryption (parallel.encrypt, LOCKSTEP_ENCRYPT) is on for rank {} and off for rank {}; set it alike for all",
        fmt::join(encrypting, ", "), fmt::join(others, ", "));
-}
-
-std::string known_backend(std::string name, ErrorKind kind, std::string_view where) {
-  const auto choices = detail::backend_choices();
-  if (std::find(choices.begin(), choices.end(), name) != choices.end()) return name;
-  fail(kind, where, "no backend is called \"{}\"{}; there are {}", name, did_you_mean(name, choices),
-       fmt::join(choices, ", "));
-}
-
-std::optional<std::chrono::milliseconds> seconds(const Environment& environment, std::string_view name) {
-  const auto text = find(environment, name);
-  if (!text) return std::nullopt;
-  constexpr double kLongest = 365.0 * 24 * 3600;
-  const auto value = parse_number(*text);
-  if (!value || *value < 0.001 || *value > kLongest) {
-    fail(ErrorKind::environment, "connect", "{}=\"{}\" must be a number of seconds, at least 0.001", name, *text);
-  }
-  return std::chrono::milliseconds(std::llround(*value * 1000));
-}
-
-std::optional<bool> zero_or_one(const Environment& environment, std::string_view name) {
-  const auto value = find_integer(environment, name, 0, 1);
-  return value ? std::optional<bool>(*value == 1) : std::nullopt;
-}
-
-/// `options` with LOCKSTEP_BACKEND, LOCKSTEP_TIMEOUT_S, LOCKSTEP_START_TIMEOUT_S, LOCKSTEP_HOST_TIMEOUT_S,
-/// LOCKSTEP_CHECK_COLLECTIVES and LOCKSTEP_ENCRYPT applied. Error(environment) naming a variable whose value breaks its
-/// rule, Error(invalid_argument) for an unknown backend, one that cannot encrypt where that is asked for, or a timeout
-/// that is out of range.
-GroupOptions with_environment(GroupOptions options, const Environment& environment) {
-  known_backend(options.backend, ErrorKind::invalid_argument, "connect");
-  if (const auto name = find(environment, "LOCKSTEP_BACKEND")) {
-    options.backend = known_backend(*name, ErrorKind::environment, "LOCKSTEP_BACKEND");
-  }
-  options.timeout = seconds(environment, "LOCKSTEP_TIMEOUT_S").value_or(options.timeout);
-  options.start_timeout = seconds(environment, "LOCKSTEP_START_TIMEOUT_S").value_or(options.start_timeout);
-  options.host_timeout = seconds(environment, "LOCKSTEP_HOST_TIMEOUT_S").value_or(options.host_timeout);
-  options.check_arguments = zero_or_one(environment, "LOCKSTEP_CHECK_COLLECTIVES").value_or(options.check_arguments);
-  options.encrypt = zero_or_one(environment, "LOCKSTEP_ENCRYPT").value_or(options.encrypt) || options.backend == "tls";
-  if (options.encrypt && options.backend != "auto" && !detail::backend_called(options.backend).encrypts) {
-    fail(ErrorKind::invalid_argument, "connect",
-         "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and backend \"{}\" cannot encrypt; leave the backend "
-         "at "
-         "auto, or choose tls",
-         options.backend);
-  }
-  if (options.timeout.count() <= 0 || options.start_timeout.count() <= 0) {
-    fail(ErrorKind::invalid_argument, "connect", "timeouts must be positive; timeout is {} ms, start_timeout {} ms",
-         options.timeout.count(), options.start_timeout.count());
-  }
-  // The kernel counts them in whole seconds, in parts of this.
-  if (options.host_timeout < std::chrono::seconds(3) || options.host_timeout > std::chrono::hours(24)) {
-    fail(ErrorKind::invalid_argument, "connect",
-         "host_timeout (LOCKSTEP_HOST_TIMEOUT_S) must be from 3 s to a day; it is {} ms", options.host_timeout.count());
-  }
-  return options;
 }
 
 /// Connects to the other ranks. `session`: under a scheduler, else nullptr. Errors as connect().
@@ -196,7 +138,7 @@ std::optional<Group> join_with_recovery(const World& world, const std::shared_pt
 Group connect(const World& start, const GroupOptions& options) {
   check_world(start);
   const auto environment = current_environment();
-  const auto settings = with_environment(options, environment);
+  const auto settings = detail::with_environment(options, environment);
   World known = start;
   if (settings.encrypt) known.tls = net::read_peer_tls(find_certificates(environment, settings.cluster));
   auto [world, session] = enter_job(

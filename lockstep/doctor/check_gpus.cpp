@@ -35,7 +35,16 @@ Finding warning(const std::string& where, const std::string& what, const std::st
 
 void check_libtorch(const Job& job, const Facts& host, std::vector<Finding>& findings) {
   const Gpus& gpus = host.gpus;
-  if (gpus.models.empty()) return;
+  if (gpus.models.empty()) {
+    if (gpus.runtime.empty() || gpus.devices.value_or(1) > 0) return;
+    findings.push_back({Severity::note, kGpus, place(job, host),
+                        fmt::format("libtorch was built for CUDA {}, and no driver here shows an NVIDIA GPU "
+                                    "(/proc/driver/nvidia)",
+                                    gpus.runtime),
+                        "for a GPU install its driver, or give devices to the container (docker run --gpus all); jobs "
+                        "on CPUs need nothing"});
+    return;
+  }
   const auto found = describe(gpus);
   if (gpus.runtime.empty()) {
     findings.push_back({Severity::note, kGpus, place(job, host),

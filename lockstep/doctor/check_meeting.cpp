@@ -52,7 +52,6 @@ std::vector<Finding> check_meeting(const Job& job) {
 
 std::vector<Finding> check_environment(const Job& job) {
   std::vector<Finding> findings;
-  if (job.size == 1) return findings;  // it meets nobody
   for (const Facts* host : hosts_of(job)) {
     if (host->environment.empty()) continue;
     findings.push_back({Severity::error, "environment", place(job, *host), host->environment,

@@ -46,6 +46,7 @@ int run_program(const train::RunConfig& config, std::function<train::Program()> 
   const Start found = find_start(config, start);
   if (found.world.rank > 0) return cluster::kOk;
   try {
+    train::require_world_fits(config, found.world);
     print_dry_run(conclusion(found), config, make(), found.world.size);
   } catch (const Error& error) {
     throw train::with_place(error, config.given);

@@ -16,6 +16,11 @@ using lockstep::detail::CudaDevices;
 /// more ranks on this host than devices, or one number for several. To be called before ranks meet.
 void require_device(std::string_view device, const World& world, const CudaDevices& devices, bool may_share);
 
+/// The same for a backend for CUDA tensors, which asks for them by itself. `where`: what named it, parallel.backend or
+/// LOCKSTEP_BACKEND.
+void require_device_for(std::string_view backend, std::string_view where, const World& world,
+                        const CudaDevices& devices, bool may_share);
+
 /// Whether a run computes on CUDA: where its group carries tensors of it, and with "auto" for a single rank where there
 /// is a device, but for the global view, whose tensors lie where those of its group do. Error(config) for several ranks
 /// with parameter servers.

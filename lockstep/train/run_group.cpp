@@ -1,3 +1,4 @@
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backends.h>
 #include <lockstep/train/checkpoint/checkpoint_weights.h>
@@ -15,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -37,25 +39,34 @@ GroupOptions run_group_options(const RunConfig& run) {
   return options;
 }
 
-void require_mode_fits(const RunConfig& config, const World& world) {
+// Devices are asked for only where some are needed: a process that has asked can no longer fork.
+void require_devices(const RunConfig& config, const World& world) {
+  const auto named = find(current_environment(), "LOCKSTEP_BACKEND");
+  const auto choices = lockstep::detail::backend_choices();
+  if (named && std::ranges::find(choices, *named) == choices.end()) return;  // connect() says so
+  const auto& backend = named ? *named : config.parallel.backend;
+  const bool may_share = lockstep::detail::may_share_devices(backend);
+  if (config.system.device.starts_with("cuda")) {
+    require_device(config.system.device, world, cuda_devices(), may_share);
+  } else if (lockstep::detail::is_for_cuda(backend)) {
+    require_device_for(backend, named ? "LOCKSTEP_BACKEND" : "parallel.backend", world, cuda_devices(), may_share);
+  }
+}
+
+}  // namespace
+
+void require_world_fits(const RunConfig& config, const World& world) {
   require_mode_of_servers(config);
-  if (config.parallel.mode != "stand_alone" || world.size == 1) return;
+  if (world.size == 1) return;
+  if (config.parallel.backend == "self") {
+    fail(ErrorKind::config, "parallel.backend", "self is for one process, but this is {}; use auto", describe(world));
+  }
+  if (config.parallel.mode != "stand_alone") return;
   fail(ErrorKind::config, "parallel.mode",
        "stand_alone is for one process, but this is {}; start one, or use "
        "parallel.mode=data_parallel, semi_auto or auto",
        describe(world));
 }
-
-// Devices are asked for only where some are needed: a process that has asked can no longer fork.
-void require_devices(const RunConfig& config, const World& world) {
-  const auto& backend = config.parallel.backend;
-  const bool by_backend = config.system.device == "auto" && lockstep::detail::is_for_cuda(backend);
-  if (!by_backend && !config.system.device.starts_with("cuda")) return;
-  require_device(by_backend ? "cuda" : config.system.device, world, cuda_devices(),
-                 lockstep::detail::may_share_devices(backend));
-}
-
-}  // namespace
 
 ClusterOptions cluster_of(const RunConfig& config) {
   auto options = config.cluster;
@@ -64,7 +75,7 @@ ClusterOptions cluster_of(const RunConfig& config) {
 }
 
 Group connect_run(const RunConfig& config, const World& world) {
-  require_mode_fits(config, world);
+  require_world_fits(config, world);
   require_devices(config, world);
   return connect(world, run_group_options(config));
 }

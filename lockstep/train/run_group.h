@@ -15,6 +15,9 @@ namespace lockstep::train {
 /// The section `cluster`, and whether the run has parameter servers.
 ClusterOptions cluster_of(const RunConfig& config);
 
+/// Whether the run can have the processes of `world`: mode and backend, as far as no device is asked. Error(config).
+void require_world_fits(const RunConfig& config, const World& world);
+
 /// Connects to the other ranks as the sections parallel and cluster say. Error(config) for mode stand_alone with
 /// several ranks; those of connect().
 Group connect_run(const RunConfig& config, const World& world);

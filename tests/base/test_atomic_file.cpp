@@ -1,6 +1,8 @@
+#include <fcntl.h>
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/process.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/unique_fd.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -39,6 +41,44 @@ TEST(AtomicFile, WritesAWholeFile) {
   write_file_atomically(path, std::string_view());
   EXPECT_EQ(contents(path), "");
   EXPECT_EQ(files_in(folder.path()), 1u);
+}
+
+TEST(AtomicFile, ReplacesWhatALinkLeadsTo) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.path() / "sub");
+  fs::create_symlink("sub/two", folder.path() / "one");
+  fs::create_symlink("real", folder.path() / "sub/two");
+  write_file_atomically(folder.path() / "one", "first");
+  EXPECT_EQ(contents(folder.path() / "sub/real"), "first") << "a link may lead to what is not there yet";
+  write_file_atomically(folder.path() / "one", "second");
+  EXPECT_EQ(contents(folder.path() / "sub/real"), "second");
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "one"));
+  EXPECT_TRUE(fs::is_symlink(folder.path() / "sub/two"));
+}
+
+TEST(AtomicFile, WritesPipesAndOpenFilesWhereTheyAre) {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(is_stream(pipe));
+  expect_error(ErrorKind::io, {"cannot open", pipe.string()}, [&] { write_file_atomically(pipe, "nobody reads"); });
+  const UniqueFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  write_file_atomically(pipe, "through");
+  std::string came(7, ' ');
+  EXPECT_EQ(::read(reader.get(), came.data(), came.size()), 7);
+  EXPECT_EQ(came, "through");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  const auto file = folder.path() / "file";
+  const UniqueFd open(::open(file.c_str(), O_WRONLY | O_CREAT, 0600));
+  ASSERT_EQ(::write(open.get(), "before ", 7), 7);
+  const auto name = "/dev/fd/" + std::to_string(open.get());
+  EXPECT_TRUE(is_stream(name));
+  write_file_atomically(name, "after");
+  EXPECT_EQ(contents(file), "before after") << "as a shell's redirection of /dev/stdout";
+  EXPECT_FALSE(is_stream(file));
+  EXPECT_FALSE(is_stream(folder.path()));
+  EXPECT_FALSE(is_stream(folder.path() / "missing"));
 }
 
 TEST(AtomicFile, ShowsNothingBeforeCommit) {

@@ -398,5 +398,53 @@ TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {
   EXPECT_TRUE(fs::exists(checkpoints / "step_00000101.safetensors.damaged" / "file"));
 }
 
+// ---- backends and devices
+
+// Asked for in either way, the answer is the same, and names what asked.
+TEST(UserMistakes, BackendsForDevicesThatAreNotThere) {
+  const Workbench bench;
+  for (const std::string backend : {"nccl", "staged"}) {
+    expect_refused(run_program(bench.train({"parallel.backend=" + backend})), 2,
+                   {"[parallel.backend] " + backend, "no CUDA device", "use auto"});
+    expect_refused(run_program(bench.train(), {{"LOCKSTEP_BACKEND", backend}}), 2,
+                   {"[LOCKSTEP_BACKEND] " + backend, "no CUDA device", "use auto"});
+    expect_refused(run_program(bench.train({"parallel.backend=" + backend, "system.device=cpu", "--dry-run"})), 2,
+                   {"parallel.backend " + backend, "system.device is cpu", "auto"});
+  }
+  expect_refused(run_program(bench.train({"parallel.backend=nccl", "parallel.encrypt=true", "--dry-run"})), 2,
+                 {"parallel.encrypt", "nccl cannot encrypt", "staged"});
+  expect_refused(run_program(bench.train({"parallel.backend=gloo", "parallel.encrypt=true", "--dry-run"})), 2,
+                 {"parallel.encrypt", "gloo cannot encrypt", "auto or tls"});
+  for (const auto* key : {"parallel.backend=self", "parallel.mode=stand_alone"}) {
+    const auto ran = under_lockstep_run(2, bench.train({key, "--dry-run"}));
+    EXPECT_EQ(ran.status, (ExitStatus{2, 0})) << key << ran.out << ran.err;
+    EXPECT_THAT(ran.out + ran.err, HasSubstr("is for one process"));
+  }
+}
+
+TEST(UserMistakes, VariablesThatBreakTheirRulesAreFoundByTheDoctor) {
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"LOCKSTEP_BACKEND", "nonsense"},
+                                                                                    {"LOCKSTEP_BACKEND", "nccl"},
+                                                                                    {"LOCKSTEP_TIMEOUT_S", "abc"},
+                                                                                    {"LOCKSTEP_ENCRYPT", "yes"}}) {
+    const auto ran = lockstep({"doctor"}, {{name, value}});
+    EXPECT_EQ(ran.status, (ExitStatus{1, 0})) << name << "=" << value << ran.out << ran.err;
+    EXPECT_THAT(ran.out, AllOf(HasSubstr("environment"), HasSubstr(name), HasSubstr(value)));
+  }
+  const Workbench bench;
+  expect_refused(run_program(bench.train({"parallel.mode=semi_auto"}), {{"LOCKSTEP_GLOBAL_STRICT", "maybe"}}), 2,
+                 {"LOCKSTEP_GLOBAL_STRICT", "maybe"});
+}
+
+TEST(UserMistakes, NumbersThatNoMachineHas) {
+  expect_refused(lockstep({"run", "--nproc-per-node", "100000000", "true"}), 2, {"nproc_per_node", "from 1 to 4096"});
+  expect_refused(lockstep({"plan", "--gpt", "layers=1000000000", "--devices", "2"}), 2, {"at most 1000 layers"});
+  for (const auto* factor : {"0", "-1", "nan", "1e308", "1e-308", "much"}) {
+    expect_refused(lockstep({"plan", "--gpt", "layers=1", "--memory", factor}), 2, {"from 1e-6 to 1e6", factor});
+  }
+  expect_refused(lockstep({"plan", "--gpt", "layers=1", "--save", "/nowhere/plan.json"}), 2,
+                 {"--save", "/nowhere does not exist"});
+}
+
 }  // namespace
 }  // namespace lockstep::test

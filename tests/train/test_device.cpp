@@ -56,5 +56,14 @@ TEST(Device, CudaIsRefusedWithWhatThereIs) {
   refused(world_of(1, 1), {.built = false}, {"libtorch for CPUs", "system.device=cpu"});
 }
 
+TEST(Device, BackendsThatNeedOneSayWhatNamedThem) {
+  require_device_for("nccl", "parallel.backend", world_of(2, 2), {2}, false);
+  require_device_for("staged", "parallel.backend", world_of(4, 4), {1}, true);
+  test::expect_error(ErrorKind::config, {"LOCKSTEP_BACKEND", "nccl carries CUDA tensors", "no CUDA device", "auto"},
+                     [&] { require_device_for("nccl", "LOCKSTEP_BACKEND", world_of(1, 1), {0}, false); });
+  test::expect_error(ErrorKind::config, {"nccl was asked for on 4 ranks", "2 CUDA devices", "staged"},
+                     [&] { require_device_for("nccl", "parallel.backend", world_of(4, 4), {2}, false); });
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -1,7 +1,9 @@
 #include <lockstep/base/error.h>
+#include <lockstep/comm/backends.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/device/identity.h>
 #include <lockstep/comm/doctor/consult.h>
+#include <lockstep/comm/group_settings.h>
 #include <lockstep/comm/meet/addresses.h>
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/doctor/probe.h>
@@ -54,6 +56,20 @@ void probe_nccl(Gpus& gpus, const Environment& environment, const std::string& u
   }
 }
 
+// What connect() would refuse.
+std::string wrong_setting(const Environment& environment) {
+  try {
+    const auto options = detail::with_environment({}, environment);
+    if (!detail::is_for_cuda(options.backend)) return "";
+    const auto devices = detail::cuda_devices();
+    if (devices.count > 0) return "";
+    return fmt::format("LOCKSTEP_BACKEND={} carries CUDA tensors, and this libtorch finds {}", options.backend,
+                       detail::describe(devices));
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 void ask_for_devices(Facts& facts) {
@@ -96,8 +112,13 @@ Facts own_facts(const Request& request, OpensPort opens_port) {
     if (opens_port == OpensPort::yes) probe_meeting(facts, world, environment);
     probe_nccl(facts.gpus, environment, facts.address);
   } catch (const Error& error) {
-    (error.kind() == ErrorKind::environment ? facts.environment : facts.problem) = error.message();
+    if (error.kind() != ErrorKind::environment) {
+      facts.problem = error.message();
+    } else if (world.size > 1) {  // one alone meets nobody, and needs no address
+      facts.environment = error.message();
+    }
   }
+  if (const auto wrong = wrong_setting(environment); !wrong.empty()) facts.environment = wrong;
   facts.gpus.runtime = detail::cuda_version();
   return facts;
 }

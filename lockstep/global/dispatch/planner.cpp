@@ -24,8 +24,7 @@ namespace {
 std::atomic<int> strictness{-1};
 
 bool strict_by_environment() {
-  const auto value = find(current_environment(), "LOCKSTEP_GLOBAL_STRICT");
-  return value && parse_bool(*value).value_or(false);
+  return find_integer(current_environment(), "LOCKSTEP_GLOBAL_STRICT", 0, 1).value_or(0) == 1;
 }
 
 /// The current placements of the inputs; ordinary scalar tensors and undefined tensors count as replicated.

@@ -8,7 +8,7 @@ std::shared_ptr<const PeerTls> read_peer_tls(const CertificateSettings& certific
   if (certificates.config_file.empty()) {
     fail(
         ErrorKind::environment, "connect",
-        "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT), and there are no certificates: set "
+        "encryption is on (parallel.encrypt, LOCKSTEP_ENCRYPT, or backend tls), and there are no certificates: set "
         "cluster.config_file_path (LOCKSTEP_CLUSTER_CONFIG) to the JSON file that names them; 'lockstep certs init DIR "
         "--nodes HOST,...' makes one for each host");
   }

@@ -136,8 +136,10 @@ void describe(ConfigFields& fields, ParallelConfig& c) {
                "such a file, which decides on mode, mesh, shard, strategy and dataset_strategy; in all modes");
   fields.field("verify_plan", c.verify_plan, between(0, 1000),
                "auto: steps to try plan and data parallel for; the plan stays if it takes 3 % less; 0: trust the plan");
-  fields.field("backend", c.backend, one_of(lockstep::detail::backend_choices()),
-               "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo");
+  fields.field(
+      "backend", c.backend, one_of(lockstep::detail::backend_choices()),
+      "auto: self alone, shm when all ranks share a host, hierarchy when some do, else gloo; for CUDA tensors nccl "
+      "(docs/gpus.md)");
   fields.field("gradients_mean", c.gradients_mean, anything(), "average the ranks' gradients; false: their sum");
   fields.field("bucket_mb", c.bucket_mb, above_to(0, kMostMib), "MiB of gradients that travel together");
   fields.field("first_bucket_mb", c.first_bucket_mb, above_to(0, kMostMib),

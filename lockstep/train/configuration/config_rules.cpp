@@ -147,11 +147,19 @@ void check_sparse_gradients(const RunConfig& config) {
       config.optimizer.name);
 }
 
-void check_encryption(const ParallelConfig& parallel) {
-  if (!parallel.encrypt || parallel.backend == "auto") return;
-  if (lockstep::detail::backend_called(parallel.backend).encrypts) return;
-  contradiction("parallel.encrypt is true, and parallel.backend {} cannot encrypt; set it to auto or tls",
-                parallel.backend);
+void check_backend(const RunConfig& config) {
+  const auto& backend = config.parallel.backend;
+  if (backend == "auto") return;
+  const bool for_cuda = lockstep::detail::is_for_cuda(backend);
+  if (for_cuda && config.system.device == "cpu") {
+    contradiction(
+        "parallel.backend {} carries CUDA tensors alone, and system.device is cpu; set parallel.backend to auto, or "
+        "system.device to cuda",
+        backend);
+  }
+  if (!config.parallel.encrypt || lockstep::detail::backend_called(backend).encrypts) return;
+  contradiction("parallel.encrypt is true, and parallel.backend {} cannot encrypt; set it to auto{}", backend,
+                for_cuda ? ", which selects staged for CUDA tensors" : " or tls");
 }
 
 void check_servers(const RunConfig& config) {
@@ -207,7 +215,7 @@ void check_run_config(const RunConfig& config) {
   check_batch(config);
   node_list_of(config.parallel);
   check_parallel(config);
-  check_encryption(config.parallel);
+  check_backend(config);
   check_metrics(config);
   make_used_callbacks(config);
 }

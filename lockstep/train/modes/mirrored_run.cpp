@@ -80,7 +80,7 @@ MirroredRun::MirroredRun(const RunConfig& config, const Model& model, const Grou
       is_one_batch_(config.parallel.sync_batch_norm),
       keeps_whole_state_(!config.parallel.shard_optimizer && !has_own_buffers(config, model)) {
   if (config.train.cuda_graph) {
-    why_not_recorded_ = why_not_recorded(config, *model.module);
+    why_not_recorded_ = group.size() > 1 ? "the run has several ranks" : why_not_recorded(config, *model.module);
     if (!why_not_recorded_) recorded_.emplace(model_, parallel_, updater_, options_);
   }
   if (can_rejoin(group) && group.size() > 1 && has_own_buffers(config, model)) ring_.emplace(model.module, group);
