@@ -33,16 +33,33 @@ UniqueFd open_new(const std::filesystem::path& path) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
 
+/// Where the link leads; the path itself where it is none.
+std::filesystem::path next_of_link(const std::filesystem::path& path) {
+  std::error_code none;
+  if (!std::filesystem::is_symlink(path, none)) return path;
+  const auto next = std::filesystem::read_symlink(path, none);
+  return next.is_absolute() ? next : folder_of(path) / next;
+}
+
+constexpr int kMostLinks = 40;
+
 /// What is replaced: the end of the links.
 std::filesystem::path end_of_links(std::filesystem::path path) {
-  constexpr int kMostLinks = 40;
-  std::error_code none;
-  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, none); ++i) {
-    const auto next = std::filesystem::read_symlink(path, none);
-    if (next.empty()) break;
-    path = next.is_absolute() ? next : folder_of(path) / next;
-  }
+  for (int i = 0; i < kMostLinks; ++i) path = next_of_link(path);
   return path;
+}
+
+/// One of the files that a process has open: a name in /proc/self/fd, to which /dev/stdout and /dev/fd lead.
+bool is_open_file(std::filesystem::path path) {
+  std::error_code none;
+  for (int i = 0; i < kMostLinks; ++i) {
+    const auto folder = std::filesystem::canonical(folder_of(path), none).string();
+    if (folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
+    const auto next = next_of_link(path);
+    if (next == path) return false;
+    path = next;
+  }
+  return false;
 }
 
 int sync_folder(const std::filesystem::path& folder) {
@@ -60,8 +77,7 @@ bool is_abandoned(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_stream(const std::filesystem::path& path) {
-  const auto folder = folder_of(end_of_links(path)).string();
-  if (folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
+  if (is_open_file(path)) return true;
   std::error_code none;
   const auto status = std::filesystem::status(path, none);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
@@ -70,6 +86,7 @@ bool is_stream(const std::filesystem::path& path) {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   if (is_stream(path_)) {
+    in_place_ = true;
     // A pipe that nobody reads is an error, and no wait; one that is read slowly is waited for.
     fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!fd_ || ::fcntl(fd_.get(), F_SETFL, O_APPEND) != 0) give_up("open", errno, 0);
@@ -106,7 +123,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
 void AtomicFile::commit() {
-  if (temporary_.empty()) return fd_.reset();
+  if (in_place_) return fd_.reset();
   if (::fsync(fd_.get()) != 0) give_up("sync", errno, written_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) give_up("rename", errno, written_);
   temporary_.clear();

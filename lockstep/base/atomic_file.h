@@ -38,7 +38,8 @@ class AtomicFile {
   void remove_temporary() noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;  ///< empty: written where it is, or at its end
+  std::filesystem::path temporary_;  ///< empty where there is none (any more)
+  bool in_place_ = false;
   UniqueFd fd_;
   std::uint64_t written_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/plan.h>
+#include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/recorder.h>
 #include <lockstep/global/dispatch/registration.h>
 #include <lockstep/global/even_split.h>
@@ -136,6 +137,7 @@ const Sharding* MeshState::intern(const Placements& placements) {
 Mesh::Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names)
     : state_(std::make_shared<global::MeshState>(std::move(group), std::move(sizes), std::move(names))) {
   global::register_kernels();
+  global::strict();  // a value of LOCKSTEP_GLOBAL_STRICT that breaks its rule is an error now, not in some operator
   global::set_ambient_mesh(state_);
 }
 

@@ -70,7 +70,7 @@ TEST(DoctorChecks, Meeting) {
         "error port host node-a (rank 0)"}});
 }
 
-TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJobOfSeveralRanks) {
+TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJob) {
   const auto spoil = [](Job& job) {
     job.ranks[0].environment = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
   };
@@ -84,7 +84,7 @@ TEST(DoctorChecks, AVariableThatBreaksItsRuleEndsEveryJobOfSeveralRanks) {
                                 job.unmet = "GLOO_SOCKET_IFNAME=\"eth7\" fits no network interface";
                               },
                               "error environment host node-a (rank 0)"}});
-  expect_cases(sound_process(), {{"nobody to meet", spoil, ""}});
+  expect_cases(sound_process(), {{"one alone", spoil, "error environment host node-a", {"unset it"}}});
 }
 
 TEST(DoctorChecks, PortsAndPresence) {
