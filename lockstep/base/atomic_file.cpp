@@ -6,11 +6,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <random>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -33,33 +35,31 @@ UniqueFd open_new(const std::filesystem::path& path) {
   return UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
 }
 
-/// Where the link leads; the path itself where it is none.
-std::filesystem::path next_of_link(const std::filesystem::path& path) {
+/// The path, where it leads if it is a link, and so on; what is replaced is the last.
+std::vector<std::filesystem::path> links_from(std::filesystem::path path) {
+  constexpr std::size_t kMostLinks = 40;
+  std::vector<std::filesystem::path> all{std::move(path)};
   std::error_code none;
-  if (!std::filesystem::is_symlink(path, none)) return path;
-  const auto next = std::filesystem::read_symlink(path, none);
-  return next.is_absolute() ? next : folder_of(path) / next;
-}
-
-constexpr int kMostLinks = 40;
-
-/// What is replaced: the end of the links.
-std::filesystem::path end_of_links(std::filesystem::path path) {
-  for (int i = 0; i < kMostLinks; ++i) path = next_of_link(path);
-  return path;
-}
-
-/// One of the files that a process has open: a name in /proc/self/fd, to which /dev/stdout and /dev/fd lead.
-bool is_open_file(std::filesystem::path path) {
-  std::error_code none;
-  for (int i = 0; i < kMostLinks; ++i) {
-    const auto folder = std::filesystem::canonical(folder_of(path), none).string();
-    if (folder.starts_with("/proc/") && folder.ends_with("/fd")) return true;
-    const auto next = next_of_link(path);
-    if (next == path) return false;
-    path = next;
+  while (all.size() <= kMostLinks && std::filesystem::is_symlink(all.back(), none)) {
+    const auto next = std::filesystem::read_symlink(all.back(), none);
+    all.push_back(next.is_absolute() ? next : folder_of(all.back()) / next);
   }
-  return false;
+  return all;
+}
+
+/// A name in /proc/self/fd, to which /dev/stdout and /dev/fd lead.
+bool is_open_file(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto folder = std::filesystem::canonical(folder_of(path), none).string();
+  return folder.starts_with("/proc/") && folder.ends_with("/fd");
+}
+
+bool is_stream_by(const std::vector<std::filesystem::path>& links) {
+  if (std::ranges::any_of(links, is_open_file)) return true;
+  std::error_code none;
+  const auto status = std::filesystem::status(links.back(), none);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
 }
 
 int sync_folder(const std::filesystem::path& folder) {
@@ -76,23 +76,18 @@ bool is_abandoned(const std::filesystem::path& path) {
 
 }  // namespace
 
-bool is_stream(const std::filesystem::path& path) {
-  if (is_open_file(path)) return true;
-  std::error_code none;
-  const auto status = std::filesystem::status(path, none);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
-         !std::filesystem::is_directory(status);
-}
+bool is_stream(const std::filesystem::path& path) { return is_stream_by(links_from(path)); }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  if (is_stream(path_)) {
+  auto links = links_from(path_);
+  if (is_stream_by(links)) {
     in_place_ = true;
     // A pipe that nobody reads is an error, and no wait; one that is read slowly is waited for.
     fd_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (!fd_ || ::fcntl(fd_.get(), F_SETFL, O_APPEND) != 0) give_up("open", errno, 0);
     return;
   }
-  path_ = end_of_links(path_);
+  path_ = std::move(links.back());
   constexpr int kTries = 100;
   int error = 0;
   for (int i = 0; i < kTries && !fd_; ++i) {

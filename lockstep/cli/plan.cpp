@@ -262,13 +262,13 @@ std::vector<std::string> chosen_names() {
 }
 
 void add_what_if(CLI::App& command, plan::WhatIf& what_if) {
-  const auto positive = [](const std::string& text) {
+  const auto in_range = [](const std::string& text) {
     const auto number = parse_number(text);
     const bool fits = number && *number >= 1e-6 && *number <= 1e6;
     return fits ? std::string() : fmt::format("a number from 1e-6 to 1e6 is needed, not {}", text);
   };
   const auto factor = [&](const char* flag, double& value, const char* text) {
-    command.add_option(flag, value, text)->type_name("FACTOR")->check(positive)->group("What if");
+    command.add_option(flag, value, text)->type_name("FACTOR")->check(in_range)->group("What if");
   };
   factor("--network", what_if.network, "Bandwidth between nodes, times this");
   factor("--intra", what_if.intra, "Bandwidth within a node, times this");
