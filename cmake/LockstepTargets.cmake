@@ -46,9 +46,17 @@ function(lockstep_precompiled_header name library)
   target_compile_options(lockstep_${name} PRIVATE -fpch-preprocess)
 endfunction()
 
+# lockstep_share_precompiled_header(TARGET NAME): the last call counts.
+function(lockstep_share_precompiled_header target name)
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  set_target_properties(${target} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM lockstep_${name})
+  add_dependencies(${target} lockstep_${name})
+endfunction()
+
 # What uses libtorch is compiled with -O2, a fifth faster than with -O3: loops that are hot have -O3 of their own
-# (lockstep_instruction_sets).
-target_compile_options(lockstep_torch INTERFACE $<BUILD_INTERFACE:$<$<CONFIG:Release>:-O2>>)
+# (lockstep_instruction_sets). What is in the folder of tests (tests/CMakeLists.txt) is not optimized.
+target_compile_options(lockstep_torch INTERFACE
+  $<BUILD_INTERFACE:$<$<AND:$<CONFIG:Release>,$<NOT:$<STREQUAL:$<TARGET_PROPERTY:FOLDER>,tests>>>:-O2>>)
 
 # Three, as g++ instantiates what a precompiled header asks for once more in each source that uses it: 4.5 s with
 # torch/torch.h, 2 s with ATen alone. Of the other rooms' sources, which take 1 to 2 s, most is the standard library and fmt.
@@ -57,15 +65,17 @@ lockstep_precompiled_header(aten_pch lockstep_torch <ATen/ATen.h> <torch/csrc/au
 lockstep_precompiled_header(plain_pch fmt::fmt <algorithm> <array> <chrono> <filesystem> <functional> <map> <memory> <optional>
   <string> <string_view> <vector> <fmt/format.h>)
 
-# lockstep_use_torch(TARGET [PCH]): link libtorch and share a precompiled header, torch_pch unless it is given.
+# lockstep_use_torch(TARGET [PCH]): link libtorch and share a precompiled header, torch_pch unless it is given; under tests/, theirs.
 function(lockstep_use_torch target)
   set(pch torch_pch ${ARGN})
   list(GET pch -1 pch)
+  if(CMAKE_FOLDER STREQUAL "tests")
+    set(pch torch_test_pch)
+  endif()
   # Not the property POSITION_INDEPENDENT_CODE: it means -fPIE for a program, and the header is built with -fPIC.
   target_compile_options(${target} PRIVATE -fPIC)
   target_link_libraries(${target} PRIVATE lockstep_torch)
-  target_precompile_headers(${target} REUSE_FROM lockstep_${pch})
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  lockstep_share_precompiled_header(${target} ${pch})
 endfunction()
 
 # lockstep_allow_inlined_torch(TARGET): for rooms that use torch::autograd::Function. g++ 13 and 14 lose track of the memory of
@@ -94,8 +104,7 @@ function(lockstep_room name)
   elseif(ROOM_ATEN)
     lockstep_use_torch(lockstep_${name} aten_pch)
   else()
-    target_precompile_headers(lockstep_${name} REUSE_FROM lockstep_plain_pch)
-    target_compile_options(lockstep_${name} PRIVATE -fpch-preprocess)
+    lockstep_share_precompiled_header(lockstep_${name} plain_pch)
   endif()
   if(NOT ROOM_PROGRAM)
     set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})

@@ -9,7 +9,7 @@ namespace lockstep {
 namespace {
 
 // Normalizes differences that do not change the meaning: letter case, and dashes for underscores.
-std::string fold(std::string_view text) {
+std::string without_case(std::string_view text) {
   std::string folded(text);
   for (char& c : folded) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -46,11 +46,11 @@ bool is_slip(std::size_t distance, std::size_t size, std::size_t other_size) {
 std::optional<std::string> nearest(std::string_view wrong, std::span<const std::string> valid) {
   constexpr std::size_t kLongestName = 200;
   if (wrong.empty() || wrong.size() > kLongestName) return std::nullopt;
-  const std::string folded = fold(wrong);
+  const std::string folded = without_case(wrong);
   const std::string* best = nullptr;
   std::size_t best_distance = 0;
   for (const std::string& candidate : valid) {
-    const std::size_t distance = edit_distance(folded, fold(candidate));
+    const std::size_t distance = edit_distance(folded, without_case(candidate));
     if (!is_slip(distance, folded.size(), candidate.size())) continue;
     if (best == nullptr || distance < best_distance) {
       best = &candidate;

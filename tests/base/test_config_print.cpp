@@ -10,7 +10,7 @@ namespace {
 
 using test::SampleConfig;
 
-SampleConfig read(const std::string& text) { return read_config<SampleConfig>(parse_config(text, "run.yaml")); }
+SampleConfig read_sample(const std::string& text) { return read_config<SampleConfig>(parse_config(text, "run.yaml")); }
 
 TEST(ConfigPrint, WritesDefaultsAsYaml) {
   EXPECT_EQ(print_config(SampleConfig{}),
@@ -41,11 +41,11 @@ TEST(ConfigPrint, ReadsBackEqual) {
   c.seed = INT64_MAX;
   c.note = "null";
   c.shuffle = false;
-  c.transforms = read("root: x\ntransforms: [Crop: {size: 32, mode: '1'}, Flip]\n").transforms;
+  c.transforms = read_sample("root: x\ntransforms: [Crop: {size: 32, mode: '1'}, Flip]\n").transforms;
   c.optimizer.lr = 1e-5;
   c.optimizer.warmup = test::SampleWarmup{0};
   const std::string text = print_config(c);
-  const SampleConfig back = read(text);
+  const SampleConfig back = read_sample(text);
   EXPECT_EQ(back.root, c.root);
   EXPECT_EQ(back.hidden, c.hidden);
   EXPECT_EQ(back.mean, c.mean);

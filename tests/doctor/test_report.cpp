@@ -80,7 +80,7 @@ TEST(DoctorReport, FitsOnAScreenHoweverMuchIsWrong) {
 TEST(DoctorReport, JsonHoldsEverything) {
   Job job = sound_job();
   job.links[0].problem = "Connection refused";
-  job.ranks[0].port = Port{9988};
+  job.ranks[0].port = doctor::Port{9988};
   const auto json = nlohmann::json::parse(print_json(consultation_of(job)));
   EXPECT_EQ(json["sound"], false);
   EXPECT_EQ(json["findings"][0]["severity"], "error");

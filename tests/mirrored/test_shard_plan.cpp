@@ -8,7 +8,7 @@
 namespace lockstep::mirrored {
 namespace {
 
-constexpr int kFloat = 6;
+constexpr int kFloat32 = 6;
 constexpr int kDouble = 7;
 
 std::vector<GradientSize> random_sizes(std::mt19937& random) {
@@ -16,7 +16,7 @@ std::vector<GradientSize> random_sizes(std::mt19937& random) {
   std::vector<GradientSize> sizes;
   for (int i = count(random); i > 0; --i) {
     const bool wide = kind(random) == 0;
-    sizes.push_back({elements(random), wide ? 8 : 4, wide ? kDouble : kFloat});
+    sizes.push_back({elements(random), wide ? 8 : 4, wide ? kDouble : kFloat32});
   }
   return sizes;
 }
@@ -62,7 +62,7 @@ TEST(ShardPlan, PiecesLieInTheShardOfTheirRank) {
 }
 
 TEST(ShardPlan, DividesEvenly) {
-  const auto plan = plan_shards({{1000, 4, kFloat}, {10, 4, kFloat}, {24, 8, kDouble}}, 0, 2);
+  const auto plan = plan_shards({{1000, 4, kFloat32}, {10, 4, kFloat32}, {24, 8, kDouble}}, 0, 2);
   ASSERT_EQ(plan.arenas.size(), 2U);
   EXPECT_EQ(plan.arenas[0].shard_elements, 512);  // 1008 + 16, in lines of 16
   EXPECT_EQ(plan.arenas[1].shard_elements, 16);   // 24 in lines of 8

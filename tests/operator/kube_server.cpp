@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kLimit = 120s;
+constexpr auto kServerLimit = 120s;
 
 fs::path tools() {
   if (const auto given = find(current_environment(), "LOCKSTEP_TEST_TOOLS")) return *given;
@@ -51,7 +51,7 @@ void prepare_cache() {
   fs::create_directories(cache() / "bin");
   ChildOptions unpack;
   unpack.arguments = {"tar", "-C", (cache() / "bin").string(), "-xJf", (tools() / "kube_bin.tar.xz").string()};
-  const auto done = run_and_capture(unpack, kLimit);
+  const auto done = run_and_capture(unpack, kServerLimit);
   if (!done.status.ok()) fail(ErrorKind::io, "test", "cannot unpack the API server: {}", done.err);
   fs::remove(cache() / "bin" / "etcd");
   fs::create_symlink("/usr/bin/etcd", cache() / "bin" / "etcd");
@@ -129,7 +129,7 @@ KubeServer::KubeServer() {
   const auto made =
       admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kube::custom_resource_definition());
   if (!made.ok()) fail(ErrorKind::io, "test", "the CRD is refused: {}", made.text());
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
   while (!admin.get(kube::path_of(kube::lockstep_jobs(), "")).ok()) {
     if (std::chrono::steady_clock::now() > deadline) fail(ErrorKind::timeout, "test", "LockstepJobs are not served");
     std::this_thread::sleep_for(50ms);
@@ -154,7 +154,7 @@ void KubeServer::take_away() {
 
 void KubeServer::bring_back() {
   ::kill(script_->pid(), SIGUSR2);
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
   while (!is_ready()) {
     if (std::chrono::steady_clock::now() > deadline)
       fail(ErrorKind::timeout, "test", "the API server does not come back");
@@ -168,7 +168,7 @@ std::string KubeServer::new_space() {
   const auto made = admin.create("/api/v1/namespaces", {{"metadata", {{"name", name}}}});
   if (!made.ok()) fail(ErrorKind::io, "test", "no namespace: {}", made.text());
   // Until then no Pod could be created.
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kServerLimit;
   const auto path = fmt::format("/api/v1/namespaces/{}/serviceaccounts/default", name);
   for (;;) {
     const auto account = admin.get(path);
@@ -182,7 +182,7 @@ Captured KubeServer::kubectl(std::vector<std::string> arguments) const {
   ChildOptions options;
   options.arguments = {(cache() / "bin" / "kubectl").string(), "--kubeconfig", kubeconfig().string()};
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
-  return run_and_capture(options, kLimit);
+  return run_and_capture(options, kServerLimit);
 }
 
 }  // namespace lockstep::test

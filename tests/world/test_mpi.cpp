@@ -9,14 +9,14 @@ using test::expect_refusals;
 constexpr std::string_view kTwoOfFour =
     "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2";
 
-std::string with(std::string_view more) { return std::string(kTwoOfFour) + " " + std::string(more); }
+std::string of_four(std::string_view more) { return std::string(kTwoOfFour) + " " + std::string(more); }
 
 TEST(WorldOpenMpi, ReadsWhatMpirunSets) {
   expect_readings({
       {kTwoOfFour, "open_mpi 2/4 local 0/2 mpi"},
-      {with("MASTER_ADDR=h MASTER_PORT=5"), "open_mpi 2/4 local 0/2 tcp h:5"},
-      {with("LOCKSTEP_INIT_METHOD=file:///m"), "open_mpi 2/4 local 0/2 file /m"},
-      {with("LOCKSTEP_INIT_METHOD=env://"), "open_mpi 2/4 local 0/2 mpi"},
+      {of_four("MASTER_ADDR=h MASTER_PORT=5"), "open_mpi 2/4 local 0/2 tcp h:5"},
+      {of_four("LOCKSTEP_INIT_METHOD=file:///m"), "open_mpi 2/4 local 0/2 file /m"},
+      {of_four("LOCKSTEP_INIT_METHOD=env://"), "open_mpi 2/4 local 0/2 mpi"},
       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1",
        "open_mpi 0/1 local 0/1 alone"},
   });
@@ -28,9 +28,9 @@ TEST(WorldOpenMpi, RefusesHalfAndImpossibleSettings) {
       {"OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_SIZE is set", "OMPI_COMM_WORLD_RANK is not"}},
       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_LOCAL_RANK", "mpirun sets all four"}},
       {"OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2", {"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=2"}},
-      {with("MASTER_ADDR=h"), {"MASTER_ADDR is set", "MASTER_PORT is not", "meet through MPI"}},
-      {with("MASTER_PORT=5"), {"MASTER_PORT is set", "MASTER_ADDR is not"}},
-      {with("MASTER_ADDR=h MASTER_PORT=x"), {"MASTER_PORT='x'"}},
+      {of_four("MASTER_ADDR=h"), {"MASTER_ADDR is set", "MASTER_PORT is not", "meet through MPI"}},
+      {of_four("MASTER_PORT=5"), {"MASTER_PORT is set", "MASTER_ADDR is not"}},
+      {of_four("MASTER_ADDR=h MASTER_PORT=x"), {"MASTER_PORT='x'"}},
   });
 }
 

@@ -72,12 +72,12 @@ TEST(NodeList, AsksTheSystemWhichNodesAreItsOwn) {
 
 constexpr std::string_view kCloud = "VC_WORKER_HOSTS=job-0,job-1 VC_TASK_INDEX=1 MA_NUM_HOSTS=2 MA_NUM_GPUS=8";
 
-std::string with(std::string_view more) { return std::string(kCloud) + " " + std::string(more); }
+std::string in_cloud(std::string_view more) { return std::string(kCloud) + " " + std::string(more); }
 
 TEST(WorldCloud, ReadsThePlatformsVariables) {
   EXPECT_EQ(brief(start_with(kCloud)), "cloud 8/16 local 0/8 tcp job-0:6060 x8");
-  EXPECT_EQ(brief(start_with(with("MASTER_ADDR=h MASTER_PORT=5"))), "cloud 8/16 local 0/8 tcp h:5 x8");
-  EXPECT_EQ(brief(start_with(with("LOCKSTEP_INIT_METHOD=file:///m"))), "cloud 8/16 local 0/8 file /m x8");
+  EXPECT_EQ(brief(start_with(in_cloud("MASTER_ADDR=h MASTER_PORT=5"))), "cloud 8/16 local 0/8 tcp h:5 x8");
+  EXPECT_EQ(brief(start_with(in_cloud("LOCKSTEP_INIT_METHOD=file:///m"))), "cloud 8/16 local 0/8 file /m x8");
   // A flavour without GPUs, and one host alone.
   EXPECT_EQ(brief(start_with("VC_WORKER_HOSTS=job-0,job-1 VC_TASK_INDEX=0 MA_NUM_HOSTS=2 MA_NUM_GPUS=0")),
             "cloud 0/2 local 0/1 tcp job-0:6060 x1");
@@ -94,7 +94,7 @@ TEST(WorldCloud, RefusesHalfAndImpossibleSettings) {
       {"VC_TASK_INDEX=2 MA_NUM_HOSTS=2", {"VC_TASK_INDEX=2", "MA_NUM_HOSTS=2", "0 to 1"}},
       {"VC_TASK_INDEX=0 MA_NUM_HOSTS=2", {"VC_WORKER_HOSTS", "MASTER_ADDR"}},
       {"VC_TASK_INDEX=0 MA_NUM_HOSTS=2 VC_WORKER_HOSTS=a", {"VC_WORKER_HOSTS='a' names 1 host,", "MA_NUM_HOSTS=2"}},
-      {with("X=1 MASTER_PORT=x"), {"MASTER_PORT='x'"}},
+      {in_cloud("X=1 MASTER_PORT=x"), {"MASTER_PORT='x'"}},
       {"VC_TASK_INDEX=x MA_NUM_HOSTS=2", {"VC_TASK_INDEX='x'"}},
       // A program that calls detect_world is one rank and cannot be eight.
       {kCloud, {"cloud", "one process for 8 ranks", "lockstep run --nproc_per_node 8"}},
@@ -159,18 +159,18 @@ TEST(StartOrder, LaunchersOfRanksWinOverThoseOfNodes) {
   const std::string torch = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5";
   StartOptions listed;
   listed.nodes = nodes({"127.0.0.2", "192.0.2.1"});
-  const Start inner = start_with(with(torch), listed);
+  const Start inner = start_with(in_cloud(torch), listed);
   EXPECT_EQ(brief(inner), "pytorch 1/2 local 1/2 tcp h:5 x1");
   test::expect_words(inner.world.evidence, {", which wins over cloud, which wins over the list of nodes"});
   const Start cloud = start_with(kCloud, listed);
   EXPECT_EQ(cloud.world.launcher, "cloud");
   test::expect_words(cloud.world.evidence, {"which wins over the list of nodes"});
   listed.launcher = "nodes";
-  EXPECT_EQ(brief(start_with(with(torch), listed)), "nodes 0/2 local 0/1 tcp 127.0.0.2:9988 x1");
+  EXPECT_EQ(brief(start_with(in_cloud(torch), listed)), "nodes 0/2 local 0/1 tcp 127.0.0.2:9988 x1");
   listed.launcher = "none";
-  EXPECT_EQ(brief(start_with(with(torch), listed)), "none 0/1 local 0/1 alone x1");
+  EXPECT_EQ(brief(start_with(in_cloud(torch), listed)), "none 0/1 local 0/1 alone x1");
   expect_error(ErrorKind::environment, {"pytorch", "contradicts cloud", "2 processes cannot be 1 rank;"},
-               [] { start_with(with("RANK=0 WORLD_SIZE=1")); });
+               [] { start_with(in_cloud("RANK=0 WORLD_SIZE=1")); });
 }
 
 // ---- waiting for the master

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRemembered = 5000;
-constexpr std::size_t kLongestMessage = 1024;  // the API server's limit
+constexpr std::size_t kLongestEventMessage = 1024;  // the API server's limit
 constexpr std::size_t kLongestName = 200;
 
 }  // namespace
@@ -39,7 +39,7 @@ void EventRecorder::record(ApiClient& client, const Job& job, const EventNote& n
                         {"uid", job.uid},
                         {"resourceVersion", job.version}}},
                       {"reason", note.reason},
-                      {"message", note.message.substr(0, kLongestMessage)},
+                      {"message", note.message.substr(0, kLongestEventMessage)},
                       {"type", note.warning ? "Warning" : "Normal"},
                       {"source", {{"component", "lockstep-operator"}}},
                       {"firstTimestamp", time},

@@ -81,7 +81,7 @@ class Watcher {
   std::optional<std::chrono::seconds> wait_;
 };
 
-void pause(milliseconds time, std::stop_token stop) {
+void wait_to_retry(milliseconds time, std::stop_token stop) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
@@ -121,7 +121,7 @@ void watch_forever(ApiClient client, const WatchOptions& options, Cache& cache, 
     last_trouble = watcher.trouble();
     if (watcher.progress()) wait = kFirstPause;
     const milliseconds asked = watcher.wait().value_or(std::chrono::seconds(0));
-    pause(std::max(asked, wait / 2 + milliseconds(random() % static_cast<unsigned>(wait.count()))), stop);
+    wait_to_retry(std::max(asked, wait / 2 + milliseconds(random() % static_cast<unsigned>(wait.count()))), stop);
     wait = std::min(wait * 2, kLongestPause);
   }
 }

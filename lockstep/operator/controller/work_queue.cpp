@@ -7,8 +7,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstPause(100);
-constexpr milliseconds kLongestPause(60'000);
+constexpr milliseconds kFirstRetry(100);
+constexpr milliseconds kLongestRetry(60'000);
 constexpr int kMostDoublings = 10;
 
 }  // namespace
@@ -33,7 +33,7 @@ void WorkQueue::retry(const std::string& key, std::optional<milliseconds> at_lea
   {
     const std::lock_guard lock(mutex_);
     const int failures = std::min(failures_[key]++, kMostDoublings);
-    pause = std::min(kFirstPause * (1 << failures), kLongestPause);
+    pause = std::min(kFirstRetry * (1 << failures), kLongestRetry);
     pause = pause / 2 + milliseconds(random_() % static_cast<unsigned>(pause.count() / 2 + 1));
   }
   add_after(key, std::max(pause, at_least.value_or(pause)));
@@ -66,7 +66,7 @@ std::optional<std::string> WorkQueue::take(std::stop_token stop) {
       taken_.insert(key);
       return key;
     }
-    auto until = now + kLongestPause;
+    auto until = now + kLongestRetry;
     for (const auto& [key, when] : delayed_) until = std::min(until, when);
     changed_.wait_until(lock, stop, until, [&] {
       // One that was added with an earlier time must be waited for anew.

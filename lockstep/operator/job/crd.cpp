@@ -1,5 +1,6 @@
 #include <lockstep/operator/api/resource.h>
 #include <lockstep/operator/job/crd.h>
+#include <lockstep/operator/job/job.h>
 
 #include <limits>
 #include <string>
@@ -13,7 +14,6 @@ using Json = nlohmann::ordered_json;
 using Fields = std::vector<std::pair<std::string, Json>>;
 
 constexpr std::int64_t kForever = std::numeric_limits<std::int32_t>::max();
-constexpr int kMostReplicas = 10000;
 
 Json described(const char* type, const char* description) { return {{"type", type}, {"description", description}}; }
 

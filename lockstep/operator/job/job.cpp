@@ -17,7 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestLabel = 63;
-constexpr int kMostReplicas = 10000;
 
 /// Reads one section of a spec and notes what is wrong with it.
 class Section {

@@ -22,6 +22,8 @@ enum class RestartPolicy { on_failure, always, never, exit_code };
 enum class CleanPods { running, all, none };
 enum class TlsSource { insecure, automatic, named };
 
+inline constexpr int kMostReplicas = 10000;  ///< of a role
+
 struct RoleSpec {
   int replicas = 1;
   RestartPolicy restart = RestartPolicy::on_failure;

@@ -17,6 +17,10 @@
 
 namespace lockstep::shm::test {
 
+inline bool mentions(const Error& error, const std::string& words) {
+  return std::string(error.what()).find(words) != std::string::npos;
+}
+
 /// Carries the invitation of rank 0 to the other ranks, through a pipe made before they were forked.
 class Invitations {
  public:

@@ -33,8 +33,6 @@ std::int32_t sum_at(int ranks, std::size_t i) {
   return sum;
 }
 
-std::byte* bytes(std::int32_t* data) { return reinterpret_cast<std::byte*>(data); }
-
 // The arguments of one collective on one rank and what must come out.
 struct Case {
   Values input;   // also the output, where it works in place

@@ -19,12 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-bool mentions(const Error& error, const std::string& words) {
-  return std::string(error.what()).find(words) != std::string::npos;
-}
-
-std::byte* bytes(std::int32_t* data) { return reinterpret_cast<std::byte*>(data); }
-
 void barrier(ThreadRank& rank) { rank.run(Kind::barrier, DType::other, ReduceOp::sum, -1, nullptr, nullptr, 0); }
 
 // The error that ends a rank's endless round of barriers.
@@ -61,7 +55,7 @@ Error stress_until_error(ThreadRank& self, unsigned seed) {
   }
 }
 
-Geometry tiny() {
+Geometry few_slots() {
   return {.headers = 4, .chunk_bytes = 512, .chunks = 2, .channel_bytes = 256, .whole_bytes = 200, .direct_bytes = 128};
 }
 
@@ -88,7 +82,7 @@ TEST(Failures, AKillAtAnyMomentIsNoticed) {
   for (unsigned seed = 0; seed < 12; ++seed) {
     const int n = 2 + static_cast<int>(seed % 3);
     const int victim = static_cast<int>(seed) % n;
-    const Geometry geometry = seed % 2 == 0 ? tiny() : Geometry{};
+    const Geometry geometry = seed % 2 == 0 ? few_slots() : Geometry{};
     const auto outcomes = process_outcomes(n, geometry, [&](ProcessRank& self) {
       ThreadRank rank = self.as_thread_rank();
       std::optional<std::jthread> killer;
@@ -142,7 +136,7 @@ TEST(Failures, ARankThatStopsForeverInTheMiddleIsNamed) {
   // Rank 1 enters a large collective and moves no further. Nobody leaves before all have waited in vain.
   const Tokens waited;
   const Tokens free_to_go;
-  run_processes(3, tiny(), [&](ProcessRank& self) {
+  run_processes(3, few_slots(), [&](ProcessRank& self) {
     ThreadRank rank = self.as_thread_rank();
     std::vector<std::int32_t> data(10000, 1);
     const auto operation = rank.start(Kind::all_reduce, DType::int32, ReduceOp::sum, -1, bytes(data.data()),
@@ -213,7 +207,7 @@ TEST(Failures, GivingUpReachesTheOthers) {
 }
 
 TEST(Failures, ADifferentCallIsAnErrorOnEveryRankAndTheGroupGoesOn) {
-  for (const Geometry& geometry : {Geometry{}, tiny()}) {
+  for (const Geometry& geometry : {Geometry{}, few_slots()}) {
     run_processes(3, geometry, [](ProcessRank& self) {
       ThreadRank rank = self.as_thread_rank();
       std::vector<std::int32_t> data(1000, 1);

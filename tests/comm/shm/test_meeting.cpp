@@ -36,10 +36,6 @@ Error error_of(const Call& call) {
   return Error(ErrorKind::invalid_argument, "test", "no error");
 }
 
-bool mentions(const Error& error, const std::string& words) {
-  return std::string(error.what()).find(words) != std::string::npos;
-}
-
 std::set<std::string> files_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());

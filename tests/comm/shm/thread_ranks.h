@@ -53,4 +53,6 @@ void run_threads(int n, ThreadOptions options, const std::function<void(ThreadRa
 
 std::size_t item_bytes(DType dtype);
 
+inline std::byte* bytes(std::int32_t* data) { return reinterpret_cast<std::byte*>(data); }
+
 }  // namespace lockstep::shm::test
