@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
 # run_tests.sh PRESET [words for ctest]: runs tests of that build, with the output of those that fail, and lists what was
-# skipped.
+# skipped. Thorough tests, which take long, are left out unless LOCKSTEP_TEST_THOROUGH is 1 (scripts/test.sh --all).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
+left_out=()
+if [[ "${LOCKSTEP_TEST_THOROUGH:-}" != 1 ]]; then left_out=(-LE '^thorough$'); fi
 # Of a test that fails, only what failed.
 export GTEST_BRIEF=1
 status=0
-ctest --preset "$preset" --no-tests=error "$@" || status=$?
+ctest --preset "$preset" --no-tests=error "${left_out[@]}" "$@" || status=$?
+log=build/$preset/Testing/Temporary/LastTest.log
 if ((status != 0)); then
   # Once more and last: a log may be cut, and in the middle of one nobody finds them.
   printf '\nwhat failed:\n'
-  grep -h -A 12 -E ': Failure$|^\[  FAILED  \]|\(Failed\)|^Test timeout' "build/$preset/Testing/Temporary/LastTest.log" |
-    cut -c 1-400 | head -n 300 || true
+  grep -h -A 12 -E ': Failure$|^\[  FAILED  \]|\(Failed\)|^Test timeout' "$log" | cut -c 1-400 | head -n 300 || true
 fi
 # Every skip with its reason: a test that is skipped in silence does not exist.
-skipped=$(grep -h '^skipped: ' "build/$preset/Testing/Temporary/LastTest.log") || true
+skipped=$(grep -h '^skipped: ' "$log") || true
 echo "${skipped:-skipped: none}"
+if [[ -n "${LOCKSTEP_TIMES:-}" ]]; then  # scripts/stages.sh
+  awk -v preset="$preset" '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { print $4, name, preset }' "$log" >>"$LOCKSTEP_TIMES/tests"
+fi
 exit $status

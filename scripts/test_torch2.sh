@@ -6,10 +6,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+source scripts/stages.sh
+
+stage "packages: today's libtorch"
 if ! scripts/install_torch.sh; then
   echo "skipped: tests with today's libtorch, which could not be installed (the reason stands above)"
   exit 0
 fi
+stage "build: torch2"
 scripts/build.sh torch2 -DLOCKSTEP_BUILD_TESTS=ON lockstep_tests_torch lockstep_tests_parity lockstep_cli
 build/torch2/lockstep info
+
+stage "tests: torch2"
 scripts/run_tests.sh torch2 -L '^(torch|parity)$' "$@"

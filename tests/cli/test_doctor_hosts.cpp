@@ -77,7 +77,7 @@ TEST_F(DoctorOnTwoHosts, OneWayIsBlocked) {
 }
 
 // "A container in Docker's own network": it comes out, and nobody comes in.
-TEST_F(DoctorOnTwoHosts, AContainerCannotBeReached) {
+TEST_F(DoctorOnTwoHosts, ThoroughAContainerCannotBeReached) {
   add_interface(1, "eth0", "172.17.0.2");
   lose_packets(0, "172.17.0.2");
   auto container = over("eth0");
@@ -90,7 +90,7 @@ TEST_F(DoctorOnTwoHosts, AContainerCannotBeReached) {
 }
 
 // "A firewall": what one host sends to the other is lost, on a network beside that where the ranks meet.
-TEST_F(DoctorOnTwoHosts, PacketsAreLostOneWay) {
+TEST_F(DoctorOnTwoHosts, ThoroughPacketsAreLostOneWay) {
   add_interface(1, "eth0", "10.78.0.2");
   lose_packets(0, "10.78.0.2");
   auto container = Environment{{"NCCL_SOCKET_IFNAME", "eth"}};
@@ -103,7 +103,7 @@ TEST_F(DoctorOnTwoHosts, PacketsAreLostOneWay) {
   EXPECT_THAT(ran[0].out, HasSubstr("NCCL_SOCKET_IFNAME=eth"));
 }
 
-TEST_F(DoctorOnTwoHosts, ThePlaceToMeetAnswersNobody) {
+TEST_F(DoctorOnTwoHosts, ThoroughThePlaceToMeetAnswersNobody) {
   lose_packets(1, "10.77.0.1");
   const auto ran = run_in(folder_.path(), TwoHosts::on(1, {"lockstep", "doctor", "--wait", "3"}),
                           {{"RANK", "1"},
@@ -117,7 +117,7 @@ TEST_F(DoctorOnTwoHosts, ThePlaceToMeetAnswersNobody) {
   EXPECT_THAT(fix_of("meeting", ran.out), AllOf(HasSubstr("drops the packets"), Not(HasSubstr("--net=host"))));
 }
 
-TEST_F(DoctorOnTwoHosts, ANameMeansDifferentHosts) {
+TEST_F(DoctorOnTwoHosts, ThoroughANameMeansDifferentHosts) {
   const HostsFiles files({"10.77.0.1 boss\n", "10.77.0.1 boss\n10.77.0.7 boss\n"});
   auto second = std::async(std::launch::async, [&] { return rank(1, "boss"); });
   const auto first = rank(0, "boss");
@@ -127,7 +127,7 @@ TEST_F(DoctorOnTwoHosts, ANameMeansDifferentHosts) {
   EXPECT_THAT(first.out, AllOf(HasSubstr("boss stands for 10.77.0.1 on host"), HasSubstr("10.77.0.7")));
 }
 
-TEST_F(DoctorOnTwoHosts, AnAddressThatMeansOneself) {
+TEST_F(DoctorOnTwoHosts, ThoroughAnAddressThatMeansOneself) {
   auto second = std::async(std::launch::async, [&] { return rank(1, "10.77.0.1"); });
   const auto first = rank(0, "127.0.0.1");
   EXPECT_EQ(first.status, kUnsound);
@@ -135,7 +135,7 @@ TEST_F(DoctorOnTwoHosts, AnAddressThatMeansOneself) {
   EXPECT_THAT(findings_in(first.out), testing::Contains("error addresses"));
 }
 
-TEST_F(DoctorOnTwoHosts, FilesDiffer) {
+TEST_F(DoctorOnTwoHosts, ThoroughFilesDiffer) {
   write_file(folder_.path() / "program-0", "one");
   write_file(folder_.path() / "program-1", "two");
   // What each host has under the same name.
@@ -156,7 +156,7 @@ TEST_F(DoctorOnTwoHosts, FilesDiffer) {
   EXPECT_THAT(first.out, AllOf(HasSubstr("ERROR  versions"), HasSubstr("program is not the same on hosts")));
 }
 
-TEST_F(DoctorOnTwoHosts, OneDoesNotCome) {
+TEST_F(DoctorOnTwoHosts, ThoroughOneDoesNotCome) {
   const auto first = on(0, {"--wait", "1"});
   EXPECT_EQ(first.status, kUnsound);
   EXPECT_THAT(first.out, AllOf(HasSubstr("ERROR  presence  rank 1"), HasSubstr("1 of 2 ranks did not come")));

@@ -170,7 +170,7 @@ TEST(Elastic, TheJobOutlivesTheHolderOfItsStore) {
   EXPECT_TRUE(probe.nobody_left());
 }
 
-TEST(Elastic, TheOthersHearThatTheStoreGoes) {
+TEST(Elastic, ThoroughTheOthersHearThatTheStoreGoes) {
   const Meeting meeting("is_host=1");
   Agent host(meeting, {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
   Agent other(Meeting::at(meeting.port(), "is_host=0"), {"--nnodes=1:2"}, {"print=ready", "sleep_ms=60000"});
@@ -237,7 +237,7 @@ TEST(Elastic, RanksThatEndEarlyForTheUsersSignalUseNoRestart) {
   }
 }
 
-TEST(Elastic, TrainingThatABatchSystemEndsIsNotStartedAnew) {
+TEST(Elastic, ThoroughTrainingThatABatchSystemEndsIsNotStartedAnew) {
   const Workbench bench;
   Agent agent = Agent::of_program(Words{"--nproc_per_node=2", "--max_restarts=3"},
                                   bench.train({"train.epochs=100000", "checkpoint.every_epochs=100000"}));
@@ -339,7 +339,7 @@ TEST(Elastic, ExitCodeTwoOfOtherProgramsIsTriedAgain) {
   }
 }
 
-TEST(Elastic, NodesWhoseRanksEndEarlyEndWithThem) {
+TEST(Elastic, ThoroughNodesWhoseRanksEndEarlyEndWithThem) {
   const Meeting meeting;
   // The word to one launcher ends the ranks of both, as those of `lockstep train` agree to.
   const TemporaryFolder folder;
@@ -358,7 +358,7 @@ TEST(Elastic, NodesWhoseRanksEndEarlyEndWithThem) {
   }
 }
 
-TEST(Elastic, TheLastAttemptIsWhatOthersHearOf) {
+TEST(Elastic, ThoroughTheLastAttemptIsWhatOthersHearOf) {
   const TemporaryFolder folder;
   const auto error_file = folder.path() / "outer.json";
   const auto ran = lockstep({"run", "--max_restarts=1", "--rdzv_id=job7", "--log_dir", folder.path() / "logs",
@@ -372,7 +372,7 @@ TEST(Elastic, TheLastAttemptIsWhatOthersHearOf) {
   EXPECT_EQ(message["errorCode"], 5);
 }
 
-TEST(Elastic, PythonAndLockstepRanksMeetAcrossNodes) {
+TEST(Elastic, ThoroughPythonAndLockstepRanksMeetAcrossNodes) {
   for (const Words& program :
        {Words{LOCKSTEP_PYTHON, LOCKSTEP_SOURCE_DIR "/tests/cli/torch_ranks.py"}, Words{LOCKSTEP_EXAMPLES "/toy_ddp"}}) {
     const Meeting meeting;

@@ -125,7 +125,7 @@ void EtcdJobs::expect_other_goes_on(bool coordinator_is_killed) const {
 
 TEST_F(EtcdJobs, TheOtherGoesOnWhenTheCoordinatorIsKilled) { expect_other_goes_on(true); }
 
-TEST_F(EtcdJobs, TheCoordinatorGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(false); }
+TEST_F(EtcdJobs, ThoroughTheCoordinatorGoesOnWhenTheOtherIsKilled) { expect_other_goes_on(false); }
 
 TEST_F(EtcdJobs, AnEtcdThatIsStartedAgainEndsNoRound) {
   Agent first = start_waiting(flags("2"));
@@ -183,7 +183,7 @@ TEST_F(EtcdJobs, SaysWhatTheFlagsMustBe) {
   EXPECT_THAT(nameless.said(), HasSubstr("needs --rdzv_id"));
 }
 
-TEST_F(EtcdJobs, PythonRanksOnTwoHosts) {
+TEST_F(EtcdJobs, ThoroughPythonRanksOnTwoHosts) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   EtcdServer::Options options;

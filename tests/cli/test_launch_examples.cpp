@@ -38,7 +38,7 @@ void run_rank_table_script(const std::string& device_num, const std::string& nam
   expect_result(bench, ranks);
 }
 
-TEST(LaunchExamples, EightRanksFromARankTable) { run_rank_table_script("[0,8)", "ascend8p.sh", 8, 0); }
+TEST(LaunchExamples, ThoroughEightRanksFromARankTable) { run_rank_table_script("[0,8)", "ascend8p.sh", 8, 0); }
 
 TEST(LaunchExamples, FourRanksFromARankTable) { run_rank_table_script("[4,8)", "ascend4p.sh", 4, 4); }
 
@@ -92,7 +92,7 @@ void expect_cloud_job(const std::string& name, const Words& more, int ranks, con
   expect_result(bench, ranks);
 }
 
-TEST(LaunchExamples, CloudJobThatStartsItsRanksItself) {
+TEST(LaunchExamples, ThoroughCloudJobThatStartsItsRanksItself) {
   expect_cloud_job("cloud_spawn.sh", {}, 4, "2", "node 0 of 2 on host ");
   expect_cloud_job("cloud_spawn.sh", {}, 2, "0", "rank 0 of 2 (local 0 of 1)");
 }
@@ -120,7 +120,7 @@ TEST(LaunchExamples, CloudJobWithThePlatformsArguments) {
   expect_result(bench, 4);
 }
 
-TEST(LaunchExamples, CloudJobByTheArgumentsOfLaunch) {
+TEST(LaunchExamples, ThoroughCloudJobByTheArgumentsOfLaunch) {
   expect_cloud_job("cloud_launch.sh", {"lockstep", "train"}, 4, "2", "lockstep run --nnodes=2 --node_rank=0");
 }
 
@@ -197,7 +197,7 @@ TEST(LaunchExamples, LockstepRunOnTwoNodes) {
   expect_result(bench, 2);
 }
 
-TEST(LaunchExamples, AProgramThatSpawnsItsRanksOnTwoNodes) {
+TEST(LaunchExamples, ThoroughAProgramThatSpawnsItsRanksOnTwoNodes) {
   const TemporaryFolder folder;
   const std::string port = free_port();
   std::array<Environment, 2> nodes;

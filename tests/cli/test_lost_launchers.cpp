@@ -110,7 +110,7 @@ TEST_P(LostLaunchers, TheFirstOfThree) {
   expect_end_of_peace({first});
 }
 
-TEST_P(LostLaunchers, TheFirstOfTwoThatComesBack) {
+TEST_P(LostLaunchers, ThoroughTheFirstOfTwoThatComesBack) {
   Agent* const first = train(2);
   ASSERT_NE(first, nullptr) << said();
   lose(*first);
@@ -118,7 +118,7 @@ TEST_P(LostLaunchers, TheFirstOfTwoThatComesBack) {
   expect_end_of_peace({first});
 }
 
-TEST_P(LostLaunchers, OneAfterTheOther) {
+TEST_P(LostLaunchers, ThoroughOneAfterTheOther) {
   Agent* const first = train(4);
   ASSERT_NE(first, nullptr) << said();
   lose(*first);
@@ -129,7 +129,7 @@ TEST_P(LostLaunchers, OneAfterTheOther) {
   expect_end_of_peace({first, second});
 }
 
-TEST_P(LostLaunchers, TheOnlyOtherGoesOnAlone) {
+TEST_P(LostLaunchers, ThoroughTheOnlyOtherGoesOnAlone) {
   const auto finish = (bench_.path() / "finish").string();
   const auto start_waiting = [&] {
     Words words = rendezvous();
@@ -150,7 +150,7 @@ TEST_P(LostLaunchers, TheOnlyOtherGoesOnAlone) {
   EXPECT_THAT(other.said(), HasSubstr("was lost: no sign of life for 2.5 s"));
 }
 
-TEST_P(LostLaunchers, TheFirstIsSuspended) {
+TEST_P(LostLaunchers, ThoroughTheFirstIsSuspended) {
   Agent* const first = train(3);
   ASSERT_NE(first, nullptr) << said();
   const auto ranks = ranks_below(first->pid());
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Stores, LostLaunchers, testing::Values("c10d", "etcd"),
                          [](const auto& one) { return one.param; });
 
 /// Whatever moment the launcher that opens the store is killed at, nobody hangs, and the others go on or say why not.
-TEST(LostHolders, AtAnyMomentOfTheStart) {
+TEST(LostHolders, ThoroughAtAnyMomentOfTheStart) {
   std::mt19937 random(7);
   for (int round = 0; round < 12; ++round) {
     const auto port = free_port();
@@ -196,7 +196,7 @@ TEST(LostHolders, AtAnyMomentOfTheStart) {
 }
 
 /// Three launchers on two hosts, of which the first opened the store.
-TEST(LostHolders, TheOnesThatAreMoreGoOnWhenTheNetworkGoes) {
+TEST(LostHolders, ThoroughTheOnesThatAreMoreGoOnWhenTheNetworkGoes) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Words flags = {"--nnodes=1:3", "--rdzv_backend=c10d", "--rdzv_endpoint=" + TwoHosts::address(0) + ":29400",

@@ -51,7 +51,7 @@ TEST(PythonPeers, RanksOnTwoHostsByNodeRank) {
   expect_four_ranks(python_on_two_hosts({flags("0"), flags("1")}));
 }
 
-TEST(PythonPeers, RanksOnTwoHostsByC10d) {
+TEST(PythonPeers, ThoroughRanksOnTwoHostsByC10d) {
   const TwoHosts hosts;
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Words flags = {"--rdzv_backend", "c10d", "--rdzv_endpoint", TwoHosts::address(0)};

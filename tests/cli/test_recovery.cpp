@@ -119,27 +119,30 @@ const Words kAuto = {"model.name=resnet20", "parallel.mode=auto", "parallel.mesh
 
 INSTANTIATE_TEST_SUITE_P(
     EachPlaceOfAStep, Recovery,
+    testing::Values(FaultCase{"Backward", "rank=2,step=9,action=kill,place=backward", 2, true, ""},
+                    FaultCase{"Updated", "rank=0,step=9,action=kill,place=updated", 0, true, ""},
+                    FaultCase{"OneStepApart", "rank=1,step=9,action=lose,place=reduced", 1, false, ""},
+                    FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"},
+                    FaultCase{"BatchNormsForward", "rank=1,step=9,action=kill,place=begin", 1, true, "", kMeeting}),
+    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, Recovery,
     testing::Values(FaultCase{"Begin", "rank=1,step=9,action=kill,place=begin", 1, true, ""},
                     FaultCase{"Forward", "rank=0,step=9,action=kill,place=forward", 0, true, ""},
-                    FaultCase{"Backward", "rank=2,step=9,action=kill,place=backward", 2, true, ""},
                     FaultCase{"Reduced", "rank=1,step=9,action=kill,place=reduced", 1, true, ""},
-                    FaultCase{"Updated", "rank=0,step=9,action=kill,place=updated", 0, true, ""},
                     FaultCase{"Evaluate", "rank=2,step=8,action=kill,place=evaluate", 2, true, ""},
                     FaultCase{"Save", "rank=0,step=8,action=kill,place=save", 0, true, ""},
                     FaultCase{"TheFirstStep", "rank=1,step=1,action=kill,place=backward", 1, true, ""},
                     FaultCase{"TheLastStep", "rank=0,step=24,action=kill,place=reduced", 0, true, ""},
                     FaultCase{"AnException", "rank=1,step=9,action=throw", 1, true, ""},
-                    FaultCase{"OneStepApart", "rank=1,step=9,action=lose,place=reduced", 1, false, ""},
                     FaultCase{"Gloo", "rank=1,step=9,action=kill,place=backward", 1, true, "gloo"},
                     FaultCase{"GlooOneStepApart", "rank=0,step=9,action=lose,place=reduced", 0, false, "gloo"},
-                    FaultCase{"Hierarchy", "rank=2,step=9,action=kill,place=backward", 2, true, "hierarchy"},
-                    FaultCase{"BatchNormsForward", "rank=1,step=9,action=kill,place=begin", 1, true, "", kMeeting},
                     FaultCase{"BatchNormsGloo", "rank=0,step=9,action=kill,place=backward", 0, true, "gloo", kMeeting},
                     FaultCase{"AutoIsDataParallel", "rank=2,step=9,action=kill,place=backward", 2, true, "", kAuto}),
     [](const auto& one) { return one.param.name; });
 
 /// All have completed the last step of an epoch, and none has noted that the epoch is over.
-TEST(RecoveryOfAll, AllLoseEachOtherAtTheEndOfAnEpoch) {
+TEST(RecoveryOfAll, ThoroughAllLoseEachOtherAtTheEndOfAnEpoch) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
   for (int number = 0; number < kWorkers; ++number) {
@@ -202,8 +205,12 @@ const Words kBoth = {"model.name=resnet20", "parallel.buffers=local", "parallel.
 
 INSTANTIATE_TEST_SUITE_P(
     EachKind, RecoveryOfParts,
+    testing::Values(PartsCase{"ShardsReduced", kShards, "rank=1,step=9,action=kill,place=reduced", 1, ""},
+                    PartsCase{"BuffersAndShards", kBoth, "rank=0,step=9,action=kill,place=reduced", 0, ""}),
+    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, RecoveryOfParts,
     testing::Values(PartsCase{"ShardsBackward", kShards, "rank=2,step=9,action=kill,place=backward", 2, ""},
-                    PartsCase{"ShardsReduced", kShards, "rank=1,step=9,action=kill,place=reduced", 1, ""},
                     PartsCase{"ShardsUpdated", kShards, "rank=0,step=9,action=kill,place=updated", 0, ""},
                     PartsCase{"ShardsTheFirstStep", kShards, "rank=1,step=1,action=kill,place=backward", 1, ""},
                     PartsCase{"ShardsAdam", kAdam, "rank=0,step=9,action=kill,place=reduced", 0, ""},
@@ -214,8 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
                     PartsCase{"BuffersReduced", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, ""},
                     PartsCase{"BuffersUpdated", kLocal, "rank=0,step=9,action=kill,place=updated", 0, ""},
                     PartsCase{"BuffersEvaluate", kLocal, "rank=0,step=8,action=kill,place=evaluate", 0, ""},
-                    PartsCase{"BuffersGloo", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, "gloo"},
-                    PartsCase{"BuffersAndShards", kBoth, "rank=0,step=9,action=kill,place=reduced", 0, ""}),
+                    PartsCase{"BuffersGloo", kLocal, "rank=0,step=9,action=kill,place=reduced", 0, "gloo"}),
     [](const auto& one) { return one.param.name; });
 
 /// Neighbours take a part along: the checkpoint has all of it.
@@ -287,7 +293,7 @@ bool scheduler_says(SupervisedJob& job, const std::string& words) {
 class AloneAhead : public testing::TestWithParam<bool> {};
 
 /// Worker 0 completes step 9 and nobody else does: worker 1 loses the others before, and worker 2 stops and is killed.
-TEST_P(AloneAhead, IsComparedWithThoseWhoMakeTheStepAgain) {
+TEST_P(AloneAhead, ThoroughIsComparedWithThoseWhoMakeTheStepAgain) {
   const bool corrupt = GetParam();
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(kRun), kWorkers);
@@ -373,7 +379,7 @@ void expect_others_notice_the_death_of(int number) {
 }
 
 TEST(RecoveryOfMeetings, TheOthersWaitForAPresence) { expect_others_notice_the_death_of(1); }
-TEST(RecoveryOfMeetings, TheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
+TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForTheStore) { expect_others_notice_the_death_of(0); }
 
 /// In a PID namespace of its own, as on another host: the others cannot see its end.
 Words unseen(Words words) {
@@ -416,13 +422,13 @@ void expect_others_notice_the_death_before_connecting(int number, const Environm
   EXPECT_EQ(hash_in(bench.work_dir()), undisturbed_hash(std::string(name))) << job.last_words();
 }
 
-TEST(RecoveryOfMeetings, TheOthersWaitForAnAddressOverGloo) {
+TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForAnAddressOverGloo) {
   expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "gloo"}});
 }
-TEST(RecoveryOfMeetings, TheOthersWaitForAnotherHost) {
+TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForAnotherHost) {
   expect_others_notice_the_death_before_connecting(2, {{"LOCKSTEP_BACKEND", "hierarchy"}});
 }
-TEST(RecoveryOfMeetings, TheOthersWaitForANeighbour) {
+TEST(RecoveryOfMeetings, ThoroughTheOthersWaitForANeighbour) {
   expect_others_notice_the_death_before_connecting(1, {{"LOCKSTEP_BACKEND", "shm"}});
 }
 
@@ -455,7 +461,7 @@ TEST(RecoveryOfAll, FromTheNewestCheckpoint) {
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_long_run()) << job.last_words();
 }
 
-TEST(RecoveryOfAll, TheSchedulerDiesAndThenAWorker) {
+TEST(RecoveryOfAll, ThoroughTheSchedulerDiesAndThenAWorker) {
   const Workbench bench;
   SupervisedJob job(bench.path() / "logs", bench.train(long_run({})), kWorkers, slow_and_watched());
   job.start_all();
@@ -510,7 +516,7 @@ bool ranks_say(SupervisedJob& job, const Workbench& bench, int rank, const std::
   return comes_to_be([&] { return contains(read_file(file), words); }, [&] { return job.tend(); });
 }
 
-TEST(RecoveryOfAll, AFullDiskEndsNothing) {
+TEST(RecoveryOfAll, ThoroughAFullDiskEndsNothing) {
   const Workbench bench;
   Disk disk(bench.path() / "disk");
   if (!disk.obstacle().empty()) GTEST_SKIP() << "no small disk here: " << disk.obstacle();

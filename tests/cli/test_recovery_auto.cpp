@@ -35,7 +35,7 @@ std::map<int, double> losses_in(const std::filesystem::path& work_dir) {
   return losses;
 }
 
-TEST(RecoveryOfAPlannedRun, ThePlanIsMeasuredAgainAndTheLossesAreThoseOfPeace) {
+TEST(RecoveryOfAPlannedRun, ThoroughThePlanIsMeasuredAgainAndTheLossesAreThoseOfPeace) {
   const Workbench peace;
   auto words = peace.train(planned_run());
   words.insert(words.begin(), {LOCKSTEP_BINARY, "run", "--nproc-per-node", std::to_string(kRanks)});

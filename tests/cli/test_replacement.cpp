@@ -49,16 +49,19 @@ TEST_P(Replacement, OneRankIsStartedAgainAndNoStepIsLost) {
 INSTANTIATE_TEST_SUITE_P(
     Ways, Replacement,
     testing::Values(
-        LossCase{"Begin", "rank=1,step=5,action=kill,place=begin", 1},
-        LossCase{"Backward", "rank=2,step=5,action=kill,place=backward", 2},
         LossCase{"RankZero", "rank=0,step=5,action=kill,place=reduced", 0},
-        LossCase{"RankZeroSaves", "rank=0,step=6,action=kill,place=save", 0},
-        LossCase{"TheFirstStep", "rank=1,step=1,action=kill,place=forward", 1},
-        LossCase{"TheLastStep", "rank=2,step=16,action=kill,place=reduced", 2},
         LossCase{"Spawned", "rank=1,step=5,action=kill,place=begin", 1, {"--start-method", "spawn"}},
-        LossCase{"Agent", "rank=1,step=5,action=kill,place=begin", 1, {"--max-restarts", "2"}},
         LossCase{"Shards", "rank=1,step=5,action=kill,place=reduced", 1, {}, {"parallel.shard_optimizer=true"}},
         LossCase{"Gloo", "rank=1,step=5,action=kill,place=backward", 1, {}, {}, {{"LOCKSTEP_BACKEND", "gloo"}}}),
+    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, Replacement,
+    testing::Values(LossCase{"Begin", "rank=1,step=5,action=kill,place=begin", 1},
+                    LossCase{"Backward", "rank=2,step=5,action=kill,place=backward", 2},
+                    LossCase{"RankZeroSaves", "rank=0,step=6,action=kill,place=save", 0},
+                    LossCase{"TheFirstStep", "rank=1,step=1,action=kill,place=forward", 1},
+                    LossCase{"TheLastStep", "rank=2,step=16,action=kill,place=reduced", 2},
+                    LossCase{"Agent", "rank=1,step=5,action=kill,place=begin", 1, {"--max-restarts", "2"}}),
     [](const auto& one) { return one.param.name; });
 
 Child start(const Words& words, const Environment& more, const std::filesystem::path& err) {
@@ -109,7 +112,7 @@ TEST(ReplacementOfProcesses, OneThatIsStoppedIsEndedAndReplaced) {
 }
 
 // It would wait for the new rank, and forget that it was asked.
-TEST(ReplacementOfProcesses, OneThatIsAskedToEndWhileAnotherIsLostEnds) {
+TEST(ReplacementOfProcesses, ThoroughOneThatIsAskedToEndWhileAnotherIsLostEnds) {
   const Workbench bench;
   const auto err = bench.path() / "err";
   Child job = start(launched(2, {"--start-method", "spawn"}, bench.train(kRun)), kSlow, err);
@@ -126,7 +129,7 @@ TEST(ReplacementOfProcesses, OneThatIsAskedToEndWhileAnotherIsLostEnds) {
   EXPECT_EQ(end->code, 128 + SIGTERM) << read_file(err);
 }
 
-TEST(ReplacementOfProcesses, OneThatIsKilledWhileRanksConnect) {
+TEST(ReplacementOfProcesses, ThoroughOneThatIsKilledWhileRanksConnect) {
   const Workbench bench;
   const auto ran =
       run_program(launched(3, {}, bench.train(kRun)), {{"LOCKSTEP_FAULT", "rank=1,step=1,action=kill,place=connect"}});
@@ -155,7 +158,7 @@ TEST(ReplacementOfProcesses, NoMoreThanAreAllowed) {
   EXPECT_THAT(ran.err, HasSubstr("rank 1"));
 }
 
-TEST(ReplacementOfProcesses, TheLastOneThatIsLeftIsNamed) {
+TEST(ReplacementOfProcesses, ThoroughTheLastOneThatIsLeftIsNamed) {
   const Workbench bench;
   const auto err = bench.path() / "err";
   Child job = start(launched(2, {"--start-method", "spawn"}, bench.train(keys_with({"train.epochs=60"}))), kSlow, err);
@@ -186,7 +189,7 @@ TEST(ReplacementOfProcesses, AnErrorOfTheProgramEndsTheJob) {
   EXPECT_THAT(ran.err, HasSubstr("rank 1"));
 }
 
-TEST(ReplacementOfProcesses, OneThatCallsExitInTheMiddleEndsTheJobWithItsName) {
+TEST(ReplacementOfProcesses, ThoroughOneThatCallsExitInTheMiddleEndsTheJobWithItsName) {
   const Workbench bench;
   const auto ran = run_program(launched(3, {}, bench.train(kRun)), {{"LOCKSTEP_FAULT", "rank=1,step=5,action=quit"}});
   EXPECT_FALSE(ran.status.ok());
@@ -195,7 +198,7 @@ TEST(ReplacementOfProcesses, OneThatCallsExitInTheMiddleEndsTheJobWithItsName) {
   EXPECT_THAT(ran.err, Not(HasSubstr(kReplaced)));
 }
 
-TEST(ReplacementOfProcesses, AllAreStartedAnewWhereThatIsAskedFor) {
+TEST(ReplacementOfProcesses, ThoroughAllAreStartedAnewWhereThatIsAskedFor) {
   const Workbench bench;
   const auto ran = run_program(launched(2, {"--max-restarts", "1", "--on-loss", "restart"},
                                         bench.train(keys_with({"checkpoint.every_steps=1"}))),

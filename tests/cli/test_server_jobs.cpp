@@ -158,24 +158,27 @@ const Words kWholeNetwork = {"parallel.server.replicas=2", "parallel.server.para
 
 INSTANTIATE_TEST_SUITE_P(
     Ways, LossInServerJobs,
+    testing::Values(LossCase{"WorkerBackward", "rank=1,step=8,action=kill,place=backward", 1},
+                    LossCase{"ServerAsked", "rank=3,step=8,action=kill,place=forward", 3, {}, kFromCheckpoint},
+                    LossCase{"CopyUpdated", "rank=4,step=8,action=kill,place=updated", 4, kReplicas},
+                    LossCase{"NetworkGathered", "rank=2,step=8,action=kill,place=reduced", 2, kWholeNetwork}),
+    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, LossInServerJobs,
     testing::Values(LossCase{"WorkerBegin", "rank=1,step=8,action=kill,place=begin", 1},
                     LossCase{"WorkerForward", "rank=0,step=8,action=kill,place=forward", 0},
-                    LossCase{"WorkerBackward", "rank=1,step=8,action=kill,place=backward", 1},
                     LossCase{"WorkerReduced", "rank=1,step=8,action=kill,place=reduced", 1},
                     LossCase{"WorkerUpdated", "rank=1,step=8,action=kill,place=updated", 1},
                     LossCase{"WorkerSaves", "rank=0,step=12,action=kill,place=save", 0},
                     LossCase{"WorkerLastStep", "rank=1,step=30,action=kill,place=updated", 1},
-                    LossCase{"ServerAsked", "rank=3,step=8,action=kill,place=forward", 3, {}, kFromCheckpoint},
                     LossCase{"ServerUpdated", "rank=4,step=8,action=kill,place=updated", 4, {}, kFromCheckpoint},
                     LossCase{"CopyAsked", "rank=3,step=8,action=kill,place=forward", 3, kReplicas},
                     LossCase{"CopyGathered", "rank=2,step=8,action=kill,place=reduced", 2, kReplicas},
-                    LossCase{"CopyUpdated", "rank=4,step=8,action=kill,place=updated", 4, kReplicas},
                     LossCase{"CopySaves", "rank=3,step=12,action=kill,place=save", 3, kReplicas},
                     LossCase{"CopyLastStep", "rank=2,step=30,action=kill,place=updated", 2, kReplicas},
                     LossCase{"CopyWorker", "rank=1,step=8,action=kill,place=reduced", 1, kReplicas},
                     LossCase{"NetworkWorker", "rank=1,step=8,action=kill,place=reduced", 1, kWholeNetwork},
                     LossCase{"NetworkAsked", "rank=4,step=8,action=kill,place=forward", 4, kWholeNetwork},
-                    LossCase{"NetworkGathered", "rank=2,step=8,action=kill,place=reduced", 2, kWholeNetwork},
                     LossCase{"CopyByRange",
                              "rank=3,step=8,action=kill,place=reduced",
                              3,
@@ -186,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                              {"parallel.server.replicas=2", "parallel.backend=gloo"}}),
     [](const auto& one) { return one.param.name; });
 
-TEST_F(ServerJobs, OfWorkersThatDoNotWaitGoOnFromTheirCheckpoint) {
+TEST_F(ServerJobs, ThoroughOfWorkersThatDoNotWaitGoOnFromTheirCheckpoint) {
   const Words keys = {"parallel.server.parameters=[\"*\"]", "parallel.server.consistency=async",
                       "checkpoint.every_steps=6"};
   for (const std::string fault :
@@ -261,7 +264,7 @@ TEST_F(ServerJobs, OfAProgramWithALoopOfItsOwnAreRefused) {
                                  "this program does not have"));
 }
 
-TEST_F(ServerJobs, GoOnOnlyWithServersOfTheSameParameters) {
+TEST_F(ServerJobs, ThoroughGoOnOnlyWithServersOfTheSameParameters) {
   const Words all = {"parallel.server.parameters=[\"*\"]"};
   ASSERT_TRUE(run_program(launched_with_servers({}, train("same", all))).status.ok());
   const auto refused = [&](const Words& words, const std::string& why) {
@@ -282,7 +285,7 @@ TEST_F(ServerJobs, GoOnOnlyWithServersOfTheSameParameters) {
   EXPECT_TRUE(ran.status.ok()) << ran.err;
 }
 
-TEST_F(ServerJobs, GoOnWhileTheirDiskIsFull) {
+TEST_F(ServerJobs, ThoroughGoOnWhileTheirDiskIsFull) {
   Disk disk(folder_.path() / "disk");
   if (!disk.obstacle().empty()) GTEST_SKIP() << "no small disk here: " << disk.obstacle();
   const Words program = train("full", {"checkpoint.every_steps=5", "train.epochs=6",
@@ -315,7 +318,7 @@ TEST_F(ServerJobs, NameWhoIsWaitedFor) {
 }
 
 /// Between two requests a worker may do what it likes, for longer than parallel.timeout_s.
-TEST_F(ServerJobs, WaitForAWorkerThatHasOtherWork) {
+TEST_F(ServerJobs, ThoroughWaitForAWorkerThatHasOtherWork) {
   const auto ran = run_program(
       launched(1, {"--servers", "2"}, train("idle", {"parallel.timeout_s=2", "train.steps=12", "train.epochs=null"})),
       {{"LOCKSTEP_FAULT", "rank=0,step=10,action=slow,ms=3500"}});
@@ -323,7 +326,7 @@ TEST_F(ServerJobs, WaitForAWorkerThatHasOtherWork) {
 }
 
 /// A table that is too large for a process, with the state of its optimizer, and not for servers.
-TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
+TEST_F(ServerJobs, ThoroughTrainWhatIsTooLargeForOneProcess) {
   const Words large = {"model.rows=8000000", "model.dim=16", "train.epochs=1",
                        "checkpoint.export_weights=false"};  // 544 MB, and twice that of state
   const Words limited = {"bash", "-c", "ulimit -d 1000000; exec \"$@\"", "limited"};
@@ -343,7 +346,7 @@ TEST_F(ServerJobs, TrainWhatIsTooLargeForOneProcess) {
 }
 
 /// Killed at random, workers and servers; what is left has the undisturbed result.
-TEST_F(ServerJobs, OutliveKillsOfAnyOfThem) {
+TEST_F(ServerJobs, ThoroughOutliveKillsOfAnyOfThem) {
   const auto words =
       launched(2, {"--servers", "3", "--start-method", "spawn", "--max-restarts", "20"},
                train("struck", {"train.epochs=6", "checkpoint.every_steps=10", "parallel.server.replicas=2"}));

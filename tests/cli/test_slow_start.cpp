@@ -44,7 +44,7 @@ TEST(SlowStart, RankZeroNamesWhoIsMissing) {
   EXPECT_THAT(ran.err, AllOf(HasSubstr("ERROR  presence  rank 1\n"), HasSubstr("fix: read what it printed")));
 }
 
-TEST(SlowStart, ARankSaysThatItCannotReachTheOthers) {
+TEST(SlowStart, ThoroughARankSaysThatItCannotReachTheOthers) {
   const Workbench bench;
   const auto ran =
       run_in(bench.path(), {"lockstep", "train", "--config", bench.config()}, rank_of_two(1, "127.0.0.1", free_port()));
@@ -54,7 +54,7 @@ TEST(SlowStart, ARankSaysThatItCannotReachTheOthers) {
                              HasSubstr("Connection refused"), HasSubstr("start rank 0")));
 }
 
-TEST(SlowStart, GoesOnWhenTheOtherComes) {
+TEST(SlowStart, ThoroughGoesOnWhenTheOtherComes) {
   const Workbench bench;
   const auto port = free_port();
   const auto train = [&](int rank) {

@@ -20,8 +20,8 @@ namespace lockstep::test {
 /// Backend and number of ranks.
 using Case = std::pair<std::string, int>;
 
-/// Every backend with 1 to 4 ranks, and hierarchy over tls; under mpirun the mpi backend, and hierarchy over it, with
-/// the ranks there are.
+/// Every backend with 3 ranks and some with 2 and 4, thoroughly with 1 to 4, and hierarchy over tls; under mpirun the
+/// mpi backend, and hierarchy over it, with the ranks there are.
 std::vector<Case> cases();
 
 /// The settings of the ranks of a case. "hierarchy_tls" is hierarchy with encryption between the hosts.

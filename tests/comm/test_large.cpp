@@ -1,4 +1,4 @@
-// More bytes than 32 bits count: slow and hungry, so only two ranks and one operation each.
+// More bytes than 32 bits count: slow and hungry, so only two ranks and one operation each, and only thoroughly.
 #include "comm/suite.h"
 
 namespace lockstep::test {
@@ -14,7 +14,7 @@ std::vector<Case> pairs() {
 
 class Large : public CommSuite {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Large);
-INSTANTIATE_TEST_SUITE_P(All, Large, testing::ValuesIn(pairs()), case_name);
+INSTANTIATE_TEST_SUITE_P(Thorough, Large, testing::ValuesIn(pairs()), case_name);
 
 TEST_P(Large, BroadcastOfMoreThanTwoToThe31Bytes) {
   run([](Rank& rank) {

@@ -173,7 +173,7 @@ TEST_F(Slurm, TrainsFromTheExampleForSbatch) {
   expect_result(bench, 4);
 }
 
-TEST_F(Slurm, JobsAtTheSameTimeHavePortsOfTheirOwn) {
+TEST_F(Slurm, ThoroughJobsAtTheSameTimeHavePortsOfTheirOwn) {
   const Words words = {"-N1", "-n2", "sh", "-c", "\"$0\" && exec \"$1\"", kProbe, kAllgather};
   auto other = std::async(std::launch::async, [&] { return slurm().srun(words); });
   const std::array<Captured, 2> ran = {slurm().srun(words), other.get()};
@@ -185,7 +185,7 @@ TEST_F(Slurm, JobsAtTheSameTimeHavePortsOfTheirOwn) {
   EXPECT_NE(ports_in(ran[0].out), ports_in(ran[1].out));
 }
 
-TEST_F(Slurm, StepsOfOneJobHavePortsOfTheirOwn) {
+TEST_F(Slurm, ThoroughStepsOfOneJobHavePortsOfTheirOwn) {
   const auto ran = slurm().run({"salloc", "--quiet", "-N1", "-n4", "sh", "-c",
                                 "srun --exact -n2 \"$0\" & srun --exact -n2 \"$0\" || exit; wait $!", kProbe});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
@@ -296,7 +296,7 @@ bool listens(int port) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-TEST_F(Slurm, ItsEndIsTheEndOfEverythingInIt) {
+TEST_F(Slurm, ThoroughItsEndIsTheEndOfEverythingInIt) {
   const TemporaryFolder folder;
   const auto lock = folder.path() / "lock";
   auto cluster = std::make_unique<SlurmCluster>(1);

@@ -5,6 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+
+#include "support/thorough.h"
 
 namespace {
 
@@ -34,11 +37,20 @@ void print_skipped() {
   }
 }
 
+// Not where the filter itself names them.
+void leave_out_thorough_tests() {
+  std::string filter = testing::GTEST_FLAG(filter);
+  if (lockstep::test::thorough() || filter.find("Thorough") != std::string::npos) return;
+  filter += filter.find('-') == std::string::npos ? "-" : ":";
+  testing::GTEST_FLAG(filter) = filter + "Thorough*:*.Thorough*";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   start_over_with_one_thread(argv);
   testing::InitGoogleTest(&argc, argv);
+  leave_out_thorough_tests();
   const int result = RUN_ALL_TESTS();
   print_skipped();
   return result;

@@ -79,7 +79,7 @@ TEST(AutoMode, AResNetTrainsAsOnOneDevice) {
 }
 
 // As configs/resnet20_cifar10.yaml has it.
-TEST(AutoMode, AResNetWithSmoothedLabelsTrainsAsOnOneDevice) {
+TEST(AutoMode, ThoroughAResNetWithSmoothedLabelsTrainsAsOnOneDevice) {
   expect_trains_as_on_one_device(
       SmallRun("cifar10"),
       {"model.name=resnet20", "model.channels_last=true", "loss.label_smoothing=0.1", "optimizer.name=momentum",
@@ -89,7 +89,7 @@ TEST(AutoMode, AResNetWithSmoothedLabelsTrainsAsOnOneDevice) {
 
 // Its last batch norms see one number of each picture, so rounding grows, and how much depends on the instructions: the
 // second losses differ by less than 3 % with AVX2 and by 3.7 % with AVX-512. The first loss has no gradient in it.
-TEST(AutoMode, AResNet50WithTheLossWrittenOutTrainsAsOnOneDevice) {
+TEST(AutoMode, ThoroughAResNet50WithTheLossWrittenOutTrainsAsOnOneDevice) {
   const SmallRun run("cifar10");
   const auto config = [&](const std::string& name, const std::string& mode, const std::string& batch) {
     return run.config(name, {"model.name=resnet50", "loss.name=cross_entropy_expand", "train.steps=2",
@@ -105,7 +105,7 @@ TEST(AutoMode, AResNet50WithTheLossWrittenOutTrainsAsOnOneDevice) {
   EXPECT_NEAR(planned[1].second, alone[1].second, 6e-2 * alone[1].second);
 }
 
-TEST(AutoMode, AVggTrainsAsOnOneDevice) {
+TEST(AutoMode, ThoroughAVggTrainsAsOnOneDevice) {
   expect_trains_as_on_one_device(
       SmallRun("cifar10"),
       {"model.name=vgg11", "model.hidden=[256, 256]", "train.steps=3", "optimizer.lr=0.01", "data.eval_batch_size=25"},
@@ -128,7 +128,7 @@ TEST(AutoMode, GradientsAreClippedAsOnOneDevice) {
 }
 
 // Optimizers with norms of parameters, several groups, and frozen parameters can be traced and divided.
-TEST(AutoMode, EveryOptimizerIsPlanned) {
+TEST(AutoMode, ThoroughEveryOptimizerIsPlanned) {
   for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
     const SmallRun run;
     expect_trains_as_on_one_device(

@@ -125,7 +125,7 @@ TEST_F(Recommendation, HasTheSameParametersWithTablesOnServers) {
   }
 }
 
-TEST_F(Recommendation, HasTheSameParametersWithEachRuleOnServers) {
+TEST_F(Recommendation, ThoroughHasTheSameParametersWithEachRuleOnServers) {
   synthesize(900, 0.001);
   for (const std::string rule : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
     const auto words =
@@ -173,7 +173,7 @@ TEST_F(Recommendation, HasTheSameParametersWithTheWholeNetworkOnServers) {
   }
 }
 
-TEST_F(Recommendation, HasTheSameParametersWithEachRuleOfTheWholeNetworkOnServers) {
+TEST_F(Recommendation, ThoroughHasTheSameParametersWithEachRuleOfTheWholeNetworkOnServers) {
   synthesize(900, 0.001);
   for (const std::string rule : {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam", "ftrl"}) {
     const auto words =
@@ -185,7 +185,7 @@ TEST_F(Recommendation, HasTheSameParametersWithEachRuleOfTheWholeNetworkOnServer
   }
 }
 
-TEST_F(Recommendation, HasTheSameParametersWithSeveralBatchesInAStepAndRowsThatAreKept) {
+TEST_F(Recommendation, ThoroughHasTheSameParametersWithSeveralBatchesInAStepAndRowsThatAreKept) {
   synthesize(900, 0.001);
   const auto words = kSmall + std::vector<std::string>{"train.accumulate=2"};
   const auto whole = run(2, "whole", words);
@@ -217,7 +217,7 @@ TEST_F(Recommendation, OfOneWorkerIsTheSameWhetherOthersWouldBeWaitedFor) {
             run(2, "whole of 2", kSmall)["params_sha256"]);
 }
 
-TEST_F(Recommendation, ComesNearToItsTeacherWithWorkersThatDoNotWait) {
+TEST_F(Recommendation, ThoroughComesNearToItsTeacherWithWorkersThatDoNotWait) {
   synthesize(60'000, 0.0001);
   for (const std::string consistency : {"bounded", "async"}) {
     const auto result = run(4, consistency,
@@ -229,7 +229,7 @@ TEST_F(Recommendation, ComesNearToItsTeacherWithWorkersThatDoNotWait) {
   }
 }
 
-TEST_F(Recommendation, GoesOnFromACheckpointOfWorkersThatDoNotWait) {
+TEST_F(Recommendation, ThoroughGoesOnFromACheckpointOfWorkersThatDoNotWait) {
   synthesize(900, 0.001);
   const auto words = kSmall + on_servers(2, "hash") + apart("async");
   run(4, "part", words);

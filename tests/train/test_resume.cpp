@@ -87,7 +87,9 @@ TEST_P(Stopped, GoesOnWithOrWithoutShards) {
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i].second, expected[i].second, 1e-5) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"),
+INSTANTIATE_TEST_SUITE_P(All, Stopped, testing::Values("momentum", "adam"),
+                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Thorough, Stopped, testing::Values("sgd", "adamw", "rmsprop", "adagrad"),
                          [](const auto& each) { return std::string(each.param); });
 
 // With groups, frozen parameters and a schedule that is at work.
@@ -111,12 +113,15 @@ TEST_P(StoppedWithGroups, GoesOnBitForBit) {
   EXPECT_EQ(mnist().losses(name + "_whole"), mnist().losses(name + "_parts"));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, StoppedWithGroups,
-    testing::Values(std::vector<std::string>{"optimizer.name=momentum"},
-                    std::vector<std::string>{"optimizer.name=lamb"}, std::vector<std::string>{"optimizer.name=lars"},
-                    std::vector<std::string>{"optimizer.name=rmsprop", "parallel.shard_optimizer=true"}),
-    [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
+INSTANTIATE_TEST_SUITE_P(All, StoppedWithGroups,
+                         testing::Values(std::vector<std::string>{"optimizer.name=lamb"},
+                                         std::vector<std::string>{"optimizer.name=rmsprop",
+                                                                  "parallel.shard_optimizer=true"}),
+                         [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
+INSTANTIATE_TEST_SUITE_P(Thorough, StoppedWithGroups,
+                         testing::Values(std::vector<std::string>{"optimizer.name=momentum"},
+                                         std::vector<std::string>{"optimizer.name=lars"}),
+                         [](const auto& each) { return each.param.front().substr(each.param.front().find('=') + 1); });
 
 // A run that freezes more than before has no place for the state of what it froze.
 TEST(Resume, MayFreezeAndThawParameters) {
@@ -294,13 +299,15 @@ TEST_P(KilledAtAnyMoment, EndsTheSame) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2);  // no temporaries left
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Resume, KilledAtAnyMoment,
-    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"checkpoint.async=true"},
-                    std::vector<std::string>{"parallel.mode=semi_auto", "parallel.shard={\"*\": {data: 0}}",
-                                             "checkpoint.async=true"},
-                    std::vector<std::string>{"parallel.shard_optimizer=true", "optimizer.name=adam",
-                                             "optimizer.lr=0.01", "checkpoint.async=true"}));
+INSTANTIATE_TEST_SUITE_P(Resume, KilledAtAnyMoment,
+                         testing::Values(std::vector<std::string>{"parallel.shard_optimizer=true",
+                                                                  "optimizer.name=adam", "optimizer.lr=0.01",
+                                                                  "checkpoint.async=true"}));
+INSTANTIATE_TEST_SUITE_P(Thorough, KilledAtAnyMoment,
+                         testing::Values(std::vector<std::string>{}, std::vector<std::string>{"checkpoint.async=true"},
+                                         std::vector<std::string>{"parallel.mode=semi_auto",
+                                                                  "parallel.shard={\"*\": {data: 0}}",
+                                                                  "checkpoint.async=true"}));
 
 // Rank 0's clock decides; a run that never comes to the time saves at its end.
 TEST(Resume, SavesByTheClock) {

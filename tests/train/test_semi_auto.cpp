@@ -123,7 +123,7 @@ TEST(SemiAuto, GradientsAreSummedOverTheRanks) {
 }
 
 // Norms of a divided parameter are those of all of it.
-TEST(SemiAuto, EveryOptimizerTrainsAsOnOneDevice) {
+TEST(SemiAuto, ThoroughEveryOptimizerTrainsAsOnOneDevice) {
   const SmallRun run;
   for (const std::string name : {"lars", "lamb", "rmsprop", "adagrad"}) {
     const std::vector<std::string> keys = {"optimizer.name=" + name,

@@ -22,7 +22,9 @@ class Layouts : public testing::TestWithParam<const char*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::Values("abab", "abba", "aaab", "abbb", "abcabc", "abaca", "aabbcc"),
+INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::Values("abba", "aaab", "abcabc"),
+                         [](const auto& layout) { return std::string(layout.param); });
+INSTANTIATE_TEST_SUITE_P(Thorough, Layouts, testing::Values("abab", "abbb", "abaca", "aabbcc"),
                          [](const auto& layout) { return std::string(layout.param); });
 
 // Elements of one rank's tensor: a few, and enough that hosts of several ranks cut it, with a rest.

@@ -123,7 +123,7 @@ TEST_F(DetectionRuns, LossFallsAndResultsAreLeft) {
   EXPECT_EQ(count, 7);
 }
 
-TEST_F(DetectionRuns, TheConfigurationForFewPicturesTrainsAsItIs) {
+TEST_F(DetectionRuns, ThoroughTheConfigurationForFewPicturesTrainsAsItIs) {
   const Words words = {LOCKSTEP_BINARY,
                        "train",
                        "--config",
@@ -140,7 +140,7 @@ TEST_F(DetectionRuns, TheConfigurationForFewPicturesTrainsAsItIs) {
 }
 
 // Random crops, hard negatives and batch norms of each rank's own.
-TEST_F(DetectionRuns, AKilledRunEndsWithTheSameHash) {
+TEST_F(DetectionRuns, ThoroughAKilledRunEndsWithTheSameHash) {
   const Words keys = {"train.steps=8", "checkpoint.every_steps=3", "checkpoint.every_epochs=0", "data.eval=null"};
   const Environment killed = {{"LOCKSTEP_FAULT", "rank=0,step=5,action=kill"}};
   const auto hash_of = [&](const std::string& name) { return json_of(name + "/result.json")["params_sha256"]; };
