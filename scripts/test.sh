@@ -36,6 +36,7 @@ stage "tests: release"
 scripts/run_tests.sh release
 
 if [[ "$what" == --all ]]; then
+  end_stage
   scripts/test_torch2.sh
   scripts/sanitize.sh --all
 fi
