@@ -5,6 +5,17 @@
 #include <unistd.h>
 
 namespace lockstep {
+namespace {
+
+// Kubernetes gives each container, for each Service of its namespace, variables in the manner of Docker's links:
+// REDIS_MASTER_PORT=tcp://10.0.0.11:6379. A Service named "master" makes a MASTER_PORT so. No user wrote it: it counts
+// as unset.
+bool is_of_service(std::string_view name, std::string_view value) {
+  if (!name.ends_with("_PORT")) return false;
+  return value.starts_with("tcp://") || value.starts_with("udp://") || value.starts_with("sctp://");
+}
+
+}  // namespace
 
 Environment current_environment() {
   Environment environment;
@@ -20,7 +31,7 @@ Environment current_environment() {
 
 std::optional<std::string> find(const Environment& environment, std::string_view name) {
   const auto found = environment.find(name);
-  if (found == environment.end()) return std::nullopt;
+  if (found == environment.end() || is_of_service(name, found->second)) return std::nullopt;
   return found->second;
 }
 

@@ -8,6 +8,117 @@
 namespace lockstep {
 namespace {
 
+// The words that docs/coming_from.md lists as not accepted: its table is made of these. `here` is a key, or a sentence.
+constexpr auto kForeignWords = std::to_array<ForeignWord>({
+    {"parallel_mode", "MindSpore", "parallel.mode"},
+    {"gradients_mean", "MindSpore", "parallel.gradients_mean"},
+    {"enable_parallel_optimizer", "MindSpore", "parallel.shard_optimizer"},
+    {"optimizer_weight_shard_size", "MindSpore",
+     "here parallel.shard_optimizer shares the optimizer's state among all ranks; remove the key"},
+    {"parameter_broadcast", "MindSpore", "here all ranks always start with the parameters of rank 0; remove the key"},
+    {"full_batch", "MindSpore", "here parallel.dataset_strategy: full_batch says it"},
+    {"search_mode", "MindSpore",
+     "here parallel.mode: auto searches by the costs of parallel.cluster, and there is one way of searching; remove "
+     "the key"},
+    {"auto_parallel_search_mode", "MindSpore",
+     "here parallel.mode: auto searches by the costs of parallel.cluster, and there is one way of searching; remove "
+     "the key"},
+    {"pipeline_stages", "MindSpore",
+     "here there is no pipeline of stages; parallel.mode: auto or semi_auto divides tensors, and parallel.recompute "
+     "saves memory"},
+    {"all_reduce_fusion_config", "MindSpore", "parallel.bucket_mb"},
+    {"grad_accumulation_step", "MindSpore", "train.accumulate"},
+    {"mode", "MindSpore",
+     "here there is one mode of execution (GRAPH_MODE and PYNATIVE_MODE are MindSpore's); remove the key"},
+    {"device_target", "MindSpore", "system.device"},
+    {"device_id", "MindSpore", "here the local rank chooses the device, or system.device: cuda:N"},
+    {"save_graphs", "MindSpore",
+     "here there are no graphs to save; lockstep train --dry-run prints the model and its plan"},
+    {"device_num", "MindSpore",
+     "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"rank_size", "MindSpore",
+     "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"rank_id", "MindSpore", "here the launcher says which rank a process is; remove the key"},
+    {"global_rank", "MindSpore", "here the launcher says which rank a process is; remove the key"},
+    {"num_shards", "MindSpore", "here each rank takes its share of the samples by itself; remove the key"},
+    {"shard_id", "MindSpore", "here each rank takes its share of the samples by itself; remove the key"},
+    {"num_parallel_workers", "MindSpore", "data.workers"},
+    {"python_multiprocessing", "MindSpore", "here data.workers are threads; remove the key"},
+    {"max_rowsize", "MindSpore", "here batches need no limit of this kind; remove the key"},
+    {"drop_remainder", "MindSpore", "here data.remainder says it: drop for true, exact or pad for false"},
+    {"epoch_size", "MindSpore", "train.epochs"},
+    {"save_checkpoint_steps", "MindSpore", "checkpoint.every_steps"},
+    {"save_checkpoint_seconds", "MindSpore", "checkpoint.every_seconds"},
+    {"keep_checkpoint_max", "MindSpore", "checkpoint.keep"},
+    {"keep_checkpoint_per_n_minutes", "MindSpore",
+     "here checkpoint.every_seconds says how often, and checkpoint.keep how many stay"},
+    {"integrated_save", "MindSpore", "here a checkpoint can be read by any number of ranks; remove the key"},
+    {"async_save", "MindSpore", "checkpoint.async"},
+    {"exception_save", "MindSpore",
+     "here a run that is asked to end saves after its step, and lost ranks go on from memory; remove the key"},
+    {"prefix", "MindSpore", "here a checkpoint has the name of its step; checkpoint.folder says where it is"},
+    {"directory", "MindSpore", "checkpoint.folder"},
+    {"per_print_times", "MindSpore", "callbacks.loss_every"},
+    {"loss_scale_manager", "MindSpore", "here the section 'loss_scaler' says it, e.g. loss_scaler: {type: dynamic}"},
+    {"drop_overflow_update", "MindSpore, MindOCR",
+     "here the section 'loss_scaler' always passes over steps that overflow; remove the key"},
+    {"keep_batchnorm_fp32", "MindSpore",
+     "here model.autocast is of convolutions and matrix products alone; remove the key"},
+    {"eval.*", "MindOCR",
+     "here data.eval, data.eval_batch_size, data.eval_transforms and metrics say it; lockstep convert mindocr FILE "
+     "translates a file of MindOCR"},
+    {"train.loader.*", "MindOCR",
+     "here data.batch_size, data.workers, data.shuffle and data.remainder say it; lockstep convert mindocr FILE "
+     "translates a file of MindOCR"},
+    {"train.dataset.*", "MindOCR",
+     "here data.name, data.root, data.train and data.train_transforms say it; lockstep convert mindocr FILE translates "
+     "a file of MindOCR"},
+    {"train.ema", "MindOCR", "here it is a callback: callbacks.use: [ema]"},
+    {"train.ema_decay", "MindOCR", "here it is a key of a callback: callbacks.use: [ema: {decay: 0.9999}]"},
+    {"train.clip_grad", "MindOCR", "here train.clip_norm: NORM switches it on"},
+    {"train.log_interval", "MindOCR", "callbacks.loss_every"},
+    {"train.pred_cast_fp32", "MindOCR", "here sums of losses stay in float32; remove the key"},
+    {"system.log_interval", "MindOCR", "callbacks.loss_every"},
+    {"system.val_while_train", "MindOCR", "here train.eval_every: N evaluates after every N epochs"},
+    {"system.val_start_epoch", "MindOCR", "here train.eval_every: N evaluates after every N epochs"},
+    {"system.val_interval", "MindOCR", "train.eval_every"},
+    {"system.mode", "MindOCR", "here there is one mode of execution; remove the key"},
+    {"postprocess", "MindOCR",
+     "here the task has it (section 'task'); lockstep convert mindocr FILE translates a file of MindOCR"},
+    {"metric", "MindOCR", "metrics"},
+    {"scheduler.scheduler", "MindOCR", "scheduler.name"},
+    {"scheduler.num_epochs", "MindOCR", "train.epochs"},
+    {"optimizer.opt", "MindOCR", "optimizer.name"},
+    {"optimizer.filter_bias_and_bn", "MindOCR", "optimizer.no_decay"},
+    {"gpu_device_num", "OneFlow",
+     "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"cpu_device_num", "OneFlow",
+     "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
+    {"device_num_per_node", "OneFlow", "parallel.devices_per_node"},
+    {"node_num", "OneFlow", "here parallel.nodes lists the nodes, or lockstep run --nnodes N says how many there are"},
+    {"num_nodes", "OneFlow", "here parallel.nodes lists the nodes, or lockstep run --nnodes N says how many there are"},
+    {"machine", "OneFlow",
+     "here parallel.nodes lists the machines, e.g. parallel.nodes: [{addr: 10.0.0.1}, {addr: 10.0.0.2}]"},
+    {"machines", "OneFlow",
+     "here parallel.nodes lists the machines, e.g. parallel.nodes: [{addr: 10.0.0.1}, {addr: 10.0.0.2}]"},
+    {"ctrl_port", "OneFlow", "parallel.ctrl_port"},
+    {"node_size", "OneFlow", "here parallel.nodes lists the nodes, or lockstep run --nnodes N says how many there are"},
+    {"sbp", "OneFlow", "here parallel.strategy or parallel.shard places tensors: Shard(0), Replicate(), Partial(sum)"},
+    {"placement", "OneFlow", "here all ranks of the job hold a tensor, arranged by parallel.mesh; remove the key"},
+    {"zero_stage", "OneFlow",
+     "here parallel.shard_optimizer: true is stage 1, and parallel.wrapper.type: fully_sharded is stage 3"},
+    {"enable_zero", "OneFlow",
+     "here parallel.shard_optimizer: true is stage 1, and parallel.wrapper.type: fully_sharded is stage 3"},
+    {"enable_amp", "OneFlow", "model.autocast"},
+    {"amp", "MMEngine", "here model.autocast says it, e.g. model.autocast: bfloat16"},
+    {"seed", "MMEngine", "system.seed"},
+    {"cudnn_benchmark", "MMEngine", "here there is nothing to switch; remove the key"},
+    {"data_url", "ModelArts",
+     "here data.root says where the data set is; --ignore-unknown passes over arguments that a platform adds"},
+    {"train_url", "ModelArts",
+     "here system.work_dir says where results go; --ignore-unknown passes over arguments that a platform adds"},
+});
+
 struct ForeignKey {
   std::string_view name;  ///< in lower case, without '_'
   std::string_view ours;
@@ -61,6 +172,9 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"data.path", "data.root"},
     {"data.dir", "data.root"},
     {"data.folder", "data.root"},
+    {"data.directory", "data.root"},
+    {"system.directory", "system.work_dir"},
+    {"model.prefix", "model.weights_prefix"},
     {"droplast", "data.remainder"},
     {"transform", "data.train_transforms"},
     {"transforms", "data.train_transforms"},
@@ -100,12 +214,7 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"backbone", "model.name"},
     {"network", "model.name"},
     {"modelname", "model.name"},
-    {"parallelmode", "parallel.mode"},
-    {"enableparalleloptimizer", "parallel.shard_optimizer"},
-    {"devicetarget", "system.device"},
     {"system.gpu", "system.device"},
-    {"parallel.fullbatch", "parallel.dataset_strategy"},
-    {"fullbatch", "parallel.dataset_strategy"},
     {"model.type", "model.name"},
     {"classes", "model.num_classes"},
     {"nclasses", "model.num_classes"},
@@ -115,7 +224,6 @@ constexpr auto kForeignKeys = std::to_array<ForeignKey>({
     {"hiddendim", "model.hidden"},
     {"hiddensize", "model.hidden"},
     {"hiddensizes", "model.hidden"},
-    {"amp", "model.autocast"},
     {"fp16", "model.autocast"},
     {"bf16", "model.autocast"},
     {"precision", "model.autocast"},
@@ -175,7 +283,6 @@ constexpr auto kForeignSections = std::to_array<ForeignSection>({
     {"numgpus", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
     {"gpuids", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
     {"worldsize", "here the number of ranks is not a key: lockstep run --nproc-per-node N starts N of them"},
-    {"system.mode", "here there is one mode of execution; remove the key"},
 });
 
 struct ForeignValue {
@@ -187,7 +294,6 @@ struct ForeignValue {
 constexpr auto kForeignValues = std::to_array<ForeignValue>({
     {"autoparallel", "auto"},
     {"semiautoparallel", "semi_auto"},
-    {"hybridparallel", "semi_auto"},
     {"gpu", "cuda"},
     {"fp16", "float16"},
     {"half", "float16"},
@@ -205,6 +311,15 @@ constexpr auto kForeignValues = std::to_array<ForeignValue>({
     {"staticlossscaler", "static"},
 });
 
+// Values that are none here, whatever the key.
+constexpr auto kValueAdvice = std::to_array<ForeignSection>({
+    {"graphmode", "GRAPH_MODE is a way of MindSpore to execute, of which there is one here; remove it"},
+    {"pynativemode", "PYNATIVE_MODE is a way of MindSpore to execute, of which there is one here; remove it"},
+    {"hybridparallel",
+     "HYBRID_PARALLEL is parallelism that a program writes by hand: here with data_parallel and the collectives of its "
+     "Group, or with semi_auto and parallel.strategy"},
+});
+
 std::string fold(std::string_view key) {
   std::string folded;
   for (const char c : key) {
@@ -216,11 +331,21 @@ std::string fold(std::string_view key) {
 
 }  // namespace
 
+std::span<const ForeignWord> foreign_words() { return kForeignWords; }
+
+bool is_key(const ForeignWord& word) { return word.here.find(' ') == std::string_view::npos; }
+
 std::string here_instead_of(std::string_view key, std::span<const std::string> known) {
   const std::string folded = fold(key);
   const auto* found = std::ranges::find(kForeignKeys, std::string_view(folded), &ForeignKey::name);
-  if (found != kForeignKeys.end() && std::ranges::find(known, found->ours) != known.end()) {
-    return fmt::format("; here it is called '{}'", found->ours);
+  const auto is_known = [&](std::string_view ours) {
+    return known.empty() || std::ranges::find(known, ours) != known.end();
+  };
+  if (found != kForeignKeys.end() && is_known(found->ours)) return fmt::format("; here it is called '{}'", found->ours);
+  for (const ForeignWord& word : kForeignWords) {
+    if (fold(word.there.substr(0, word.there.find(".*"))) != folded) continue;
+    if (!is_key(word)) return fmt::format("; {}", word.here);
+    if (is_known(word.here)) return fmt::format("; here it is called '{}'", word.here);
   }
   const auto* section = std::ranges::find(kForeignSections, std::string_view(folded), &ForeignSection::name);
   return section == kForeignSections.end() ? "" : fmt::format("; {}", section->advice);
@@ -228,6 +353,8 @@ std::string here_instead_of(std::string_view key, std::span<const std::string> k
 
 std::string value_here(std::string_view value, std::span<const std::string> choices) {
   const std::string folded = fold(value);
+  const auto* advice = std::ranges::find(kValueAdvice, std::string_view(folded), &ForeignSection::name);
+  if (advice != kValueAdvice.end()) return fmt::format("; {}", advice->advice);
   const auto* found = std::ranges::find(kForeignValues, std::string_view(folded), &ForeignValue::name);
   if (found == kForeignValues.end() || std::ranges::find(choices, found->ours) == choices.end()) return "";
   return fmt::format("; here it is called '{}'", found->ours);

@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/world/cluster_settings.h>
+#include <lockstep/world/launcher_variables.h>
 
 #include <fmt/ranges.h>
 
@@ -132,11 +133,12 @@ ClusterRole role_of(const std::string& text, bool with_servers) {
 }
 
 void require_all(const std::optional<std::int64_t>& workers, const std::optional<std::string>& host,
-                 const std::optional<std::int64_t>& port, const std::string& evidence) {
+                 const std::optional<std::int64_t>& port, const std::string& evidence,
+                 const std::string& note_of_port) {
   std::vector<std::string> missing;
   if (!workers) missing.emplace_back("MS_WORKER_NUM (or cluster.worker_num): how many workers the job has");
   if (!host) missing.emplace_back("MS_SCHED_HOST (or cluster.sched_host): the scheduler's address");
-  if (!port) missing.emplace_back("MS_SCHED_PORT (or cluster.sched_port): the scheduler's port");
+  if (!port) missing.push_back("MS_SCHED_PORT (or cluster.sched_port): the scheduler's port" + note_of_port);
   if (missing.empty()) return;
   fail(ErrorKind::environment, "cluster", "{} is not enough for a job with a scheduler; set {}", evidence,
        fmt::join(missing, ", and "));
@@ -192,7 +194,7 @@ std::optional<ClusterSettings> find_cluster(const Environment& environment, cons
   const auto port = sources.integer("MS_SCHED_PORT", "cluster.sched_port", options.sched_port, kLowestPort, kLastPort);
   settings.node_id = sources.text("MS_NODE_ID", "cluster.node_id", options.node_id).value_or("");
   settings.evidence = sources.evidence();
-  require_all(workers, host, port, settings.evidence);
+  require_all(workers, host, port, settings.evidence, detail::note_of_service(environment, "MS_SCHED_PORT"));
   if (options.with_servers) settings.servers = static_cast<int>(servers.value_or(0));
   if (settings.role == ClusterRole::server && settings.servers == 0) {
     fail(ErrorKind::environment, "cluster",

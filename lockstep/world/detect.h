@@ -17,9 +17,21 @@ std::optional<World> detect_pytorch(const Environment& environment);
 /// Open MPI's mpirun: OMPI_COMM_WORLD_*.
 std::optional<World> detect_open_mpi(const Environment& environment);
 
-/// MPICH's and Intel's mpiexec: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS. Not under srun, which can also
-/// provide PMI.
+/// MVAPICH's launchers: MV2_COMM_WORLD_*.
+std::optional<World> detect_mvapich(const Environment& environment);
+
+/// MPICH's and Intel's mpiexec: PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS; Cray's with PMI_LOCAL_RANK and
+/// PMI_LOCAL_SIZE. Not under srun, which can also provide PMI.
 std::optional<World> detect_mpich(const Environment& environment);
+
+/// A task of `flux run`, of jsrun, of PALS' mpiexec. Where nothing says on which host rank 0 is, master_addr is empty:
+/// require_place() refuses such a world.
+std::optional<World> detect_flux(const Environment& environment);
+std::optional<World> detect_jsm(const Environment& environment);
+std::optional<World> detect_pals(const Environment& environment);
+
+/// Error(environment) with what to set for a world whose ranks do not know where rank 0 is.
+void require_place(const World& world);
 
 /// A step started by srun, including steps of a single task. Not the shell of salloc or sbatch.
 std::optional<World> detect_slurm(const Environment& environment);
@@ -27,6 +39,15 @@ std::optional<World> detect_slurm(const Environment& environment);
 /// RANK_ID, RANK_SIZE, DEVICE_ID, DEVICE_NUM and the file that RANK_TABLE_FILE names, which it reads (rank_table.h has
 /// the pure function).
 std::optional<World> detect_rank_table(const Environment& environment);
+
+/// Error(environment) when this process is alone, but the variables of a batch system, a launcher or a platform say
+/// that it was to be one of several; the text names them and the ways out. For a process that no way in recognizes.
+/// Reads the host files that PBS_NODEFILE and its kin name.
+void refuse_lone_process(const Environment& environment);
+
+/// "PBS_NODEFILE=... gives this job of PBS 2 hosts (a, b), ...": that the job has other hosts beside this one, for a
+/// launcher that starts processes on this host alone; nullopt where nothing says so. Reads as refuse_lone_process().
+std::optional<std::string> other_hosts(const Environment& environment);
 
 /// Like detect_world(InitMethod), for a given environment; leaves the host empty.
 World world_of_init_method(const InitMethod& method, Environment environment);

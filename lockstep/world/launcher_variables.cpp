@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <limits>
 #include <string_view>
 
@@ -110,6 +111,23 @@ void meet_by_file(const std::string& method, World& world) {
 }
 
 }  // namespace
+
+std::string note_of_service(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || find(environment, name)) return "";
+  std::string service(name.substr(0, name.size() - std::string_view("_PORT").size()));
+  for (char& c : service) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return fmt::format(" ({}={} is Kubernetes' own, of a Service named '{}', and does not count)", name, found->second,
+                     service);
+}
+
+std::uint16_t port_of_job(std::string_view job) {
+  constexpr std::uint32_t kLowest = 20480;
+  constexpr std::uint32_t kPorts = 8192;
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return static_cast<std::uint16_t>(kLowest + hash % kPorts);
+}
 
 std::optional<std::string> find_master_addr(const Environment& environment) {
   const auto address = find(environment, "MASTER_ADDR");

@@ -35,6 +35,14 @@ std::optional<std::string> find_master_addr(const Environment& environment);
 /// MASTER_PORT; Error(environment) unless it is an integer in 1..65535.
 std::optional<std::uint16_t> find_master_port(const Environment& environment);
 
+/// " (MASTER_PORT=tcp://10.0.0.1:80 is Kubernetes' own, of a Service named 'master', and does not count)": for messages
+/// that miss the variable. Empty without such a value, which find() takes for unset.
+std::string note_of_service(const Environment& environment, std::string_view name);
+
+/// The port at which the ranks of a job meet that a launcher names `job`, where nothing else gives one: from 20480 to
+/// 28671, below the ephemeral ports of Linux. All ranks compute it alike.
+std::uint16_t port_of_job(std::string_view job);
+
 /// Fills in the address from LOCKSTEP_STORE, "host:port": the store that a launcher hosts only for ranks of Lockstep.
 /// Does nothing when it is not set. Error(environment) for another format.
 void meet_at_own_store(const Environment& environment, World& world);

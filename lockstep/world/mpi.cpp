@@ -18,9 +18,9 @@ void meet_under_mpi(const Environment& environment, World& world) {
   const auto port = find_master_port(environment);
   if (address.has_value() != port.has_value()) {
     fail(ErrorKind::environment, "world",
-         "{} is set but {} is not; set both to meet there, or unset {} to meet through MPI",
+         "{} is set but {} is not{}; set both to meet there, or unset {} to meet through MPI",
          address ? "MASTER_ADDR" : "MASTER_PORT", address ? "MASTER_PORT" : "MASTER_ADDR",
-         address ? "MASTER_ADDR" : "MASTER_PORT");
+         note_of_service(environment, "MASTER_PORT"), address ? "MASTER_ADDR" : "MASTER_PORT");
   }
   if (!address) {
     world.meeting = Meeting::mpi;
@@ -49,14 +49,30 @@ std::optional<World> detect_open_mpi(const Environment& environment) {
   return world;
 }
 
+std::optional<World> detect_mvapich(const Environment& environment) {
+  constexpr RankVariables kNames = {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+                                    "MV2_COMM_WORLD_LOCAL_SIZE"};
+  auto world = read_rank_and_size(environment, kNames);
+  if (!world) return std::nullopt;
+  world->launcher = "mvapich";
+  if (!read_local(environment, kNames, *world) && world->size > 1) {
+    fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; MVAPICH's launchers set all four",
+         world->evidence, kNames.local_rank, kNames.local_size);
+  }
+  meet_under_mpi(environment, *world);
+  return world;
+}
+
 std::optional<World> detect_mpich(const Environment& environment) {
   constexpr RankVariables kNames = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+  constexpr RankVariables kCray = {"PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"};
   const bool by_hydra = find(environment, kNames.local_rank).has_value();
   if (!by_hydra && is_slurm_step(environment)) return std::nullopt;
   auto world = read_rank_and_size(environment, kNames);
   if (!world) return std::nullopt;
   world->launcher = "mpich";
-  if (!read_local(environment, kNames, *world) && world->size > 1) {
+  const bool local = read_local(environment, kNames, *world) || read_local(environment, kCray, *world);
+  if (!local && world->size > 1) {
     fail(ErrorKind::environment, "world", "{} is set, but {} or {} is not; mpiexec sets all four", world->evidence,
          kNames.local_rank, kNames.local_size);
   }

@@ -20,13 +20,15 @@ void meet_at_master(const Environment& environment, World& world) {
   const auto port = find_master_port(environment);
   if (world.size == 1) return;
   if (!address || !port) {
-    fail(ErrorKind::environment, "world",
-         "{} needs MASTER_ADDR and MASTER_PORT, but {} not set; set them to the host of rank 0 and a free port there, "
-         "the same on all ranks",
-         world.evidence,
-         !address && !port ? "both are"
-         : !address        ? "MASTER_ADDR is"
-                           : "MASTER_PORT is");
+    fail(
+        ErrorKind::environment, "world",
+        "{} needs MASTER_ADDR and MASTER_PORT, but {} not set{}; set them to the host of rank 0 and a free port there, "
+        "the same on all ranks",
+        world.evidence,
+        !address && !port ? "both are"
+        : !address        ? "MASTER_ADDR is"
+                          : "MASTER_PORT is",
+        note_of_service(environment, "MASTER_PORT"));
   }
   world.meeting = Meeting::tcp;
   world.master_addr = *address;

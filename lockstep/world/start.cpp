@@ -27,12 +27,31 @@ struct Launcher {
 };
 
 // The launchers that start one process per rank, in the order in which `auto` tries them.
-constexpr std::array<Launcher, 5> kLaunchers = {{
+constexpr std::array<Launcher, 9> kLaunchers = {{
     {"pytorch", detail::detect_pytorch, "set RANK and WORLD_SIZE, or start with 'lockstep run' or torchrun"},
     {"open_mpi", detail::detect_open_mpi, "start with Open MPI's mpirun (OMPI_COMM_WORLD_RANK is not set)"},
+    {"mvapich", detail::detect_mvapich, "start with MVAPICH's mpirun_rsh (MV2_COMM_WORLD_RANK is not set)"},
+    {"flux", detail::detect_flux, "start with flux run (FLUX_TASK_RANK is not set)"},
+    {"jsm", detail::detect_jsm, "start with jsrun (JSM_NAMESPACE_RANK is not set)"},
+    {"pals", detail::detect_pals, "start with PALS' mpiexec (PALS_RANKID is not set)"},
     {"mpich", detail::detect_mpich, "start with MPICH's mpiexec (PMI_RANK is not set)"},
     {"slurm", detail::detect_slurm, "start with srun (SLURM_PROCID or SLURM_STEP_ID is not set)"},
     {"rank_table", detail::detect_rank_table, "set RANK_TABLE_FILE and RANK_ID"},
+}};
+
+struct Platform {
+  std::string_view name;
+  std::optional<Start> (*detect)(const Environment&);
+  std::string_view fix;
+};
+
+// Those that start one process on each host, in the order in which `auto` tries them.
+constexpr std::array<Platform, 5> kPlatforms = {{
+    {"cloud", detail::detect_cloud, "set VC_TASK_INDEX and MA_NUM_HOSTS"},
+    {"sagemaker", detail::detect_sagemaker, "set SM_CURRENT_HOST, and SM_HOSTS to several hosts"},
+    {"cluster_spec", detail::detect_cluster_spec, "set CLUSTER_SPEC to a cluster of several tasks"},
+    {"tf_config", detail::detect_tf_config, "set TF_CONFIG to a cluster of several tasks"},
+    {"trainjob", detail::detect_trainjob, "set PET_NNODES and PET_NODE_RANK"},
 }};
 
 // Detection of a launcher that `auto` did not choose: incomplete variables are no error.
@@ -56,14 +75,37 @@ std::vector<World> others_than(const World& world, Environment environment) {
   return others;
 }
 
+// jsrun and PALS give their tasks the variables of an MPI as well, and Flux those of PMI.
+bool is_same_launcher(const World& world, const World& other) {
+  constexpr std::array<std::string_view, 4> kWithMpi = {"jsm", "pals", "flux", "mvapich"};
+  constexpr std::array<std::string_view, 2> kOfMpi = {"open_mpi", "mpich"};
+  const auto one_of = [](const auto& names, const World& one) {
+    return std::ranges::find(names, std::string_view(one.launcher)) != names.end();
+  };
+  const bool both =
+      (one_of(kWithMpi, world) && one_of(kOfMpi, other)) || (one_of(kWithMpi, other) && one_of(kOfMpi, world));
+  return both && world.rank == other.rank && world.size == other.size;
+}
+
 // The innermost launcher, which was started by the outer ones, has priority.
 void compare_with_outer(World& world, const Environment& environment) {
+  if (world.launcher == "flux") return;  // its tasks inherit the variables of what started Flux itself
   for (const World& outer : others_than(world, environment)) detail::overrule(world, outer, environment);
-  if (world.launcher == "cloud") return;
-  if (const auto cloud = ask_quietly(detail::detect_cloud, environment)) {
-    detail::check_against_outer(world, cloud->world, cloud->world.size / cloud->ranks);
-    detail::note_victory(world, "cloud");
+  for (const Platform& platform : kPlatforms) {
+    // torchrun's flags, which the command line of a launcher overrides.
+    if (platform.name == "trainjob") continue;
+    const auto start = ask_quietly(platform.detect, environment);
+    if (!start) continue;
+    detail::check_against_outer(world, start->world, start->world.size / start->ranks);
+    detail::note_victory(world, platform.name);
   }
+}
+
+std::optional<Start> find_platform(const Environment& environment) {
+  for (const Platform& platform : kPlatforms) {
+    if (auto start = platform.detect(environment)) return start;
+  }
+  return std::nullopt;
 }
 
 std::optional<World> find_rank(const Environment& environment) {
@@ -115,16 +157,18 @@ Start detect_auto(const Environment& environment, const StartOptions& options) {
   }
   const bool has_nodes = !options.nodes.addresses.empty();
   if (auto world = find_rank(environment)) {
+    detail::require_place(*world);
     compare_with_outer(*world, environment);
     if (has_nodes) detail::note_victory(*world, "the list of nodes");
     return {*world};
   }
-  if (auto start = detail::detect_cloud(environment)) {
+  if (auto start = find_platform(environment)) {
     if (has_nodes) detail::note_victory(start->world, "the list of nodes");
     return *start;
   }
   if (has_nodes) return detail::start_of_node_list(options.nodes, detail::find_own_nodes(options.nodes), environment);
   detail::refuse_half_a_cluster(environment);
+  detail::refuse_lone_process(environment);
   return {only_process(environment)};
 }
 
@@ -137,6 +181,7 @@ Start detect_scheduler_or_fail(const Environment& environment, const ClusterOpti
 
 World detect_mpi(const Environment& environment) {
   if (auto world = detail::detect_open_mpi(environment)) return *world;
+  if (auto world = detail::detect_mvapich(environment)) return *world;
   if (auto world = detail::detect_mpich(environment)) return *world;
   fail(ErrorKind::environment, "world",
        "launcher mpi was asked for, but neither OMPI_COMM_WORLD_RANK nor PMI_RANK is set; start with mpirun, or use "
@@ -149,9 +194,9 @@ Start detect_alone() {
   return alone;
 }
 
-Start detect_cloud_or_fail(const Environment& environment) {
-  if (auto start = detail::detect_cloud(environment)) return *start;
-  fail_missing("cloud", "set VC_TASK_INDEX and MA_NUM_HOSTS");
+Start detect_platform_or_fail(const Environment& environment, const Platform& platform) {
+  if (auto start = platform.detect(environment)) return *start;
+  fail_missing(platform.name, platform.fix);
 }
 
 Start detect_nodes_or_fail(const Environment& environment, const NodeList& nodes) {
@@ -170,7 +215,10 @@ World detect_named(const Environment& environment, std::string_view name) {
     fail(ErrorKind::invalid_argument, "world", "there is no launcher '{}'{} (launchers: {})", name,
          did_you_mean(name, names), fmt::join(names, ", "));
   }
-  if (auto world = launcher->detect(environment)) return *world;
+  if (auto world = launcher->detect(environment)) {
+    detail::require_place(*world);
+    return *world;
+  }
   fail_missing(name, launcher->fix);
 }
 
@@ -190,7 +238,14 @@ std::string detail::host_name() {
 }
 
 std::vector<std::string> launcher_names() {
-  return {"auto", "none", "pytorch", "mpi", "open_mpi", "mpich", "slurm", "rank_table", "cloud", "nodes", "scheduler"};
+  std::vector<std::string> names = {"auto", "none"};
+  for (const Launcher& launcher : kLaunchers) {
+    if (launcher.name == "open_mpi") names.emplace_back("mpi");  // any of the launchers of MPI
+    names.emplace_back(launcher.name);
+  }
+  for (const Platform& platform : kPlatforms) names.emplace_back(platform.name);
+  names.insert(names.end(), {"nodes", "scheduler"});
+  return names;
 }
 
 Start detect_start(const Environment& environment, const StartOptions& options) {
@@ -201,17 +256,25 @@ Start detect_start(const Environment& environment, const StartOptions& options) 
   if (launcher == "auto") return detect_auto(given, options);
   if (launcher == "none") return detect_alone();
   if (launcher == "mpi") return {detect_mpi(given)};
-  if (launcher == "cloud") return detect_cloud_or_fail(given);
+  for (const Platform& platform : kPlatforms) {
+    if (platform.name == launcher) return detect_platform_or_fail(given, platform);
+  }
   if (launcher == "nodes") return detect_nodes_or_fail(given, options.nodes);
   if (launcher == "scheduler") return detect_scheduler_or_fail(given, options.cluster);
   return {detect_named(given, launcher)};
 }
 
+std::vector<World> worlds_here(const Environment& environment) {
+  std::vector<World> worlds;
+  for (const Launcher& launcher : kLaunchers) {
+    if (auto world = ask_quietly(launcher.detect, environment)) worlds.push_back(std::move(*world));
+  }
+  return worlds;
+}
+
 std::vector<std::string> launchers_here(const Environment& environment) {
   std::vector<std::string> names;
-  for (const Launcher& launcher : kLaunchers) {
-    if (ask_quietly(launcher.detect, environment)) names.emplace_back(launcher.name);
-  }
+  for (World& world : worlds_here(environment)) names.push_back(std::move(world.launcher));
   return names;
 }
 
@@ -219,6 +282,7 @@ std::vector<std::string> detail::overruled(const World& world, const Environment
   std::vector<std::string> texts;
   for (const World& other : others_than(world, environment)) {
     if (is_around_run(world, other.launcher, environment) == true) continue;
+    if (is_same_launcher(world, other)) continue;
     texts.push_back(fmt::format("{} ({})", other.launcher, other.evidence));
   }
   return texts;

@@ -48,7 +48,11 @@ Start detect_start(const StartOptions& options);
 /// several ranks.
 std::string describe(const Start& start);
 
-/// The launchers, of those that start one process per rank, whose variables are set.
+/// The worlds of the launchers, of those that start one process per rank, whose variables are set. Where ranks meet may
+/// be unknown.
+std::vector<World> worlds_here(const Environment& environment);
+
+/// The names of these launchers.
 std::vector<std::string> launchers_here(const Environment& environment);
 
 namespace detail {
@@ -61,9 +65,18 @@ std::vector<int> find_own_nodes(const NodeList& list);
 /// entry or several entries are this machine's.
 Start start_of_node_list(const NodeList& list, const std::vector<int>& own, const Environment& environment);
 
-/// The start given by VC_WORKER_HOSTS, VC_TASK_INDEX, MA_NUM_HOSTS and MA_NUM_GPUS; nullopt when neither VC_TASK_INDEX
-/// nor MA_NUM_HOSTS is set. Error(environment) when the set is incomplete or contradictory.
+/// The start given by VC_WORKER_HOSTS, VC_TASK_INDEX (or VK_TASK_INDEX), MA_NUM_HOSTS and MA_NUM_GPUS; nullopt when no
+/// index and no MA_NUM_HOSTS is set. Error(environment) when the set is incomplete or contradictory.
 std::optional<Start> detect_cloud(const Environment& environment);
+
+/// The starts given by SM_HOSTS and SM_CURRENT_HOST (SageMaker), by the JSON of CLUSTER_SPEC (Vertex AI) and TF_CONFIG,
+/// and by PET_NNODES and PET_NODE_RANK (Kubeflow's TrainJob); nullopt when they are not set, or when SM_HOSTS or the
+/// JSON names one host. Error(environment) for what cannot be read or contradicts itself, and for a task that is no
+/// rank.
+std::optional<Start> detect_sagemaker(const Environment& environment);
+std::optional<Start> detect_cluster_spec(const Environment& environment);
+std::optional<Start> detect_tf_config(const Environment& environment);
+std::optional<Start> detect_trainjob(const Environment& environment);
 
 /// The start given by --rank and --world_size, which count nodes; nullopt without them. Error(invalid_argument) when
 /// only one of them is given, and Error(environment) when they contradict the cloud's variables.

@@ -23,6 +23,20 @@ TEST(Environment, TellsEmptyFromUnset) {
   EXPECT_EQ(find(environment, "UNSET"), std::nullopt);
 }
 
+// What Kubernetes gives each container for each Service of its namespace.
+TEST(Environment, TakesThePortOfAServiceForUnset) {
+  const Environment environment = {{"MASTER_PORT", "tcp://10.0.0.11:6379"}, {"A_PORT", "udp://[fd00::1]:53"},
+                                   {"B_PORT", "sctp://10.0.0.1:9"},         {"C_PORT", "6379"},
+                                   {"METHOD", "tcp://10.0.0.11:6379"},      {"D_PORT", "tcp"}};
+  for (const auto* name : {"MASTER_PORT", "A_PORT", "B_PORT"}) {
+    EXPECT_EQ(find(environment, name), std::nullopt) << name;
+    EXPECT_EQ(find_integer(environment, name, 1, 65535), std::nullopt) << name;
+  }
+  EXPECT_EQ(find_integer(environment, "C_PORT", 1, 65535), 6379);
+  EXPECT_EQ(find(environment, "METHOD"), "tcp://10.0.0.11:6379");
+  EXPECT_EQ(find(environment, "D_PORT"), "tcp");
+}
+
 TEST(Environment, ReadsIntegersInTheirRange) {
   const Environment environment = {{"LOW", "-3"}, {"HIGH", "9"}};
   EXPECT_EQ(find_integer(environment, "LOW", -3, 9), -3);

@@ -281,8 +281,12 @@ TEST_F(Slurm, VariablesOfTorchrunWinOverTheStep) {
 
 TEST_F(Slurm, TheShellOfAnAllocationIsNoRank) {
   const auto ran = slurm().run({"salloc", "--quiet", "-N2", "-n2", kProbe});
-  ASSERT_TRUE(ran.status.ok()) << ran.err;
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("rank 0 of 1"), HasSubstr("started without a launcher")));
+  EXPECT_FALSE(ran.status.ok()) << ran.out;
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("SLURM_JOB_NUM_NODES=2"), HasSubstr("not started by srun"),
+                             HasSubstr("--launcher none")));
+  const auto alone = slurm().run({"salloc", "--quiet", "-N2", "-n2", kProbe, "none"});
+  ASSERT_TRUE(alone.status.ok()) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("rank 0 of 1"));
 }
 
 // ---- the cluster itself

@@ -111,13 +111,18 @@ TEST(WorldSlurm, StepsShareNoKeys) {
 
 TEST(WorldSlurm, ShellsOfAnAllocationAreNotSteps) {
   expect_readings({
-      {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_NNODES=2", "none 0/1 local 0/1 alone"},                  // salloc
-      {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0", "none 0/1 local 0/1 alone"},  // sbatch
-      {with_changed("SLURM_STEP_ID", "4294967291"), "none 0/1 local 0/1 alone"},                     // sbatch
-      {with_changed("SLURM_STEP_ID", "4294967290"), "none 0/1 local 0/1 alone"},                     // salloc
+      {"SLURM_JOB_ID=7 SLURM_NTASKS=1 SLURM_NNODES=1", "none 0/1 local 0/1 alone"},                  // salloc
+      {"SLURM_JOB_ID=7 SLURM_NTASKS=1 SLURM_PROCID=0 SLURM_LOCALID=0", "none 0/1 local 0/1 alone"},  // sbatch
       {"SLURM_PROCID=0 SLURM_NTASKS=1 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
-       "SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_NODELIST=n1",
+       "SLURM_STEP_TASKS_PER_NODE=1 SLURM_STEP_NODELIST=n1 SLURM_JOB_NUM_NODES=2",
        "none 0/1 local 0/1 alone"},  // srun --pty bash
+  });
+  expect_refusals({
+      {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_NNODES=1", {"SLURM_NTASKS=4", "srun", "--launcher none"}},  // salloc
+      {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0", {"SLURM_NTASKS=4", "sbatch"}},
+      {"SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 SLURM_NNODES=2", {"SLURM_JOB_NUM_NODES=2", "RANK=0 WORLD_SIZE=1"}},
+      {with_changed("SLURM_STEP_ID", "4294967291"), {"SLURM_NTASKS=4"}},  // sbatch
+      {with_changed("SLURM_STEP_ID", "4294967290"), {"SLURM_NTASKS=4"}},  // salloc
   });
   expect_readings({{"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_ID=0 SLURM_LOCALID=0 SLURM_NODEID=0 "
                     "SLURM_STEP_TASKS_PER_NODE=1",

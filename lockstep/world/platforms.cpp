@@ -1,0 +1,208 @@
+// Detection of platforms that start one container on each host and say in JSON which it is (SageMaker, Vertex AI,
+// TensorFlow's TF_CONFIG), and of Kubeflow's TrainJob, which gives torchrun's flags.
+#include <lockstep/base/error.h>
+#include <lockstep/base/json_words.h>
+#include <lockstep/base/parse.h>
+#include <lockstep/world/launcher_variables.h>
+#include <lockstep/world/start.h>
+
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lockstep::detail {
+namespace {
+
+using Json = nlohmann::json;
+using Hosts = std::vector<std::string>;
+
+// The platforms' own ports belong to their servers.
+constexpr std::uint16_t kPort = 6060;
+constexpr std::int64_t kMostDevicesOfHost = 4096;
+constexpr std::int64_t kMostNodesOfJob = 65536;
+
+/// What a platform says of a container.
+struct Container {
+  std::string_view launcher;
+  Hosts hosts;            ///< of all containers, in the order of their numbers
+  std::size_t index = 0;  ///< of this one
+  int devices = 1;
+  std::string evidence;
+};
+
+Start start_of(const Container& container, const Environment& environment) {
+  const auto& own = container.hosts[container.index];
+  const auto begin = container.hosts.begin();
+  const auto before = std::count(begin, begin + static_cast<std::ptrdiff_t>(container.index), own);
+  Start start;
+  start.ranks = container.devices;
+  World& world = start.world;
+  world.launcher = container.launcher;
+  world.rank = static_cast<int>(container.index) * container.devices;
+  world.size = static_cast<int>(container.hosts.size()) * container.devices;
+  world.local_rank = static_cast<int>(before) * container.devices;
+  world.local_size =
+      static_cast<int>(std::count(container.hosts.begin(), container.hosts.end(), own)) * container.devices;
+  world.evidence = container.evidence;
+  if (meet_by_init_method(environment, world)) return start;
+  world.meeting = Meeting::tcp;
+  world.master_addr = find_master_addr(environment).value_or(container.hosts.front());
+  world.master_port = find_master_port(environment).value_or(kPort);
+  add_evidence(world, "master", fmt::format("{}:{}", world.master_addr, world.master_port));
+  return start;
+}
+
+/// Calls `read` with the JSON in a variable; Error(environment) naming the variable for what cannot be read so.
+template <typename Read>
+auto with_json(std::string_view name, const std::string& text, Read read) -> decltype(read(Json())) {
+  try {
+    return read(Json::parse(text));
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::environment, "world", "{}='{}' cannot be read: {}; the platform sets it, so correct it or unset it",
+         name, text, json_mistake(error));
+  }
+}
+
+std::int64_t integer_in(const Json& value) {
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  return parse_integer(value.get<std::string>()).value_or(-1);
+}
+
+/// "h" of "h:2222".
+std::string without_port(const std::string& address) {
+  const auto colon = address.rfind(':');
+  return colon == std::string::npos || address.find(':') != colon ? address : address.substr(0, colon);
+}
+
+/// A cluster of several kinds of tasks, of which some are ranks.
+struct ClusterVariable {
+  std::string_view launcher;
+  std::string_view name;
+  std::array<std::string_view, 3> ranks;  ///< their kinds, in the order of ranks
+  std::string_view kinds;                 ///< these, for messages
+};
+
+std::optional<Container> container_of(const ClusterVariable& variable, const Json& json) {
+  Container container;
+  container.launcher = variable.launcher;
+  if (!json.contains("cluster")) return std::nullopt;  // of one process
+  const auto type = json.at("task").at("type").get<std::string>();
+  const auto index = integer_in(json.at("task").at("index"));
+  std::optional<std::size_t> own;
+  for (const auto kind : variable.ranks) {
+    const auto found = json.at("cluster").find(kind);
+    if (found == json.at("cluster").end()) continue;
+    const auto addresses = found->get<std::vector<std::string>>();
+    if (type == kind && index >= 0 && index < std::ssize(addresses)) {
+      own = container.hosts.size() + static_cast<std::size_t>(index);
+    }
+    for (const auto& address : addresses) container.hosts.push_back(without_port(address));
+  }
+  container.evidence =
+      fmt::format("{} with task {} {} of {}", variable.name, type, index, fmt::join(container.hosts, ","));
+  if (own) {
+    container.index = *own;
+    if (container.hosts.size() < 2) return std::nullopt;
+    return container;
+  }
+  if (std::ranges::find(variable.ranks, type) != variable.ranks.end()) {
+    fail(ErrorKind::environment, "world",
+         "{} is not among the tasks of its own cluster; the platform sets the variable, so correct it or unset it",
+         container.evidence);
+  }
+  fail(ErrorKind::environment, "world",
+       "{} is no rank: ranks are the tasks {}; leave out the other kinds of tasks, or use --launcher none for one "
+       "process",
+       container.evidence, variable.kinds);
+}
+
+std::optional<Start> detect_cluster_variable(const ClusterVariable& variable, const Environment& environment) {
+  const auto text = find(environment, variable.name).value_or("");
+  if (text.empty()) return std::nullopt;
+  const auto container = with_json(variable.name, text, [&](const Json& json) { return container_of(variable, json); });
+  if (!container) return std::nullopt;
+  return start_of(*container, environment);
+}
+
+}  // namespace
+
+std::optional<Start> detect_sagemaker(const Environment& environment) {
+  const auto list = find(environment, "SM_HOSTS").value_or("");
+  if (list.empty()) return std::nullopt;
+  Container container;
+  container.launcher = "sagemaker";
+  container.hosts = with_json("SM_HOSTS", list, [](const Json& json) { return json.get<Hosts>(); });
+  if (container.hosts.size() < 2) return std::nullopt;
+  const auto own = find(environment, "SM_CURRENT_HOST").value_or("");
+  const auto found = std::ranges::find(container.hosts, own);
+  if (found == container.hosts.end()) {
+    fail(ErrorKind::environment, "world",
+         "SM_HOSTS={} has no host SM_CURRENT_HOST='{}'; the platform sets both, so set SM_CURRENT_HOST to this one",
+         list, own);
+  }
+  container.index = static_cast<std::size_t>(found - container.hosts.begin());
+  // 0 on machine types without GPUs.
+  const auto devices = find_integer(environment, "SM_NUM_GPUS", 0, kMostDevicesOfHost).value_or(1);
+  container.devices = static_cast<int>(std::max<std::int64_t>(devices, 1));
+  container.evidence = fmt::format("SM_HOSTS={} SM_CURRENT_HOST={} SM_NUM_GPUS={}", list, own,
+                                   find(environment, "SM_NUM_GPUS").value_or("unset"));
+  return start_of(container, environment);
+}
+
+std::optional<Start> detect_cluster_spec(const Environment& environment) {
+  return detect_cluster_variable(
+      {"cluster_spec", "CLUSTER_SPEC", {"workerpool0", "workerpool1", ""}, "workerpool0 and workerpool1"}, environment);
+}
+
+std::optional<Start> detect_tf_config(const Environment& environment) {
+  return detect_cluster_variable({"tf_config", "TF_CONFIG", {"chief", "master", "worker"}, "chief, master and worker"},
+                                 environment);
+}
+
+std::optional<Start> detect_trainjob(const Environment& environment) {
+  const auto nodes = parse_integer(find(environment, "PET_NNODES").value_or(""));
+  const auto node = find_integer(environment, "PET_NODE_RANK", 0, kMostNodesOfJob);
+  if (!nodes || *nodes < 1 || *nodes > kMostNodesOfJob || !node) return std::nullopt;
+  if (*node >= *nodes) {
+    fail(ErrorKind::environment, "world", "PET_NODE_RANK={} is not below PET_NNODES={}; nodes count from 0 to {}",
+         *node, *nodes, *nodes - 1);
+  }
+  const auto processes = find(environment, "PET_NPROC_PER_NODE").value_or("1");
+  const auto devices = parse_integer(processes);
+  if (!devices || *devices < 1 || *devices > kMostDevicesOfHost) {
+    fail(ErrorKind::environment, "world",
+         "PET_NNODES={} makes this process one of several, and PET_NPROC_PER_NODE={} is no number of processes; start "
+         "the program with 'lockstep run', which reads these variables as torchrun does",
+         *nodes, processes);
+  }
+  Start start;
+  start.ranks = static_cast<int>(*devices);
+  World& world = start.world;
+  world.launcher = "trainjob";
+  world.rank = static_cast<int>(*node) * start.ranks;
+  world.size = static_cast<int>(*nodes) * start.ranks;
+  world.local_size = start.ranks;
+  world.evidence = fmt::format("PET_NNODES={} PET_NODE_RANK={} PET_NPROC_PER_NODE={}", *nodes, *node, processes);
+  if (world.size == 1 || meet_by_init_method(environment, world)) return start;
+  const auto address = find(environment, "PET_MASTER_ADDR").value_or(*nodes == 1 ? "127.0.0.1" : "");
+  const auto port = find_integer(environment, "PET_MASTER_PORT", 1, 65535);
+  if (address.empty() || (!port && *nodes > 1)) {
+    fail(ErrorKind::environment, "world",
+         "{} needs PET_MASTER_ADDR and PET_MASTER_PORT, the host of node 0 and a free port there; or start the program "
+         "with 'lockstep run', which reads PET_RDZV_ENDPOINT too",
+         world.evidence);
+  }
+  world.meeting = Meeting::tcp;
+  world.master_addr = address;
+  world.master_port = static_cast<std::uint16_t>(*nodes == 1 ? 0 : *port);
+  add_evidence(world, "master", fmt::format("{}:{}", address, world.master_port));
+  return start;
+}
+
+}  // namespace lockstep::detail
