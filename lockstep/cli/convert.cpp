@@ -27,7 +27,8 @@ constexpr const char* kConvertFooter =
     "Examples:\n"
     "  lockstep convert mindocr db_r50_icdar15.yaml --out run.yaml && lockstep train --config run.yaml --dry-run\n"
     "  lockstep convert msjob lenet.yaml > job.yaml\n"
-    "  lockstep convert pytorchjob mnist.yaml | kubectl apply -f -";
+    "  lockstep convert pytorchjob mnist.yaml | kubectl apply -f -\n"
+    "  lockstep convert trainjob trainjob.yaml > job.yaml";
 
 constexpr const char* kMindocrFooter =
     "A YAML file of MindOCR for DBNet or CRNN. Keys that say nothing to Lockstep, such as system.mode, are passed "
@@ -102,6 +103,8 @@ void add_convert(CLI::App& app, Action& chosen) {
       [](const std::string& file) { return from_job(file, kube::convert_msjob); });
   add("pytorchjob", "PyTorchJobs of Kubeflow, as LockstepJobs", kJobFooter,
       [](const std::string& file) { return from_job(file, kube::convert_pytorchjob); });
+  add("trainjob", "TrainJobs of Kubeflow's Trainer, as LockstepJobs", kJobFooter,
+      [](const std::string& file) { return from_job(file, kube::convert_trainjob); });
 }
 
 }  // namespace lockstep::cli

@@ -585,6 +585,7 @@ TEST(MakePod, VariablesOfAScheduler) {
   EXPECT_EQ(worker["spec"]["hostname"], "a-worker-1");
   EXPECT_EQ(worker["spec"]["subdomain"], "a");
   EXPECT_EQ(worker["spec"]["terminationGracePeriodSeconds"], 120);
+  EXPECT_EQ(worker["spec"]["enableServiceLinks"], false) << "a Service named master would set MASTER_PORT";
   const auto scheduler = pod_of(kRecovery, Role::scheduler, 0);
   EXPECT_EQ(variable(scheduler, "MS_ROLE"), "MS_SCHED");
   EXPECT_THAT(variable(scheduler, "MS_SCHED_HOST"), HasSubstr("status.podIP"));
@@ -640,6 +641,65 @@ TEST(PodView, LastWordsComeFromTheErrorFile) {
   EXPECT_EQ(read_last_words("Traceback ...").message, "Traceback ...");
   EXPECT_EQ(describe_end(139, "Error"), "exit code 139 (SIGSEGV)");
   EXPECT_EQ(describe_end(std::nullopt, "Evicted"), "Evicted");
+}
+
+TEST(Waiting, AnImageThatCannotBePulledIsSaidOnce) {
+  Scene scene(kTwo);
+  scene.step();
+  EXPECT_EQ(scene.status().find(kRunning), nullptr);
+  scene.pod("a-worker-1").waits_for = "ErrImagePull";
+  scene.pod("a-worker-1").waits_message = "image 'nowhere' not found";
+  const auto decision = scene.step();
+  EXPECT_THAT(decision.events, ElementsAre(EventNote{true, "PodCannotStart",
+                                                     "a-worker-1 cannot start: ErrImagePull: image 'nowhere' not "
+                                                     "found"}));
+  EXPECT_EQ(scene.status().find(kRunning)->reason, "PodCannotStart");
+  EXPECT_EQ(scene.status().phase, "Pending");
+  scene.pod("a-worker-1").waits_for = "ImagePullBackOff";
+  EXPECT_THAT(scene.step().events, IsEmpty());
+  scene.pod("a-worker-1").waits_for = "";
+  scene.step();
+  EXPECT_EQ(scene.status().find(kRunning)->reason, "RanksMissing");
+  scene.run_all();
+  scene.step();
+  EXPECT_EQ(scene.status().phase, "Running");
+}
+
+TEST(Waiting, IsReadFromTheContainers) {
+  Scene scene(kTwo);
+  const auto decision = scene.decide_now();
+  for (const Action& action : decision.actions) {
+    const auto* made = std::get_if<CreateObject>(&action);
+    if (made == nullptr || !(*made->resource == pods())) continue;
+    auto pod = made->object;
+    pod["status"]["phase"] = "Pending";
+    auto& waiting = pod["status"]["containerStatuses"][0]["state"]["waiting"];
+    waiting["reason"] = "ContainerCreating";
+    EXPECT_EQ(view_pod(pod, scene.seen.job.uid)->waits_for, "");
+    waiting = {{"reason", "InvalidImageName"}, {"message", "bad"}};
+    EXPECT_EQ(view_pod(pod, scene.seen.job.uid)->waits_for, "InvalidImageName");
+    EXPECT_EQ(view_pod(pod, scene.seen.job.uid)->waits_message, "bad");
+  }
+}
+
+TEST(Scaling, BeyondTheLimitsIsSaid) {
+  Scene scene("{elastic: {minReplicas: 1, maxReplicas: 3}, replicaSpecs: {Worker: {replicas: 2, template: WORKER}}}");
+  scene.start();
+  scene.seen.job.spec.roles.at(Role::worker).replicas = 9;
+  scene.seen.job.generation += 1;
+  const auto decision = scene.step();
+  EXPECT_EQ(scene.names().size(), 3U);
+  EXPECT_THAT(decision.events,
+              testing::Contains(EventNote{true, "ReplicasOutOfLimits",
+                                          "replicas is 9, and elastic.maxReplicas is 3: the job has 3 workers"}));
+  EXPECT_THAT(scene.step().events, IsEmpty());
+
+  Scene fixed(kTwo);
+  fixed.start();
+  fixed.seen.job.spec.roles.at(Role::worker).replicas = 4;
+  fixed.seen.job.generation += 1;
+  EXPECT_THAT(fixed.step().events, testing::Contains(testing::Field(&EventNote::reason, "ReplicasOfTheNextStart")));
+  EXPECT_EQ(fixed.names().size(), 2U);
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ kind: PyTorchJob
 metadata: {name: mnist}
 spec:
   nprocPerNode: "2"
-  elasticPolicy: {minReplicas: 1, maxReplicas: 4, rdzvBackend: c10d}
+  elasticPolicy: {minReplicas: 1, maxReplicas: 4, rdzvBackend: c10d, maxRestarts: 5}
   runPolicy: {managedBy: x}
   pytorchReplicaSpecs:
     Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}
@@ -223,10 +223,80 @@ spec:
   EXPECT_EQ(spec["replicaSpecs"]["Worker"]["replicas"], 4);
   EXPECT_EQ(spec["elastic"]["maxReplicas"], 4);
   EXPECT_EQ(spec["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"][0]["value"], "2");
-  EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("elasticPolicy.rdzvBackend")));
+  EXPECT_EQ(spec["runPolicy"]["backoffLimit"], 5);
   EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("runPolicy.managedBy")));
+  EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("its command must be 'torchrun ...'")));
+  EXPECT_THAT(converted.remarks, testing::Not(testing::Contains(HasSubstr("elasticPolicy"))));
   EXPECT_THAT(problems_of(converted), IsEmpty());
   EXPECT_ANY_THROW(convert_msjob(object.at(0)));
+}
+
+const nlohmann::ordered_json* variable(const nlohmann::ordered_json& job, std::string_view name) {
+  for (const auto& one : job["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"]) {
+    if (one["name"] == name) return &one;
+  }
+  return nullptr;
+}
+
+// One rank in each Pod, as its programs expect it.
+TEST(Convert, APyTorchJobWithoutALauncherGivesEachPodItsRank) {
+  const auto object = parse_yaml_documents(R"(
+kind: PyTorchJob
+metadata: {name: mnist}
+spec:
+  pytorchReplicaSpecs:
+    Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i, command: [python, train.py]}]}}}
+    Worker: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i, command: [python, train.py]}]}}}
+)",
+                                           "f");
+  const auto converted = convert_pytorchjob(object.at(0));
+  EXPECT_THAT(problems_of(converted), IsEmpty());
+  ASSERT_NE(variable(converted.job, "RANK"), nullptr);
+  EXPECT_EQ((*variable(converted.job, "RANK"))["valueFrom"]["fieldRef"]["fieldPath"],
+            "metadata.labels['" + std::string(kIndexLabel) + "']");
+  EXPECT_EQ((*variable(converted.job, "WORLD_SIZE"))["value"], "2");
+  EXPECT_EQ((*variable(converted.job, "MASTER_ADDR"))["value"], "mnist-worker-0.mnist");
+  EXPECT_EQ((*variable(converted.job, "MASTER_PORT"))["value"], "23456");
+  EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("each Pod is one rank")));
+}
+
+TEST(Convert, ATrainJob) {
+  const auto object = parse_yaml_documents(R"(
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: mnist, namespace: team}
+spec:
+  runtimeRef: {name: torch-distributed}
+  suspend: true
+  initializer: {model: {storageUri: "hf://m"}}
+  trainer:
+    image: i
+    command: [torchrun, train.py]
+    numNodes: 3
+    numProcPerNode: 2
+    resourcesPerNode: {limits: {cpu: "4"}}
+    env: [{name: A, value: b}]
+)",
+                                           "f");
+  const auto converted = convert_trainjob(object.at(0));
+  EXPECT_THAT(problems_of(converted), IsEmpty());
+  const auto& spec = converted.job["spec"];
+  const auto& worker = spec["replicaSpecs"]["Worker"];
+  EXPECT_EQ(spec["mode"], "Run");
+  EXPECT_EQ(spec["runPolicy"]["suspend"], true);
+  EXPECT_EQ(worker["replicas"], 3);
+  EXPECT_EQ(worker["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "4");
+  EXPECT_EQ((*variable(converted.job, "PET_NPROC_PER_NODE"))["value"], "2");
+  EXPECT_EQ((*variable(converted.job, "A"))["value"], "b");
+  EXPECT_EQ(variable(converted.job, "RANK"), nullptr);
+  EXPECT_THAT(converted.remarks, testing::Contains(HasSubstr("initializer")));
+  EXPECT_THAT(converted.remarks, testing::Not(testing::Contains(HasSubstr("image"))));
+  EXPECT_ANY_THROW(convert_pytorchjob(object.at(0)));
+
+  const auto bare = parse_yaml_documents("{kind: TrainJob, metadata: {name: a}, spec: {runtimeRef: {name: r}}}", "f");
+  const auto of_runtime = convert_trainjob(bare.at(0));
+  EXPECT_THAT(of_runtime.remarks, testing::Contains(HasSubstr("the image is that of the runtime 'r'")));
+  EXPECT_THAT(of_runtime.remarks, testing::Contains(HasSubstr("the command is that of the runtime 'r'")));
 }
 
 }  // namespace

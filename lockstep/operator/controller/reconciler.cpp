@@ -173,7 +173,12 @@ std::optional<Reconciled> Reconciler::clear_state(const Job& job, const std::str
     log_info("{}: {} is deleted", job.key(), url);
     return std::nullopt;
   } catch (const Error& error) {
-    return Reconciled{Next::retry, {}, fmt::format("cannot delete {}: {}", url, error.what())};
+    const auto text = fmt::format("cannot delete {}: {}", url, error.what());
+    recorder_.record(
+        client_, job,
+        {true, "StateNotCleared", text + "; the job is gone once that is done, or once recovery.clear is false"},
+        std::chrono::system_clock::now());
+    return Reconciled{Next::retry, {}, text};
   }
 }
 

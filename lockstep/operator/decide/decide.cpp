@@ -41,6 +41,8 @@ class Decider {
   void make_parts();
   void make_pods();
   void describe();
+  void describe_waiting();
+  void check_replicas();
   Decision finish();
 
   int wanted(Role role) const;
@@ -118,6 +120,7 @@ bool Decider::begin() {
     }
     return false;
   }
+  if (spec_is_new) check_replicas();
   if (seen_.obstacle) {
     end_with(false, seen_.obstacle->reason, seen_.obstacle->message);
     return false;
@@ -360,12 +363,54 @@ void Decider::describe() {
   if (active && wanted_sum > 0 && all_run) {
     if (!status_.holds(kRunning)) status_.set(kRunning, true, "AllRanksRun", "all ranks run", now_);
     if (status_.holds(kRestarting)) status_.set(kRestarting, false, "AllRanksRun", "all ranks run", now_);
-  } else if (active && status_.holds(kRunning)) {
-    status_.set(kRunning, false, "RanksMissing", "not all ranks run", now_);
+  } else if (active) {
+    if (status_.holds(kRunning)) status_.set(kRunning, false, "RanksMissing", "not all ranks run", now_);
+    describe_waiting();
   }
   status_.phase = "Pending";
   for (const char* type : {kRunning, kRestarting, kSuspended, kSucceeded, kFailed}) {
     if (status_.holds(type)) status_.phase = type;
+  }
+}
+
+/// An image that cannot be pulled, for one, would leave the job in the phase Pending without a word.
+void Decider::describe_waiting() {
+  constexpr std::string_view kCannotStart = "PodCannotStart";
+  const Condition* before = status_.find(kRunning);
+  const bool said = before != nullptr && before->reason == kCannotStart;
+  const auto waits = std::ranges::find_if(
+      seen_.pods, [&](const PodView& pod) { return is_current(pod) && !pod.deleting && !pod.waits_for.empty(); });
+  if (waits == seen_.pods.end()) {
+    if (said) status_.set(kRunning, false, "RanksMissing", "not all ranks run", now_);
+    return;
+  }
+  // Kubernetes alternates between ErrImagePull and ImagePullBackOff: that is said once.
+  const auto who = fmt::format("{} cannot start: ", waits->name);
+  if (said && before->message.starts_with(who)) return;
+  const auto text =
+      fmt::format("{}{}{}{}", who, waits->waits_for, waits->waits_message.empty() ? "" : ": ", waits->waits_message);
+  if (before == nullptr)
+    status_.conditions.push_back({kRunning, false, "", "", now_});  // set() makes none that is false
+  status_.set(kRunning, false, std::string(kCannotStart), text, now_);
+  say(true, std::string(kCannotStart), text);
+}
+
+/// Of `kubectl scale` and the like, which changes one number of the spec.
+void Decider::check_replicas() {
+  const auto worker = job_.spec.roles.find(Role::worker);
+  if (worker == job_.spec.roles.end()) return;
+  const int asked = worker->second.replicas;
+  const int given = job_.spec.wanted(Role::worker);
+  if (job_.spec.elastic && asked != given) {
+    say(true, "ReplicasOutOfLimits",
+        fmt::format("replicas is {}, and elastic.{} is {}: the job has {} worker{}", asked,
+                    asked > given ? "maxReplicas" : "minReplicas", given, given, given == 1 ? "" : "s"));
+  } else if (!job_.spec.elastic && status_.attempt > 0 && given != status_.workers) {
+    say(true, "ReplicasOfTheNextStart",
+        fmt::format(
+            "replicas is {}, and this job was started with {}: it has no elastic.minReplicas and maxReplicas, so "
+            "the change counts when all ranks start again",
+            asked, status_.workers));
   }
 }
 

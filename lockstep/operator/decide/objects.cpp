@@ -135,6 +135,8 @@ json make_pod(const Job& job, const Status& status, GangScheduler gang, Role rol
   spec["hostname"] = pod_name(job.name, role, index);
   spec["subdomain"] = service_name(job);
   spec["restartPolicy"] = "Never";  // the operator restarts: it knows which ends are worth it, and counts
+  // The variables of a Service named "master" or "ms-sched" would be MASTER_PORT and MS_SCHED_PORT.
+  if (!spec.contains("enableServiceLinks")) spec["enableServiceLinks"] = false;
   if (!spec.contains("terminationGracePeriodSeconds")) spec["terminationGracePeriodSeconds"] = kGraceSeconds;
   json& container = main_container(spec);
   {

@@ -39,6 +39,20 @@ void read_end(const json& terminated, PodView& view) {
   view.kind = std::move(words.kind);
 }
 
+/// The first container that a mistake in its image or its settings keeps from starting.
+void read_obstacle(const json& status, PodView& view) {
+  for (const char* list : {"initContainerStatuses", "containerStatuses"}) {
+    for (const json& container : list_at(status, list)) {
+      const json& waiting = object_at(object_at(container, "state"), "waiting");
+      const auto reason = text_at(waiting, "reason");
+      if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
+      view.waits_for = reason;
+      view.waits_message = text_at(waiting, "message");
+      return;
+    }
+  }
+}
+
 PodPhase phase_of(const std::string& text) {
   if (text == "Running") return PodPhase::running;
   if (text == "Succeeded") return PodPhase::succeeded;
@@ -78,6 +92,7 @@ std::optional<PodView> view_pod(const json& pod, const std::string& job_uid) {
   view.ready = is_ready(status);
   view.reason = text_at(status, "reason");
   view.message = text_at(status, "message");
+  read_obstacle(status, view);
   if (const json* container = main_container(status)) {
     view.kubelet_restarts = static_cast<int>(integer_at(*container, "restartCount").value_or(0));
     const json& terminated = object_at(object_at(*container, "state"), "terminated");

@@ -26,7 +26,9 @@ struct PodView {
   std::optional<int> exit_code{};  ///< of the container that trains, once it has ended
   std::string reason;              ///< Kubernetes' word, e.g. "OOMKilled", "Evicted"
   std::string message;             ///< the rank's own words, from its error file, else Kubernetes'
-  std::string kind;                ///< of the rank's error, e.g. "peer_lost"; empty when it gave none
+  std::string waits_for;      ///< why a container cannot start: "ImagePullBackOff"; empty: it can, as far as is known
+  std::string waits_message;  ///< Kubernetes' words on that
+  std::string kind;           ///< of the rank's error, e.g. "peer_lost"; empty when it gave none
   std::optional<Seconds> ended{};
   int kubelet_restarts = 0;
 

@@ -16,5 +16,7 @@ struct Converted {
 Converted convert_msjob(const nlohmann::ordered_json& object);
 /// A PyTorchJob (kubeflow.org/v1).
 Converted convert_pytorchjob(const nlohmann::ordered_json& object);
+/// A TrainJob (trainer.kubeflow.org/v1alpha1). What its runtime says is not in the object.
+Converted convert_trainjob(const nlohmann::ordered_json& object);
 
 }  // namespace lockstep::kube
