@@ -52,7 +52,8 @@ std::optional<Job> read_job(std::vector<std::string> words) {
   prepare_launcher(app, words, program);
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   app.parse(std::move(words));
-  const RunArguments& arguments = *(style == LaunchStyle::run ? run : launch).arguments;
+  RunArguments& arguments = *(style == LaunchStyle::run ? run : launch).arguments;
+  translate_arguments(arguments, current_environment());
   if (counts_gpus(arguments.processes) || needs_agent(arguments.nodes)) return std::nullopt;
   const Surroundings here = {{usable_cpus(), 0}, whole_program_beside()};
   auto options = launch_options_of(arguments, style, std::move(program), here);

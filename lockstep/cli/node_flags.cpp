@@ -1,18 +1,23 @@
 #include <fmt/format.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/rdzv_conf.h>
 #include <lockstep/cli/refuse.h>
-#include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/world/detect.h>
+#include <lockstep/world/host_file.h>
 #include <lockstep/world/start.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
 #include <sstream>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace lockstep::cli {
 namespace {
@@ -56,8 +61,20 @@ Endpoint parse_endpoint(const std::string& text, std::uint16_t default_port) {
   const auto port = rest.empty() ? std::optional<std::int64_t>(default_port)
                                  : (rest.starts_with(':') ? parse_integer(rest.substr(1)) : std::nullopt);
   if (!port || host.empty()) refuse("--rdzv_endpoint '{}' must be HOST or HOST:PORT", text);
-  check_port("the port of --rdzv_endpoint", *port);
+  if (*port != 0) check_port("the port of --rdzv_endpoint", *port);
   return {host, static_cast<std::uint16_t>(*port)};
+}
+
+/// torchrun's way to say "one node, any port": each launcher would take localhost for itself.
+bool asks_for_any_port(const NodeFlags& flags) { return flags.rdzv_endpoint.ends_with(":0"); }
+
+void check_port_of_endpoint(const NodeFlags& flags) {
+  if (!asks_for_any_port(flags) || flags.standalone || node_count_of(flags).most == 1) return;
+  refuse(
+      "--rdzv_endpoint {} is any free port of one node, and --nnodes is {}: each node would form a job of its own; "
+      "give "
+      "the address of one of the nodes and a port, the same on all, e.g. node0:29400",
+      flags.rdzv_endpoint, flags.nnodes);
 }
 
 void refuse_other_flags_beside_nodes(const NodeFlags& flags) {
@@ -86,6 +103,7 @@ NodeList node_list_of(const NodeFlags& flags, int processes) {
 void check(const NodeFlags& flags) {
   const auto nodes = node_count_of(flags);
   if (flags.standalone && nodes.most > 1) refuse("--standalone is one node, and --nnodes is {}", flags.nnodes);
+  check_port_of_endpoint(flags);
   const std::string& backend = flags.rdzv_backend;
   if (backend == "static" || backend == "c10d" || backend == "etcd") return;
   if (backend == "etcd-v2") {
@@ -102,8 +120,7 @@ bool set_by_hand(const World& outer, const Environment& environment) {
 
 /// The launcher that started this process as one of several.
 std::optional<World> outer_launcher(const Environment& environment) {
-  for (const auto& name : launchers_here(environment)) {
-    auto outer = detect_world(environment, name);
+  for (auto& outer : worlds_here(environment)) {
     if (outer.size > 1 && !set_by_hand(outer, environment)) return outer;
   }
   return std::nullopt;
@@ -149,6 +166,13 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
   const auto add = [&](const std::string& name, auto& value, const std::string& about, const std::string& type) {
     command.add_option(name, value, about)->type_name(type);
   };
+  add("--hostfile", flags.hostfile,
+      "File of all hosts, node 0 first, of which each line is HOST, HOST slots=N or HOST:N; the same command on each "
+      "of "
+      "them",
+      "FILE");
+  add("-H,--hosts,--host", flags.hosts, "The same as A:N,B:N; auto: the hosts that PBS, LSF, SGE or Slurm gave the job",
+      "A:N,B:N,...");
   add("--nnodes", flags.nnodes, "How many nodes: N, or MIN:MAX for a job that grows and shrinks (default: 1)",
       "N|MIN:MAX");
   add("--node-rank,--node_rank", flags.node_rank, "The number of this node (static)", "N");
@@ -181,6 +205,150 @@ void add_node_flags(CLI::App& command, NodeFlags& flags) {
   add("--local-addr,--local_addr", flags.local_addr, "Address at which the other nodes reach this one", "HOST");
 }
 
+namespace {
+
+constexpr std::int64_t kMsrunPort = 8118;
+constexpr std::int64_t kMsrunWorkers = 8;
+constexpr int kDaySeconds = 24 * 3600;
+
+bool names_nodes(const NodeFlags& flags) {
+  return flags.nnodes != "1" || !flags.rdzv_endpoint.empty() || flags.rdzv_backend != "static" || flags.standalone ||
+         !flags.nodes.empty();
+}
+
+void set_msrun_meeting(NodeFlags& nodes, std::int64_t count) {
+  if (nodes.node_rank == -1) nodes.node_rank.reset();
+  if (count == 1) {
+    // msrun starts its scheduler there, and the ranks of one node meet at a free port.
+    nodes.node_rank.reset();
+    nodes.master_addr.reset();
+    nodes.master_port.reset();
+    return;
+  }
+  nodes.nnodes = std::to_string(count);
+  if (!nodes.master_addr) {
+    refuse("--worker_num and --local_worker_num make {} nodes, which need --master_addr, the address of the first",
+           count);
+  }
+  if (!nodes.master_port) nodes.master_port = kMsrunPort;
+  if (nodes.node_rank) return;
+  nodes.rdzv_backend = "c10d";  // nodes without numbers
+  nodes.rdzv_endpoint = fmt::format("{}:{}", *nodes.master_addr, *nodes.master_port);
+  nodes.master_addr.reset();
+  nodes.master_port.reset();
+}
+
+void set_msrun_time_out(const std::string& text, NodeFlags& nodes) {
+  if (text.empty() || nodes.rdzv_conf.find("join_timeout") != std::string::npos) return;
+  const auto seconds = parse_integer(text);
+  if (!seconds || *seconds == 0 || *seconds > kDaySeconds) {
+    refuse("--cluster_time_out {} must be a number of seconds from 1 to {}, or negative for no limit", text,
+           kDaySeconds);
+  }
+  nodes.rdzv_conf +=
+      fmt::format("{}join_timeout={}", nodes.rdzv_conf.empty() ? "" : ",", *seconds < 0 ? kDaySeconds : *seconds);
+}
+
+}  // namespace
+
+void add_msrun_flags(CLI::App& command, MsrunFlags& flags) {
+  const auto add = [&](const std::string& name, auto& value, const std::string& about, const std::string& type) {
+    command.add_option(name, value, about)->type_name(type)->group("Accepted as msrun's");
+  };
+  add("--worker-num", flags.worker_num, "How many ranks the whole job has", "N");
+  add("--local-worker-num", flags.local_worker_num,
+      "How many of them this node has: as --nproc-per-node. Nodes without --node-rank get their numbers when they meet",
+      "N");
+  add("--join", flags.join, "True: the launcher waits for the ranks, as it always does here", "True|False");
+  add("--cluster-time-out", flags.cluster_time_out, "Seconds that nodes wait for each other; negative: without limit",
+      "SECONDS");
+  add("--bind-core", flags.bind_core, "False; True: ranks are not bound to cores here, and a line says so",
+      "True|False");
+}
+
+void apply_msrun_flags(const MsrunFlags& msrun, NodeFlags& nodes, std::string& processes) {
+  for (const auto& [flag, value] : {std::pair{"--join", msrun.join}, std::pair{"--bind_core", msrun.bind_core}}) {
+    const bool is_map = flag == std::string_view("--bind_core") && value.starts_with('{');
+    if (!value.empty() && value != "True" && value != "False" && !is_map) {
+      refuse("{} {} must be True or False", flag, value);
+    }
+  }
+  if (!msrun.worker_num && !msrun.local_worker_num) {
+    set_msrun_time_out(msrun.cluster_time_out, nodes);
+    return;
+  }
+  if (!processes.empty() || names_nodes(nodes)) {
+    refuse(
+        "--worker_num and --local_worker_num are msrun's words for --nnodes and --nproc_per_node; leave out "
+        "--nproc_per_node, --nnodes, --nodes, --standalone and --rdzv_*");
+  }
+  const auto workers = msrun.worker_num.value_or(msrun.local_worker_num.value_or(kMsrunWorkers));
+  const auto local = msrun.local_worker_num.value_or(workers);
+  if (workers < 1 || local < 1 || local > workers || workers % local != 0) {
+    refuse(
+        "--worker_num {} must be a multiple of --local_worker_num {}, and both above 0: each node has as many ranks "
+        "(--hostfile is for nodes that have different numbers)",
+        workers, local);
+  }
+  processes = std::to_string(local);
+  if (nodes.master_port) check_port("--master_port", *nodes.master_port);
+  set_msrun_time_out(msrun.cluster_time_out, nodes);
+  set_msrun_meeting(nodes, workers / local);
+}
+
+std::vector<std::string> remarks_on_msrun(const MsrunFlags& flags) {
+  std::vector<std::string> remarks;
+  if (flags.join == "False") {
+    remarks.emplace_back("--join False: this launcher waits for its ranks all the same, and its exit code is theirs");
+  }
+  if (!flags.bind_core.empty() && flags.bind_core != "False") {
+    remarks.emplace_back(
+        "--bind_core: ranks are not bound to cores here; start them under taskset or numactl for that");
+  }
+  return remarks;
+}
+
+namespace {
+
+std::vector<HostSlots> read_hosts(const NodeFlags& flags, const Environment& environment) {
+  if (flags.hostfile.empty() && flags.hosts != "auto") return parse_host_list(flags.hosts, "--hosts");
+  if (!flags.hostfile.empty()) {
+    const auto text = read_file(flags.hostfile);
+    if (!text) refuse("--hostfile {}: {}", flags.hostfile, std::generic_category().message(errno));
+    return parse_host_file(*text, flags.hostfile);
+  }
+  if (auto allocated = find_allocated_hosts(environment)) return std::move(allocated->hosts);
+  refuse(
+      "--hosts auto: no batch system says which hosts there are (PBS_NODEFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, "
+      "LSB_HOSTS, PE_HOSTFILE, LOADL_HOSTFILE and SLURM_JOB_NODELIST are not set); give --hosts A:N,B:N or --hostfile");
+}
+
+int own_index(const std::vector<HostSlots>& hosts, const Environment& environment) {
+  NodeList list;
+  for (const HostSlots& host : hosts) list.addresses.push_back(host.host);
+  list.ctrl_port = kStaticPort;  // of no meaning for the index
+  return detail::start_of_node_list(list, detail::find_own_nodes(list), environment).world.rank;
+}
+
+}  // namespace
+
+void apply_hosts(NodeFlags& nodes, std::string& processes, const Environment& environment) {
+  if (nodes.hosts.empty() && nodes.hostfile.empty()) return;
+  if (!nodes.hosts.empty() && !nodes.hostfile.empty()) refuse("--hosts and --hostfile say the same; give one of them");
+  if (names_nodes(nodes) || nodes.node_rank || nodes.master_addr) {
+    refuse(
+        "--hosts and --hostfile say how many nodes there are, which this is and where they meet; leave out --nodes, "
+        "--nnodes, --node_rank, --master_addr, --standalone and --rdzv_*");
+  }
+  const auto hosts = read_hosts(nodes, environment);
+  const auto own = static_cast<std::size_t>(own_index(hosts, environment));
+  if (processes.empty()) processes = std::to_string(hosts[own].slots);
+  if (hosts.size() == 1) return;
+  nodes.nnodes = std::to_string(hosts.size());
+  nodes.node_rank = static_cast<std::int64_t>(own);
+  nodes.master_addr = hosts.front().host;
+}
+
 int replacements_of(const NodeFlags& flags) {
   if (flags.on_loss == "restart") return 0;
   if (flags.on_loss != "replace") refuse("--on-loss '{}' must be replace or restart", flags.on_loss);
@@ -196,7 +364,7 @@ std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const 
   }
   const int node = parse_node_rank(flags, 1);
   const auto endpoint = endpoint_of(flags, kStaticPort);
-  if (!endpoint || flags.standalone) return std::nullopt;
+  if (!endpoint || flags.standalone || asks_for_any_port(flags)) return std::nullopt;
   World world;
   world.rank = node * processes;
   world.size = processes;
@@ -208,6 +376,7 @@ std::optional<World> first_rank_of(const NodeFlags& flags, int processes, const 
 }
 
 bool is_one_node(const NodeFlags& flags) {
+  if (asks_for_any_port(flags) && node_count_of(flags).most == 1) return true;
   return flags.standalone || (flags.rdzv_backend == "static" && node_count_of(flags).most == 1);
 }
 
@@ -220,8 +389,13 @@ bool needs_agent(const NodeFlags& flags) {
 std::optional<std::string> judge_outer_launcher(const NodeFlags& flags, const Environment& environment) {
   if (flags.standalone || !flags.nodes.empty() || !is_one_node(flags)) return std::nullopt;
   const auto outer = outer_launcher(environment);
-  if (!outer) return std::nullopt;
-  constexpr std::array<std::string_view, 3> kStartPrograms = {"open_mpi", "mpich", "slurm"};
+  if (!outer) {
+    const auto others = detail::other_hosts(environment);
+    if (!others) return std::nullopt;
+    return *others + ": the job is on this host alone (--hosts auto is for all of them; --standalone: it is meant so)";
+  }
+  constexpr std::array<std::string_view, 7> kStartPrograms = {"open_mpi", "mvapich", "mpich", "slurm",
+                                                              "flux",     "jsm",     "pals"};
   const bool refuses = std::ranges::find(kStartPrograms, outer->launcher) != kStartPrograms.end();
   auto what = fmt::format("this launcher is process {} of {} of {} ({}), and each of them starts a job of its own",
                           outer->rank, outer->size, outer->launcher, outer->evidence);

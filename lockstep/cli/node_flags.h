@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -35,11 +36,36 @@ struct NodeFlags {
   std::string on_loss = "replace";
   std::string monitor_interval = "0.1";
   std::string local_addr;
-  std::string nodes;  ///< addresses separated by commas, instead of all the above
+  std::string nodes;     ///< addresses separated by commas, instead of all the above
+  std::string hosts;     ///< the same with slots, "a:4,b:4"; auto: those of the batch system
+  std::string hostfile;  ///< a file of hosts
   std::optional<std::int64_t> ctrl_port;
 };
 
 void add_node_flags(CLI::App& command, NodeFlags& flags);
+
+/// msrun's flags; those with the names of torchrun's are in NodeFlags and OutputFlags.
+struct MsrunFlags {
+  std::optional<std::int64_t> worker_num;
+  std::optional<std::int64_t> local_worker_num;
+  std::string join;
+  std::string cluster_time_out;
+  std::string bind_core;
+};
+
+void add_msrun_flags(CLI::App& command, MsrunFlags& flags);
+
+/// Writes msrun's flags as the others, which they must not be beside: so many ranks on each of so many nodes.
+/// `processes` is --nproc-per-node, empty when it was not given. Error(invalid_argument) for flags that break a rule.
+void apply_msrun_flags(const MsrunFlags& msrun, NodeFlags& nodes, std::string& processes);
+
+/// What msrun would do otherwise, to be said on stderr.
+std::vector<std::string> remarks_on_msrun(const MsrunFlags& flags);
+
+/// Writes --hosts and --hostfile as --nnodes, --node-rank, --master-addr and --nproc-per-node (`processes`, empty when
+/// it was not given). Nothing without them. Error(invalid_argument) beside flags that say the same, and when this
+/// machine is none of the hosts. Reads files and resolves names.
+void apply_hosts(NodeFlags& nodes, std::string& processes, const Environment& environment);
 
 struct NodeCount {
   int least = 1;

@@ -95,6 +95,11 @@ void add_output_flags(CLI::App& command, OutputFlags& flags) {
   add("-t,--tee", flags.tee, "Streams that go to files and to the console", "STREAMS")->capture_default_str();
   add("--local-ranks-filter", flags.local_ranks_filter, "The console shows only these local ranks; files get all",
       "N,N,...");
+  add("--duplicate-stdout-filters", flags.out_filters,
+      "Copy lines of stdout that contain one of these words to attempt_<N>/filtered_stdout.log as well; ',,' is a "
+      "comma",
+      "WORD,WORD,...");
+  add("--duplicate-stderr-filters", flags.err_filters, "The same for stderr, to filtered_stderr.log", "WORD,WORD,...");
   add("--role", flags.role, "ROLE_NAME of the ranks, and part of the prefix; the same on all nodes", "NAME")
       ->capture_default_str();
   command.add_flag("--no-prefix", flags.no_prefix, "Do not put '[rank N] ' before each line of output")->group(kGroup);
@@ -106,6 +111,8 @@ cluster::OutputOptions output_of(const OutputFlags& flags) {
   output.tee = cluster::parse_stream_choice("--tee", flags.tee);
   output.shown = cluster::parse_local_ranks("--local_ranks_filter", flags.local_ranks_filter);
   output.log_dir = flags.log_dir;
+  output.out_filters = cluster::parse_line_filters(flags.out_filters);
+  output.err_filters = cluster::parse_line_filters(flags.err_filters);
   return output;
 }
 
@@ -140,6 +147,10 @@ void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags) {
   add("--event-log-handler", flags.event_log_handler, "null is the only one here")->capture_default_str();
   add("--logs-specs", flags.logs_specs, "default is the only one here: plug-ins are Python's");
   add("--numa-binding", flags.numa_binding, "Refused: ranks are not bound to the CPUs near a GPU here");
+  command
+      .add_flag("--virtual-local-rank", flags.virtual_local_rank,
+                "LOCAL_RANK is 0 for all ranks, and each sees one GPU (CUDA_VISIBLE_DEVICES)")
+      ->group("Accepted as torchrun's");
 }
 
 void check_torchrun_flags(const TorchrunFlags& flags) {
@@ -163,6 +174,15 @@ void check_torchrun_flags(const TorchrunFlags& flags) {
        "--numa_binding {} is not part of this version: it binds each rank to the CPUs near its GPU; start the ranks "
        "under numactl instead, as in 'lockstep run --no_python numactl --cpunodebind=${{local_rank}} PROGRAM'",
        flags.numa_binding);
+}
+
+void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const Environment& environment) {
+  const auto given = find(environment, "CUDA_VISIBLE_DEVICES").value_or("");
+  if (!flags.virtual_local_rank || given.empty()) return;
+  const auto devices = std::count(given.begin(), given.end(), ',') + 1;
+  if (devices >= processes) return;
+  refuse("--virtual_local_rank gives each rank a device of its own, and CUDA_VISIBLE_DEVICES={} has {} for {} ranks",
+         given, devices, processes);
 }
 
 cluster::StartMethod start_method_of(const TorchrunFlags& flags) {

@@ -41,6 +41,8 @@ struct OutputFlags {
   std::string tee = "0";
   std::string local_ranks_filter;
   std::string role = "default";
+  std::string out_filters;
+  std::string err_filters;
   bool no_prefix = false;
 };
 
@@ -62,12 +64,16 @@ struct TorchrunFlags {
   std::string event_log_handler = "null";
   std::string logs_specs{};
   std::string numa_binding{};
+  bool virtual_local_rank = false;
 };
 
 void add_torchrun_flags(CLI::App& command, TorchrunFlags& flags);
 
 /// Error(invalid_argument) for a value that torchrun does not have either, and for one that asks for what is not here.
 void check_torchrun_flags(const TorchrunFlags& flags);
+
+/// Error(invalid_argument) when CUDA_VISIBLE_DEVICES has fewer devices than there are ranks that are to see one each.
+void check_virtual_local_rank(const TorchrunFlags& flags, int processes, const Environment& environment);
 
 /// How processes are to be started; `flags` have been checked.
 cluster::StartMethod start_method_of(const TorchrunFlags& flags);

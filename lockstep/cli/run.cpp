@@ -164,7 +164,8 @@ void refuse_bare_command(const CLI::App& app, const cluster::LaunchOptions& opti
       name, name);
 }
 
-int run(const CLI::App& app, const RunArguments& arguments, LaunchStyle style, std::vector<std::string> program) {
+int run(const CLI::App& app, RunArguments& arguments, LaunchStyle style, std::vector<std::string> program) {
+  translate_arguments(arguments, current_environment());
   const Surroundings here = {{usable_cpus(), cluster::usable_gpus()}, this_program()};
   auto options = launch_options_of(arguments, style, std::move(program), here);
   refuse_bare_command(app, options);

@@ -113,11 +113,21 @@ void add_run_help(CLI::App& command, LaunchStyle style) {
                  (run ? kRunFooter : kLaunchFooter));
 }
 
-std::chrono::milliseconds grace_of(const std::string& text) {
+std::chrono::milliseconds grace_of(const RunArguments& arguments, const Environment& environment) {
+  if (!arguments.grace.empty() && !arguments.shutdown_timeout.empty()) {
+    fail(ErrorKind::invalid_argument, "run", "--grace and --shutdown_timeout say the same; give one of them");
+  }
+  constexpr std::string_view kVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto inherited = find(environment, kVariable).value_or("");
+  const auto [name, text] = !arguments.grace.empty() ? std::pair("--grace", arguments.grace)
+                            : !arguments.shutdown_timeout.empty()
+                                ? std::pair("--shutdown_timeout", arguments.shutdown_timeout)
+                            : !inherited.empty() ? std::pair(kVariable.data(), inherited)
+                                                 : std::pair("--grace", std::string("30"));
   const auto seconds = parse_number(text);
   constexpr double kDay = 24 * 3600;
   if (!seconds || *seconds < 0 || *seconds > kDay) {
-    fail(ErrorKind::invalid_argument, "run", "--grace must be a number of seconds from 0 to {}; got '{}'", kDay, text);
+    fail(ErrorKind::invalid_argument, "run", "{} must be a number of seconds from 0 to {}; got '{}'", name, kDay, text);
   }
   return std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
@@ -162,7 +172,10 @@ void add_node_group(CLI::App& command, NodeFlags& flags) {
 void add_ending_flags(CLI::App& command, RunArguments& arguments) {
   command.add_option("--grace", arguments.grace, "Seconds from asking ranks to end to killing them")
       ->type_name("SECONDS")
-      ->capture_default_str()
+      ->default_str("30")
+      ->group("Ending");
+  command.add_option("--shutdown-timeout", arguments.shutdown_timeout, "The same, as torchrun calls it")
+      ->type_name("SECONDS")
       ->group("Ending");
   command
       .add_option("--signals-to-handle", arguments.signals,
@@ -184,7 +197,7 @@ RunCommand add_run_command(CLI::App& app, LaunchStyle style) {
       ->add_option("--nproc-per-node", arguments->processes,
                    "How many ranks: a number, cpu (one per CPU), gpu (one per GPU) or auto (per GPU, else per CPU)")
       ->type_name("N")
-      ->capture_default_str()
+      ->default_str("1")
       ->group("Ranks");
   command
       ->add_option("--servers", arguments->servers,
@@ -197,8 +210,15 @@ RunCommand add_run_command(CLI::App& app, LaunchStyle style) {
   add_output_flags(*command, arguments->output);
   add_ending_flags(*command, *arguments);
   add_torchrun_flags(*command, arguments->torchrun);
+  add_msrun_flags(*command, arguments->msrun);
   add_run_help(*command, style);
   return {command, arguments};
+}
+
+void translate_arguments(RunArguments& arguments, const Environment& environment) {
+  apply_msrun_flags(arguments.msrun, arguments.nodes, arguments.processes);
+  apply_hosts(arguments.nodes, arguments.processes, environment);
+  if (arguments.processes.empty()) arguments.processes = "1";
 }
 
 cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchStyle style,
@@ -214,7 +234,9 @@ cluster::LaunchOptions launch_options_of(const RunArguments& arguments, LaunchSt
   options.prefix = prefix_of(arguments.output, options.environment);
   options.output = output_of(arguments.output);
   options.replacements = replacements_of(arguments.nodes);
-  options.ending.grace = grace_of(arguments.grace);
+  options.ending.grace = grace_of(arguments, options.environment);
+  options.virtual_local_rank = arguments.torchrun.virtual_local_rank;
+  check_virtual_local_rank(arguments.torchrun, options.processes, options.environment);
   options.signals = cluster::parse_signals("--signals_to_handle", arguments.signals);
   options.environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] = arguments.signals;
   judge_outer_launcher(arguments.nodes, options.environment);
@@ -233,6 +255,7 @@ std::vector<std::string> remarks_on(const RunArguments& arguments, LaunchStyle s
                     name));
   }
   if (auto remark = judge_outer_launcher(arguments.nodes, options.environment)) remarks.push_back(std::move(*remark));
+  for (auto& remark : remarks_on_msrun(arguments.msrun)) remarks.push_back(std::move(remark));
   return remarks;
 }
 

@@ -14,11 +14,13 @@
 namespace lockstep::cli {
 
 struct RunArguments {
-  std::string processes = "1";
+  std::string processes;  ///< empty: 1
   std::string servers = "0";
-  std::string grace = "30";
+  std::string grace;             ///< empty: that of the next
+  std::string shutdown_timeout;  ///< empty: TORCH_ELASTIC_SHUTDOWN_TIMEOUT, or 30
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   NodeFlags nodes;
+  MsrunFlags msrun;
   ProgramFlags program;
   OutputFlags output;
   TorchrunFlags torchrun;
@@ -37,6 +39,10 @@ struct Surroundings {
   cluster::Processors processors{};
   std::filesystem::path whole_program{};  ///< what PROGRAM is when it is called "lockstep", or is this very program
 };
+
+/// Writes what other launchers call otherwise (msrun's flags, lists of hosts) as `lockstep run` has it; to be called
+/// before the arguments are used. Error(invalid_argument) for flags that break a rule.
+void translate_arguments(RunArguments& arguments, const Environment& environment);
 
 /// The job, but for the nodes (first_rank_of). `program` are PROGRAM ARGS... Error(invalid_argument) for flags that
 /// break a rule, Error(environment) when a launcher around this one would start the job several times.

@@ -35,6 +35,21 @@ std::vector<std::string_view> split_at_commas(std::string_view text) {
   }
 }
 
+std::vector<std::string> parse_line_filters(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool doubled = text.substr(at).starts_with(",,");
+    if (text[at] == ',' && !doubled) {
+      words.emplace_back();
+      continue;
+    }
+    words.back() += text[at];
+    if (doubled) ++at;
+  }
+  std::erase(words, "");
+  return words;
+}
+
 std::set<int> parse_local_ranks(std::string_view flag, std::string_view text) {
   std::set<int> ranks;
   if (text.empty()) return ranks;

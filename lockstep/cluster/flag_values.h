@@ -4,6 +4,7 @@
 #include <lockstep/base/usable_cpus.h>
 
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace lockstep::cluster {
 
 /// The parts between commas, empty ones too: "a,,b" has three, "" has one.
 std::vector<std::string_view> split_at_commas(std::string_view text);
+
+/// The words of torchrun's `--duplicate-stdout-filters`: "apple,orange", in which ",," is a comma of a word; none for
+/// "".
+std::vector<std::string> parse_line_filters(std::string_view text);
 
 /// "0,2" as `--local_ranks_filter` takes it; nothing for "". Error(invalid_argument) naming `flag` when a part is not a
 /// number of at least 0.

@@ -37,6 +37,8 @@ struct LaunchOptions {
   /// How many ranks may be replaced in place: those that a signal ended or that hang, in programs whose other ranks go
   /// on from memory (GroupOptions::rejoins). Not with a given rendezvous.
   int replacements = 0;
+  /// torchrun's --virtual-local-rank: each rank's LOCAL_RANK is 0, and it sees one GPU (CUDA_VISIBLE_DEVICES).
+  bool virtual_local_rank = false;
   std::vector<int> signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  ///< each is passed on to the ranks and ends the job
   Environment environment = current_environment();                ///< the ranks inherit it
   int out = 1;                                                    ///< descriptor that gets what ranks write to stdout

@@ -72,6 +72,7 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   job.run_id = options.run_id.empty() ? make_run_id() : options.run_id;
   job.columns = columns_for_ranks(options, last_rank_of(options));
   job.role = options.prefix.role;
+  job.virtual_local_rank = options.virtual_local_rank;
   const LogFolder logs(options.output, options.run_id.empty() ? "none" : options.run_id);  // as torchrun calls it
   job.folder = logs.attempt(0);
   if (options.output.log_dir.empty() && logs.stays()) {

@@ -1,3 +1,4 @@
+#include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/log_folder.h>
 #include <lockstep/cluster/rank_environment.h>
@@ -53,6 +54,17 @@ Environment identity_of_rank(const Job& job, int local_rank) {
   };
 }
 
+/// The one GPU of a rank, which is then the first that it sees.
+void see_one_device(Environment& environment, int local_rank) {
+  std::string device = std::to_string(local_rank);
+  if (const auto given = find(environment, "CUDA_VISIBLE_DEVICES"); given && !given->empty()) {
+    const auto devices = split_at_commas(*given);
+    if (local_rank < std::ssize(devices)) device = devices[static_cast<std::size_t>(local_rank)];
+  }
+  environment["CUDA_VISIBLE_DEVICES"] = device;
+  environment["LOCAL_RANK"] = "0";
+}
+
 ChildOptions prepare(const LaunchOptions& options, const Job& job, int local_rank, Environment environment) {
   ChildOptions child;
   child.out = child.err = ChildStream::pipe;
@@ -92,6 +104,7 @@ Environment environment_of_rank(Environment inherited, const Job& job, int local
   // A launcher that is not among these was started by a rank, which cannot be right.
   inherited["LOCKSTEP_STARTED_INSIDE"] = fmt::format("{}", fmt::join(launchers_here(inherited), ","));
   for (const auto& [name, value] : identity_of_rank(job, local_rank)) inherited[name] = value;
+  if (job.virtual_local_rank) see_one_device(inherited, local_rank);
   inherited.erase("LOCKSTEP_STORE");  // of a launcher around this one
   if (!job.own_store.place.empty()) {
     inherited["LOCKSTEP_STORE"] = job.own_store.place;

@@ -48,6 +48,7 @@ struct Job {
   int max_restarts = 0;
   std::string run_id;
   std::string role = "default";
+  bool virtual_local_rank = false;  ///< LaunchOptions::virtual_local_rank
   int columns = 0;  ///< left for a rank's lines on the terminal that shows them; 0: there is no terminal
   /// Of this attempt to run the job; holds a folder for each rank, with its error file, status page and logs.
   /// Empty: no files.

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <future>
 
 namespace lockstep::test {
@@ -53,6 +54,32 @@ TEST(Nodes, RunStartsTwoNodesFromAList) {
   const auto ran = on_two_nodes(folder.path(), program, loopback_nodes());
   for (const auto& node : ran) ASSERT_TRUE(node.status.ok()) << node.err;
   EXPECT_EQ(ran[0].out, "[rank 0] replicas on 4 rank(s) are equal\n");
+}
+
+// Of DeepSpeed, Horovod and mpirun; with another number of ranks on each node.
+TEST(Nodes, RunStartsTheHostsOfAFile) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "hostfile";
+  std::ofstream(file) << "127.0.0.2 slots=1\n127.0.0.3 slots=2\n";
+  const Words program = {
+      "lockstep", "run", "--hostfile", file.string(), "--master-port", free_port(), LOCKSTEP_EXAMPLES "/toy_ddp"};
+  const auto ran = on_two_nodes(folder.path(), program, loopback_nodes());
+  for (const auto& node : ran) ASSERT_TRUE(node.status.ok()) << node.err;
+  EXPECT_EQ(ran[0].out, "[rank 0] replicas on 3 rank(s) are equal\n");
+}
+
+TEST(Nodes, RunTakesTheFlagsOfMsrunAndAnyPort) {
+  const TemporaryFolder folder;
+  for (const Words& flags : {Words{"--worker_num", "2", "--local_worker_num", "2", "--join=True"},
+                             Words{"--rdzv_backend", "c10d", "--rdzv_endpoint=localhost:0", "--nproc_per_node", "2"},
+                             Words{"-H", "localhost:2"}}) {
+    Words words = {"lockstep", "run"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.emplace_back(LOCKSTEP_EXAMPLES "/toy_ddp");
+    const auto ran = run_in(folder.path(), words);
+    ASSERT_TRUE(ran.status.ok()) << ran.err;
+    EXPECT_EQ(ran.out, "[rank 0] replicas on 2 rank(s) are equal\n");
+  }
 }
 
 TEST(Nodes, ANodeThatWaitsInVainSaysForWhom) {

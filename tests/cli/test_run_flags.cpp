@@ -1,5 +1,7 @@
 // The flags of `lockstep run` as words and as variables, apart from any process.
 #include <lockstep/base/error.h>
+#include <lockstep/base/temporary_folder.h>
+#include <lockstep/cli/node_flags.h>
 #include <lockstep/cli/program_flags.h>
 #include <lockstep/cli/run_line.h>
 
@@ -8,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <functional>
 
 namespace lockstep::cli {
@@ -228,6 +231,139 @@ TEST(TorchrunFlags, AreCheckedAndRefusedWhereTheyWouldAskForSomething) {
   EXPECT_THAT(refused({.logs_specs = "mine"}), HasSubstr("--logs_specs 'mine'"));
   EXPECT_THAT(refused({.numa_binding = "all"}), HasSubstr("node, socket"));
   EXPECT_THAT(refused({.numa_binding = "node"}), HasSubstr("cpunodebind=${local_rank}"));
+}
+
+/// "processes nodes rank addr:port backend endpoint" after msrun's flags, given as flags of `lockstep run`.
+std::string after_msrun(const Words& words) {
+  CLI::App app{"about", "run"};
+  NodeFlags nodes;
+  MsrunFlags msrun;
+  std::string processes;
+  add_node_flags(app, nodes);
+  add_msrun_flags(app, msrun);
+  app.add_option("--nproc-per-node", processes);
+  RunLine line = read_run_line(app, words);
+  std::reverse(line.flags.begin(), line.flags.end());
+  app.parse(line.flags);
+  apply_msrun_flags(msrun, nodes, processes);
+  std::string text = processes + " ranks, " + nodes.nnodes + " nodes";
+  if (nodes.node_rank) text += ", node " + std::to_string(*nodes.node_rank);
+  if (nodes.master_addr) text += ", at " + *nodes.master_addr + ":" + std::to_string(nodes.master_port.value_or(0));
+  if (!nodes.rdzv_endpoint.empty()) text += ", " + nodes.rdzv_backend + " at " + nodes.rdzv_endpoint;
+  if (!nodes.rdzv_conf.empty()) text += ", " + nodes.rdzv_conf;
+  return text;
+}
+
+TEST(MsrunFlags, SayWhatOurOwnFlagsSay) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--worker_num", "2", "--local_worker_num", "2"}, "2 ranks, 1 nodes"},
+      {{"--worker_num=8", "--local_worker_num=8", "--master_addr=127.0.0.1", "--master_port=8118", "--node_rank=0",
+        "--join=True", "--cluster_time_out=300", "--bind_core=False"},
+       "8 ranks, 1 nodes, join_timeout=300"},
+      {{"--worker_num=8", "--local_worker_num=4", "--node_rank=1", "--master_addr=10.0.0.1", "--master_port=9000"},
+       "4 ranks, 2 nodes, node 1, at 10.0.0.1:9000"},
+      {{"--worker_num=8", "--local_worker_num=4", "--node_rank=0", "--master_addr=10.0.0.1"},
+       "4 ranks, 2 nodes, node 0, at 10.0.0.1:8118"},
+      {{"--worker_num=8", "--local_worker_num=4", "--master_addr=10.0.0.1", "--cluster_time_out=-1"},
+       "4 ranks, 2 nodes, c10d at 10.0.0.1:8118, join_timeout=86400"},
+      {{"--worker_num=8", "--local_worker_num=4", "--node_rank=-1", "--master_addr=h"},
+       "4 ranks, 2 nodes, c10d at h:8118"},
+      {{"--worker_num=4"}, "4 ranks, 1 nodes"},
+  };
+  for (const auto& [words, text] : cases) EXPECT_EQ(after_msrun(words), text) << testing::PrintToString(words);
+}
+
+TEST(MsrunFlags, AreRefusedWhereTheyCannotBe) {
+  const std::vector<std::pair<Words, std::string>> cases = {
+      {{"--worker_num=4", "--local_worker_num=8"}, "--worker_num 4 must be a multiple of --local_worker_num 8"},
+      {{"--worker_num=6", "--local_worker_num=4"}, "must be a multiple"},
+      {{"--worker_num=0"}, "above 0"},
+      {{"--worker_num=4", "--local_worker_num=2"}, "2 nodes, which need --master_addr"},
+      {{"--worker_num=4", "--nproc-per-node=4"}, "leave out --nproc_per_node"},
+      {{"--worker_num=4", "--nnodes=2"}, "leave out --nproc_per_node, --nnodes"},
+      {{"--join=true"}, "--join true must be True or False"},
+      {{"--bind_core=yes"}, "--bind_core yes must be True or False"},
+      {{"--cluster_time_out=soon"}, "--cluster_time_out soon must be a number of seconds"},
+  };
+  for (const auto& [words, text] : cases) {
+    EXPECT_THAT(message_of([&, w = words] { after_msrun(w); }), HasSubstr(text));
+  }
+  MsrunFlags flags;
+  flags.join = "False";
+  flags.bind_core = "True";
+  EXPECT_THAT(remarks_on_msrun(flags), testing::SizeIs(2));
+  flags.join = "True";
+  flags.bind_core = "False";
+  EXPECT_THAT(remarks_on_msrun(flags), IsEmpty());
+}
+
+/// The same after --hosts and --hostfile, on the node that LOCKSTEP_NODE_ADDR names.
+std::string after_hosts(NodeFlags nodes, std::string processes, Environment environment) {
+  apply_hosts(nodes, processes, environment);
+  std::string text = processes + " ranks, " + nodes.nnodes + " nodes";
+  if (nodes.node_rank) text += ", node " + std::to_string(*nodes.node_rank);
+  return text + (nodes.master_addr ? ", at " + *nodes.master_addr : "");
+}
+
+TEST(Hosts, SayHowManyNodesThereAreAndWhichThisIs) {
+  const TemporaryFolder folder("hosts");
+  const auto file = (folder.path() / "hostfile").string();
+  std::ofstream(file) << "127.0.0.2 slots=1\n127.0.0.3 slots=2\n";
+  const auto second = Environment{{"LOCKSTEP_NODE_ADDR", "127.0.0.3"}};
+  NodeFlags flags;
+  EXPECT_EQ(after_hosts(flags, "", second), " ranks, 1 nodes");
+  flags.hostfile = file;
+  EXPECT_EQ(after_hosts(flags, "", second), "2 ranks, 2 nodes, node 1, at 127.0.0.2");
+  EXPECT_EQ(after_hosts(flags, "4", second), "4 ranks, 2 nodes, node 1, at 127.0.0.2");
+  flags.hostfile.clear();
+  flags.hosts = "127.0.0.2:3,127.0.0.3:2";
+  EXPECT_EQ(after_hosts(flags, "", second), "2 ranks, 2 nodes, node 1, at 127.0.0.2");
+  flags.hosts = "localhost:2";
+  EXPECT_EQ(after_hosts(flags, "", {}), "2 ranks, 1 nodes");
+  flags.hosts = "auto";
+  EXPECT_EQ(after_hosts(flags, "", {{"PBS_NODEFILE", file}, {"LOCKSTEP_NODE_ADDR", "127.0.0.2"}}),
+            "1 ranks, 2 nodes, node 0, at 127.0.0.2");
+}
+
+TEST(Hosts, AreRefusedWhereTheyCannotBe) {
+  const auto refused = [](const NodeFlags& flags, const Environment& environment = {}) {
+    return message_of([&] { after_hosts(flags, "", environment); });
+  };
+  NodeFlags flags;
+  flags.hosts = "auto";
+  EXPECT_THAT(refused(flags), AllOf(HasSubstr("no batch system"), HasSubstr("--hostfile")));
+  flags.hosts = "203.0.113.5:2,203.0.113.6:2";
+  EXPECT_THAT(refused(flags), HasSubstr("none of the nodes 203.0.113.5, 203.0.113.6"));
+  flags.nnodes = "2";
+  EXPECT_THAT(refused(flags), HasSubstr("leave out --nodes, --nnodes"));
+  flags = {};
+  flags.hostfile = "/none";
+  EXPECT_THAT(refused(flags), AllOf(HasSubstr("/none"), HasSubstr("No such file")));
+  flags.hosts = "a";
+  EXPECT_THAT(refused(flags), HasSubstr("give one of them"));
+}
+
+TEST(NodeFlags, PortZeroIsAnyPortOfOneNode) {
+  NodeFlags flags;
+  flags.rdzv_backend = "c10d";
+  flags.rdzv_endpoint = "localhost:0";
+  EXPECT_TRUE(is_one_node(flags));
+  EXPECT_FALSE(needs_agent(flags));
+  EXPECT_FALSE(first_rank_of(flags, 2, {}));
+  flags.nnodes = "2";
+  EXPECT_THAT(message_of([&] { needs_agent(flags); }),
+              AllOf(HasSubstr("localhost:0"), HasSubstr("--nnodes is 2"), HasSubstr("a job of its own")));
+}
+
+TEST(TorchrunFlags, EachRankHasADeviceOfItsOwn) {
+  TorchrunFlags flags;
+  flags.virtual_local_rank = true;
+  check_virtual_local_rank(flags, 2, {});
+  check_virtual_local_rank(flags, 2, {{"CUDA_VISIBLE_DEVICES", "3,5"}});
+  EXPECT_THAT(message_of([&] {
+                check_virtual_local_rank(flags, 3, {{"CUDA_VISIBLE_DEVICES", "3,5"}});
+              }),
+              HasSubstr("CUDA_VISIBLE_DEVICES=3,5 has 2 for 3 ranks"));
 }
 
 }  // namespace

@@ -286,6 +286,17 @@ TEST(Judge, AnInterruptedJobEndsWithTheSignalUnlessARankHasACodeOfItsOwn) {
 
 // ---- environment, counts, files
 
+TEST(RankEnvironment, AVirtualLocalRankIsTheFirstOfOneDevice) {
+  Job job;
+  job.ranks = 2;
+  job.virtual_local_rank = true;
+  const Environment second = environment_of_rank({}, job, 1);
+  EXPECT_EQ(second.at("RANK"), "1");
+  EXPECT_EQ(second.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(second.at("CUDA_VISIBLE_DEVICES"), "1");
+  EXPECT_EQ(environment_of_rank({{"CUDA_VISIBLE_DEVICES", "4,GPU-7"}}, job, 1).at("CUDA_VISIBLE_DEVICES"), "GPU-7");
+}
+
 TEST(RankEnvironment, IsTorchruns) {
   Job job;
   job.ranks = 2;

@@ -1,5 +1,6 @@
 // Where output goes: the grammars, the files, and the launcher's loop with real processes.
 #include <lockstep/base/error.h>
+#include <lockstep/base/file_text.h>
 #include <lockstep/base/temporary_folder.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/flag_values.h>
@@ -139,6 +140,30 @@ TEST(Outlets, TheFilterIsForTheConsoleOnly) {
   const RankOutlets without_files = outlets_of(options, 1, "");
   EXPECT_TRUE(without_files.out.console);
   EXPECT_TRUE(without_files.out.file.empty());
+}
+
+TEST(Output, ChosenLinesAreCopiedForAllRanks) {
+  EXPECT_THAT(parse_line_filters(""), IsEmpty());
+  EXPECT_THAT(parse_line_filters("apple,orange"), ElementsAre("apple", "orange"));
+  EXPECT_THAT(parse_line_filters(",a,,b,"), ElementsAre("a,b"));
+  const TemporaryFolder folder;
+  OutputOptions options;
+  options.out_filters = {"loss", "a,b"};
+  EXPECT_TRUE(options.wants_files());
+  EXPECT_EQ(outlets_of(options, 0, "").out.filtered, "");
+  EXPECT_EQ(outlets_of(options, 0, folder.path() / "0").err.filtered, "");
+  ConsoleSink sink(-1);
+  for (const auto* rank : {"0", "1"}) {
+    const auto outlets = outlets_of(options, 0, folder.path() / rank);
+    EXPECT_EQ(outlets.out.filtered, folder.path() / "filtered_stdout.log");
+    RankStream stream(UniqueFd(), fmt::format("[rank {}] ", rank), sink, nullptr, outlets.out);
+    stream.take("loss 1\nnothing\nsay a,");
+    stream.take("b\nloss at the end");
+    stream.close();
+  }
+  EXPECT_EQ(read_file(folder.path() / "filtered_stdout.log"),
+            "[rank 0] loss 1\n[rank 0] say a,b\n[rank 0] loss at the end\n"
+            "[rank 1] loss 1\n[rank 1] say a,b\n[rank 1] loss at the end\n");
 }
 
 TEST(LogFile, GetsBytesAsTheyAre) {

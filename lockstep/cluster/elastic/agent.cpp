@@ -224,6 +224,7 @@ Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Plac
   job.run_id = options_.job;
   job.service = place.service;
   job.role = launch_.prefix.role;
+  job.virtual_local_rank = launch_.virtual_local_rank;
   job.folder = logs_.attempt(state.round - 1);  // of the round: one that ended for another node's sake keeps its logs
   job.columns = columns_for_ranks(launch_, node_place.first_rank + job.ranks - 1);
   return job;

@@ -77,7 +77,7 @@ void remove_abandoned(const std::filesystem::path& parent) {
 
 LogFolder::LogFolder(const OutputOptions& options, std::string_view run_id) {
   if (options.log_dir == "/dev/null") return;
-  if (options.log_dir.empty() && !options.redirects.any() && !options.tee.any()) {
+  if (options.log_dir.empty() && !options.wants_files()) {
     path_ = temporary_.emplace(kTemporary).path();
     lock_ = lock_folder(path_);
     remove_abandoned(path_.parent_path());

@@ -23,7 +23,10 @@ std::optional<Streams> parse_streams(std::string_view text) {
 }
 
 Outlet outlet(bool shown, bool redirected, bool teed, const std::filesystem::path& file) {
-  return {shown && (teed || !redirected), redirected || teed ? file : std::filesystem::path()};
+  Outlet one;
+  one.console = shown && (teed || !redirected);
+  if (redirected || teed) one.file = file;
+  return one;
 }
 
 }  // namespace
@@ -65,8 +68,16 @@ RankOutlets outlets_of(const OutputOptions& options, int local_rank, const std::
   const Streams redirected = options.redirects.of(local_rank);
   const Streams teed = options.tee.of(local_rank);
   const auto in_folder = [&](const char* name) { return folder.empty() ? folder : folder / name; };
-  return {outlet(shown, redirected.out, teed.out, in_folder("stdout.log")),
-          outlet(shown, redirected.err, teed.err, in_folder("stderr.log"))};
+  RankOutlets outlets = {outlet(shown, redirected.out, teed.out, in_folder("stdout.log")),
+                         outlet(shown, redirected.err, teed.err, in_folder("stderr.log"))};
+  const auto filter = [&](const std::vector<std::string>& words, const char* name, Outlet& one) {
+    if (words.empty() || folder.empty()) return;
+    one.words = words;
+    one.filtered = folder.parent_path() / name;
+  };
+  filter(options.out_filters, "filtered_stdout.log", outlets.out);
+  filter(options.err_filters, "filtered_stderr.log", outlets.err);
+  return outlets;
 }
 
 std::string LinePrefix::of(int rank, int local_rank) const {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::cluster {
 
@@ -39,12 +40,21 @@ struct OutputOptions {
   std::set<int> shown{};     ///< local ranks that the console shows; empty: all. Files get those of all ranks
   /// The folder for logs and error files, see LogFolder. Empty: one is made where files are to be kept.
   std::filesystem::path log_dir{};
+  /// Lines with one of these words are also copied to a file of all ranks. Empty: no line is.
+  std::vector<std::string> out_filters{};
+  std::vector<std::string> err_filters{};
+
+  /// Whether anything goes to a file.
+  bool wants_files() const { return redirects.any() || tee.any() || !out_filters.empty() || !err_filters.empty(); }
 };
 
 /// The destinations of one stream.
 struct Outlet {
   bool console = true;
   std::filesystem::path file{};  ///< empty: none
+  /// The file of all ranks for lines that contain one of `words`; empty: none.
+  std::filesystem::path filtered{};
+  std::vector<std::string> words{};
 };
 
 /// Of both streams of a rank.

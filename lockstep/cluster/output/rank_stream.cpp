@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -51,10 +52,11 @@ void StderrTail::add(std::string_view line) {
   if (kept_.size() > lines_) kept_.pop_front();
 }
 
-LogFile::LogFile(std::filesystem::path path) : path_(std::move(path)) {
+LogFile::LogFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   constexpr mode_t kReadableByAll = 0644;
   // Appending, so that whoever rotates logs may cut the file short.
-  fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kReadableByAll));
+  const int truncate = mode == Mode::empty ? O_TRUNC : 0;
+  fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | truncate | O_APPEND | O_CLOEXEC, kReadableByAll));
   if (!fd_) fail(ErrorKind::io, "launch", "cannot write the log {}: {}", path_.string(), std::strerror(errno));
   fd_ = above_standard_streams(std::move(fd_));
 }
@@ -77,6 +79,9 @@ std::optional<std::string> LogFile::take_failure() { return std::exchange(failur
 RankStream::RankStream(UniqueFd pipe, std::string prefix, ConsoleSink& sink, StderrTail* tail, const Outlet& outlet)
     : pipe_(std::move(pipe)), prefix_(std::move(prefix)), sink_(&sink), tail_(tail), console_(outlet.console) {
   if (!outlet.file.empty()) log_.emplace(outlet.file);
+  if (outlet.filtered.empty()) return;
+  filtered_.emplace(outlet.filtered, LogFile::Mode::append);
+  words_ = outlet.words;
 }
 
 void RankStream::read_some() {
@@ -99,10 +104,25 @@ void RankStream::close() {
   pipe_.reset();
 }
 
-std::optional<std::string> RankStream::take_log_failure() { return log_ ? log_->take_failure() : std::nullopt; }
+std::optional<std::string> RankStream::take_log_failure() {
+  auto failure = log_ ? log_->take_failure() : std::nullopt;
+  if (!failure && filtered_) failure = filtered_->take_failure();
+  return failure;
+}
+
+void RankStream::copy_if_chosen(std::string_view line) {
+  const bool chosen =
+      std::ranges::any_of(words_, [&](const std::string& word) { return line.find(word) != std::string_view::npos; });
+  if (!chosen) return;
+  // In one write, so that lines of several ranks do not mix.
+  std::string text = prefix_ + std::string(line);
+  if (!text.ends_with('\n')) text += '\n';
+  filtered_->append(text);
+}
 
 void RankStream::pass_on(std::string_view line) {
   if (tail_ != nullptr) tail_->add(line);
+  if (filtered_) copy_if_chosen(line);
   if (!console_) return;
   constexpr std::string_view kClearToEndOfLine = "\033[K";
   const bool overwrites = sink_->overwrites();

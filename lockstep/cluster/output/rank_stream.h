@@ -58,8 +58,11 @@ class StderrTail {
 /// file has no holes.
 class LogFile {
  public:
-  /// Error(io) when it cannot be made. An old file is emptied.
-  explicit LogFile(std::filesystem::path path);
+  /// What is done with an old file, and where bytes go in a file that others write, too.
+  enum class Mode { empty, append };
+
+  /// Error(io) when it cannot be made.
+  explicit LogFile(std::filesystem::path path, Mode mode = Mode::empty);
 
   /// False when the file has not got all of it.
   bool append(std::string_view bytes);
@@ -102,6 +105,7 @@ class RankStream {
 
  private:
   void pass_on(std::string_view line);
+  void copy_if_chosen(std::string_view line);
 
   UniqueFd pipe_;
   std::string prefix_;
@@ -109,6 +113,8 @@ class RankStream {
   StderrTail* tail_;
   bool console_;
   std::optional<LogFile> log_;
+  std::optional<LogFile> filtered_;
+  std::vector<std::string> words_;  ///< of lines for it
   LineSplitter splitter_;
 };
 
