@@ -161,11 +161,15 @@ void Host::refuse(const std::vector<Guest>& guests, const std::string& reason) n
 void Host::await_guests(std::vector<Guest>& guests, Deadline deadline, const WhileWaiting& while_waiting) {
   for (std::vector<int> absent = absent_from(guests); !absent.empty(); absent = absent_from(guests)) {
     const auto now = std::chrono::steady_clock::now();
-    auto socket = accept_peer(listener_.get(), std::min(deadline, now + kLook));
+    auto socket = accept_peer(listener_.get(), std::min(deadline, now + kLook), other_user_);
     if (socket) {
       admit(guests, std::move(*socket), deadline);
     } else if (now >= deadline) {
-      const std::string reason = fmt::format("{} did not come in time", join_ranks(absent));
+      std::string reason = fmt::format("{} did not come in time", join_ranks(absent));
+      if (other_user_) {
+        reason += fmt::format("; a process of user {} was turned away, as all ranks of a host must be of one user ({})",
+                              *other_user_, ::geteuid());
+      }
       refuse(guests, reason);
       fail(ErrorKind::timeout, "shm", "{}", reason);
     } else if (while_waiting) {

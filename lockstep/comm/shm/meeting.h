@@ -10,6 +10,7 @@
 #include <lockstep/comm/shm/socket.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Host {
   std::string secret_;
   UniqueFd listener_;
   std::vector<std::uint64_t> cpus_;  // a bit for each processor that some rank may use
+  std::optional<uid_t> other_user_;  // the last that tried to join
 };
 
 /// The other ranks' side. Error(timeout) when not all ranks came in time.

@@ -51,10 +51,12 @@ bool wait_readable(int fd, Deadline deadline) {
   }
 }
 
-bool same_user(int socket) {
+/// nullopt when it is not known.
+std::optional<uid_t> user_of_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
 }
 
 // Room for the ancillary data of kMaxPacketFds descriptors, aligned as the kernel wants it.
@@ -86,11 +88,13 @@ UniqueFd listen_at(const std::string& address, int backlog) {
   return fd;
 }
 
-std::optional<UniqueFd> accept_peer(int listener, Deadline deadline) {
+std::optional<UniqueFd> accept_peer(int listener, Deadline deadline, std::optional<uid_t>& other) {
   while (wait_readable(listener, deadline)) {
     UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (!fd && errno != EINTR && errno != ECONNABORTED) fail_call("accept");
-    if (fd && same_user(fd.get())) return fd;
+    const auto user = fd ? user_of_peer(fd.get()) : std::nullopt;
+    if (user == ::geteuid()) return fd;
+    if (user) other = user;
   }
   return std::nullopt;
 }
@@ -101,6 +105,13 @@ UniqueFd connect_to(const std::string& address) {
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&raw), size) != 0) {
     if (errno == EINTR) continue;
     fail_call("connect to rank 0 (is it in the same network namespace?)", ErrorKind::peer_lost);
+  }
+  if (const auto user = user_of_peer(fd.get()); user && *user != ::geteuid()) {
+    fail(ErrorKind::environment, "shm",
+         "the first rank of this host is a process of the user with number {}, and this rank is one of user {}: ranks "
+         "of "
+         "a host share memory, so start them all as one user",
+         *user, ::geteuid());
   }
   return fd;
 }

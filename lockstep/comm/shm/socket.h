@@ -3,6 +3,8 @@
 
 #include <lockstep/base/unique_fd.h>
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -27,10 +29,11 @@ inline constexpr std::size_t kMaxPacketFds = 250;
 /// clean up, seen by the processes of this network namespace. Errors of all: io, naming the call.
 UniqueFd listen_at(const std::string& address, int backlog);
 
-/// nullopt when the deadline passes first. Closed at once, and not returned, when the peer runs as another user.
-std::optional<UniqueFd> accept_peer(int listener, Deadline deadline);
+/// nullopt when the deadline passes first. Closed at once, and not returned, when the peer runs as another user, whose
+/// number `other` gets.
+std::optional<UniqueFd> accept_peer(int listener, Deadline deadline, std::optional<uid_t>& other);
 
-/// Error(peer_lost) when nobody listens there.
+/// Error(peer_lost) when nobody listens there, Error(environment) when another user does.
 UniqueFd connect_to(const std::string& address);
 
 /// Error(peer_lost) when the peer has gone.

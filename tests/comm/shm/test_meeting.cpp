@@ -117,6 +117,30 @@ TEST(Meeting, LetsNobodyInWhoDoesNotKnowTheSecretOrDoesNotFit) {
   });
 }
 
+TEST(Meeting, ARankOfAnotherUserIsTheReason) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can run a rank as another user";
+  const Invitations invitations;
+  const Pipe tried = make_pipe();
+  fork_ranks(2, {}, [&](int rank) {
+    if (rank == 0) {
+      Host host({.ranks = 2});
+      invitations.send(host.invitation(), 1);
+      char word = 0;
+      EXPECT_EQ(::read(tried.read_end.get(), &word, 1), 1);
+      const auto told = error_of([&] { host.gather(in(milliseconds(0))); });
+      EXPECT_TRUE(mentions(told, "a process of user 65534 was turned away")) << told.what();
+      return;
+    }
+    const std::string invitation = invitations.receive();
+    EXPECT_EQ(::seteuid(65534), 0);
+    const auto error = error_of([&] { join(invitation, 1, 2, in(std::chrono::seconds(60))); });
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::write(tried.write_end.get(), "x", 1), 1);
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_TRUE(mentions(error, "the user with number 0, and this rank is one of user 65534")) << error.what();
+  });
+}
+
 TEST(Meeting, NoticesARankThatDiesWhileTheGroupIsMade) {
   const Invitations invitations;
   const auto outcomes = fork_outcomes(3, {}, [&](int rank) {
