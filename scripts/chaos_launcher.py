@@ -105,7 +105,7 @@ class Job:
         # The first opens the store of the job, and joins it again where the second holds it.
         conf = ["--rdzv-conf", f"is_host={1 if number == 0 else 0}"] if self.args.launchers > 1 else []
         command = self.hosts.on(number, self.command[:2] + conf + self.command[2:])
-        environment = {**os.environ, "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "LOCKSTEP_STORE_SECRET": str(self.port), "LOCKSTEP_NODE_TIMEOUT_S": "5", "LOCKSTEP_HOST_TIMEOUT_S": "5", "OMP_NUM_THREADS": "1"}
         self.launchers[number] = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self.starts += 1
         self.started = time.monotonic()

@@ -3,6 +3,9 @@
 #
 #   bash cloud_run.sh lockstep train --config path/to/model_config.yaml
 #
+# Between hosts the launchers want LOCKSTEP_STORE_SECRET, the same text in the environment of all hosts, or, in a
+# network that is the job's alone, LOCKSTEP_ALLOW_INSECURE=1.
+#
 # The platform's variables; the port may be changed.
 MASTER_ADDR="${VC_WORKER_HOSTS%%,*}"
 MASTER_PORT="${MASTER_PORT:-6060}"

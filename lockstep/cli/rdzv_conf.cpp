@@ -72,6 +72,8 @@ const std::vector<std::pair<std::string, Setter>>& settings() {
   static const std::vector<std::pair<std::string, Setter>> table = {
       {"is_host",
        [](RdzvConf& conf, const auto& key, const auto& value) { conf.is_host = parse_yes_or_no(key, value); }},
+      {"allow_insecure",
+       [](RdzvConf& conf, const auto& key, const auto& value) { conf.allow_insecure = parse_yes_or_no(key, value); }},
       {"join_timeout", seconds(&RdzvConf::join_timeout)},
       {"timeout", seconds(&RdzvConf::join_timeout)},  // as the static backend calls it
       {"last_call_timeout", seconds(&RdzvConf::last_call_timeout)},

@@ -17,6 +17,7 @@ struct RdzvConf {
   std::optional<std::chrono::milliseconds> read_timeout;  ///< for the store to answer; unset: as the backend has it
   std::chrono::milliseconds keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_max_attempt = 5;                 ///< intervals without a heartbeat, after which a node is lost
+  bool allow_insecure = false;                    ///< other hosts may reach the launchers' store without a secret
   std::map<std::string, std::string> of_backend;  ///< settings that only one backend knows
 };
 

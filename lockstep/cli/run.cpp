@@ -78,7 +78,7 @@ elastic::C10dEndpoint static_endpoint(const NodeFlags& flags, elastic::AgentOpti
   }
   options.node.given_rank = node;
   options.policy.ranks_given = true;
-  return {endpoint->host, endpoint->port, node == 0};
+  return {.host = endpoint->host, .port = endpoint->port, .is_host = node == 0};
 }
 
 elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
@@ -92,7 +92,7 @@ elastic::C10dEndpoint c10d_endpoint(const NodeFlags& flags, const RdzvConf& conf
     // Node 0 is to be the host, also where several nodes are one machine and each could be.
     if (!is_host && *options.node.given_rank != 0) is_host = false;
   }
-  return {endpoint->host, endpoint->port, is_host};
+  return {.host = endpoint->host, .port = endpoint->port, .is_host = is_host};
 }
 
 elastic::KeyValueStorePtr open_etcd(const NodeFlags& flags, const RdzvConf& conf, elastic::AgentOptions& options) {
@@ -118,8 +118,9 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
     refuse("--rdzv_conf {} is for --rdzv_backend etcd, and this is {}", conf.of_backend.begin()->first,
            flags.rdzv_backend);
   }
-  const auto endpoint =
+  auto endpoint =
       flags.rdzv_backend == "static" ? static_endpoint(flags, options) : c10d_endpoint(flags, conf, options);
+  endpoint.allow_insecure = conf.allow_insecure;
   const auto own_host = [&] {
     return flags.local_addr.empty() ? elastic::address_for_others(endpoint.host, endpoint.port) : flags.local_addr;
   };

@@ -1,4 +1,5 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
@@ -14,7 +15,8 @@ LaunchResult launch(const LaunchOptions& options) {
   std::optional<JobService> service;
   LaunchWays ways;
   ways.host = [&](int ranks, UniqueFd events) {
-    Hosted hosted{store.emplace().port(), own_store.emplace().address()};
+    Hosted hosted{0, own_store.emplace().address()};
+    hosted.store_port = may_need_c10d_store(options) ? store.emplace().port() : own_store->port();
     if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
     return hosted;
   };

@@ -36,7 +36,7 @@ struct Job {
   int first_rank = 0;  ///< that of local rank 0 in the world
   int world_size = 0;  ///< 0: the local ranks are all
   std::string master_addr = "127.0.0.1";
-  std::uint16_t master_port = 0;            ///< where the launcher's store listens, or that of rank 0
+  std::uint16_t master_port = 0;            ///< where a store of the launcher listens, or that of rank 0
   OwnStoreAddress own_store{};              ///< which ranks of Lockstep prefer to the one at master_port
   std::string store_path;                   ///< the file of a file rendezvous; empty: none
   bool hosts_store = true;                  ///< the launcher does; else rank 0

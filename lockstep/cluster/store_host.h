@@ -1,10 +1,12 @@
 // The rendezvous stores of a job's ranks, hosted by the launcher.
 #pragma once
 
+#include <lockstep/base/process.h>
 #include <lockstep/cluster/rank_environment.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,20 +16,20 @@ class Server;
 
 namespace lockstep::cluster {
 
-/// A c10d TCPStore server, which programs on any libtorch or in Python can join. It runs as long as this object exists.
+/// A c10d TCPStore server, which programs on any libtorch or in Python can join, in a process of its own: anyone who
+/// reaches it can fill its memory or stop its answers. It runs as long as this object exists, and nothing else needs
+/// it.
 class StoreHost {
  public:
-  /// Listens on a port that the kernel chooses. Error(io) when it cannot.
-  StoreHost();
-  StoreHost(const StoreHost&) = delete;
-  StoreHost& operator=(const StoreHost&) = delete;
-  ~StoreHost();
+  /// Listens on these addresses of this host if it is one, else on all, and on a port that the kernel chooses. Clients
+  /// can connect at once, and are answered when the process has loaded libtorch. Error(io) when it cannot.
+  explicit StoreHost(const std::vector<std::string>& addresses = {"127.0.0.1"});
 
-  std::uint16_t port() const;
+  std::uint16_t port() const { return port_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::uint16_t port_ = 0;
+  std::optional<Child> process_;
 };
 
 /// A store of Lockstep's own, with a secret made for it.
@@ -41,6 +43,7 @@ class OwnStoreHost {
   ~OwnStoreHost();
 
   const OwnStoreAddress& address() const { return address_; }
+  std::uint16_t port() const;
 
  private:
   OwnStoreAddress address_;

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/store/client_handshake.h>
+#include <lockstep/store/peer_user.h>
 #include <lockstep/store/protocol.h>
 #include <lockstep/world/await_listener.h>
 #include <lockstep/world/host_addresses.h>
@@ -9,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -172,6 +174,18 @@ void prove_secret(Talk& talk, const std::string& secret, const Nonces& nonces) {
   throw Unreachable("who listens there ends the connection in the middle of its greeting");
 }
 
+/// Without a secret. Called after the other side has answered: until then no process has its end open.
+void require_same_user(const Talk& talk, int socket) {
+  if (!is_of_other_user(socket)) return;
+  const auto user = find_peer_user(socket);
+  if (!user) throw Unreachable("who listens there has just ended");
+  fail(ErrorKind::environment, kPlace,
+       "the store at {} is of user {}, and this process of user {}: between users of one host both sides need a "
+       "secret, the "
+       "same LOCKSTEP_STORE_SECRET",
+       talk.where(), *user, ::geteuid());
+}
+
 /// The nonce and the store's challenge; inside TLS when both sides want TLS.
 std::pair<Challenge, std::string> greet(Talk& talk, const Credentials& credentials, int socket) {
   using Wants = Challenge::Wants;
@@ -222,6 +236,7 @@ StoreConnection connect_to_store(const std::string& host, std::uint16_t port, co
   Talk talk(connected.socket.get(), fmt::format("{}:{}", host, port), deadline);
   const auto [challenge, nonce] = greet(talk, credentials, connected.socket.get());
   const bool wants_secret = challenge.wants == Challenge::Wants::secret;
+  if (credentials.secret.empty() && !talk.is_encrypted()) require_same_user(talk, connected.socket.get());
   if (wants_secret && credentials.secret.empty()) {
     fail(ErrorKind::environment, kPlace, "the store at {} wants the secret of its job, and this process has none; {}",
          talk.where(), kMend);

@@ -17,7 +17,8 @@ class Replica;
 struct ServerOptions {
   std::vector<std::string> addresses{};  ///< numeric addresses to listen on; empty: all addresses of this host
   std::uint16_t port = 0;                ///< 0: the kernel chooses one
-  std::string secret{};                  ///< empty: every client that speaks the protocol is accepted
+  std::string
+      secret{};  ///< empty: every client that speaks the protocol is accepted; at loopback, of this user or root
   /// Encrypts all connections and accepts only clients with a certificate. No effect on loopback addresses alone, which
   /// no other host reaches. nullptr: no encryption.
   std::shared_ptr<const net::PeerTls> tls{};

@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
+#include <lockstep/store/peer_user.h>
 #include <lockstep/store/replica.h>
 #include <lockstep/store/server_loop.h>
 #include <lockstep/world/host_addresses.h>
@@ -30,6 +31,7 @@ constexpr std::uint64_t kWake = 0;  // ids of epoll events: kWake, then the list
 constexpr std::size_t kReadAtOnce = 64 << 10;
 using Wait = net::TlsStream::Wait;
 constexpr std::size_t kMostUnsent = 2 * kMostMessageBytes;
+constexpr std::size_t kMostInVain = 4096;  // from one that was refused; what our own clients had on the way is less
 constexpr milliseconds kPauseWithoutDescriptors(200);
 constexpr milliseconds kTick(20);  // of a store with copies
 
@@ -223,6 +225,10 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
         using Wants = Challenge::Wants;
         const bool secret = !options_.secret.empty();
         const bool tls = options_.tls && !peer.stream;
+        if (!secret && !options_.tls && is_of_other_user(peer.socket.get())) {
+          return refuse(peer, print_challenge({Wants::secret, peer.nonces.of_server}),
+                        "it is of another user of this host, and there is no secret (LOCKSTEP_STORE_SECRET)");
+        }
         send(peer, id,
              print_challenge({tls      ? Wants::tls
                               : secret ? Wants::secret
@@ -246,7 +252,10 @@ void ServerLoop::handle_input(Id id, Peer& peer) {
       break;
     case Stage::tls: break;  // nothing was read
     case Stage::member: hear_requests(id, peer); break;
-    case Stage::refused: peer.in.clear(); break;
+    case Stage::refused:
+      peer.heard_in_vain += std::exchange(peer.in, {}).size();
+      if (peer.heard_in_vain > kMostInVain) throw Unwelcome("");
+      break;
   }
 }
 

@@ -55,6 +55,7 @@ class ServerLoop {
     std::string in{};   ///< received bytes that are not a complete message yet
     std::string out{};  ///< bytes to send
     bool waits_to_send = false;
+    std::size_t heard_in_vain = 0;  ///< bytes since it was refused
   };
   using Id = std::uint64_t;
 

@@ -26,6 +26,7 @@ struct Listener {
   std::string socket;  ///< "socket:[4711]"
   std::string address;
   std::uint16_t port = 0;
+  bool at_loopback = false;
 };
 
 /// "0100007F": four bytes in the machine's order.
@@ -35,6 +36,10 @@ std::string address_in(const std::string& hex) {
   char text[INET_ADDRSTRLEN] = {};
   ::inet_ntop(AF_INET, &address, text, sizeof text);
   return std::string(text) == "0.0.0.0" ? "127.0.0.1" : text;
+}
+
+bool is_loopback(const std::string& hex) {
+  return hex.ends_with("7F") || hex == "00000000000000000000000001000000";  // of IPv4, and ::1
 }
 
 /// What listens on this host.
@@ -56,7 +61,8 @@ std::vector<Listener> listeners() {
       if (state != "0A") continue;
       const auto colon = local.find(':');
       found.push_back({"socket:[" + inode + "]", address_in(local.substr(0, colon)),
-                       static_cast<std::uint16_t>(std::stoul(local.substr(colon + 1), nullptr, 16))});
+                       static_cast<std::uint16_t>(std::stoul(local.substr(colon + 1), nullptr, 16)),
+                       is_loopback(local.substr(0, colon))});
     }
   }
   return found;
@@ -94,8 +100,9 @@ std::string first_line_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-StrangerAtPorts::StrangerAtPorts(std::string only)
+StrangerAtPorts::StrangerAtPorts(std::string only, Visit visit)
     : only_(std::move(only)),
+      visit_(visit),
       mark_{{kMark, std::to_string(::getpid()) + "-" +
                         std::to_string(std::chrono::steady_clock::now().time_since_epoch().count())}},
       thread_([this](const std::stop_token& stop) { look(stop); }) {}
@@ -105,6 +112,11 @@ StrangerAtPorts::~StrangerAtPorts() = default;
 std::map<std::string, int> StrangerAtPorts::visited() const {
   const std::lock_guard lock(mutex_);
   return visited_;
+}
+
+std::set<std::string> StrangerAtPorts::open_to_others() const {
+  const std::lock_guard lock(mutex_);
+  return open_to_others_;
 }
 
 void StrangerAtPorts::look(const std::stop_token& stop) {
@@ -135,11 +147,12 @@ void StrangerAtPorts::visit_ports() {
     const auto sockets = sockets_of(process);
     for (const auto& listener : strange) {
       if (!sockets.contains(listener.socket) || connections_.contains(listener.socket)) continue;
-      auto connection = say_one_byte(listener);
-      if (!connection) continue;
+      auto connection = visit_ == Visit::speak ? say_one_byte(listener) : UniqueFd();
+      if (visit_ == Visit::speak && !connection) continue;
       connections_[listener.socket] = std::move(connection);
       const std::lock_guard lock(mutex_);
       ++visited_[name];
+      if (!listener.at_loopback) open_to_others_.insert(name);
     }
   }
 }

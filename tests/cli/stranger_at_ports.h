@@ -16,8 +16,10 @@ namespace lockstep::test {
 /// Looks for ports as long as this object exists, and keeps its connections open.
 class StrangerAtPorts {
  public:
-  /// `only`: the name of the processes that are visited; empty: all of the job.
-  explicit StrangerAtPorts(std::string only = "");
+  enum class Visit { speak, look };
+
+  /// `only`: the name of the processes that are visited; empty: all of the job. One that only looks sends nothing.
+  explicit StrangerAtPorts(std::string only = "", Visit visit = Visit::speak);
   StrangerAtPorts(const StrangerAtPorts&) = delete;
   StrangerAtPorts& operator=(const StrangerAtPorts&) = delete;
   ~StrangerAtPorts();
@@ -28,15 +30,20 @@ class StrangerAtPorts {
   /// Names of the processes (/proc/PID/comm) that listened, with their number of ports.
   std::map<std::string, int> visited() const;
 
+  /// Names of those that listened at another address than loopback.
+  std::set<std::string> open_to_others() const;
+
  private:
   void look(const std::stop_token& stop);
   void visit_ports();
 
   const std::string only_;
+  const Visit visit_;
   Environment mark_;
   mutable std::mutex mutex_;
   std::map<std::string, UniqueFd> connections_;  ///< by the socket that listens, as /proc names it
   std::map<std::string, int> visited_;
+  std::set<std::string> open_to_others_;
   std::map<std::string, int> looks_;  ///< at sockets of nobody in the job
   std::jthread thread_;
 };

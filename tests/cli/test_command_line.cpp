@@ -70,6 +70,8 @@ TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {
   expect_usage_error({"run", "--nnodes=2", "--node_rank=2", "true"}, "--node_rank 2 must be from 0 to 1");
   expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "true"}, "needs --master_addr");
   expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "--rdzv_conf=is_host=1", "true"}, "contradicts");
+  expect_usage_error({"run", "--nnodes=2", "--node_rank=1", "--master_addr=198.51.100.7", "true"},
+                     "LOCKSTEP_ALLOW_INSECURE=1");
   expect_usage_error({"run", "--rdzv_conf=last=1", "true"}, "'last=1'");
   expect_usage_error({"run", "--rdzv_endpoint=:5", "true"}, "HOST:PORT");
   expect_usage_error({"run", "--master_port=0", "true"}, "--master_port 0");

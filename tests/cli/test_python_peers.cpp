@@ -8,6 +8,7 @@
 #include <future>
 
 #include "cli/read_until.h"
+#include "cli/stranger_at_ports.h"
 #include "cli/two_nodes.h"
 
 namespace lockstep::test {
@@ -56,6 +57,16 @@ TEST(PythonPeers, ThoroughRanksOnTwoHostsByC10d) {
   if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
   const Words flags = {"--rdzv_backend", "c10d", "--rdzv_endpoint", TwoHosts::address(0)};
   expect_four_ranks(python_on_two_hosts({flags, flags}));
+}
+
+TEST(PythonPeers, RanksOnOneHostMeetAtLoopbackAlone) {
+  const StrangerAtPorts watcher("", StrangerAtPorts::Visit::look);
+  const auto ran =
+      run_program({LOCKSTEP_BINARY, "run", "--nproc_per_node", "2", LOCKSTEP_PYTHON, kTorchRanks}, watcher.mark());
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("sum 3 mean gradient 1.5"));
+  EXPECT_THAT(watcher.visited(), testing::Contains(testing::Key("lockstep-c10d")));
+  EXPECT_THAT(watcher.open_to_others(), testing::Not(testing::Contains(HasSubstr("lockstep"))));
 }
 
 // ---- a store that Python hosts

@@ -53,29 +53,36 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
-/// The names of the processes that were visited.
-std::map<std::string, int> expect_same_hash_with_a_stranger(const Workbench& bench, const std::vector<Part>& parts,
-                                                            const std::string& only = "") {
+struct Seen {
+  std::map<std::string, int> visited;    ///< names of processes, with their number of ports
+  std::set<std::string> open_to_others;  ///< of those that listen at another address than loopback
+};
+
+Seen expect_same_hash_with_a_stranger(const Workbench& bench, const std::vector<Part>& parts,
+                                      const std::string& only = "") {
   const auto undisturbed = hash_of_job(bench, parts, {});
   EXPECT_EQ(undisturbed.size(), 64U) << undisturbed;
   const StrangerAtPorts stranger(only);
   auto more = stranger.mark();
   more["LOCKSTEP_FAULT"] = "rank=0,step=1,action=slow,ms=25";  // else it may be over before its ports are found
   EXPECT_EQ(hash_of_job(bench, parts, more), undisturbed);
-  return stranger.visited();
+  return {stranger.visited(), stranger.open_to_others()};
 }
 
 TEST(StrangersAtPorts, OfLockstepRun) {
   const Workbench bench;
   const Words run = {"lockstep", "run", "--nproc-per-node", "2"};
-  const auto visited = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}});
-  EXPECT_THAT(visited, Contains(Key("lockstep-store")));
+  const auto seen = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}});
+  EXPECT_THAT(seen.visited, Contains(Key("lockstep-store")));
+  EXPECT_THAT(seen.open_to_others, IsEmpty());
 }
 
 TEST(StrangersAtPorts, OfLockstepRunThatLoadsEachRank) {
   const Workbench bench;
   const Words run = {"lockstep", "run", "--start-method", "spawn", "--nproc-per-node", "2"};
-  EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {{run + training(bench)}}), Not(IsEmpty()));
+  const auto seen = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}});
+  EXPECT_THAT(seen.visited, Not(IsEmpty()));
+  EXPECT_THAT(seen.open_to_others, IsEmpty());
 }
 
 // The store of the launchers, and those of the ranks.
@@ -85,7 +92,8 @@ TEST(StrangersAtPorts, OfTwoLaunchers) {
   const Words run = {
       "lockstep",         "run", "--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint",
       "127.0.0.1:" + port};
-  const auto visited = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}, {run + training(bench)}});
+  const auto visited =
+      expect_same_hash_with_a_stranger(bench, {{run + training(bench)}, {run + training(bench)}}).visited;
   const auto ports =
       std::accumulate(visited.begin(), visited.end(), 0, [](int sum, const auto& one) { return sum + one.second; });
   EXPECT_GE(ports, 2);
@@ -113,7 +121,7 @@ TEST(StrangersAtPorts, OfMpirun) {
   if (text.find("Open") != std::string::npos) {
     mpirun = mpirun + Words{"--oversubscribe", "--allow-run-as-root", "--mca", "btl", "^tcp"};
   }
-  const auto visited = expect_same_hash_with_a_stranger(bench, {{mpirun + training(bench)}}, "lockstep");
+  const auto visited = expect_same_hash_with_a_stranger(bench, {{mpirun + training(bench)}}, "lockstep").visited;
   EXPECT_THAT(visited, Contains(Key("lockstep")));
 }
 
@@ -124,7 +132,7 @@ TEST(StrangersAtPorts, OfRanksByHand) {
     return {training(bench),
             {{"RANK", number}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}}};
   };
-  EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {rank("0"), rank("1")}), Contains(Key("lockstep")));
+  EXPECT_THAT(expect_same_hash_with_a_stranger(bench, {rank("0"), rank("1")}).visited, Contains(Key("lockstep")));
 }
 
 TEST(StrangersAtPorts, OfASchedulerWithTls) {
@@ -142,7 +150,7 @@ TEST(StrangersAtPorts, OfASchedulerWithTls) {
              {"LOCKSTEP_CLUSTER_CONFIG", bench.path() / "certs" / "localhost" / "config.json"}}};
   };
   const auto visited =
-      expect_same_hash_with_a_stranger(bench, {part("MS_SCHED"), part("MS_WORKER"), part("MS_WORKER")});
+      expect_same_hash_with_a_stranger(bench, {part("MS_SCHED"), part("MS_WORKER"), part("MS_WORKER")}).visited;
   const auto ports =
       std::accumulate(visited.begin(), visited.end(), 0, [](int sum, const auto& one) { return sum + one.second; });
   EXPECT_GE(ports, 2);  // the scheduler's, and that of rank 0's store

@@ -83,7 +83,7 @@ std::string TwoHosts::address(int host) { return fmt::format("10.77.0.{}", host 
 std::string TwoHosts::interface(int host) { return name_of(host); }
 
 Words TwoHosts::on(int host, Words words) {
-  words.insert(words.begin(), {"ip", "netns", "exec", name_of(host)});
+  words.insert(words.begin(), {"ip", "netns", "exec", name_of(host), "env", "LOCKSTEP_STORE_SECRET=of two hosts"});
   return words;
 }
 

@@ -41,7 +41,7 @@ class TwoHosts {
   /// The name of that host's end of the cable.
   static std::string interface(int host);
 
-  /// The words that run a program on that host.
+  /// The words that run a program on that host, with the secret that launchers want between hosts.
   static Words on(int host, Words words);
 
   /// Pulls the cable: from now on neither hears anything of the other. False when that is not possible.

@@ -619,6 +619,7 @@ TEST(MakePod, VariablesOfLaunchers) {
   EXPECT_EQ(variable(worker, "PET_RDZV_ID"), "job-uid-1");
   EXPECT_EQ(variable(worker, "PET_RDZV_CONF"), "is_host=1");
   EXPECT_EQ(variable(worker, "PET_NPROC_PER_NODE"), "8");
+  EXPECT_EQ(variable(worker, "LOCKSTEP_ALLOW_INSECURE"), "1");  // without tls: a network policy is to protect the job
   EXPECT_EQ(variable(worker, "MS_ROLE"), "");
 }
 

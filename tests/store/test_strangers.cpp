@@ -52,6 +52,22 @@ TEST(Strangers, ThoseWhoSpeakAreDropped) {
   }
 }
 
+TEST(Strangers, ThoseWhoGoOnAfterARefusalAreDropped) {
+  auto options = on_loopback();
+  options.hello_limit = 1h;
+  options.secret = "open sesame";
+  const store::Server server(options);
+  const std::string more(1 << 20, 'x');
+  for (const auto& words : {std::string("LOCKSTEP STORE 1\r\n"),
+                            store::print_hello(std::string(store::kNonceBytes, '0')) + more.substr(0, 66)}) {
+    const auto stranger = stranger_says(server.port(), words);
+    ssize_t sent = 0;
+    while ((sent = ::send(stranger.get(), more.data(), more.size(), MSG_NOSIGNAL)) > 0) {
+    }
+    EXPECT_LT(sent, 0);  // it does not read on for an hour
+  }
+}
+
 TEST(Strangers, ThoseWhoFallSilentAreDropped) {
   auto options = on_loopback();
   options.hello_limit = 200ms;

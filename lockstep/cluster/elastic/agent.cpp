@@ -6,6 +6,7 @@
 #include <lockstep/cluster/elastic/rank_ends.h>
 #include <lockstep/cluster/elastic/store_users.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/replace/job_service.h>
@@ -162,8 +163,11 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   std::optional<StoreHost> ranks_store;
   std::optional<OwnStoreHost> own_store;
   if (node_place.node == 0) {
-    own_store.emplace(options_.address, addresses_of(options_.address));
-    const Place here{options_.address, ranks_store.emplace().port(), own_store->address(), offer_service(state.ranks)};
+    const auto addresses = addresses_of(options_.address);
+    own_store.emplace(options_.address, addresses);
+    if (may_need_c10d_store(launch_)) ranks_store.emplace(addresses);
+    const auto port = ranks_store ? ranks_store->port() : own_store->port();
+    const Place here{options_.address, port, own_store->address(), offer_service(state.ranks)};
     store_->set(watcher_.keys().meeting(state), to_text(here));
   }
   std::optional<std::string> place;

@@ -1,6 +1,7 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
+#include <lockstep/base/parse.h>
 #include <lockstep/base/this_host.h>
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/elastic/surviving_store.h>
@@ -177,15 +178,48 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
   return std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call);
 }
 
+namespace {
+
+bool allows_insecure(const Environment& environment) {
+  constexpr auto kVariable = "LOCKSTEP_ALLOW_INSECURE";
+  const auto text = find(environment, kVariable).value_or("");
+  if (text.empty()) return false;
+  const auto value = parse_bool(text);
+  if (!value) fail(ErrorKind::environment, "rendezvous", "{}='{}' is neither 1 nor 0", kVariable, text);
+  return *value;
+}
+
+/// Who can write to the store ends the job, and who reads it has the secrets of its ranks.
+void require_loopback(const std::string& host) {
+  const auto addresses = addresses_of(host);
+  if (!addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback_address)) return;
+  fail(ErrorKind::environment, "rendezvous",
+       "the launchers of the nodes meet at {}, which other machines can reach, and nothing protects their store: any "
+       "process there could end the job or take a part in it. Set LOCKSTEP_STORE_SECRET to the same text on all nodes, "
+       "or LOCKSTEP_ENCRYPT=1 with certificates ('lockstep certs init DIR'), or, in a network that you trust, "
+       "LOCKSTEP_ALLOW_INSECURE=1 (--rdzv_conf allow_insecure=1)",
+       host);
+}
+
+}  // namespace
+
 OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const std::function<std::string()>& own_host,
                            const StoreLimits& limits) {
   const auto secret = find(current_environment(), "LOCKSTEP_STORE_SECRET").value_or("");
+  const bool may_be_open = endpoint.allow_insecure || allows_insecure(current_environment());
+  const bool for_loopback_alone = !may_be_open && secret.empty() && !net::find_peer_tls(current_environment());
+  if (for_loopback_alone) require_loopback(endpoint.host);
+  const auto own_checked_host = [&] {
+    auto host = own_host();
+    if (for_loopback_alone) require_loopback(host);
+    return host;
+  };
   const auto host = [&] {
     const auto hosted = host_agents_store(endpoint.host, endpoint.port, secret, limits);
     return OpenedRendezvous{hosted.store, hosted.is_new};
   };
   const auto join = [&] {
-    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, own_host, secret, limits), false};
+    return OpenedRendezvous{join_agents_store(endpoint.host, endpoint.port, own_checked_host, secret, limits), false};
   };
   if (endpoint.is_host) return *endpoint.is_host ? host() : join();
   if (!is_this_host(endpoint.host)) return join();

@@ -48,7 +48,8 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
 struct C10dEndpoint {
   std::string host;
   std::uint16_t port = 0;
-  std::optional<bool> is_host;  ///< --rdzv_conf is_host
+  std::optional<bool> is_host{};  ///< --rdzv_conf is_host
+  bool allow_insecure = false;    ///< other hosts may reach the store without a secret or certificates
 };
 
 struct OpenedRendezvous {
@@ -58,7 +59,8 @@ struct OpenedRendezvous {
 
 /// Opens the store here where is_host says so (then failing to is an Error(io)), or where it says nothing and the
 /// endpoint is an address of this host whose port is free; joins it otherwise.
-/// `own_host`, called once the endpoint is there: at which the others reach this host.
+/// `own_host`, called once the endpoint is there: at which the others reach this host. Error(environment) where other
+/// hosts can reach the store, and nothing protects it that is not meant to be open.
 OpenedRendezvous open_c10d(const C10dEndpoint& endpoint, const std::function<std::string()>& own_host,
                            const StoreLimits& limits);
 

@@ -32,7 +32,7 @@ struct ForkedRanks {
 
 /// What a launcher hosts for its ranks.
 struct Hosted {
-  std::uint16_t store_port = 0;  ///< of c10d's
+  std::uint16_t store_port = 0;  ///< of c10d's, where ranks may need that, else of the own one
   OwnStoreAddress own_store{};   ///< of the one for ranks of Lockstep
   std::optional<ServiceAddress> service{};
 };
@@ -52,7 +52,7 @@ class ForkServer {
   /// Waits until the program is loaded, or `stop_fd` is readable. Why it cannot fork ranks; nullopt when it can.
   std::optional<std::string> await_obstacle(int stop_fd = -1);
 
-  /// Starts a process that hosts the ranks' rendezvous stores, as StoreHost and OwnStoreHost do, as long as this object
+  /// Starts a process that hosts the ranks' rendezvous store, as OwnStoreHost does, as long as this object
   /// exists; its messages go to `err`. With `ranks` above 0 also a JobService for them on this host, which writes to
   /// `events`. Error(io) when it cannot.
   Hosted host_store(int err, int ranks, UniqueFd events);

@@ -99,6 +99,36 @@ std::optional<std::uint64_t> offset_of(const std::vector<ElfW(Phdr)>& segments, 
   return std::nullopt;
 }
 
+/// What a program says to the dynamic loader.
+struct DynamicNames {
+  std::set<std::string> libraries;  ///< DT_NEEDED
+  std::string all;                  ///< with the symbols, each with a NUL behind it
+};
+
+DynamicNames dynamic_names_of(const std::filesystem::path& program) {
+  const ElfFile file(program);
+  const auto segments = segments_of(file);
+  const auto* const dynamic = find_segment(segments, PT_DYNAMIC);
+  if (dynamic == nullptr || find_segment(segments, PT_INTERP) == nullptr) return {};
+  std::vector<std::uint64_t> name_offsets;
+  std::uint64_t names_address = 0;
+  std::size_t names_size = 0;
+  for (const auto& entry : file.read<ElfW(Dyn)>(dynamic->p_offset, dynamic->p_filesz / sizeof(ElfW(Dyn)))) {
+    if (entry.d_tag == DT_NULL) break;
+    if (entry.d_tag == DT_NEEDED) name_offsets.push_back(entry.d_un.d_val);
+    if (entry.d_tag == DT_STRTAB) names_address = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRSZ) names_size = entry.d_un.d_val;
+  }
+  const auto names_at = offset_of(segments, names_address);
+  if (!names_at) return {};
+  const auto bytes = file.read<char>(*names_at, names_size);
+  DynamicNames names{{}, std::string(bytes.begin(), bytes.end())};
+  for (const auto offset : name_offsets) {
+    if (offset < names.all.size()) names.libraries.emplace(names.all.c_str() + offset);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
@@ -116,29 +146,14 @@ std::optional<std::string> obstacle_to_forking(const LaunchOptions& options) {
   return std::nullopt;
 }
 
+bool may_need_c10d_store(const LaunchOptions& options) {
+  const auto program = find_file(command_of_rank(options.program, 0, options.environment).front(), options.environment);
+  const auto names = program ? dynamic_names_of(*program) : DynamicNames();
+  return !names.libraries.contains(LOCKSTEP_LIBRARY) || names.all.find("c10d8TCPStoreC") != std::string::npos;
+}
+
 std::set<std::string> needed_libraries(const std::filesystem::path& program) {
-  const ElfFile file(program);
-  const auto segments = segments_of(file);
-  const auto* const dynamic = find_segment(segments, PT_DYNAMIC);
-  if (dynamic == nullptr || find_segment(segments, PT_INTERP) == nullptr) return {};
-  std::vector<std::uint64_t> name_offsets;
-  std::uint64_t names_address = 0;
-  std::size_t names_size = 0;
-  for (const auto& entry : file.read<ElfW(Dyn)>(dynamic->p_offset, dynamic->p_filesz / sizeof(ElfW(Dyn)))) {
-    if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag == DT_NEEDED) name_offsets.push_back(entry.d_un.d_val);
-    if (entry.d_tag == DT_STRTAB) names_address = entry.d_un.d_ptr;
-    if (entry.d_tag == DT_STRSZ) names_size = entry.d_un.d_val;
-  }
-  const auto names_at = offset_of(segments, names_address);
-  if (!names_at) return {};
-  const auto bytes = file.read<char>(*names_at, names_size);
-  const std::string_view names(bytes.data(), bytes.size());
-  std::set<std::string> libraries;
-  for (const auto offset : name_offsets) {
-    if (offset < names.size()) libraries.emplace(names.substr(offset, names.find('\0', offset) - offset));
-  }
-  return libraries;
+  return dynamic_names_of(program).libraries;
 }
 
 }  // namespace lockstep::cluster

@@ -84,7 +84,6 @@ void answer_hello(int socket, const Message& hello) {
   ::prctl(PR_SET_NAME, "lockstep-store");
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(request.descriptors.at(0).get(), stream);
   try {
-    const StoreHost store;
     const OwnStoreHost own_store;
     const auto& own = own_store.address();
     const auto ranks = static_cast<int>(parse_integer(request.words.at(0)).value_or(0));
@@ -92,7 +91,7 @@ void answer_hello(int socket, const Message& hello) {
     if (ranks > 0) service.emplace("127.0.0.1", ranks, std::move(request.descriptors.at(1)));
     const ServiceAddress at = service ? service->address() : ServiceAddress();
     send_message(socket.get(), kPorts,
-                 {std::to_string(store.port()), std::to_string(at.port), at.secret, own.place, own.secret});
+                 {std::to_string(own_store.port()), std::to_string(at.port), at.secret, own.place, own.secret});
     socket.reset();
     while (true) ::pause();
   } catch (const Error& error) {

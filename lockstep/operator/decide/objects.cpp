@@ -99,7 +99,7 @@ void set_launcher_variables(const Job& job, const Status& status, int index, std
 void set_security_variables(const Job& job, Variables& variables) {
   const bool scheduler = job.spec.mode == Mode::scheduler;
   if (job.spec.tls == TlsSource::insecure) {
-    if (scheduler) variables.set("LOCKSTEP_ALLOW_INSECURE", "1");
+    variables.set("LOCKSTEP_ALLOW_INSECURE", "1");
     return;
   }
   variables.set(scheduler ? "LOCKSTEP_ENABLE_SSL" : "LOCKSTEP_ENCRYPT", "1");

@@ -6,6 +6,7 @@
 #include <lockstep/cluster/elastic/agents_store.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
+#include <lockstep/comm/meet/stores.h>
 #include <lockstep/net/peer_tls.h>
 #include <lockstep/store/client.h>
 #include <lockstep/world/host_addresses.h>
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "support/certificates.h"
 
@@ -29,6 +31,66 @@ using namespace std::chrono_literals;
 using cluster::elastic::StoreLimits;
 using testing::AllOf;
 using testing::HasSubstr;
+
+/// c10d's, which a process of its own holds.
+TEST(StoreHost, AHugeValueEndsItsConnectionAlone) {
+  const cluster::StoreHost host;
+  const auto join = [&] { return detail::make_tcp_store("127.0.0.1", host.port(), false, 60s); };
+  const auto rank = join();
+  rank->set("key", {1, 2, 3});
+  const auto stranger = join();
+  EXPECT_ANY_THROW({
+    stranger->set("huge", std::vector<std::uint8_t>(std::size_t{400} << 20));
+    stranger->get("key");
+  });
+  EXPECT_EQ(rank->get("key"), (std::vector<std::uint8_t>{1, 2, 3}));
+  EXPECT_EQ(join()->get("key"), (std::vector<std::uint8_t>{1, 2, 3}));
+}
+
+class LaunchersMeet : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto own = own_addresses();
+    const auto outward = std::find_if_not(own.begin(), own.end(), is_loopback_address);
+    if (outward == own.end()) GTEST_SKIP() << "this host has no address but loopback";
+    address_ = *outward;
+  }
+
+  void TearDown() override {
+    ::unsetenv("LOCKSTEP_STORE_SECRET");
+    ::unsetenv("LOCKSTEP_ALLOW_INSECURE");
+  }
+
+  /// The error; empty where the store was opened.
+  static std::string open(const std::string& host, bool allow_insecure = false) {
+    try {
+      const StoreLimits limits{30s, 10s, 5s};
+      cluster::elastic::open_c10d(
+          {host, 0, true, allow_insecure}, [&] { return host; }, limits);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::string address_;
+};
+
+TEST_F(LaunchersMeet, BetweenHostsOnlyWhereThatIsProtectedOrMeant) {
+  EXPECT_EQ(open("127.0.0.1"), "");
+  EXPECT_EQ(open("localhost"), "");
+  for (const auto& host : {address_, std::string("198.51.100.7"), std::string("no-such-host.invalid")}) {
+    EXPECT_THAT(open(host), AllOf(HasSubstr(host), HasSubstr("LOCKSTEP_STORE_SECRET"), HasSubstr("LOCKSTEP_ENCRYPT"),
+                                  HasSubstr("allow_insecure")));
+  }
+  EXPECT_EQ(open(address_, true), "");
+  ::setenv("LOCKSTEP_ALLOW_INSECURE", "1", 1);
+  EXPECT_EQ(open(address_), "");
+  ::setenv("LOCKSTEP_ALLOW_INSECURE", "0", 1);
+  EXPECT_NE(open(address_), "");
+  ::setenv("LOCKSTEP_STORE_SECRET", "open sesame", 1);
+  EXPECT_EQ(open(address_), "");
+}
 
 class LaunchersEncrypt : public testing::Test {
  protected:

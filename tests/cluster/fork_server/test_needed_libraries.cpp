@@ -29,6 +29,27 @@ TEST(NeededLibraries, AreNoneOfWhatIsNoProgram) {
   EXPECT_THAT(needed_libraries(path), IsEmpty());
 }
 
+TEST(NeededLibraries, SayWhoMayNeedTheStoreOfC10d) {
+  const auto may_need = [](const std::string& program) {
+    LaunchOptions options;
+    options.program.command = {program};
+    return may_need_c10d_store(options);
+  };
+  EXPECT_FALSE(may_need(LOCKSTEP_FORKABLE_PROGRAM));
+  for (const auto* other : {LOCKSTEP_RANK_PROGRAM, "sh", "train.py", "no_such_program"}) EXPECT_TRUE(may_need(other));
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "file";
+  auto whole = test::read_file(LOCKSTEP_FORKABLE_PROGRAM);
+  // The name of a symbol of its own becomes that of the store's constructor.
+  const std::string name = "_ZN4c10d8TCPStoreC1E";
+  const auto at = whole.find("_ZN8lockstep4base");
+  const auto place = at == std::string::npos ? whole.find("_ZN8lockstep") : at;
+  ASSERT_NE(place, std::string::npos);
+  std::ofstream(path, std::ios::binary) << whole.replace(place, name.size(), name);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  EXPECT_TRUE(may_need(path));
+}
+
 TEST(NeededLibraries, EndureProgramsThatAreCutOff) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "file";

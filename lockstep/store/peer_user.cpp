@@ -1,0 +1,108 @@
+#include <lockstep/store/peer_user.h>
+
+#include <lockstep/world/host_addresses.h>
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace lockstep::store {
+namespace {
+
+struct Ends {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+};
+
+std::optional<Ends> ends_of(int socket) {
+  Ends ends;
+  socklen_t own = sizeof ends.own;
+  socklen_t peer = sizeof ends.peer;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&ends.own), &own) != 0) return std::nullopt;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&ends.peer), &peer) != 0) return std::nullopt;
+  return ends;
+}
+
+/// A socket that takes both families has IPv4 addresses in the form of IPv6.
+const in_addr* find_v4(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) return &reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return IN6_IS_ADDR_V4MAPPED(&v6) ? reinterpret_cast<const in_addr*>(v6.s6_addr + 12) : nullptr;
+}
+
+std::uint16_t number_of_port(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(address).sin_port
+                                            : reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+  if (const auto* v4 = find_v4(address)) return (ntohl(v4->s_addr) >> 24) == 127;
+  return is_loopback_address(address_text(reinterpret_cast<const sockaddr&>(address)));
+}
+
+/// As the kernel's tables print an address: each word of four bytes as a number of this machine.
+std::string hex_of(const sockaddr_storage& address, bool as_v6) {
+  std::array<std::uint32_t, 4> words = {0, 0, htonl(0xFFFF), 0};
+  const auto* v4 = find_v4(address);
+  if (v4 != nullptr) {
+    words[3] = v4->s_addr;
+  } else {
+    std::memcpy(words.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, sizeof words);
+  }
+  std::string text;
+  for (std::size_t i = as_v6 ? 0 : 3; i < words.size(); ++i) text += fmt::format("{:08X}", words[i]);
+  return fmt::format("{}:{:04X}", text, number_of_port(address));
+}
+
+/// The user of the line with these ends, which reads "N: own peer state queues timer retries uid timeout inode ...".
+std::optional<uid_t> find_in(const char* file, const std::string& ends) {
+  std::ifstream in(file);
+  const std::string table(std::istreambuf_iterator<char>(in), {});
+  const auto at = table.find(ends);
+  if (at == std::string::npos) return std::nullopt;
+  std::istringstream fields(table.substr(at + ends.size(), table.find('\n', at) - at - ends.size()));
+  std::string skipped;
+  unsigned long user = 0;
+  unsigned long inode = 0;
+  fields >> skipped >> skipped >> skipped >> skipped >> user >> skipped >> inode;
+  // The kernel gives a connection that no process has open any more to root, with no inode.
+  if (!fields || inode == 0) return std::nullopt;
+  return static_cast<uid_t>(user);
+}
+
+}  // namespace
+
+std::optional<uid_t> find_peer_user(int socket) {
+  const auto ends = ends_of(socket);
+  if (!ends) return std::nullopt;
+  const bool v4 = find_v4(ends->own) != nullptr && find_v4(ends->peer) != nullptr;
+  const auto line = [&](bool as_v6) {
+    return fmt::format(": {} {} ", hex_of(ends->peer, as_v6), hex_of(ends->own, as_v6));
+  };
+  // The kernel prints the tables in pieces, between which a line may move out of the reader's sight.
+  constexpr int kReads = 5;
+  for (int read = 0; read < kReads; ++read) {
+    auto user = v4 ? find_in("/proc/net/tcp", line(false)) : std::nullopt;
+    if (!user) user = find_in("/proc/net/tcp6", line(true));
+    if (user) return user;
+  }
+  return std::nullopt;
+}
+
+bool is_of_other_user(int socket) {
+  const auto ends = ends_of(socket);
+  if (!ends || !is_loopback(ends->peer)) return false;
+  const auto user = find_peer_user(socket);
+  return !user || (*user != ::geteuid() && *user != 0);
+}
+
+}  // namespace lockstep::store
