@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-10}
 targets=("${@:2}")
-if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle lmdb csv tokens plugin_file server_requests); fi
+if ((${#targets[@]} == 0)); then targets=(messages tls_files certificates saved_state pth_archive pth_pickle old_pth mindspore shard_index lmdb csv tokens plugin_file server_requests); fi
 
 folder=build/fuzz
 mkdir -p "$folder"
@@ -22,14 +22,15 @@ fi
 
 flags=(-std=c++20 -g1 -O1 -Iinclude -I. -DFMT_SHARED -DLOCKSTEP_HAS_TURBOJPEG=1 -DLOCKSTEP_HAS_PNG=1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 # What the targets read with: none of it needs libtorch or Boost.
-sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/unique_fd data/files/csv data/files/decode_jpeg
+sources=(base/atomic_file base/disk_reason base/error base/file_text base/json_words base/log base/nearest base/shown_text base/strict_json base/unique_fd data/files/csv data/files/decode_jpeg
   data/files/decode_png data/files/exif data/files/json_tokens data/files/lmdb data/files/mapped_file data/files/picture
   data/files/token_file scheduler/messages scheduler/security/certificates scheduler/security/tls_files scheduler/service/saved_state
   rows/initial_row servers/partition servers/wire
-  train/pth/archive train/pth/pickle train/pth/state_dict train/pth/zip_entries train/plugins/elf_file)
+  train/pth/archive train/pth/mindspore train/pth/old_archive train/pth/pickle train/pth/state_dict train/pth/zip_entries
+  train/weights/shard_index train/plugins/elf_file)
 # compile OBJECT FLAG SOURCE: unless the object is newer than the source and all headers of those rooms.
 compile() {
-  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/scheduler lockstep/servers lockstep/train/pth lockstep/train/plugins -name '*.h' -newer "$1" -print -quit) ]] ||
+  [[ -f "$1" && "$1" -nt "$3" && -z $(find {.,include}/lockstep/base lockstep/data/files lockstep/rows lockstep/scheduler lockstep/servers lockstep/train/pth lockstep/train/weights lockstep/train/plugins -name '*.h' -newer "$1" -print -quit) ]] ||
     "${compiler[@]}" "${flags[@]}" "$2" -c "$3" -o "$1"
 }
 started=$SECONDS

@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -138,19 +139,49 @@ void add_inspect(CLI::App& checkpoint, Action& chosen) {
   command->callback([=, &chosen] { chosen = [=] { return inspect(arguments->folder, arguments->verify); }; });
 }
 
+/// "4GB" is four billion bytes, as Hugging Face's tools read it; "4GiB" and "4G" are powers of 1024.
+std::uint64_t read_shard_size(const std::string& text) {
+  std::string number = text;
+  std::int64_t unit = 1;
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 3> kDecimal = {
+      {{"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}}};
+  for (const auto& [name, bytes] : kDecimal) {
+    if (!number.ends_with(name)) continue;
+    number.resize(number.size() - name.size());
+    unit = bytes;
+  }
+  if (number.ends_with("iB")) number.resize(number.size() - 2);
+  const auto size = unit == 1 ? parse_bytes(number) : parse_integer(number);
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  if (!size || *size < 1 || *size > kMost / unit) {
+    fail(ErrorKind::invalid_argument, "merge", "--shard-size is a number of bytes, like 4GB, 500MB or 2GiB; got '{}'",
+         text);
+  }
+  return static_cast<std::uint64_t>(*size * unit);
+}
+
 void add_merge(CLI::App& checkpoint, Action& chosen) {
   struct Arguments {
     std::string folder;
     std::string out;
+    std::string shard_size;
   };
   CLI::App* command =
       checkpoint.add_subcommand("merge", "Write all tensors, whole, to one safetensors file for a single device");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("DIR", arguments->folder, "The folder that was saved to")->required()->type_name("");
-  command->add_option("--out", arguments->out, "The file to write; an old one is replaced as a whole")
+  command
+      ->add_option("--out", arguments->out, "The file to write (with --shard-size the folder); an old one is replaced")
       ->required()
       ->type_name("FILE");
+  command
+      ->add_option("--shard-size", arguments->shard_size,
+                   "Most bytes of one file, like 4GB: the weights go to several, with an index")
+      ->type_name("SIZE");
   command->footer(
+      "With --shard-size the weights alone go to a folder, as Hugging Face's tools have them: "
+      "model-00001-of-00002.safetensors\n"
+      "and so on, and model.safetensors.index.json.\n"
       "Of the checkpoint of a run it makes one in a single file, from which a run goes on too (checkpoint.resume).\n"
       "Needs memory for the largest tensor and one of its shards. Python reads the file with safetensors.\n"
       "Example:\n"
@@ -158,6 +189,15 @@ void add_merge(CLI::App& checkpoint, Action& chosen) {
   command->callback([=, &chosen] {
     chosen = [=] {
       const auto index = train::read_index(arguments->folder);
+      if (!arguments->shard_size.empty()) {
+        train::ShardReader reader(arguments->folder, index);
+        // Of a run, the optimizer's state is nobody else's.
+        const auto* const prefix = index.metadata.contains(train::kRunStateKey) ? "model." : "";
+        const auto size = read_shard_size(arguments->shard_size);
+        const auto count = train::merge_to_shards(reader, arguments->out, size, prefix);
+        fmt::print("{}: the weights of {}, in {} files\n", arguments->out, arguments->folder, count);
+        return kOk;
+      }
       require_writable_file(arguments->out, "--out");
       if (index.metadata.contains(train::kRunStateKey)) {
         train::merge_saved_run(arguments->folder, arguments->out);

@@ -92,8 +92,12 @@ std::vector<std::string> start_from_weights(const Model& model, const ModelConfi
   const std::filesystem::path file = *config.weights;
   try {
     return load_weights(*model.module, file,
-                        {config.weights_prefix, config.weights_except, renames_of(config), config.weights_strict,
-                         config.weights_average});
+                        {.key = config.weights_key,
+                         .prefix = config.weights_prefix,
+                         .except = config.weights_except,
+                         .rename = renames_of(config),
+                         .strict = config.weights_strict,
+                         .average = config.weights_average});
   } catch (const Error& error) {
     // Another file, or another key beside it, would do; but a disk that fails is not the configuration's mistake.
     std::error_code unknown;

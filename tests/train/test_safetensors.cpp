@@ -144,6 +144,18 @@ TEST_F(Safetensors, hostile_header_lengths_are_refused) {
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_safetensors(path_); }), HasSubstr("at most 100000000"));
 }
 
+// In time that grows with their number alone, or this does not end.
+TEST_F(Safetensors, headers_of_many_tensors) {
+  constexpr std::size_t kTensors = 300'000;
+  std::string header = "{";
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" +
+              std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+  }
+  const auto read = parse_safetensors_header(header + "}", kTensors, path_);
+  EXPECT_EQ(read.entries.size(), kTensors);
+}
+
 TEST_F(Safetensors, headers_that_are_not_what_they_should_be_are_refused) {
   EXPECT_THAT(complaint_about("[]"), HasSubstr("does not begin with '{'"));
   EXPECT_THAT(complaint_about("{"), HasSubstr("not valid JSON"));

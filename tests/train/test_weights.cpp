@@ -1,6 +1,7 @@
 // Weights from files of torch.save and under other names. pth/write_files.py says what is in the files.
 #include "base/expect_error.h"
 #include "support/read_file.h"
+#include "train/pth/made_mindspore.h"
 #include "train/small_network.h"
 
 #include <lockstep/base/error.h>
@@ -9,6 +10,7 @@
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/pth/load.h>
 #include <lockstep/train/weights/safetensors.h>
+#include <lockstep/train/weights/shard_index.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +99,8 @@ TEST(Weights, AreReadFromFilesOfTorchSave) {
   expect_equal(test::state_of(*parallel), expected_state());
 
   auto mixed = test::small_network();
-  EXPECT_THAT(load_weights(*mixed, pth("mixed.pth")), ElementsAre("left out, as they are not tensors (1): epoch"));
+  EXPECT_THAT(load_weights(*mixed, pth("mixed.pth")),
+              ElementsAre("left out, as they are not tensors that are read (1): epoch (a number)"));
 }
 
 TEST(Weights, FilesOfTorchSaveThatCannotBeReadSayWhatToDo) {
@@ -105,13 +108,163 @@ TEST(Weights, FilesOfTorchSaveThatCannotBeReadSayWhatToDo) {
   const auto refused = [&](const std::string& name) {
     return test::message_of(ErrorKind::data, [&] { load_weights(*module, pth(name)); });
   };
-  EXPECT_THAT(refused("old.pth"), AllOf(HasSubstr("before PyTorch 1.6"), HasSubstr("weights_only=True")));
-  EXPECT_THAT(refused("system.pth"), AllOf(HasSubstr("posix.system"), HasSubstr("system.pth")));
   EXPECT_THAT(refused("parallel.pth"), HasSubstr("set model.weights_prefix=module."));
   const TemporaryFolder folder;
   torch::save(torch::ones({3}), (folder.path() / "cpp.pt").string());
   EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module, folder.path() / "cpp.pt"); }),
               HasSubstr("TorchScript"));
+}
+
+TEST(Weights, WhatIsBesideThemIsListedAndNotRun) {
+  auto module = test::small_network();
+  EXPECT_THAT(load_weights(*module, pth("system.pth")),
+              ElementsAre("left out, as they are not tensors that are read (1): x (posix.system)"));
+  expect_equal(test::state_of(*module), expected_state());
+  EXPECT_THAT(load_weights(*module, pth("namespace.pth")),
+              ElementsAre("the weights are those under \"state_dict\" in the file",
+                          "left out, as they are not tensors that are read (1): args (argparse.Namespace)"));
+  torch::nn::Module needs_another;
+  needs_another.register_parameter("w", torch::zeros({2}));
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(needs_another, pth("complex.pth")); }),
+              HasSubstr("'w' is there, and is a tensor of dtype C64, which is not read"));
+}
+
+TEST(Weights, TheFormBeforeZipAndAKey) {
+  for (const auto* name : {"old.pth", "old4.pth", "protocol4.pth", "old_checkpoint.pth", "found.pth"}) {
+    auto module = test::small_network();
+    load_weights(*module, pth(name));
+    expect_equal(test::state_of(*module), expected_state());
+  }
+  expect_equal(load_pth(pth("old_views.pth")).tensors, load_pth(pth("views.pth")).tensors);
+  auto module = test::small_network();
+  EXPECT_THAT(load_weights(*module, pth("two.pth"), {.key = "ema.module"}),
+              ElementsAre("the weights are those under \"ema.module\" in the file"));
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*module, pth("two.pth"), {.key = "nett"}); }),
+              HasSubstr("model.weights_key is 'nett'"));
+}
+
+// ---- other frameworks and several files
+
+class OtherFiles : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& name, const std::string& content) const {
+    const auto path = folder_.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+  std::vector<std::string> load(const std::filesystem::path& path, const WeightNames& names = {}) {
+    return load_weights(*module_, path, names);
+  }
+
+  std::string refused(const std::filesystem::path& path) {
+    return test::message_of(ErrorKind::data, [&] { load(path); });
+  }
+
+  /// The small network in two files and their index.
+  std::filesystem::path two_shards(const std::string& folder) {
+    auto first = expected_state();
+    TensorMap second;
+    for (const auto* name : {"1.bias", "1.running_mean"}) second.insert(first.extract(name));
+    std::filesystem::create_directories(folder_.path() / folder);
+    save_safetensors(folder_.path() / folder / "model-00001-of-00002.safetensors", first);
+    save_safetensors(folder_.path() / folder / "model-00002-of-00002.safetensors", second);
+    ShardFiles files;
+    for (const auto& [name, tensor] : first) files.emplace(name, shard_name(1, 2));
+    for (const auto& [name, tensor] : second) files.emplace(name, shard_name(2, 2));
+    return write(folder + "/model.safetensors.index.json", format_shard_index(files, 100));
+  }
+
+  std::string bytes_of(const at::Tensor& tensor) const {
+    return {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()};
+  }
+
+  /// As MindSpore saves the small network, with its optimizer.
+  std::string checkpoint_of_mindspore() const {
+    std::string file;
+    const std::map<std::string, std::string> theirs = {{"1.weight", "1.gamma"},
+                                                       {"1.bias", "1.beta"},
+                                                       {"1.running_mean", "1.moving_mean"},
+                                                       {"1.running_var", "1.moving_variance"}};
+    for (const auto& [name, tensor] : expected_state()) {
+      if (name == "1.num_batches_tracked") continue;
+      const auto known = theirs.find(name);
+      const auto tag = known == theirs.end() ? name : known->second;
+      std::vector<std::uint64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+      file += test::mindspore_value(tag, sizes, "Float32", bytes_of(tensor));
+      file += test::mindspore_value("moments." + tag, sizes, "Float32", bytes_of(tensor));
+    }
+    return file + test::mindspore_value("epoch_num", {}, "Int32", std::string(4, '\1'));
+  }
+
+  TemporaryFolder folder_;
+  torch::nn::Sequential module_ = test::small_network();
+};
+
+TEST_F(OtherFiles, CheckpointsOfMindspore) {
+  auto expected = expected_state();
+  expected["1.num_batches_tracked"] = torch::tensor(0);
+  const auto remarks = load(write("small.ckpt", checkpoint_of_mindspore()));
+  expect_equal(test::state_of(*module_), expected);
+  EXPECT_THAT(remarks, Contains("names of another framework (4): '1.beta' as '1.bias', ..."));
+  EXPECT_THAT(remarks, Contains(HasSubstr("epoch_num (a part of the training's state), moments.0.bias")));
+  EXPECT_THAT(refused(write("odd.ckpt", "\x0a\x02\x0a\x09")), HasSubstr("MindSpore"));
+}
+
+TEST_F(OtherFiles, AnIndexOrItsFolder) {
+  for (const auto& path : {two_shards("a"), two_shards("b").parent_path()}) {
+    module_ = test::small_network();
+    EXPECT_THAT(load(path), ElementsAre(HasSubstr("the weights are in 2 files")));
+    expect_equal(test::state_of(*module_), expected_state());
+  }
+  const auto bin = write("bin/pytorch_model.bin.index.json", R"({"weight_map": {"0.weight": "all.bin"}})");
+  std::filesystem::copy(pth("plain.pth"), bin.parent_path() / "all.bin");
+  EXPECT_THAT(load(bin.parent_path()), Contains("6 tensors of these files are not in their index"));
+}
+
+TEST_F(OtherFiles, AnIndexThatIsWrong) {
+  const auto index = two_shards("a");
+  std::filesystem::remove(index.parent_path() / "model-00002-of-00002.safetensors");
+  EXPECT_THAT(refused(index),
+              HasSubstr("1 of the 2 files that it names are not there: model-00002-of-00002.safetensors "
+                        "(2 tensors)"));
+  std::filesystem::create_symlink(pth("plain.pth"), index.parent_path() / "model-00002-of-00002.safetensors");
+  EXPECT_THAT(refused(index), HasSubstr("a link that leaves the folder"));
+  const auto twice = two_shards("b");
+  save_safetensors(
+      twice.parent_path() / "model-00002-of-00002.safetensors",
+      {{"1.bias", torch::zeros({2})}, {"1.running_mean", torch::zeros({2})}, {"0.bias", torch::zeros({2})}});
+  EXPECT_THAT(refused(twice), HasSubstr("\"0.bias\" is in model-00001-of-00002.safetensors and in model-00002"));
+  const auto less = two_shards("c");
+  save_safetensors(less.parent_path() / "model-00002-of-00002.safetensors", {{"1.bias", torch::zeros({2})}});
+  EXPECT_THAT(refused(less), HasSubstr("\"1.running_mean\" should be in model-00002-of-00002.safetensors"));
+  const auto with = [&](const std::string& text) { return refused(write("odd.index.json", text)); };
+  EXPECT_THAT(with(R"({"weight_map": {"a": "../x.safetensors"}})"), HasSubstr("only files in the folder"));
+  EXPECT_THAT(with(R"({"weight_map": {"a": "/etc/passwd"}})"), HasSubstr("only files in the folder"));
+  EXPECT_THAT(with(R"({"weight_map": {"a": "b", "a": "c"}})"), HasSubstr("\"a\" twice"));
+  EXPECT_THAT(with(R"({"weight_map": 1})"), HasSubstr("weight_map"));
+  EXPECT_THAT(with("{"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(with("version https://git-lfs.github.com/spec/v1\n"), HasSubstr("Git LFS"));
+}
+
+TEST_F(OtherFiles, WhatADownloadLeftInThePlaceOfAFile) {
+  EXPECT_THAT(refused(write("a.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n")),
+              AllOf(HasSubstr("pointer of Git LFS"), HasSubstr("git lfs pull")));
+  EXPECT_THAT(refused(write("b.pth", "\n<!DOCTYPE html><html><body>404</body></html>")), HasSubstr("an HTML page"));
+  EXPECT_THAT(refused(write("c.pth", "<html>x")), HasSubstr("an HTML page"));
+}
+
+TEST_F(OtherFiles, TensorsOfUnknownDtypesThatNobodyNeeds) {
+  const auto with = [&](const std::string& dtype) {
+    const std::string header = R"({"0.bias":{"dtype":")" + dtype + R"(","shape":[2],"data_offsets":[0,8]}})";
+    std::string length(8, '\0');
+    length[0] = static_cast<char>(header.size());
+    return write("file.safetensors", length + header + std::string(8, '\0'));
+  };
+  EXPECT_THAT(load(with("C32"), {.except = {"0.*", "1.*"}}),
+              ElementsAre("left out, as they are not tensors that are read (1): 0.bias (a tensor of dtype C32)"));
+  EXPECT_THAT(refused(with("C32")), HasSubstr("'0.bias' is there, and is a tensor of dtype C32, which is not read"));
 }
 
 // ---- names
@@ -226,6 +379,31 @@ TEST_F(RenamedWeights, WithoutStrictnessTheRestKeepsItsValues) {
   auto expected = expected_state();
   for (const auto* name : {"0.weight", "0.bias"}) expected[name] = before[name];
   expect_equal(test::state_of(*module_), expected);
+}
+
+TEST_F(RenamedWeights, TheErrorEndsWithTheWordsThatAddABeginning) {
+  const auto refused = [&] { return test::message_of(ErrorKind::data, [&] { load_weights(*module_, path_); }); };
+  save([](const std::string& name) { return "module._orig_mod." + name; });
+  EXPECT_THAT(refused(), HasSubstr("all names in the file begin with 'module._orig_mod.': set "
+                                   "model.weights_prefix=module._orig_mod."));
+  const auto half = [](const std::string& name) { return name.starts_with("0.") ? "module." + name : name; };
+  save(half);
+  EXPECT_THAT(refused(), HasSubstr("2 names in the file begin with 'module.'"));
+  load_weights(*module_, path_, {.prefix = "module."});
+  save([&](const std::string& name) { return name.starts_with("0.") ? "module." + name : "_orig_mod." + name; });
+  EXPECT_THAT(refused(), HasSubstr("set 'model.weights_rename={module.: \"\", _orig_mod.: \"\"}'"));
+  load_weights(*module_, path_, {.rename = {{"module.", ""}, {"_orig_mod.", ""}}});
+  torch::nn::Sequential around(module_);
+  save([](const std::string& name) { return name; });
+  EXPECT_THAT(test::message_of(ErrorKind::data, [&] { load_weights(*around, path_); }),
+              HasSubstr("set 'model.weights_rename={\"*\": \"0.*\"}'"));
+}
+
+TEST_F(RenamedWeights, CountsOfBatchesMayBeMissing) {
+  auto tensors = expected_state();
+  tensors.erase("1.num_batches_tracked");
+  save_safetensors(path_, tensors);
+  EXPECT_THAT(load_weights(*module_, path_), IsEmpty());
 }
 
 TEST_F(RenamedWeights, WithoutStrictnessNothingAtAllIsStillAnError) {

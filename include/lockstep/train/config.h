@@ -176,8 +176,11 @@ struct ModelConfig {
   std::int64_t num_classes = 10;
   /// mlp, vgg11: widths of the hidden linear layers. Allowed: from 1 to 1000000000.
   std::vector<std::int64_t> hidden = {1024, 1024};
-  /// safetensors file, .pth of torch.save, or checkpoint to start from; null: random weights.
+  /// safetensors file, .pth of torch.save, .ckpt of MindSpore, index or folder of several files, or checkpoint to start
+  /// from; null: random weights.
   std::optional<std::string> weights;
+  /// the keys of a .pth that lead to its state dict, e.g. net or ema.model; empty: found where that is clear.
+  std::string weights_key;
   /// what the names in that file begin with and the model's do not, e.g. module..
   std::string weights_prefix;
   /// beginnings or patterns of the file's other names and what they become, e.g. {body.: "", "*.gamma": "*.weight"}.

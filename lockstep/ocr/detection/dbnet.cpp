@@ -49,6 +49,9 @@ Sequential make_head(std::int64_t channels) {
                     torch::nn::ReLU(), ConvTranspose2d(ConvTranspose2dOptions(inner, 1, 2).stride(2)));
 }
 
+/// The shortcuts of MindCV's ResNet.
+const train::Rename kDownsampleOfMindcv = {"*.down_sample.*", "*.downsample.*"};
+
 /// He's uniform numbers for weights of layers that no weights exist for; biases 0. A pixel of a transposed convolution
 /// whose stride is its kernel comes from one pixel of all channels: torch::nn::init would count its outputs, and the
 /// first maps would say 0 and 1 alone, which have no gradient.
@@ -85,8 +88,8 @@ void describe(ConfigFields& fields, DbnetOptions& options) {
   fields.field("channels", options.channels, between(4, 4096), "of the feature pyramid, a multiple of 4");
   fields.field("k", options.k, between(1, 1000), "steepness of the approximate binary map");
   fields.field("backbone_weights", options.backbone_weights, a_path(),
-               "weights of the ResNet to begin with, with torchvision's names: safetensors, or .pth of torch.save; "
-               "null: random ones");
+               "weights of the ResNet to begin with, with torchvision's names or MindCV's: safetensors, .pth of "
+               "torch.save or .ckpt of MindSpore; null: random ones");
 }
 
 Dbnet::Dbnet(const DbnetOptions& options) : options_(options) {
@@ -153,6 +156,15 @@ TextMaps Dbnet::forward(const Tensor& pictures) {
   return maps;
 }
 
+std::vector<train::Rename> Dbnet::other_names() const {
+  std::vector<train::Rename> rules = {kDownsampleOfMindcv};
+  for (std::size_t i = 0; i < kStages; ++i) {
+    rules.push_back({fmt::format("neck.unify_channels.{}.", i), fmt::format("fpn.lateral{}.", i + 2)});
+    rules.push_back({fmt::format("neck.out.{}.", i), fmt::format("fpn.out{}.", i + 2)});
+  }
+  return rules;
+}
+
 std::vector<std::string> Dbnet::load_backbone() {
   if (!options_.backbone_weights) return {};
   // torchvision's files also have a classifier, and older ones no counts of batches.
@@ -160,7 +172,8 @@ std::vector<std::string> Dbnet::load_backbone() {
   for (const auto& child : backbone_->named_children()) view.register_module(child.key(), child.value());
   view.register_module("fc", torch::nn::Linear(1, 1));
   try {
-    auto remarks = train::load_weights(view, *options_.backbone_weights, {.except = {"fc.*", "*.num_batches_tracked"}});
+    auto remarks = train::load_weights(view, *options_.backbone_weights,
+                                       {.except = {"fc.*"}, .theirs = {kDownsampleOfMindcv, {"classifier.", "fc."}}});
     remarks.insert(remarks.begin(),
                    fmt::format("the backbone begins with the weights in {}", *options_.backbone_weights));
     return remarks;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/train/weights/weight_names.h>
 
 #include <torch/torch.h>
 
@@ -29,14 +30,17 @@ struct TextMaps {
 
 /// ResNet-18 or -50 with torchvision's names below `backbone.`, a feature pyramid `fpn.`, and two equal heads,
 /// `head.segm.` and `head.thresh.`.
-class Dbnet : public torch::nn::Module {
+class Dbnet : public torch::nn::Module, public train::KnowsOtherNames {
  public:
   explicit Dbnet(const DbnetOptions& options);
 
   /// Pictures, float [N, 3, H, W]; H and W must be multiples of 32.
   TextMaps forward(const torch::Tensor& pictures);
 
-  /// Loads options.backbone_weights, torchvision's names: safetensors or .pth. `fc.*` is passed over. What was done,
+  /// Those of MindOCR.
+  std::vector<train::Rename> other_names() const override;
+
+  /// Loads options.backbone_weights, torchvision's names or MindCV's. The classifier is passed over. What was done,
   /// for people. Error(config) naming the key.
   std::vector<std::string> load_backbone();
 

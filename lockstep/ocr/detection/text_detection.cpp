@@ -259,7 +259,7 @@ void describe(ConfigFields& fields, TextDetectionOptions& options) {
                "pictures of evaluation that work_dir/pictures/ and TensorBoard get with their words after each one");
   fields.field("read_config", options.read_config, a_path(),
                "configuration of a model that reads the words of `lockstep predict`; null: they are found only");
-  fields.field("read_weights", options.read_weights, a_path(), "its weights: safetensors or .pth");
+  fields.field("read_weights", options.read_weights, a_path(), "its weights: any file that model.weights takes");
 }
 
 std::shared_ptr<train::Task> make_text_detection(const TextDetectionOptions& options) {

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include <array>
 #include <utility>
 
 namespace lockstep::ocr {
@@ -44,6 +45,34 @@ torch::Tensor Crnn::forward(const torch::Tensor& pictures) {
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   const auto sequence = columns.squeeze(2).permute({2, 0, 1}).to(torch::kFloat).contiguous();
   return head_(std::get<0>(lstm_(sequence)));
+}
+
+std::vector<train::Rename> Crnn::other_names() const {
+  std::vector<train::Rename> rules = {{"neck.seq_encoder.", "lstm."}, {"head.dense1.", "head."}};
+  for (int i = 1; i <= 7; ++i) {  // VGG
+    rules.push_back({fmt::format("backbone.conv{}.conv.", i), fmt::format("backbone.conv{}.", i)});
+    rules.push_back({fmt::format("backbone.conv{}.bn.", i), fmt::format("backbone.bn{}.", i)});
+  }
+  for (int i = 1; i <= 3; ++i) {  // ResNet: its beginning, and its blocks in one list
+    rules.push_back({fmt::format("backbone.conv1_{}.conv.", i), fmt::format("backbone.conv{}.", i)});
+    rules.push_back({fmt::format("backbone.conv1_{}.norm.", i), fmt::format("backbone.bn{}.", i)});
+  }
+  int block = 0;
+  constexpr std::array<int, 4> kDepths = {3, 4, 6, 3};
+  for (std::size_t stage = 0; stage < kDepths.size(); ++stage) {
+    for (int i = 0; i < kDepths[stage]; ++i, ++block) {
+      const auto theirs = fmt::format("backbone.block_list.{}.", block);
+      const auto ours = fmt::format("backbone.layer{}.{}.", stage + 1, i);
+      const int shortcut = stage == 0 ? 0 : 1;  // behind a pool
+      rules.push_back({theirs + "conv0.conv.", ours + "conv1."});
+      rules.push_back({theirs + "conv0.norm.", ours + "bn1."});
+      rules.push_back({theirs + "conv1.conv.", ours + "conv2."});
+      rules.push_back({theirs + "conv1.norm.", ours + "bn2."});
+      rules.push_back({theirs + "short.conv.", fmt::format("{}downsample.{}.", ours, shortcut)});
+      rules.push_back({theirs + "short.norm.", fmt::format("{}downsample.{}.", ours, shortcut + 1)});
+    }
+  }
+  return rules;
 }
 
 std::shared_ptr<Crnn> crnn_resnet34(const CrnnOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lockstep/base/config.h>
+#include <lockstep/train/weights/weight_names.h>
 
 #include <torch/torch.h>
 
@@ -34,10 +35,13 @@ std::shared_ptr<WordBackbone> word_vgg7(std::int64_t channels);
 
 /// Pictures, float [N, 3, 32, W], to logits [T, N, num_classes], float32. The recurrent layers (two, both directions)
 /// and the last layer compute in float32 under autocast, too.
-class Crnn : public torch::nn::Module {
+class Crnn : public torch::nn::Module, public train::KnowsOtherNames {
  public:
   Crnn(std::shared_ptr<WordBackbone> backbone, const CrnnOptions& options);
   torch::Tensor forward(const torch::Tensor& pictures);
+
+  /// Those of MindOCR.
+  std::vector<train::Rename> other_names() const override;
 
  private:
   std::shared_ptr<WordBackbone> backbone_;

@@ -69,8 +69,9 @@ bool shapes_part(std::string_view key, const KnownKeys& known) {
 Weight weight_of(std::string_view key, const Settings& before, const Settings& now, const KnownKeys& known) {
   constexpr std::array<std::string_view, 4> kFixed{"model.hidden", "model.num_classes", "parallel.server.parameters",
                                                    "parallel.server.slice_kb"};
-  constexpr std::array<std::string_view, 18> kShaping{"parallel.server.consistency",
+  constexpr std::array<std::string_view, 19> kShaping{"parallel.server.consistency",
                                                       "parallel.server.staleness",
+                                                      "model.weights_key",
                                                       "model.weights_prefix",
                                                       "model.weights_except",
                                                       "model.weights",

@@ -27,7 +27,11 @@ ConfigRule above_to(double low, double high) { return {.low = low, .high = high,
 /// Of all models, also those of programs.
 void describe_weights(ConfigFields& fields, ModelConfig& c) {
   fields.field("weights", c.weights, a_path(),
-               "safetensors file, .pth of torch.save, or checkpoint to start from; null: random weights");
+               "safetensors file, .pth of torch.save, .ckpt of MindSpore, index or folder of several files, or "
+               "checkpoint to start from; null: random weights");
+  fields.field("weights_key", c.weights_key, anything(),
+               "the keys of a .pth that lead to its state dict, e.g. net or ema.model; empty: found where that is "
+               "clear");
   fields.field("weights_prefix", c.weights_prefix, anything(),
                "what the names in that file begin with and the model's do not, e.g. module.");
   fields.field("weights_rename", c.weights_rename, anything(),

@@ -69,10 +69,12 @@ void check_model(const RunConfig& config) {
     contradiction("model.weights is empty; give a safetensors or .pth file, or null for random weights");
   }
   const auto renames = renames_of(config.model);
-  if (!config.model.weights && (!config.model.weights_prefix.empty() || !config.model.weights_except.empty() ||
-                                !renames.empty() || !config.model.weights_strict || config.model.weights_average)) {
+  if (!config.model.weights && (!config.model.weights_key.empty() || !config.model.weights_prefix.empty() ||
+                                !config.model.weights_except.empty() || !renames.empty() ||
+                                !config.model.weights_strict || config.model.weights_average)) {
     contradiction(
-        "model.weights_prefix, weights_rename, weights_except, weights_strict and weights_average are about the file "
+        "model.weights_key, weights_prefix, weights_rename, weights_except, weights_strict and weights_average are "
+        "about the file "
         "model.weights, which is not given");
   }
   const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);

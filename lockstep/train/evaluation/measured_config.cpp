@@ -27,8 +27,8 @@ RunConfig load_measured_config(const std::filesystem::path& path, std::span<cons
   const auto file = load_config(path).root;
   std::vector<std::string> all;
   if (names_weights(file)) {
-    all = {"model.weights_prefix=''", "model.weights_rename=null", "model.weights_except=[]",
-           "model.weights_strict=true", "model.weights_average=false"};
+    all = {"model.weights_key=''",    "model.weights_prefix=''",   "model.weights_rename=null",
+           "model.weights_except=[]", "model.weights_strict=true", "model.weights_average=false"};
   }
   all.push_back("callbacks.use=null");  // they have no part in it, and may name metrics of another list
   all.insert(all.end(), overrides.begin(), overrides.end());

@@ -1,4 +1,5 @@
 #include <lockstep/train/pth/archive.h>
+#include <lockstep/train/pth/mindspore.h>
 
 #include <algorithm>
 #include <bit>
@@ -33,12 +34,36 @@ WeightsFormat weights_format(std::string_view begin) {
   // A safetensors file begins with a length, which may look like anything, and has '{' behind it; there a zip archive
   // has the number of a compression, and 0x7B is none.
   if (begin.starts_with("PK\x03\x04"sv) && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::pth;
-  if (begin.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv)) return WeightsFormat::old_pth;
+  if (is_old_archive(begin)) return WeightsFormat::old_pth;
+  constexpr std::size_t kTarMagic = 257;
+  if (begin.size() > kTarMagic && begin.substr(kTarMagic).starts_with("ustar"sv)) return WeightsFormat::oldest_pth;
+  // A length-delimited field 1, in it another one. (A safetensors file of this length has '{' as its ninth byte.)
+  if (is_encrypted_mindspore(begin)) return WeightsFormat::mindspore;
+  if (begin.starts_with('\x0a') && (begin.size() < 9 || begin[8] != '{')) return WeightsFormat::mindspore;
   return WeightsFormat::safetensors;
 }
 
-PthArchive::PthArchive(ByteSource source, const std::filesystem::path& file)
-    : source_(std::move(source)), wrong_(file), entries_(read_zip_entries(source_, wrong_)) {
+PthArchive::PthArchive(ByteSource source, const std::filesystem::path& file, const std::string& place)
+    : source_(std::move(source)), wrong_(file) {
+  std::string begin(std::min<std::uint64_t>(source_.size, kFormatBytes), '\0');
+  source_.read(0, begin);
+  if (is_old_archive(begin)) {
+    read_old(place);
+  } else {
+    read_zip(place);
+  }
+}
+
+void PthArchive::read_old(const std::string& place) {
+  auto archive = read_old_archive(source_, wrong_);
+  ranges_ = std::move(archive.storages);
+  StorageSizes storages;
+  for (const auto& [key, range] : ranges_) storages.emplace(key, range.bytes);
+  state_ = read_state_dict(archive.pickle, storages, place, wrong_);
+}
+
+void PthArchive::read_zip(const std::string& place) {
+  entries_ = read_zip_entries(source_, wrong_);
   folder_ = find_folder(entries_, wrong_);
   if (entries_.contains(folder_ + "constants.pkl")) {
     wrong_("this is a TorchScript archive, which torch.jit.save writes; {}", kSavePlainly);
@@ -53,7 +78,7 @@ PthArchive::PthArchive(ByteSource source, const std::filesystem::path& file)
     storages.emplace(each->first.substr(prefix.size()), each->second.size);
   }
   const auto text = read_entry(std::string(kPickle), kMaxPickle);
-  state_ = read_state_dict(read_pickle(text, wrong_), storages, wrong_);
+  state_ = read_state_dict(read_pickle(text, wrong_), storages, place, wrong_);
 }
 
 std::string PthArchive::read_entry(const std::string& name, std::uint64_t most) const {
@@ -70,10 +95,17 @@ const ZipEntry& PthArchive::storage_of(const StoredTensor& tensor) const {
   return entries_.at(folder_ + std::string(kStorages) + tensor.storage);
 }
 
-std::uint64_t PthArchive::storage_bytes(const StoredTensor& tensor) const { return storage_of(tensor).size; }
+std::uint64_t PthArchive::storage_bytes(const StoredTensor& tensor) const {
+  const auto range = ranges_.find(tensor.storage);
+  return range == ranges_.end() ? storage_of(tensor).size : range->second.bytes;
+}
 
 void PthArchive::read_storage(const StoredTensor& tensor, std::span<char> into) const {
-  read_zip_entry(source_, storage_of(tensor), into, std::string(kStorages) + tensor.storage, wrong_);
+  if (const auto range = ranges_.find(tensor.storage); range != ranges_.end()) {
+    source_.read(range->second.begin, into);
+  } else {
+    read_zip_entry(source_, storage_of(tensor), into, std::string(kStorages) + tensor.storage, wrong_);
+  }
   const bool is_bool = tensor.dtype == "BOOL";
   if (is_bool && std::ranges::any_of(into, [](char byte) { return byte != 0 && byte != 1; })) {
     wrong_("tensor \"{}\" is BOOL and has bytes other than 0 and 1", shown_name(tensor.name));

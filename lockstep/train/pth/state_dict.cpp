@@ -13,16 +13,21 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKeys = {"state_dict", "model_state_dict", "model", "module"};
+/// What people call the state dict in a checkpoint, the usual one first.
+constexpr std::array<std::string_view, 10> kKeys = {"state_dict",  "model_state_dict", "model",  "module",
+                                                    "net",         "network",          "params", "weights",
+                                                    "model_state", "net_state_dict"};
+constexpr std::array<std::string_view, 10> kDtypes = {"F64", "F32", "F16", "BF16", "I64",
+                                                      "I32", "I16", "I8",  "U8",   "BOOL"};
 constexpr int kMostNested = 8;  // a dict may contain itself
 constexpr std::size_t kMostShown = 10;
 
-/// The value under `key`, which Python would find: the one set last.
-const PickleDict* dict_under(const Pickle& pickle, const PickleDict& dict, std::string_view key) {
-  const PickleDict* found = nullptr;
+/// The value under `key`, which Python would find: the one set last. 0: none.
+PickleRef value_under(const Pickle& pickle, const PickleDict& dict, std::string_view key) {
+  PickleRef found = 0;
   for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const auto* own = std::get_if<std::string_view>(&pickle[dict.items[i]]);
-    if (own != nullptr && *own == key) found = std::get_if<PickleDict>(&pickle[dict.items[i + 1]]);
+    if (own != nullptr && *own == key) found = dict.items[i + 1];
   }
   return found;
 }
@@ -34,30 +39,88 @@ bool holds_tensors(const Pickle& pickle, const PickleDict& dict) {
   return false;
 }
 
+/// Finds dicts of tensors. Looks at each dict once, whatever leads to it.
+class DictFinder {
+ public:
+  explicit DictFinder(const Pickle& pickle) : pickle_(pickle) {}
+
+  /// Whether this is such a dict, or leads to one by keys that are usual.
+  bool leads_to_tensors(const PickleDict* dict, int depth = 0) {
+    if (dict == nullptr || depth == kMostNested) return false;
+    const auto [known, is_new] = known_.emplace(dict, false);
+    if (!is_new) return known->second;
+    const bool found = holds_tensors(pickle_, *dict) || std::ranges::any_of(kKeys, [&](std::string_view key) {
+                         const auto under = value_under(pickle_, *dict, key);
+                         return under != 0 && leads_to_tensors(find_items(pickle_, under), depth + 1);
+                       });
+    return known_[dict] = found;
+  }
+
+  /// The keys of a dict behind which there are tensors, of those that are texts: the first few.
+  std::vector<std::string_view> keys_to_tensors(const PickleDict& dict) {
+    std::map<std::string_view, PickleRef> last;
+    for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const auto* key = std::get_if<std::string_view>(&pickle_[dict.items[i]]);
+      if (key != nullptr) last.insert_or_assign(*key, dict.items[i + 1]);
+    }
+    std::vector<std::string_view> keys;
+    for (const auto& [key, ref] : last) {
+      if (keys.size() < kMostShown && leads_to_tensors(find_items(pickle_, ref))) keys.push_back(key);
+    }
+    return keys;
+  }
+
+ private:
+  const Pickle& pickle_;
+  std::map<const PickleDict*, bool> known_;
+};
+
+std::string name_of_place(const std::string& place) {
+  return place.empty() ? "the file" : "\"" + shown_name(place) + "\"";
+}
+
 [[noreturn]] void no_tensors(const Pickle& pickle, const PickleDict& dict, const std::string& place,
                              const PthComplaint& wrong) {
   std::vector<std::string> keys;
-  std::optional<std::string> better;
-  for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+  const auto better = DictFinder(pickle).keys_to_tensors(dict);
+  for (std::size_t i = 0; i + 1 < dict.items.size() && keys.size() < kMostShown; i += 2) {
     const auto* key = std::get_if<std::string_view>(&pickle[dict.items[i]]);
     if (key == nullptr) continue;
-    const auto& value = pickle[dict.items[i + 1]];
-    const auto* inner = std::get_if<PickleDict>(&value);
-    const bool is_state_dict = inner != nullptr && holds_tensors(pickle, *inner);
-    if (is_state_dict && !better) better = shown_name(*key);
-    if (keys.size() < kMostShown) {
-      keys.push_back(
-          fmt::format("\"{}\" ({})", shown_name(*key), is_state_dict ? "a dict of tensors" : kind_of(value)));
-    }
+    const bool is_better = std::ranges::find(better, *key) != better.end();
+    keys.push_back(fmt::format("\"{}\" ({})", shown_name(*key),
+                               is_better ? "a dict of tensors" : kind_of(pickle, dict.items[i + 1])));
   }
   wrong("{} holds no tensors; it holds {}{}. Looked for are a state dict, or one under the keys {}; {}",
-        place.empty() ? "the file" : "\"" + place + "\"",
-        keys.empty() ? "nothing" : fmt::to_string(fmt::join(keys, ", ")),
+        name_of_place(place), keys.empty() ? "nothing" : fmt::to_string(fmt::join(keys, ", ")),
         2 * keys.size() < dict.items.size() ? ", ..." : "", fmt::join(kKeys, ", "),
-        better ? fmt::format("save the one that you mean alone with Python: torch.save(checkpoint[\"{}\"], "
-                             "\"weights.pth\")",
-                             *better)
-               : std::string(kSavePlainly));
+        better.empty() ? std::string(kSavePlainly)
+                       : fmt::format("say which one you mean: model.weights_key={}{}", place.empty() ? "" : place + ".",
+                                     shown_name(better.front())));
+}
+
+/// The dict to which `place` leads, key by key.
+const PickleDict* follow(const Pickle& pickle, const PickleDict* dict, const std::string& place,
+                         const PthComplaint& wrong) {
+  for (std::string_view rest = place; !rest.empty();) {
+    // A key may have dots itself: the longest that is there counts.
+    auto key = rest;
+    auto found = value_under(pickle, *dict, key);
+    for (auto dot = key.rfind('.'); found == 0 && dot != std::string_view::npos; dot = key.rfind('.')) {
+      key = key.substr(0, dot);
+      found = value_under(pickle, *dict, key);
+    }
+    const auto* inner = found == 0 ? nullptr : find_items(pickle, found);
+    if (inner == nullptr) {
+      std::vector<std::string> keys;
+      for (const auto each : DictFinder(pickle).keys_to_tensors(*dict)) keys.push_back(shown_name(each));
+      wrong("model.weights_key is '{}', and there is no dict '{}' {}{}", shown_name(place), shown_name(rest),
+            rest.size() == place.size() ? "in the file" : "there",
+            keys.empty() ? std::string() : fmt::format("; dicts of tensors are: {}", fmt::join(keys, ", ")));
+    }
+    dict = inner;
+    rest.remove_prefix(std::min(rest.size(), key.size() + 1));
+  }
+  return dict;
 }
 
 /// Reads the tensors of one dict, and complains about them by name.
@@ -65,6 +128,29 @@ class TensorReader {
  public:
   TensorReader(const Pickle& pickle, const StorageSizes& storages, const PthComplaint& wrong)
       : pickle_(pickle), storages_(storages), wrong_(wrong) {}
+
+  /// Why the tensor is not read; empty where it is one for read().
+  std::string obstacle(std::string_view name, const PickleTensor& tensor) {
+    name_ = name;
+    const auto& arguments = std::get<PickleTuple>(pickle_[tensor.arguments]).items;
+    const bool untyped = tensor.form == TensorForm::untyped;
+    if (const auto at = untyped ? 7U : 6U; arguments.size() > at && !is_plain(arguments[at])) {
+      return "a conjugate or negative view, which Python saves plainly as tensor.resolve_conj().resolve_neg()";
+    }
+    const auto* storage = std::get_if<PickleStorage>(&pickle_[arguments[0]]);
+    const auto* description = storage == nullptr ? nullptr : std::get_if<PickleTuple>(&pickle_[storage->description]);
+    if (description == nullptr || description->items.size() < 2) return "";  // which read() complains of
+    for (const auto ref : {untyped ? arguments[6] : description->items[1], description->items[1]}) {
+      const auto* elements = std::get_if<PickleElements>(&pickle_[ref]);
+      if (elements == nullptr && std::holds_alternative<PickleGlobal>(pickle_[ref])) {
+        return fmt::format("a tensor of {}", kind_of(pickle_, ref));
+      }
+      if (elements == nullptr) return "";
+      const bool is_read = elements->is_untyped || std::ranges::find(kDtypes, elements->dtype) != kDtypes.end();
+      if (!is_read) return fmt::format("a tensor of dtype {}", elements->dtype);
+    }
+    return "";
+  }
 
   StoredTensor read(std::string_view name, const PickleTensor& tensor) {
     name_ = name;
@@ -75,7 +161,11 @@ class TensorReader {
                        .strides = sizes(arguments[3], "strides"),
                        .offset = size(arguments[1], "offset"),
                        .storage = {}};
-    if (arguments.size() > 6) require_plain(arguments[6]);
+    if (tensor.form == TensorForm::untyped) {
+      const auto& dtype = expect<PickleElements>(arguments[6], "dtype");
+      found.dtype = dtype.dtype;
+      found.element_bytes = dtype.element_bytes;
+    }
     const auto elements = read_storage(expect<PickleStorage>(arguments[0], "storage"), found);
     if (found.strides.size() != found.sizes.size()) {
       wrong("has {} sizes and {} strides", found.sizes.size(), found.strides.size());
@@ -94,7 +184,7 @@ class TensorReader {
   template <typename T>
   const T& expect(PickleRef ref, std::string_view what) const {
     const auto* value = std::get_if<T>(&pickle_[ref]);
-    if (value == nullptr) wrong("has a {} that is {}", what, kind_of(pickle_[ref]));
+    if (value == nullptr) wrong("has a {} that is {}", what, kind_of(pickle_, ref));
     return *value;
   }
 
@@ -115,36 +205,50 @@ class TensorReader {
   }
 
   // Metadata say that the values in the file are to be negated or conjugated first.
-  void require_plain(PickleRef metadata) const {
+  bool is_plain(PickleRef metadata) const {
     const auto* dict = std::get_if<PickleDict>(&pickle_[metadata]);
-    const bool empty =
-        dict != nullptr ? dict->items.empty() : std::holds_alternative<std::monostate>(pickle_[metadata]);
-    if (!empty) wrong("is a conjugate or negative view; save it with Python as tensor.resolve_conj().resolve_neg()");
+    return dict != nullptr ? dict->items.empty() : std::holds_alternative<std::monostate>(pickle_[metadata]);
   }
 
-  /// Sets dtype and storage; returns the number of elements.
+  /// Sets the storage, and the dtype where the storage has it; returns the number of elements.
   std::int64_t read_storage(const PickleStorage& storage, StoredTensor& tensor) {
     const auto& description = expect<PickleTuple>(storage.description, "storage").items;
-    if (description.size() != 5) wrong("has a storage that is described by {} values, not 5", description.size());
-    const auto& storage_class = expect<PickleStorageClass>(description[1], "class of storage");
-    tensor.dtype = storage_class.dtype;
-    tensor.element_bytes = storage_class.element_bytes;
+    if (description.size() != 5 && description.size() != 6) {
+      wrong("has a storage that is described by {} values, not 5 or 6", description.size());
+    }
+    const auto& storage_class = expect<PickleElements>(description[1], "class of storage");
+    if (tensor.element_bytes == 0 && storage_class.is_untyped) wrong("is in a storage of bytes, and has no dtype");
+    if (tensor.element_bytes == 0 || !storage_class.is_untyped) {
+      tensor.dtype = storage_class.dtype;
+      tensor.element_bytes = storage_class.element_bytes;
+    }
     tensor.storage = expect<std::string_view>(description[2], "key of a storage");
     const auto elements = size(description[4], "storage");
     const auto found = storages_.find(tensor.storage);
     if (found == storages_.end()) {
       wrong("is in the storage \"{}\", which the file does not have", shown_name(tensor.storage));
     }
-    const auto each = tensor.element_bytes;
+    const auto each = storage_class.element_bytes;
     if (found->second % each != 0 || found->second / each != static_cast<std::uint64_t>(elements)) {
       wrong("is in a storage of {} elements of {} bytes, which has {} bytes in the file", elements, each,
             found->second);
     }
-    const auto known = dtypes_.emplace(tensor.storage, tensor.dtype).first;
-    if (known->second != tensor.dtype) {
-      wrong("is of dtype {}, and another one in the same storage of {}", tensor.dtype, known->second);
-    }
-    return elements;
+    auto all = static_cast<std::int64_t>(found->second / tensor.element_bytes);
+    if (description.size() == 6) all = view_of(description[5], all, tensor);
+    return all;
+  }
+
+  /// A storage that is a part of another: (key of the view, offset, elements). Returns where the part ends.
+  std::int64_t view_of(PickleRef view, std::int64_t elements, StoredTensor& tensor) const {
+    if (std::holds_alternative<std::monostate>(pickle_[view])) return elements;
+    const auto& items = expect<PickleTuple>(view, "view of its storage").items;
+    if (items.size() != 3) wrong("has a view of its storage of {} values, not 3", items.size());
+    const auto begin = size(items[1], "view of its storage");
+    const auto count = size(items[2], "view of its storage");
+    if (begin > elements || count > elements - begin) wrong("is in a part that reaches beyond its storage");
+    if (tensor.offset > std::numeric_limits<std::int64_t>::max() - begin) wrong("begins beyond its storage");
+    tensor.offset += begin;
+    return begin + count;
   }
 
   // A size of 0 counts as 1, because strides multiply the rest.
@@ -176,22 +280,45 @@ class TensorReader {
   const StorageSizes& storages_;
   const PthComplaint& wrong_;
   std::string_view name_;
-  std::map<std::string, std::string> dtypes_;  // of the storages met
 };
 
 }  // namespace
 
-StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const PthComplaint& wrong) {
-  const auto* dict = std::get_if<PickleDict>(&pickle[pickle.root]);
-  if (dict == nullptr)
-    wrong("the file holds {}, not a dict of tensors; {}", kind_of(pickle[pickle.root]), kSavePlainly);
+StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const std::string& place,
+                          const PthComplaint& wrong) {
+  const auto* dict = find_items(pickle, pickle.root);
+  if (dict == nullptr) {
+    wrong("the file holds {}, not a dict of tensors; {}", kind_of(pickle, pickle.root), kSavePlainly);
+  }
   StateDict state;
-  for (int depth = 0; depth < kMostNested; ++depth) {
-    const auto* key =
-        std::ranges::find_if(kKeys, [&](std::string_view each) { return dict_under(pickle, *dict, each) != nullptr; });
-    if (key == kKeys.end()) break;
-    dict = dict_under(pickle, *dict, *key);
-    state.place += fmt::format("{}{}", state.place.empty() ? "" : ".", *key);
+  DictFinder finder(pickle);
+  const auto enter = [&](std::string_view key) {
+    for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2) {  // what nothing here can make anything of
+      const auto* name = std::get_if<std::string_view>(&pickle[dict->items[i]]);
+      if (name == nullptr || *name == key || !std::holds_alternative<PickleObject>(pickle[dict->items[i + 1]]))
+        continue;
+      state.others.emplace(shown_name(*name), kind_of(pickle, dict->items[i + 1]));
+    }
+    dict = find_items(pickle, value_under(pickle, *dict, key));
+    state.place += fmt::format("{}{}", state.place.empty() ? "" : ".", key);
+  };
+  if (!place.empty()) {
+    dict = follow(pickle, dict, place, wrong);
+    state.place = place;
+  }
+  for (int depth = 0; place.empty() && depth < kMostNested; ++depth) {
+    const auto* key = std::ranges::find_if(kKeys, [&](std::string_view each) {
+      const auto under = value_under(pickle, *dict, each);
+      return under != 0 && finder.leads_to_tensors(find_items(pickle, under));
+    });
+    if (key != kKeys.end()) {
+      enter(*key);
+      continue;
+    }
+    if (holds_tensors(pickle, *dict)) break;
+    const auto keys = finder.keys_to_tensors(*dict);
+    if (keys.size() != 1) break;
+    enter(keys.front());
   }
   if (!holds_tensors(pickle, *dict)) no_tensors(pickle, *dict, state.place, wrong);
 
@@ -202,20 +329,35 @@ StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, co
     const auto* name = std::get_if<std::string_view>(&key);
     const auto* tensor = std::get_if<PickleTensor>(&pickle[dict->items[i + 1]]);
     if (name == nullptr) {
-      if (tensor != nullptr) wrong("a tensor has {} for a name, not a text", kind_of(key));
+      if (tensor != nullptr) wrong("a tensor has {} for a name, not a text", kind_of(pickle, dict->items[i]));
       continue;
     }
     if (std::ranges::any_of(*name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; })) {
       wrong("the name \"{}\" has control characters", shown_name(*name));
     }
     if (!names.insert(*name).second) wrong("the name \"{}\" is there twice", shown_name(*name));
-    if (tensor != nullptr) {
-      state.tensors.push_back(reader.read(*name, *tensor));
+    if (tensor == nullptr) {
+      state.others.emplace(*name, kind_of(pickle, dict->items[i + 1]));
+    } else if (auto why = reader.obstacle(*name, *tensor); !why.empty()) {
+      state.others.emplace(*name, std::move(why));
     } else {
-      state.others.emplace_back(*name);
+      state.tensors.push_back(reader.read(*name, *tensor));
     }
   }
   return state;
+}
+
+std::map<std::string, std::uint32_t, std::less<>> element_bytes_of_storages(const Pickle& pickle) {
+  std::map<std::string, std::uint32_t, std::less<>> found;
+  for (const auto& value : pickle.values) {
+    const auto* storage = std::get_if<PickleStorage>(&value);
+    const auto* tuple = storage == nullptr ? nullptr : std::get_if<PickleTuple>(&pickle[storage->description]);
+    if (tuple == nullptr || tuple->items.size() < 3) continue;
+    const auto* elements = std::get_if<PickleElements>(&pickle[tuple->items[1]]);
+    const auto* key = std::get_if<std::string_view>(&pickle[tuple->items[2]]);
+    if (elements != nullptr && key != nullptr) found.emplace(*key, elements->element_bytes);
+  }
+  return found;
 }
 
 }  // namespace lockstep::train

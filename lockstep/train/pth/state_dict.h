@@ -4,6 +4,7 @@
 #include <lockstep/train/pth/pickle.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,16 +27,22 @@ inline constexpr std::size_t kMaxStoredDimensions = 16;
 
 struct StateDict {
   std::vector<StoredTensor> tensors;  ///< in the order of the file, names unique
-  std::string place;                ///< the keys that lead to it, e.g. "state_dict"; empty: the file is the state dict
-  std::vector<std::string> others;  ///< keys beside the tensors whose values are none
+  std::string place;  ///< the keys that lead to it, e.g. "state_dict"; empty: the file is the state dict
+  /// What is beside these tensors under each other name: "a number", or why a tensor is not read.
+  std::map<std::string, std::string, std::less<>> others;
 };
 
 /// Sizes of the storages in bytes, by key.
 using StorageSizes = std::map<std::string, std::uint64_t, std::less<>>;
 
-/// The state dict is the whole pickle, or a dict in it under the key state_dict, model_state_dict, model or module (the
-/// first of them that is there), perhaps several times. Error(data) where that holds no tensors, names what it holds
-/// and a remedy, and for tensors that do not fit their storages.
-StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const PthComplaint& wrong);
+/// The state dict is the dict to which the keys of `place` lead ("net", or "model.net"). Without it: the whole pickle,
+/// or the dict in it under a key that is usual (state_dict, model_state_dict, model, module, net, ...: the first of
+/// them that is there), perhaps several times, or the only dict of tensors there is. Error(data) where that holds no
+/// tensors, names what it holds and a remedy, and for tensors that do not fit their storages.
+StateDict read_state_dict(const Pickle& pickle, const StorageSizes& storages, const std::string& place,
+                          const PthComplaint& wrong);
+
+/// Bytes of one element of each storage that the pickle names, by key; none of those whose class is unknown.
+std::map<std::string, std::uint32_t, std::less<>> element_bytes_of_storages(const Pickle& pickle);
 
 }  // namespace lockstep::train

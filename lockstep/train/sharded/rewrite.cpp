@@ -1,9 +1,11 @@
 #include <lockstep/train/sharded/rewrite.h>
 
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/train/sharded/shard_folder.h>
 #include <lockstep/train/sharded/shard_reader.h>
 #include <lockstep/train/weights/safetensors_stream.h>
+#include <lockstep/train/weights/shard_index.h>
 
 #include <fmt/ranges.h>
 #include <fnmatch.h>
@@ -105,6 +107,46 @@ void merge_sharded(ShardReader& reader, const std::filesystem::path& file,
   SafetensorsWriter writer(file, std::move(header));
   for (const auto& entry : writer.entries()) writer.write(reader.read(entry.name, whole_box(entry.shape)));
   writer.commit();
+}
+
+std::size_t merge_to_shards(ShardReader& reader, const std::filesystem::path& folder, std::uint64_t shard_bytes,
+                            const std::string& prefix) {
+  const auto& tensors = reader.index().tensors;
+  std::vector<std::vector<std::string>> shards(1);
+  std::uint64_t used = 0;
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (!name.starts_with(prefix)) continue;
+    const auto bytes = static_cast<std::uint64_t>(tensor.bytes());
+    if (!shards.back().empty() && used + bytes > shard_bytes) {
+      shards.emplace_back();
+      used = 0;
+    }
+    shards.back().push_back(name);
+    used += bytes;
+    total += bytes;
+  }
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) fail(ErrorKind::io, "merge", "cannot make the folder {}: {}", folder.string(), failed.message());
+  ShardFiles files;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const auto file = shard_name(i + 1, shards.size());
+    SafetensorsHeader header{.entries = {}, .metadata = {{"format", "pt"}}};
+    for (const auto& name : shards[i]) {
+      const auto& tensor = tensors.at(name);
+      header.entries.push_back({.name = name.substr(prefix.size()), .dtype = tensor.dtype, .shape = tensor.shape});
+      files.emplace(name.substr(prefix.size()), file);
+    }
+    SafetensorsWriter writer(folder / file, std::move(header));
+    for (const auto& entry : writer.entries()) {
+      writer.write(reader.read(prefix + entry.name, whole_box(entry.shape)));
+    }
+    writer.commit();
+  }
+  // Last: whoever finds it finds all.
+  write_file_atomically(folder / "model.safetensors.index.json", format_shard_index(files, total));
+  return shards.size();
 }
 
 ShardedIndex reshard(const std::filesystem::path& folder, const std::filesystem::path& out, const MeshShape& mesh,

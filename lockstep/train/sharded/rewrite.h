@@ -22,6 +22,13 @@ std::vector<std::string> problems_of_shards(const std::filesystem::path& folder,
 void merge_sharded(ShardReader& reader, const std::filesystem::path& file,
                    const std::map<std::string, std::string, std::less<>>& metadata);
 
+/// The tensors whose names begin with `prefix`, without that, as Hugging Face's tools have them: files of at most
+/// `shard_bytes` each (a larger tensor is alone in one), model-00001-of-0000N.safetensors, and
+/// model.safetensors.index.json, in a folder that is made. Returns the number of files. Without metadata but {"format":
+/// "pt"}, which those tools look for.
+std::size_t merge_to_shards(ShardReader& reader, const std::filesystem::path& folder, std::uint64_t shard_bytes,
+                            const std::string& prefix = {});
+
 struct PlacementRule {
   std::string pattern;  ///< of names, as a shell has them: "fc.*"
   Placements placements;

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;  ///< F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
+  std::string dtype;  ///< F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL; a file may have others, which are not read
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -42,7 +42,7 @@ void lay_out(SafetensorsHeader& header);
 std::string format_safetensors_header(const SafetensorsHeader& header);
 
 /// Reads the JSON of a file that has `data_bytes` bytes after its header. Error(data), naming `file` and the tensor,
-/// unless every rule holds: JSON without repeated keys, known dtypes, sizes that fit their offsets, and tensors that
+/// unless every rule holds: JSON without repeated keys, sizes that fit their offsets, and tensors that
 /// cover the data without overlap or gap.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            const std::filesystem::path& file);

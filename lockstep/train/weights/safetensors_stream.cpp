@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace lockstep::train {
@@ -36,10 +38,38 @@ void read_exactly(std::ifstream& stream, const fs::path& path, std::span<char> i
        static_cast<std::streamsize>(into.size()) - stream.gcount());
 }
 
-/// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form.
-void require_no_other_kind(std::string_view begin, const fs::path& path) {
+bool is_page(std::string_view begin) {
+  const auto first = begin.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  std::string tag(begin.substr(std::min(first, begin.size()), 9));
+  std::ranges::transform(tag, tag.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return tag.starts_with("<html") || tag.starts_with("<!doctype") || tag.starts_with("<?xml") ||
+         tag.starts_with("<head");
+}
+
+/// What people have instead is most often what torch.save() wrote: a zip archive, or a pickle in its older form; or
+/// what a download left: a page that says why there was none, or a pointer of Git to where the file is.
+void require_no_other_kind(std::ifstream& stream, const fs::path& path) {
+  std::string begin(256, '\0');
+  stream.clear();
+  stream.seekg(0);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  if (begin.starts_with("version https://git-lfs")) {
+    throw Error(
+        ErrorKind::data, "safetensors",
+        "this is a pointer of Git LFS, not the file itself; fetch that with 'git lfs pull', or download it from "
+        "its page",
+        {path.string(), 0});
+  }
+  if (is_page(begin)) {
+    throw Error(
+        ErrorKind::data, "safetensors",
+        "this is an HTML page, which a download left in the place of the file; open it to see what it says, and "
+        "download the file itself",
+        {path.string(), 0});
+  }
   const auto is_text = [](unsigned char c) { return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t'; };
-  if (std::ranges::all_of(begin, is_text)) {
+  if (!begin.empty() && std::ranges::all_of(begin, is_text)) {
     throw Error(ErrorKind::data, "safetensors",
                 "this is a text; weights are a safetensors file, a .pth of torch.save, or a checkpoint",
                 {path.string(), 0});
@@ -59,6 +89,7 @@ void require_no_other_kind(std::string_view begin, const fs::path& path) {
 /// The header's length, checked against the file's so that a damaged number takes no memory.
 std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, std::uint64_t file_bytes) {
   if (file_bytes < 8) {
+    if (file_bytes > 0) require_no_other_kind(stream, path);
     throw Error(ErrorKind::data, "safetensors",
                 fmt::format("the file has {} bytes; even an empty safetensors file has more than 8", file_bytes),
                 {path.string(), 0});
@@ -68,7 +99,7 @@ std::uint64_t read_header_length(std::ifstream& stream, const fs::path& path, st
   const auto length = std::bit_cast<std::uint64_t>(bytes);
   const auto limit = std::min(kMaxSafetensorsHeader, file_bytes - 8);
   if (length > limit) {
-    require_no_other_kind({bytes.data(), bytes.size()}, path);  // only now: a length may look like anything
+    require_no_other_kind(stream, path);  // only now: a length may look like anything
     throw Error(
         ErrorKind::data, "safetensors",
         fmt::format("the header claims {} bytes; at most {} are possible in this file of {}: it was cut short or "
@@ -94,7 +125,12 @@ std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor)
 }
 
 at::ScalarType scalar_type_of(std::string_view dtype) {
-  return std::ranges::find(kDtypes, dtype, [](const auto& known) { return known.first; })->second;
+  const auto* found = std::ranges::find(kDtypes, dtype, [](const auto& known) { return known.first; });
+  if (found == kDtypes.end()) {
+    fail(ErrorKind::data, "safetensors", "a tensor has dtype \"{}\"; known are F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL",
+         cut_text(dtype));
+  }
+  return found->second;
 }
 
 SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
@@ -115,11 +151,12 @@ SafetensorsReader::SafetensorsReader(fs::path path) : path_(std::move(path)) {
   read_exactly(stream_, path_, text);
   header_ = parse_safetensors_header(text, file_bytes - 8 - length, path_);
   data_begin_ = 8 + length;
+  for (std::size_t i = 0; i < header_.entries.size(); ++i) by_name_.emplace(header_.entries[i].name, i);
 }
 
 const SafetensorsEntry* SafetensorsReader::find(std::string_view name) const {
-  const auto found = std::ranges::find(header_.entries, name, &SafetensorsEntry::name);
-  return found == header_.entries.end() ? nullptr : &*found;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &header_.entries[found->second];
 }
 
 at::Tensor SafetensorsReader::read(const SafetensorsEntry& entry) { return read(entry, entry.shape, entry.begin); }
@@ -133,6 +170,12 @@ at::Tensor SafetensorsReader::read_rows(const SafetensorsEntry& entry, std::int6
 
 at::Tensor SafetensorsReader::read(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape,
                                    std::uint64_t begin) {
+  if (safetensors_element_bytes(entry.dtype) == 0) {
+    throw Error(ErrorKind::data, "safetensors",
+                fmt::format("tensor \"{}\" has dtype \"{}\"; known are F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL",
+                            cut_text(entry.name), cut_text(entry.dtype)),
+                {path_.string(), 0});
+  }
   auto tensor = torch::empty(shape, scalar_type_of(entry.dtype));
   const std::span bytes(static_cast<char*>(tensor.data_ptr()), tensor.nbytes());
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + begin));

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -21,7 +23,7 @@ namespace lockstep::train {
 
 /// "F32". Error(invalid_argument) naming the tensor unless it is dense and of a dtype that the format has.
 std::string safetensors_dtype(const std::string& name, const at::Tensor& tensor);
-/// The inverse of safetensors_dtype; the name must be one of safetensors_header.h.
+/// The inverse of safetensors_dtype. Error(data) for a dtype that is not one of safetensors_header.h.
 c10::ScalarType scalar_type_of(std::string_view dtype);
 
 /// Reads any of the tensors of a file, at any time. Errors as load_safetensors.
@@ -43,6 +45,7 @@ class SafetensorsReader {
   std::filesystem::path path_;
   std::ifstream stream_;
   SafetensorsHeader header_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;  ///< numbers of entries
   std::uint64_t data_begin_ = 0;
 };
 

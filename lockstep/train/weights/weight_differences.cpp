@@ -7,7 +7,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string_view>
 
 namespace lockstep::train {
 namespace {
@@ -42,18 +44,60 @@ std::vector<std::string> to_compare(const std::vector<std::string>& names) {
   return some;
 }
 
-// What all names in the file begin with, if most of the module's names are there behind it.
-std::optional<std::string> find_prefix(const TensorMap& own, const TensorMap& stored) {
-  if (own.empty() || stored.empty()) return std::nullopt;
-  const auto& first = stored.begin()->first;
-  for (auto dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
-    const auto prefix = first.substr(0, dot + 1);
-    if (!std::ranges::all_of(stored, [&](const auto& item) { return item.first.starts_with(prefix); })) break;
-    const auto found =
-        std::ranges::count_if(own, [&](const auto& item) { return stored.contains(prefix + item.first); });
-    if (2 * static_cast<std::size_t>(found) > own.size()) return prefix;
+/// How many names become those of others when a beginning is taken away, by that beginning.
+using Beginnings = std::map<std::string, std::size_t>;
+
+// Of names that the other side does not have.
+Beginnings beginnings_of(const TensorMap& names, const TensorMap& others) {
+  Beginnings found;
+  std::size_t looked_at = 0;
+  for (const auto& [name, tensor] : names) {
+    if (others.contains(name) || name.size() > kLongestCompared || ++looked_at > kMostComparisons) continue;
+    for (auto dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1)) {
+      if (!others.contains(std::string_view(name).substr(dot + 1))) continue;
+      ++found[name.substr(0, dot + 1)];
+      break;
+    }
   }
-  return std::nullopt;
+  return found;
+}
+
+std::size_t common_names(const TensorMap& own, const TensorMap& stored) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(own, [&](const auto& item) { return stored.contains(item.first); }));
+}
+
+// What names in the file begin with, if most of the module's names are there with or without it.
+std::optional<std::string> advice_for_beginnings(const TensorMap& own, const TensorMap& stored) {
+  constexpr std::size_t kMostRules = 4;
+  const auto in_file = beginnings_of(stored, own);
+  auto found = common_names(own, stored);
+  for (const auto& [beginning, count] : in_file) found += count;
+  if (in_file.empty() || in_file.size() > kMostRules || 2 * found <= own.size()) return std::nullopt;
+  const auto& first = in_file.begin()->first;
+  if (in_file.size() == 1) {
+    const bool all = std::ranges::all_of(stored, [&](const auto& item) { return item.first.starts_with(first); });
+    return fmt::format("; {} in the file begin with '{}'{}: set model.weights_prefix={}",
+                       all ? "all names" : fmt::format("{} names", in_file.begin()->second), first,
+                       first == "module." ? ", as Python's DistributedDataParallel saves them" : "", first);
+  }
+  std::vector<std::string> rules;
+  for (const auto& [beginning, count] : in_file) rules.push_back(fmt::format("{}: \"\"", beginning));
+  std::ranges::reverse(rules);  // the longer of two that begin alike first: the first that fits counts
+  return fmt::format("; names in the file have beginnings that the model's do not: set 'model.weights_rename={{{}}}'",
+                     fmt::join(rules, ", "));
+}
+
+// The same for names of the module.
+std::optional<std::string> advice_for_own_beginning(const TensorMap& own, const TensorMap& stored) {
+  const auto of_module = beginnings_of(own, stored);
+  if (of_module.size() != 1) return std::nullopt;
+  const auto& [beginning, count] = *of_module.begin();
+  if (2 * (count + common_names(own, stored)) <= own.size()) return std::nullopt;
+  return fmt::format(
+      "; the model's names begin with '{0}', and those in the file do not: set "
+      "'model.weights_rename={{\"*\": \"{0}*\"}}'",
+      beginning);
 }
 
 // The first size in the file, where that is all in which some tensors differ: the last layer of a model with other
@@ -119,10 +163,8 @@ std::vector<std::string> in_words(const WeightDifferences& found, const TensorMa
 }
 
 std::string advice(const WeightDifferences& found, const TensorMap& own, const TensorMap& stored) {
-  if (const auto prefix = find_prefix(own, stored)) {
-    return fmt::format("; all names in the file begin with '{0}'{1}: set model.weights_prefix={0}", *prefix,
-                       *prefix == "module." ? ", as Python's DistributedDataParallel saves them" : "");
-  }
+  if (auto words = advice_for_beginnings(own, stored)) return *words;
+  if (auto words = advice_for_own_beginning(own, stored)) return *words;
   if (!found.missing.empty() || !found.unexpected.empty()) {
     return found.missing.empty() || found.unexpected.empty()
                ? ""

@@ -1,6 +1,8 @@
 #include <lockstep/train/weights/weight_names.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -55,6 +57,20 @@ std::string mistake_in(const Rename& rule) {
     return "it has more * than what it replaces";
   }
   return "";
+}
+
+std::optional<std::string> from_mindspore(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kWords = {{{"gamma", "weight"},
+                                                                                    {"beta", "bias"},
+                                                                                    {"moving_mean", "running_mean"},
+                                                                                    {"moving_variance", "running_var"},
+                                                                                    {"embedding_table", "weight"}}};
+  const auto dot = name.rfind('.');
+  const auto begin = dot == std::string_view::npos ? 0 : dot + 1;
+  for (const auto& [theirs, ours] : kWords) {
+    if (name.substr(begin) == theirs) return std::string(name.substr(0, begin)) + std::string(ours);
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::train

@@ -24,11 +24,28 @@ std::string mistake_in(const Rename& rule);
 
 /// The differences between the names in a file of weights and the module's.
 struct WeightNames {
-  std::string prefix{};               ///< begins names in the file and none in the module: "module."
+  std::string key{};     ///< the keys of a .pth that lead to the state dict; empty: found where it is clear
+  std::string prefix{};  ///< begins names in the file and none in the module: "module."
   std::vector<std::string> except{};  ///< names or patterns ("fc.*") of tensors that the module keeps unchanged
   std::vector<Rename> rename{};       ///< for names without the prefix: the first rule that fits, once
   bool strict = true;                 ///< false: tensors that do not fit are left out, not an error
+  std::vector<Rename> theirs{};       ///< of another framework's files: for names that the module has only when changed
   bool average = false;               ///< of a checkpoint: the average of the callback ema in place of parameters
 };
+
+/// A module that knows under which names other frameworks' files have its tensors.
+class KnowsOtherNames {
+ public:
+  KnowsOtherNames() = default;
+  KnowsOtherNames(const KnowsOtherNames&) = delete;
+  KnowsOtherNames& operator=(const KnowsOtherNames&) = delete;
+  virtual ~KnowsOtherNames() = default;
+
+  /// As WeightNames::theirs.
+  virtual std::vector<Rename> other_names() const = 0;
+};
+
+/// `name` as MindSpore's layers call it, in PyTorch's words: "bn.gamma" is "bn.weight". nullopt: both say the same.
+std::optional<std::string> from_mindspore(std::string_view name);
 
 }  // namespace lockstep::train

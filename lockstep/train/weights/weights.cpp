@@ -1,21 +1,20 @@
 // The weights of a module, by name, to and from a file.
 #include <lockstep/base/error.h>
 #include <lockstep/base/nearest.h>
+#include <lockstep/base/shown_text.h>
 #include <lockstep/global/distribute_module.h>
-#include <lockstep/train/checkpoint/checkpoint_weights.h>
-#include <lockstep/train/checkpoint/saved_run.h>
 #include <lockstep/train/named_tensors.h>
-#include <lockstep/train/pth/archive.h>
-#include <lockstep/train/pth/load.h>
 #include <lockstep/train/weights/safetensors.h>
-#include <lockstep/train/weights/safetensors_stream.h>
 #include <lockstep/train/weights/weight_differences.h>
+#include <lockstep/train/weights/weights_file.h>
 
 #include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::train {
@@ -39,97 +38,140 @@ bool is_left_out(const std::string& name, const WeightNames& names) {
   return std::ranges::any_of(names.except, [&](const auto& pattern) { return fits(name, pattern); });
 }
 
-WeightsFormat format_of(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return WeightsFormat::safetensors;  // whose reader says so
-  std::string begin(16, '\0');
-  std::ifstream stream(path, std::ios::binary);
-  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(stream.gcount()));
-  return weights_format(begin);
-}
-
-/// Whether these are not weights alone, but a whole checkpoint of a run.
-bool is_checkpoint(const std::filesystem::path& path, WeightsFormat format) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) return true;
-  return format == WeightsFormat::safetensors && SafetensorsReader(path).header().metadata.contains(kRunVersionKey);
-}
-
-/// The file's tensors under its names. Adds to `remarks` what was chosen and left out.
-TensorMap read_tensors(const std::filesystem::path& path, bool average, std::vector<std::string>& remarks) {
-  const auto format = format_of(path);
-  if (is_checkpoint(path, format)) return load_checkpoint_weights(path, average, remarks);
-  if (average) {
-    throw Error(
-        ErrorKind::data, "load_weights",
-        "this is not a checkpoint of a run, and model.weights_average (--average) takes the average in one; give "
-        "a checkpoint, or leave that out for a file that is an average itself, such as ema.safetensors",
-        {path.string(), 0});
-  }
-  switch (format) {
-    case WeightsFormat::safetensors: return load_safetensors(path);
-    case WeightsFormat::pth: break;
-    case WeightsFormat::old_pth:
-      throw Error(ErrorKind::data, "load_weights",
-                  "torch.save wrote this file in its old format (before PyTorch 1.6, or with "
-                  "_use_new_zipfile_serialization=False), which is not read; write it again with Python: "
-                  "torch.save(torch.load(\"old.pth\", map_location=\"cpu\", weights_only=True), \"new.pth\")",
-                  {path.string(), 0});
-  }
-  auto file = load_pth(path);
-  if (!file.place.empty()) remarks.push_back(fmt::format("the weights are those under \"{}\" in the file", file.place));
-  if (const auto count = file.others.size(); count > 0) {
-    file.others.resize(std::min(count, kMostInError));
-    remarks.push_back(fmt::format("left out, as they are not tensors ({}): {}{}", count, fmt::join(file.others, ", "),
-                                  count > file.others.size() ? ", ..." : ""));
-  }
-  return std::move(file.tensors);
-}
-
 /// Names of the file as the module has them, but for those to be left out.
-TensorMap named_as_own(const TensorMap& stored, const WeightNames& names, const std::filesystem::path& path) {
-  TensorMap out;
-  std::map<std::string, std::string> before;  // the file's name, by the new one
-  std::vector<bool> used(names.rename.size());
-  std::vector<std::string> seen;
-  for (const auto& [full, tensor] : stored) {
-    auto name = full.starts_with(names.prefix) ? full.substr(names.prefix.size()) : full;
-    seen.push_back(name);
-    for (std::size_t i = 0; i < names.rename.size(); ++i) {
-      const auto changed = renamed(name, names.rename[i]);
+class NamesInFile {
+ public:
+  NamesInFile(const WeightNames& names, const std::vector<Rename>& theirs, const TensorMap& own,
+              const std::filesystem::path& path)
+      : names_(names), theirs_(theirs), own_(own), path_(path), used_(names.rename.size()) {}
+
+  /// nullopt: it is to be left out.
+  std::optional<std::string> as_own(const std::string& full) {
+    auto name = full.starts_with(names_.prefix) ? full.substr(names_.prefix.size()) : full;
+    seen_.push_back(name);
+    for (std::size_t i = 0; i < names_.rename.size(); ++i) {
+      const auto changed = renamed(name, names_.rename[i]);
       if (!changed) continue;
       name = *changed;
-      used[i] = true;
+      used_[i] = true;
       break;
     }
-    if (is_left_out(name, names)) continue;
-    if (!out.emplace(name, tensor).second) {
+    if (is_left_out(name, names_)) return std::nullopt;
+    if (auto ours = known_otherwise(name)) {
+      if (is_left_out(*ours, names_)) return std::nullopt;
+      if (changed_++ == 0) example_ = fmt::format("'{}' as '{}'", name, *ours);
+      name = *ours;
+    }
+    return name;
+  }
+
+  void require_used(const TensorMap& stored) const {
+    const auto has_prefix = [&](const auto& item) { return item.first.starts_with(names_.prefix); };
+    if (!stored.empty() && std::ranges::none_of(stored, has_prefix)) {
+      throw Error(ErrorKind::data, "load_weights",
+                  fmt::format("model.weights_prefix is '{}', and no name in the file begins with it; they are {}{}; "
+                              "remove it, or give the beginning that they have",
+                              names_.prefix, stored.begin()->first, stored.size() > 1 ? ", ..." : ""),
+                  {path_.string(), 0});
+    }
+    for (std::size_t i = 0; i < names_.rename.size(); ++i) {
+      if (used_[i]) continue;
+      const auto& from = names_.rename[i].from;
+      const bool is_beginning = from.find('*') == std::string::npos;
+      throw Error(
+          ErrorKind::data, "load_weights",
+          fmt::format("model.weights_rename has '{}', and no name in the file {}{}", from,
+                      is_beginning ? "begins with it" : "fits it, or an earlier rule does", did_you_mean(from, seen_)),
+          {path_.string(), 0});
+    }
+  }
+
+  /// What was read under another name than the file's.
+  std::optional<std::string> remark() const {
+    if (changed_ == 0) return std::nullopt;
+    return fmt::format("names of another framework ({}): {}{}", changed_, example_, changed_ > 1 ? ", ..." : "");
+  }
+
+ private:
+  /// The module's name of a tensor that another framework calls `name`, where the module has none of that name.
+  std::optional<std::string> known_otherwise(const std::string& name) const {
+    if (has(name)) return std::nullopt;
+    const auto in_torchs_words = [&](const std::string& each) -> std::optional<std::string> {
+      if (has(each)) return each;
+      auto words = from_mindspore(each);
+      return words && has(*words) ? words : std::nullopt;
+    };
+    if (auto words = in_torchs_words(name)) return words;
+    for (const auto& rule : theirs_) {
+      const auto changed = renamed(name, rule);
+      if (!changed) continue;
+      if (auto words = in_torchs_words(*changed)) return words;
+    }
+    return std::nullopt;
+  }
+
+  bool has(const std::string& name) const { return own_.contains(name) || is_left_out(name, names_); }
+
+  const WeightNames& names_;
+  const std::vector<Rename>& theirs_;
+  const TensorMap& own_;
+  const std::filesystem::path& path_;
+  std::vector<bool> used_;  // rules of names_.rename
+  std::vector<std::string> seen_;
+  std::size_t changed_ = 0;
+  std::string example_;
+};
+
+/// The file's tensors under the module's names.
+TensorMap named_as_own(const TensorMap& stored, NamesInFile& names, const std::filesystem::path& path) {
+  TensorMap out;
+  std::map<std::string, std::string> before;  // the file's name, by the new one
+  for (const auto& [full, tensor] : stored) {
+    const auto name = names.as_own(full);
+    if (!name) continue;
+    if (!out.emplace(*name, tensor).second) {
       throw Error(ErrorKind::data, "load_weights",
                   fmt::format("'{}' and '{}' would both be '{}'; change model.weights_prefix or model.weights_rename",
-                              before[name], full, name),
+                              before[*name], full, *name),
                   {path.string(), 0});
     }
-    before.emplace(name, full);
+    before.emplace(*name, full);
   }
-  const auto has_prefix = [&](const auto& item) { return item.first.starts_with(names.prefix); };
-  if (!stored.empty() && std::ranges::none_of(stored, has_prefix)) {
-    throw Error(ErrorKind::data, "load_weights",
-                fmt::format("model.weights_prefix is '{}', and no name in the file begins with it; they are {}{}; "
-                            "remove it, or give the beginning that they have",
-                            names.prefix, stored.begin()->first, stored.size() > 1 ? ", ..." : ""),
-                {path.string(), 0});
-  }
-  for (std::size_t i = 0; i < names.rename.size(); ++i) {
-    if (used[i]) continue;
-    const auto& from = names.rename[i].from;
-    throw Error(ErrorKind::data, "load_weights",
-                fmt::format("model.weights_rename has '{}', and no name in the file {}{}", from,
-                            from.find('*') == std::string::npos ? "begins with it" : "fits it, or an earlier rule does",
-                            did_you_mean(from, seen)),
-                {path.string(), 0});
-  }
+  names.require_used(stored);
   return out;
+}
+
+/// "left out, as they are not tensors that are read (3): epoch (a number), ...", if anything is.
+void remark_others(const WeightsFile& file, std::vector<std::string>& remarks) {
+  if (file.others.empty()) return;
+  std::vector<std::string> shown;
+  for (const auto& [name, what] : file.others) {
+    if (shown.size() < kMostInError) shown.push_back(fmt::format("{} ({})", cut_text(name), what));
+  }
+  remarks.push_back(fmt::format("left out, as they are not tensors that are read ({}): {}{}", file.others.size(),
+                                fmt::join(shown, ", "), file.others.size() > shown.size() ? ", ..." : ""));
+}
+
+/// What the file has for the missing tensors that is not read: "; '0.weight' is there as ...".
+std::string others_among(const std::vector<std::string>& missing, const WeightsFile& file, NamesInFile names) {
+  std::map<std::string, std::string> what;
+  for (const auto& [full, kind] : file.others) {
+    if (const auto name = names.as_own(full)) what.emplace(*name, kind);
+  }
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& name : missing) {
+    const auto found = what.find(name);
+    if (found == what.end() || ++count > kMostInError) continue;
+    text += fmt::format("; '{}' is there, and is {}, which is not read", name, found->second);
+  }
+  return text;
+}
+
+/// Batch norms count batches for what no layer here uses, and other programs and older ones do not.
+bool is_count_of_batches(const std::string& name) {
+  constexpr std::string_view kCount = "num_batches_tracked";
+  return name == kCount || name.ends_with("." + std::string(kCount));
 }
 
 // A pattern that fits nothing is a slip of the fingers.
@@ -152,9 +194,18 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
                                       const WeightNames& names) {
   auto own = state_of(module);
   require_known(names.except, own);
+  auto theirs = names.theirs;
+  if (const auto* knows = dynamic_cast<const KnowsOtherNames*>(&module)) {
+    for (auto& rule : knows->other_names()) theirs.push_back(std::move(rule));
+  }
+  auto file = read_weights_file(path, names);
+  auto remarks = std::move(file.remarks);
+  NamesInFile in_file(names, theirs, own, path);
+  const auto stored = named_as_own(file.tensors, in_file, path);
+  remark_others(file, remarks);
+  if (auto remark = in_file.remark()) remarks.push_back(std::move(*remark));
   std::erase_if(own, [&](const auto& item) { return is_left_out(item.first, names); });
-  std::vector<std::string> remarks;
-  const auto stored = named_as_own(read_tensors(path, names.average, remarks), names, path);
+  std::erase_if(own, [&](const auto& item) { return is_count_of_batches(item.first) && !stored.contains(item.first); });
   const auto all = own;
   const auto found = compare(all, stored);
   for (const auto* left : {&found.missing, &found.unlike}) {
@@ -162,8 +213,9 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   }
   if (!found.none() && (names.strict || own.empty())) {
     throw Error(ErrorKind::data, "load_weights",
-                fmt::format("these weights are not this model's; {}{}{}",
-                            fmt::join(in_words(found, all, stored, kMostInError), "; "), advice(found, all, stored),
+                fmt::format("these weights are not this model's; {}{}{}{}",
+                            fmt::join(in_words(found, all, stored, kMostInError), "; "),
+                            others_among(found.missing, file, in_file), advice(found, all, stored),
                             own.empty() ? "; nothing fits"
                                         : "; model.weights_strict=false takes what fits and trains the rest from "
                                           "random values"),

@@ -9,10 +9,13 @@
 
 #include <torch/torch.h>
 
+#include <fstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/expect_error.h"
+#include "train/pth/made_mindspore.h"
 
 namespace lockstep::test {
 namespace {
@@ -78,6 +81,51 @@ TEST(Dbnet, BeginsWithTheWeightsOfAClassifier) {
   train::save_safetensors(folder.path() / "torn.safetensors", map);
   ocr::Dbnet model({.depth = 18, .channels = 16, .backbone_weights = (folder.path() / "torn.safetensors").string()});
   expect_error(ErrorKind::config, {"model.backbone_weights", "layer1.0.conv1.weight"}, [&] { model.load_backbone(); });
+}
+
+/// MindOCR's name of a tensor of DBNet: its backbone is MindCV's ResNet, its neck DBFPN, its head DBHead.
+std::string in_mindocr(std::string name) {
+  const auto replace = [&](std::string_view ours, std::string_view theirs) {
+    if (const auto at = name.find(ours); at != std::string::npos) name.replace(at, ours.size(), theirs);
+  };
+  replace(".downsample.", ".down_sample.");
+  for (int level = 2; level <= 5; ++level) {
+    replace("fpn.lateral" + std::to_string(level), "neck.unify_channels." + std::to_string(level - 2));
+    replace("fpn.out" + std::to_string(level), "neck.out." + std::to_string(level - 2));
+  }
+  const bool in_head =
+      name.starts_with("head.") && (name.find(".1.") != std::string::npos || name.find(".4.") != std::string::npos);
+  const bool is_norm =
+      in_head || name.find("bn") != std::string::npos || name.find("down_sample.1.") != std::string::npos;
+  if (is_norm) {
+    replace(".running_mean", ".moving_mean");
+    replace(".running_var", ".moving_variance");
+    replace(".weight", ".gamma");
+    replace(".bias", ".beta");
+  }
+  return name;
+}
+
+TEST(Dbnet, ReadsMindocrsWeights) {
+  const TemporaryFolder folder;
+  ocr::Dbnet trained({.depth = 50, .channels = 16});
+  std::string file;
+  for (const auto& [name, tensor] : train::module_state(trained)) {
+    if (name.ends_with("num_batches_tracked")) continue;
+    const torch::NoGradGuard no_grad;
+    at::Tensor(tensor).uniform_();
+    const std::vector<std::uint64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+    file += mindspore_value(in_mindocr(name), sizes, "Float32",
+                            {static_cast<const char*>(tensor.data_ptr()), tensor.nbytes()});
+  }
+  const auto path = folder.path() / "dbnet.ckpt";
+  std::ofstream(path, std::ios::binary) << file;
+  ocr::Dbnet model({.depth = 50, .channels = 16});
+  train::load_weights(model, path);
+  const auto state = train::module_state(model);
+  for (const auto& [name, tensor] : train::module_state(trained)) {
+    EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
+  }
 }
 
 struct Golden {

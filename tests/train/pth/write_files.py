@@ -7,12 +7,15 @@ The files are in the repository, so that the tests need no Python. test_weights.
 
 import argparse
 import collections
+import datetime
+import enum
 import io
 import os
 import warnings
 import zipfile
 from pathlib import Path
 
+import numpy
 import torch
 
 FOLDER = Path(__file__).resolve().parent / "files"
@@ -63,6 +66,22 @@ def checkpoint():
     }
 
 
+def anything():
+    """What people save beside tensors."""
+    tensor = torch.tensor([1.0, 2.0])
+    return {
+        "best": numpy.float64(0.75), "array": numpy.arange(3), "when": datetime.datetime(2024, 1, 2), "z": 1 + 2j,
+        "path": Path("runs"), "set": {1, 2}, "frozen": frozenset({3}), "bytes": b"\xff\x00", "kind": Kind.FIRST,
+        "history": collections.deque([1, 2]), "counts": collections.Counter("abc"), "slice": slice(1, 2),
+        "quantized": torch.quantize_per_tensor(tensor, 0.5, 0, torch.qint8), "sparse": tensor.to_sparse(),
+        "device": torch.device("cpu"), "dtype": torch.float16, "size": torch.Size([1, 2]), "text": "x" * 300,
+    }
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+
+
 class Calls:
     """Pickled as a call, which whoever unpickles it carelessly makes."""
 
@@ -105,9 +124,17 @@ def main():
     save("system.pth", {**state, "x": Calls(os.system, "touch /tmp/lockstep-was-fooled")})
     save("eval.pth", {**state, "x": Calls(eval, "open('/tmp/lockstep-was-fooled', 'w')")})
     save("namespace.pth", {"state_dict": state, "args": argparse.Namespace(lr=0.1)})
+    for name, protocol in (("anything.pth", 2), ("anything5.pth", 5)):
+        save(name, {**state, **anything()}, pickle_protocol=protocol)
     save("complex.pth", {"w": torch.zeros(2, dtype=torch.complex64)})
     save("protocol4.pth", state, pickle_protocol=4)
     save("old.pth", state, _use_new_zipfile_serialization=False)
+    save("old4.pth", state, _use_new_zipfile_serialization=False, pickle_protocol=4)
+    save("old_views.pth", views(), _use_new_zipfile_serialization=False)
+    save("old_checkpoint.pth", checkpoint(), _use_new_zipfile_serialization=False)
+    save("two.pth", {"net": state, "ema": {"module": state, "decay": 0.9}, "epoch": 1})
+    save("found.pth", {"my_own_key": state, "epoch": 1})
+    save("gan.pth", {"painter": state, "critic": state})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         save("module.pth", module())
@@ -121,6 +148,8 @@ def main():
         (CORPUS / folder).mkdir(exist_ok=True)
     for name in ("plain", "little", "twice"):
         (CORPUS / "pth_archive" / name).write_bytes((FOLDER / f"{name}.pth").read_bytes())
+    (CORPUS / "pth_archive" / "old").write_bytes((FOLDER / "old_views.pth").read_bytes())
+    (CORPUS / "pth_pickle" / "anything").write_bytes(entries((FOLDER / "anything5.pth").read_bytes())["anything5/data.pkl"])
     for name in ("checkpoint", "views", "twice", "namespace"):
         (CORPUS / "pth_pickle" / name).write_bytes(entries((FOLDER / f"{name}.pth").read_bytes())[f"{name}/data.pkl"])
 

@@ -1,0 +1,31 @@
+// Whatever bytes are taken for a checkpoint of MindSpore, reading it throws an Error or gives tensors whose pieces lie
+// in the file, do not overlap, and have the bytes that their sizes need.
+#include <lockstep/base/error.h>
+#include <lockstep/train/pth/mindspore.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep::train;
+  const ByteSource source{size, [&](std::uint64_t from, std::span<char> into) {
+                            if (from > size || into.size() > size - from) std::abort();
+                            if (!into.empty()) std::memcpy(into.data(), data + from, into.size());
+                          }};
+  try {
+    const auto file = read_mindspore_file(source, PthComplaint("weights.ckpt"));
+    std::uint64_t bytes = 0;
+    for (const auto& tensor : file.tensors) {
+      if (tensor.sizes.size() > kMostMindsporeSizes) std::abort();
+      for (const auto& piece : tensor.pieces) {
+        if (piece.begin > size || piece.bytes > size - piece.begin) std::abort();
+        bytes += piece.bytes;
+      }
+    }
+    if (bytes > size) std::abort();
+  } catch (const lockstep::Error&) {
+  }
+  return 0;
+}

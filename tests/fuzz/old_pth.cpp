@@ -1,0 +1,36 @@
+// Whatever bytes are taken for a file of torch.save in its form before zip archives, reading it throws an Error or
+// gives storages that lie in the file behind each other, and tensors within them.
+#include <lockstep/base/error.h>
+#include <lockstep/train/pth/old_archive.h>
+#include <lockstep/train/pth/state_dict.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace lockstep::train;
+  const ByteSource source{size, [&](std::uint64_t from, std::span<char> into) {
+                            if (from > size || into.size() > size - from) std::abort();
+                            if (!into.empty()) std::memcpy(into.data(), data + from, into.size());
+                          }};
+  try {
+    const PthComplaint wrong("weights.pth");
+    const auto archive = read_old_archive(source, wrong);
+    StorageSizes storages;
+    std::uint64_t bytes = 0;
+    for (const auto& [key, range] : archive.storages) {
+      if (range.begin > size || range.bytes > size - range.begin) std::abort();
+      bytes += range.bytes;
+      storages.emplace(key, range.bytes);
+    }
+    if (bytes > size) std::abort();
+    const auto state = read_state_dict(archive.pickle, storages, "", wrong);
+    for (const auto& tensor : state.tensors) {
+      if (tensor.offset < 0 || !storages.contains(tensor.storage)) std::abort();
+    }
+  } catch (const lockstep::Error&) {
+  }
+  return 0;
+}
