@@ -17,8 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 10> kKeys = {"state_dict",  "model_state_dict", "model",  "module",
                                                     "net",         "network",          "params", "weights",
                                                     "model_state", "net_state_dict"};
-constexpr std::array<std::string_view, 10> kDtypes = {"F64", "F32", "F16", "BF16", "I64",
-                                                      "I32", "I16", "I8",  "U8",   "BOOL"};
+constexpr std::array<std::string_view, 10> kReadDtypes = {"F64", "F32", "F16", "BF16", "I64",
+                                                          "I32", "I16", "I8",  "U8",   "BOOL"};
 constexpr int kMostNested = 8;  // a dict may contain itself
 constexpr std::size_t kMostShown = 10;
 
@@ -146,7 +146,7 @@ class TensorReader {
         return fmt::format("a tensor of {}", kind_of(pickle_, ref));
       }
       if (elements == nullptr) return "";
-      const bool is_read = elements->is_untyped || std::ranges::find(kDtypes, elements->dtype) != kDtypes.end();
+      const bool is_read = elements->is_untyped || std::ranges::find(kReadDtypes, elements->dtype) != kReadDtypes.end();
       if (!is_read) return fmt::format("a tensor of dtype {}", elements->dtype);
     }
     return "";

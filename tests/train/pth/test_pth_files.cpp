@@ -13,10 +13,10 @@ namespace {
 using test::complaint_about;
 using test::read_archive;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::IsSupersetOf;
 using testing::Pair;
 
 std::string bytes_of(const std::string& name) {
@@ -99,10 +99,11 @@ TEST(PthFiles, WhatIsBesideTheTensorsIsNamedAndNotRun) {
   for (const auto* name : {"anything.pth", "anything5.pth"}) {
     const auto read = read_archive(bytes_of(name));
     EXPECT_EQ(names_in(read.state), names_in(read_archive(bytes_of("plain.pth")).state)) << name;
-    EXPECT_THAT(read.state.others,
-                IsSupersetOf({Pair("best", "numpy.core.multiarray.scalar"), Pair("when", "datetime.datetime"),
-                              Pair("array", "numpy.core.multiarray._reconstruct"),
-                              Pair("quantized", HasSubstr("qtensor")), Pair("sparse", HasSubstr("sparse_tensor"))}))
+    EXPECT_THAT(
+        read.state.others,
+        AllOf(Contains(Pair("best", "numpy.core.multiarray.scalar")), Contains(Pair("when", "datetime.datetime")),
+              Contains(Pair("array", HasSubstr("numpy.core."))), Contains(Pair("quantized", HasSubstr("qtensor"))),
+              Contains(Pair("sparse", HasSubstr("sparse_tensor")))))
         << name;
   }
 }
