@@ -1,6 +1,7 @@
 #include <lockstep/global/rules/choose.h>
 #include <lockstep/global/transitions.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace lockstep::global {
@@ -33,6 +34,38 @@ double bytes_beside(const TensorInfo& info, const Placements& now, std::size_t a
     if (other != axis && now[other].is_shard()) bytes /= mesh_sizes[other];
   }
   return bytes;
+}
+
+bool sends(const TensorInfo& info, const Placement& now, const std::optional<Placement>& needed) {
+  return info.defined && needed && now != *needed && !now.is_replicate();
+}
+
+/// The bytes that reducing the results of `way` costs their next use, as far as this choice decides on it: where the
+/// way sends inputs to arrive at partial results, or hands on a partial input. Results that are partial because the
+/// inputs lie so (rows of a weight as in Megatron, gradients of weights from a divided batch) follow from the
+/// placements that were asked for, and dividing a replicated input saves work, so these ways stay free. `outputs` are
+/// the placements that the results are expected to have on the other axes.
+double cost_of_partial_results(const Signature& way, const OpCall& call, const std::vector<Placements>& now,
+                               const std::vector<std::optional<Placements>>& wanted,
+                               const std::vector<Placements>& outputs, std::size_t axis,
+                               std::span<const int> mesh_sizes) {
+  bool counts = false;
+  int element_bytes = std::numeric_limits<int>::max();  // a conversion alone is no reason to reduce before it
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const auto& info = call.tensors[i];
+    const bool hands_on = info.defined && now[i][axis].is_partial() && way.inputs[i] == now[i][axis];
+    if (hands_on) element_bytes = std::min(element_bytes, info.element_bytes);
+    counts = counts || hands_on || sends(info, now[i][axis], way.inputs[i]);
+  }
+  double cost = 0;
+  for (std::size_t i = 0; counts && i < call.outputs.size(); ++i) {
+    const auto& info = call.outputs[i];
+    if (!info.defined || !way.outputs[i].is_partial() || (i < wanted.size() && wanted[i])) continue;
+    const double bytes = bytes_beside(info, outputs[i], axis, mesh_sizes) / info.element_bytes *
+                         std::min(element_bytes, info.element_bytes);
+    cost += traffic(way.outputs[i], Replicate(), bytes, mesh_sizes[axis]);
+  }
+  return cost;
 }
 
 /// Whether the sharded dimensions of all inputs have equal sizes, so that a rank has the same rows of each. If logical
@@ -75,9 +108,12 @@ Choice choose(const Rule* rule, const OpCall& call, const std::vector<Placements
   return choose_among(by_axis, call, now, wanted, mesh_sizes);
 }
 
-Choice choose_among(std::span<const std::vector<Signature>* const> candidates, const OpCall& call,
-                    const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
-                    std::span<const int> mesh_sizes) {
+namespace {
+
+/// Chooses on each axis, for results that are expected to have the placements `outputs` on the others.
+Choice choose_for(const std::vector<Placements>& outputs, std::span<const std::vector<Signature>* const> candidates,
+                  const OpCall& call, const std::vector<Placements>& now,
+                  const std::vector<std::optional<Placements>>& wanted, std::span<const int> mesh_sizes) {
   Choice choice{.inputs = now,
                 .outputs = std::vector<Placements>(call.outputs.size(), Placements(mesh_sizes.size())),
                 .bytes = 0};
@@ -100,6 +136,7 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
         cost += cost_of_output(candidate.outputs[i], (*wanted[i])[axis],
                                bytes_beside(call.outputs[i], *wanted[i], axis, mesh_sizes), ranks);
       }
+      cost += cost_of_partial_results(candidate, call, now, wanted, outputs, axis, mesh_sizes);
       if (cost < least) {
         least = cost;
         best = &candidate;
@@ -111,6 +148,20 @@ Choice choose_among(std::span<const std::vector<Signature>* const> candidates, c
     if (!best->inputs.empty() && !best->inputs[0]) choice.unread_self = true;
     for (std::size_t i = 0; i < call.outputs.size(); ++i) choice.outputs[i][axis] = best->outputs[i];
     choice.bytes += least;
+  }
+  return choice;
+}
+
+}  // namespace
+
+Choice choose_among(std::span<const std::vector<Signature>* const> candidates, const OpCall& call,
+                    const std::vector<Placements>& now, const std::vector<std::optional<Placements>>& wanted,
+                    std::span<const int> mesh_sizes) {
+  const std::vector<Placements> whole(call.outputs.size(), Placements(mesh_sizes.size()));
+  auto choice = choose_for(whole, candidates, call, now, wanted, mesh_sizes);
+  // What the other axes do to the results is known only now.
+  if (mesh_sizes.size() > 1 && !call.outputs.empty()) {
+    choice = choose_for(choice.outputs, candidates, call, now, wanted, mesh_sizes);
   }
   return choice;
 }

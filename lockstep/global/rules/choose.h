@@ -1,4 +1,5 @@
-// The choice of a signature for each mesh axis: the one that moves the fewest bytes. Pure.
+// The choice of a signature for each mesh axis: the one that moves the fewest bytes, of inputs now and to reduce its
+// partial results later. Pure.
 #pragma once
 
 #include <lockstep/global/rules/signature.h>
@@ -14,7 +15,8 @@ struct Choice {
   std::vector<Placements> inputs;   ///< one for each of OpCall::tensors
   std::vector<Placements> outputs;  ///< one for each of OpCall::outputs
   bool unread_self = false;         ///< the rule does not read input 0 (nullopt on every axis)
-  double bytes = 0;                 ///< bytes that each rank receives for redistribution
+  double bytes = 0;                 ///< bytes that each rank receives for redistribution of the inputs, and later to
+                                    ///< reduce partial results that the way was charged for
 };
 
 /// Chooses a signature of `rule` (nullptr: everything replicated) for each axis. `now` has the placements of the

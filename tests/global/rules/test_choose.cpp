@@ -51,6 +51,44 @@ TEST(Choose, PartsThatDoNotBelongTogetherStandForAWrongCall) {
   EXPECT_EQ(choice.inputs[1], Placements{Replicate()});
 }
 
+// The head of a language model whose weight is divided as in ZeRO 3: 210 MB of partial sums are more than its weight.
+TEST(Choose, APartialResultCostsItsReduction) {
+  const auto head = call_of("mm", {{"self", {8192, 128}}, {"mat2", {128, 6400}}}, {{8192, 6400}});
+  const auto rows = chosen(head, {{Shard(0)}, {Shard(1)}}, kFour);
+  EXPECT_EQ(rows.outputs[0], Placements{Shard(0)});
+  EXPECT_EQ(rows.inputs[1], Placements{Replicate()});
+  EXPECT_NEAR(rows.bytes, 0.75 * 128 * 6400 * 4, 100);
+  // Of few words, the words are sent, and the weight is not.
+  const auto few = call_of("mm", {{"self", {8, 4096}}, {"mat2", {4096, 4096}}}, {{8, 4096}});
+  EXPECT_EQ(chosen(few, {{Shard(0)}, {Shard(0)}}, kFour).outputs[0], Placements{Partial()});
+  // Beside another axis, which makes the partial sums small.
+  const auto beside = call_of("mm", {{"self", {4, 64}}, {"mat2", {64, 64}}}, {{4, 64}});
+  EXPECT_EQ(chosen(beside, {{Replicate(), Shard(0)}, {Shard(1), Shard(0)}}, {8, 2}).outputs[0],
+            (Placements{Shard(1), Partial()}));
+}
+
+TEST(Choose, WhatLiesAsASumNeedsItStaysASum) {
+  // Megatron's second layer, and the gradient of a weight in data parallel.
+  const auto second = call_of("mm", {{"self", {8192, 512}}, {"mat2", {512, 128}}}, {{8192, 128}});
+  EXPECT_EQ(chosen(second, {{Shard(1)}, {Shard(0)}}, kFour).outputs[0], Placements{Partial()});
+  const auto gradient = call_of("mm", {{"self", {4096, 16}}, {"mat2", {16, 4096}}}, {{4096, 4096}});
+  EXPECT_EQ(chosen(gradient, {{Shard(1)}, {Shard(0)}}, kFour).outputs[0], Placements{Partial()});
+}
+
+TEST(Choose, APartialSumIsReducedBeforeItGrows) {
+  const auto wider = call_of("mm", {{"self", {64, 16}}, {"mat2", {16, 256}}}, {{64, 256}});
+  EXPECT_EQ(chosen(wider, {{Partial()}, {Replicate()}}, kFour).inputs[0], Placements{Replicate()});
+  const auto narrower = call_of("mm", {{"self", {64, 256}}, {"mat2", {256, 16}}}, {{64, 16}});
+  EXPECT_EQ(chosen(narrower, {{Partial()}, {Replicate()}}, kFour).outputs[0], Placements{Partial()});
+  const auto add = call_of("add", {{"self", {64, 16}}, {"other", {64, 16}}}, {{64, 16}});
+  EXPECT_EQ(chosen(add, {{Partial()}, {Partial()}}, kFour).outputs[0], Placements{Partial()});
+  const auto scaled = call_of("neg", {{"self", {64, 16}}}, {{64, 16}});
+  EXPECT_EQ(chosen(scaled, {{Partial()}}, kFour).outputs[0], Placements{Partial()});
+  auto wide = call_of("_to_copy", {{"self", {64, 16}}}, {{64, 16}});
+  wide.outputs[0].element_bytes = 8;
+  EXPECT_EQ(chosen(wide, {{Partial()}}, kFour).outputs[0], Placements{Partial()});
+}
+
 TEST(Choose, NoRuleGathersEverything) {
   const auto call = call_of("nobody_knows", {{"self", {8}}}, {{8}});
   const auto choice = choose(nullptr, call, {{Shard(0)}}, {}, kFour);
