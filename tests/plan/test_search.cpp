@@ -220,6 +220,28 @@ TEST(Search, AnOptimalPlanIsNotBeatenWhereSizesDoNotDivide) {
   }
 }
 
+// Where bounds do not meet, 5184 layouts are so few that each is tried.
+TEST(Search, FindsTheBestOfFewLayouts) {
+  Cluster cluster{.nodes = 1, .devices_per_node = 4};
+  cluster.device = {.matmul = {1.46e9}, .memory_bandwidth = {7.2e9}, .operator_overhead = {1.44e-6}};
+  cluster.intra_node = {.bandwidth = {8e9}, .latency = {2.9e-6}};
+  cluster.overlap = 1;
+  const auto plan = plan::search(test::mlp_step(8, {10, 10, 251}), cluster, {.mesh = std::vector<int>{2, 2}});
+  EXPECT_TRUE(plan.optimal);
+  EXPECT_NEAR(plan.lower_bound.value, plan.prediction.cost.value, 1e-12);
+}
+
+TEST(Search, ZeroThreeOfAGptGathersItsWeightsAndSavesMemory) {
+  const test::GptSizes sizes{.batch = 8, .length = 1024, .width = 2048, .heads = 16, .layers = 24, .vocabulary = 50257};
+  auto cluster = gpus(1);
+  cluster.device.memory = {8e10};
+  const auto plan = plan::search(test::gpt_step(sizes), cluster, {.mesh = std::vector<int>{8}, .choose = "zero3"});
+  EXPECT_LT(plan.prediction.memory.total().value, 0.5 * alternative(plan, "data_parallel").memory.value);
+  const auto& traffic = plan.prediction.traffic;
+  EXPECT_LT(traffic.bytes[static_cast<std::size_t>(plan::Collective::all_reduce)].value, 1e6);
+  EXPECT_GT(traffic.bytes[static_cast<std::size_t>(plan::Collective::all_gather)].value, 5e9);
+}
+
 TEST(Search, WhatTheUserPlacedStays) {
   const auto graph = test::mlp_step(64, {512, 2048, 2048, 10});
   const plan::SearchOptions options{

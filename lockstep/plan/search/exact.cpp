@@ -200,11 +200,65 @@ class Proof {
   ExactResult result_;
 };
 
+/// All layouts, one after the other.
+class Everything {
+ public:
+  Everything(const Program& program, const Space& space) : program_(program), space_(space) {
+    for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+      const auto& info = program.values[program.parameters[i]].info;
+      options_.push_back(space.fixed[i] ? std::vector<Placements>{*space.fixed[i]}
+                                        : all_options(info, space.by_axis[i], space.mesh_sizes));
+    }
+    options_.push_back(program.inputs.empty() ? std::vector<Placements>{Placements(space.mesh_sizes.size())}
+                                              : input_options(space));
+    for (const auto& each : options_) sizes_.push_back(each.size());
+  }
+
+  /// The operators to simulate; huge where the number of layouts is.
+  double operators() const {
+    auto count = static_cast<double>(program_.steps.size());
+    for (const auto size : sizes_) count *= static_cast<double>(size);
+    return count;
+  }
+
+  ExactResult run(Decisions& decisions, const Improved& known) const {
+    ExactResult result;
+    auto best = score_of(known.prediction, decisions.model());
+    std::vector<std::uint16_t> at(sizes_.size());
+    do {
+      auto assignment = start_of(program_, space_, decisions);
+      for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
+        assignment[program_.parameters[i]] = decisions.number(options_[i][at[i]]);
+      }
+      place_inputs(program_, space_, options_.back()[at.back()], decisions, assignment);
+      auto prediction = simulate(program_, decisions, assignment);
+      const auto score = score_of(prediction, decisions.model());
+      if (!is_better(score, best)) continue;
+      best = score;
+      result.best = Improved{.assignment = std::move(assignment), .prediction = std::move(prediction)};
+    } while (advance(at, sizes_));
+    result.proven = best.missing == Bytes{};
+    result.lower_bound = best.cost;
+    return result;
+  }
+
+ private:
+  const Program& program_;
+  const Space& space_;
+  std::vector<std::vector<Placements>> options_;  ///< of each parameter, and of the inputs
+  std::vector<std::size_t> sizes_;
+};
+
 }  // namespace
 
 std::optional<ExactResult> search_exactly(const Program& program, const Space& space, Decisions& decisions,
                                           const Improved& known, ExactBudget budget) {
-  return Proof(program, space, decisions, known, budget).run();
+  auto result = Proof(program, space, decisions, known, budget).run();
+  if (result && result->proven) return result;
+  const Everything everything(program, space);
+  if (everything.operators() > static_cast<double>(budget.trials)) return result;
+  auto tried = everything.run(decisions, known);
+  return tried.proven ? tried : result;
 }
 
 }  // namespace lockstep::plan

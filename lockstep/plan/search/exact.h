@@ -13,6 +13,7 @@ struct ExactBudget {
   std::size_t rows = 2'000'000;    ///< rows of tables
   std::size_t decisions = 50'000;  ///< new decisions for operators (not cached ones)
   std::size_t problems = 20'000;   ///< subproblems that are solved
+  std::size_t trials = 1'000'000;  ///< operators simulated to try every layout, where these are so few
 };
 
 struct ExactResult {
@@ -25,7 +26,8 @@ struct ExactResult {
 /// table over these. The least sum of all tables is a lower bound of the cost of any layout; if the layout with that
 /// sum has this cost, it is the best. If it costs more (memory is short, or reductions do not overlap as the tables
 /// assume), parameters are fixed one by one, the most promising first, until no unexplored layout can be better.
-/// nullopt when the budget does not suffice for a single bound.
+/// If that ends without a proof and there are few layouts, all of them are tried. nullopt when the budget suffices
+/// neither for that nor for a single bound.
 std::optional<ExactResult> search_exactly(const Program& program, const Space& space, Decisions& decisions,
                                           const Improved& known, ExactBudget budget = {});
 
