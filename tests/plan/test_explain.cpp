@@ -5,6 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
 namespace lockstep {
 namespace {
 
@@ -45,6 +50,24 @@ TEST(Explain, ABoundThatIsTheWorkAloneIsNoProof) {
   for (const auto& text : {plan::explain(plan), plan::plan_html(plan, "title")}) {
     EXPECT_NE(text.find("Not proven"), std::string::npos) << text;
     EXPECT_NE(text.find("75% less"), std::string::npos) << text;
+  }
+}
+
+TEST(Explain, RanksOfDifferentPartsHaveDifferentColours) {
+  for (const int parts : {4, 5, 6, 24, 128}) {
+    plan::Plan plan = block_plan();
+    plan.devices = 2 * parts;
+    plan.mesh_sizes = {parts, 2};
+    plan.inputs = {Shard(0), Replicate()};
+    plan.mesh_names = {"data", "model"};
+    const auto page = plan::plan_html(plan, "title");
+    std::map<std::string, std::set<std::string>> parts_of;  // by colour
+    const std::regex cell("<i style=\"background:([^\"]*)\" title=\"rank [0-9]+: part ([0-9]+) of the batch\">");
+    for (std::sregex_iterator at(page.begin(), page.end(), cell), end; at != end; ++at) {
+      parts_of[(*at)[1]].insert((*at)[2]);
+    }
+    EXPECT_EQ(parts_of.size(), static_cast<std::size_t>(parts));
+    for (const auto& [colour, of_batch] : parts_of) EXPECT_EQ(of_batch.size(), 1U) << colour;
   }
 }
 

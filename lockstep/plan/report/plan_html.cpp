@@ -31,8 +31,26 @@ th { text-align: left; color: var(--dim); font-weight: 500; } th, td { padding: 
   border-bottom: 1px solid var(--line); } td.right { text-align: right; white-space: nowrap; }
 .mesh { display: grid; gap: 3px; width: max-content; } .mesh i { display: block; width: 1.5rem; height: 1.5rem;
   border-radius: 3px; font: 10px/1.5rem system-ui; text-align: center; color: #fff; font-style: normal; }
-.best { font-weight: 600; }
+.best { font-weight: 600; } h1, p, code { overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .7rem; font-size: 14px; } .numbers { gap: .5rem; }
+  .number { padding: .4rem .7rem; } .bar { min-width: 4rem; } th, td { padding-right: .4rem; }
+  .wide tr:first-child { display: none; }
+  .wide, .wide tbody, .wide tr, .wide td { display: block; width: auto; }
+  .wide td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; } .wide td.right { text-align: left; }
+  .wide tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  .wide td[data-of]:not(:empty)::before { content: attr(data-of) ": "; color: var(--dim); } }
 )";
+
+/// Colours of the parts of a batch that can be told apart as long as possible, all different.
+std::string colour_of_part(int part, int parts) {
+  constexpr std::array<const char*, 5> kColours{"a", "b", "c", "d", "e"};
+  if (parts <= static_cast<int>(kColours.size())) {
+    return fmt::format("var(--{})", kColours.at(static_cast<std::size_t>(part)));
+  }
+  // Neighbours on the colour wheel differ in lightness, too. White numbers can be read on all of them.
+  return fmt::format("hsl({:.2f} 60% {}%)", 360.0 * part / parts,
+                     std::array{30, 46, 38}.at(static_cast<std::size_t>(part % 3)));
+}
 
 struct Piece {
   std::string name;
@@ -67,7 +85,10 @@ std::string number(const std::string& value, const std::string& what) {
 std::string mesh_part(const Plan& plan) {
   constexpr int kMostShown = 1024;
   if (plan.devices > kMostShown) return fmt::format("<p>{}</p>", shown_devices(plan.devices));
-  constexpr std::array<const char*, 5> kColours{"a", "b", "c", "d", "e"};
+  int parts = 1;
+  for (std::size_t axis = 0; axis < plan.mesh_sizes.size(); ++axis) {
+    if (plan.inputs[axis].is_shard()) parts *= plan.mesh_sizes[axis];
+  }
   std::string text =
       fmt::format("<div class=\"scroll\"><div class=\"mesh\" style=\"grid-template-columns:repeat({},1.5rem)\">",
                   plan.mesh_sizes.back());
@@ -80,10 +101,12 @@ std::string mesh_part(const Plan& plan) {
       if (plan.inputs[axis].is_shard()) part = part * plan.mesh_sizes[axis] + rest / stride;
       rest %= stride;
     }
-    text += fmt::format("<i style=\"background:var(--{})\" title=\"rank {}: part {} of the batch\">{}</i>",
-                        kColours[static_cast<std::size_t>(part) % kColours.size()], rank, part, rank);
+    text += fmt::format("<i style=\"background:{}\" title=\"rank {}: part {} of the batch\">{}</i>",
+                        colour_of_part(part, parts), rank, part, rank);
   }
-  return text + "</div></div><p class=\"dim\">Ranks with the same colour work on the same part of the batch.</p>";
+  return text +
+         fmt::format("</div></div><p class=\"dim\">Ranks with the same colour work on the same part of the batch{}</p>",
+                     parts > 5 ? fmt::format(", of which there are {}; a rank's title has its number.", parts) : ".");
 }
 
 std::string memory_part(const Plan& plan) {
@@ -106,7 +129,8 @@ std::string modules_part(const Plan& plan) {
   for (const auto& each : rows) longest = std::max(longest, (each.row.compute + each.row.communication).value);
   std::string text = key({{"compute", 0, "a"}, {"communication", 0, "b"}});
   text +=
-      "<div class=\"scroll\"><table><tr><th>module</th><th>placement</th><th>time</th><th></th><th>second "
+      "<div class=\"scroll\"><table "
+      "class=\"wide\"><tr><th>module</th><th>placement</th><th>time</th><th></th><th>second "
       "best placement</th><th>step with it</th></tr>";
   for (const auto& each : rows) {
     const auto name = each.times > 1
@@ -114,7 +138,8 @@ std::string modules_part(const Plan& plan) {
                           : escaped_markup(each.name);
     text += fmt::format(
         "<tr><td class=\"code\">{}</td><td class=\"code\">{}</td><td class=\"right\">{}</td><td>{}</td><td "
-        "class=\"code dim\">{}</td><td class=\"right dim\">{}</td></tr>",
+        "class=\"code dim\" data-of=\"second best\">{}</td><td class=\"right dim\" data-of=\"step with "
+        "it\">{}</td></tr>",
         name, escaped_markup(each.placement), shown(each.row.compute + each.row.communication),
         bar({{"compute " + shown(each.row.compute), each.row.compute.value / longest, "a"},
              {"communication " + shown(each.row.communication), each.row.communication.value / longest, "b"}}),
