@@ -1,11 +1,13 @@
 // `lockstep calibrate`: measures this machine and writes the description of a cluster that the planner reads.
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/comm/device/choose.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/plan/measure/measure.h>
+#include <lockstep/plan/measure/spread.h>
 #include <lockstep/train/modes/autocast.h>
 
 #include <fmt/format.h>
@@ -13,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace lockstep::cli {
 namespace {
@@ -22,7 +25,9 @@ constexpr const char* kCalibrateFooter =
     "launcher, what\n"
     "collectives take between ranks of one host and between hosts. Alone it measures one device, and links keep a "
     "guess.\n"
-    "Takes some seconds; start it as the run will be started, with nothing else on the machine.\n"
+    "All of it is done --repeat times: the file gets the medians, and as comments how far the measurements differ.\n"
+    "A machine that is busy with something else shows in that, and is warned of.\n"
+    "Takes some seconds each time; start it as the run will be started, with nothing else on the machine.\n"
     "\n"
     "Examples:\n"
     "  lockstep run --nproc-per-node 2 lockstep calibrate --out cluster.yaml\n"
@@ -35,6 +40,7 @@ struct CalibrateArguments {
   std::string backend = "auto";
   std::string device = "cpu";
   std::string autocast = "none";
+  int repeat = 3;
   plan::MeasureOptions measure;
 };
 
@@ -56,11 +62,14 @@ int calibrate(const CalibrateArguments& arguments) {
   if (group.rank() == 0) require_writable_file(arguments.out, "--out");
   auto measure = arguments.measure;
   measure.dtype = train::autocast_dtype(arguments.autocast, arguments.device != "cpu").value_or(at::kFloat);
-  const auto cluster = plan::measure_cluster(group, measure);
+  std::vector<plan::Cluster> measured;
+  for (int i = 0; i < arguments.repeat; ++i) measured.push_back(plan::measure_cluster(group, measure));
   if (group.rank() != 0) return kOk;
-  const auto text = plan::print_cluster(cluster);
+  const auto middle = plan::middle_of(measured);
+  const auto text = plan::print_cluster(middle.cluster) + plan::spread_comment(middle, measured.size());
   write_file_atomically(arguments.out, text);
   fmt::print("{}", text);
+  if (const auto words = plan::disturbance(middle); !words.empty()) log_warning("calibrate: {}", words);
   return kOk;
 }
 
@@ -77,6 +86,12 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   command->add_option("--rounds", arguments->measure.rounds, "Rounds of each measurement; the median counts")
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--repeat", arguments->repeat,
+                   "How often everything is measured; the medians count, and the spread is printed")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_option("--backend", arguments->backend, "As parallel.backend of the run")
       ->type_name("NAME")

@@ -11,6 +11,7 @@ namespace lockstep::test {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 const std::string kConfigs = std::string(LOCKSTEP_SOURCE_DIR) + "/configs/";
@@ -174,9 +175,12 @@ TEST(PlanCommand, MistakesAreNamed) {
 TEST(CalibrateCommand, WritesAClusterThatPlanReads) {
   const TemporaryFolder folder;
   const std::string cluster = folder.path() / "cluster.yaml";
-  const auto measured = under_lockstep_run(2, {LOCKSTEP_BINARY, "calibrate", "--out", cluster, "--rounds", "1"});
+  const auto measured =
+      under_lockstep_run(2, {LOCKSTEP_BINARY, "calibrate", "--out", cluster, "--rounds", "1", "--repeat", "2"});
   ASSERT_TRUE(measured.status.ok()) << measured.err;
   EXPECT_THAT(read_file(cluster), AllOf(HasSubstr("matmul_flops"), HasSubstr("latency"), HasSubstr("2 rank(s)")));
+  EXPECT_THAT(measured.out,
+              AllOf(HasSubstr("Medians of 2 measurements"), ContainsRegex("# +device.matmul_flops +[0-9]+ %")));
   const auto ran = lockstep({"plan", "--config", kMlp, "--devices", "2", "--cluster", cluster});
   EXPECT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("fc1"));
@@ -185,7 +189,8 @@ TEST(CalibrateCommand, WritesAClusterThatPlanReads) {
 TEST(CalibrateCommand, MeasuresProductsInTheDtypeOfTheRun) {
   const TemporaryFolder folder;
   const std::string cluster = folder.path() / "cluster.yaml";
-  const auto ran = lockstep({"calibrate", "--out", cluster, "--rounds", "1", "--autocast", "bfloat16"});
+  const auto ran =
+      lockstep({"calibrate", "--out", cluster, "--rounds", "1", "--repeat", "1", "--autocast", "bfloat16"});
   ASSERT_TRUE(ran.status.ok()) << ran.err;
   EXPECT_THAT(read_file(cluster), AllOf(HasSubstr("on the CPU"), HasSubstr("products of BFloat16")));
 }

@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/plan/cluster.h>
+#include <lockstep/plan/measure/spread.h>
 
 #include <gtest/gtest.h>
 
@@ -81,6 +82,33 @@ TEST(Cluster, IsMadeForAnotherNumberOfDevices) {
   EXPECT_EQ(plan::resized(cluster, 64).nodes, 8);
   EXPECT_THROW(plan::resized(cluster, 12), Error);
   EXPECT_THROW(plan::resized(cluster, 0), Error);
+}
+
+TEST(Cluster, RepeatedMeasurementsGiveMediansAndShowABusyMachine) {
+  plan::Cluster quiet;
+  quiet.device.matmul = {100e9};
+  quiet.device.matmul_bandwidth = plan::BytesPerSecond{1e10};
+  auto slower = quiet;
+  slower.device.matmul = {95e9};
+  slower.device.matmul_bandwidth.reset();  // a disturbed measurement that did not fit the model
+  const auto calm = plan::middle_of({quiet, slower, quiet});
+  EXPECT_EQ(calm.cluster.device.matmul.value, 100e9);
+  ASSERT_TRUE(calm.cluster.device.matmul_bandwidth);
+  EXPECT_EQ(calm.numbers.front().name, "device.matmul_flops");
+  EXPECT_NEAR(calm.numbers.front().spread, 0.05, 1e-9);
+  EXPECT_EQ(plan::disturbance(calm), "");
+  EXPECT_NE(plan::spread_comment(calm, 3).find("device.matmul_flops        5 %"), std::string::npos);
+
+  auto busy = quiet;
+  busy.intra_node.latency = quiet.intra_node.latency * 4;
+  const auto disturbed = plan::middle_of({quiet, busy, slower});
+  EXPECT_EQ(disturbed.cluster.intra_node.latency, quiet.intra_node.latency);
+  const auto words = plan::disturbance(disturbed);
+  EXPECT_NE(words.find("intra_node.latency by 300 %"), std::string::npos) << words;
+  EXPECT_EQ(words.find("matmul_flops"), std::string::npos) << words;
+  // What a reader of the file ignores.
+  const auto text = plan::print_cluster(disturbed.cluster) + plan::spread_comment(disturbed, 3);
+  EXPECT_EQ(read(text).device.matmul, disturbed.cluster.device.matmul);
 }
 
 }  // namespace
