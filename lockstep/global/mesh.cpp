@@ -1,6 +1,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/global/dispatch/ambient_mesh.h>
+#include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/dispatch/plan.h>
 #include <lockstep/global/dispatch/planner.h>
 #include <lockstep/global/dispatch/recorder.h>
@@ -105,6 +106,7 @@ MeshState::MeshState(Group group, std::vector<int> sizes, std::vector<std::strin
       sizes_(std::move(sizes)),
       names_(given_or_numbered(std::move(names), sizes_.size())),
       plans_(std::make_unique<PlanCache>()),
+      gathered_(std::make_unique<GatheredWays>()),
       recorder_(std::move(recorder)) {
   check(group_, sizes_, names_);
   coordinate_ = coordinate_of(group_.rank(), sizes_);
@@ -137,7 +139,7 @@ const Sharding* MeshState::intern(const Placements& placements) {
 Mesh::Mesh(Group group, std::vector<int> sizes, std::vector<std::string> names)
     : state_(std::make_shared<global::MeshState>(std::move(group), std::move(sizes), std::move(names))) {
   global::register_kernels();
-  global::strict();  // a value of LOCKSTEP_GLOBAL_STRICT that breaks its rule is an error now, not in some operator
+  global::strictness();  // a value of LOCKSTEP_GLOBAL_STRICT that breaks its rule is an error now, not in some operator
   global::set_ambient_mesh(state_);
 }
 
@@ -166,6 +168,10 @@ std::size_t Mesh::axis(std::string_view name) const {
 
 TrafficCount traffic_of(const Mesh& mesh) { return mesh.state()->traffic(); }
 void reset_traffic(const Mesh& mesh) { mesh.state()->traffic() = {}; }
+
+std::vector<std::string> gathering_calls(const Mesh& mesh) {
+  return global::texts_of(mesh.state()->gathered().called());
+}
 
 std::string to_string(const Mesh& mesh) {
   return fmt::format("{} ({})", fmt::join(mesh.sizes(), "x"), fmt::join(mesh.names(), ", "));

@@ -49,6 +49,7 @@ void reset_traffic(const Mesh& mesh);
 
 namespace lockstep::global {
 
+class GatheredWays;
 class NamedOperators;
 class PlanCache;
 class Prefetch;
@@ -85,6 +86,7 @@ class MeshState {
   const Sharding* replicated() const { return replicated_; }
   PlanCache& plans() { return *plans_; }
   TrafficCount& traffic() { return traffic_; }
+  GatheredWays& gathered() { return *gathered_; }
   /// The trace of this rank's operators on the mesh, which every collective compares between ranks; nullptr when the
   /// group does not check arguments or has one rank.
   OperatorTrace* trace() { return trace_.get(); }
@@ -110,6 +112,7 @@ class MeshState {
   const Sharding* replicated_ = nullptr;
   std::unique_ptr<PlanCache> plans_;
   TrafficCount traffic_;
+  std::unique_ptr<GatheredWays> gathered_;
   std::shared_ptr<OperatorTrace> trace_;
   std::shared_ptr<Recorder> recorder_;
   std::shared_ptr<NamedOperators> named_operators_;

@@ -280,6 +280,7 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
     throw;
   }
   if (result.ended_by) return result;
+  for (const auto& words : session.closing_words()) tell(console, words);
   tell(console,
        fmt::format("done: {}{:.1f} samples/s; see {}", result.evaluation ? values_text(*result.evaluation) + ", " : "",
                    result.samples_per_s, config.system.work_dir));

@@ -67,6 +67,8 @@ class Session final : private RunView {
   NamedTensors model_state() const { return parallel_->model_state(); }
   /// Those of it that are on parameter servers, and not in model_state().
   std::vector<DistantTensor> distant_tensors() const { return parallel_->distant_tensors(); }
+  /// What is worth saying when the run is done.
+  std::vector<std::string> closing_words() const { return parallel_->closing_words(); }
   /// The run has its result, or was ended early by a signal, and needs the servers no more.
   void finish(std::optional<int> ended_by) { parallel_->finish(ended_by); }
 

@@ -61,6 +61,30 @@ std::vector<OperatorCase> small_pools() {
            const auto [largest, where] = at::max_pool2d_with_indices(x, 2);
            return at::max_unpool2d(largest, where, {6, 5});
          }),
+      of("reflection_pad1d", row,
+         [](X x) {
+           return at::reflection_pad1d(x, {2, 1});
+         }),
+      of("reflection_pad2d", picture,
+         [](X x) {
+           return at::reflection_pad2d(x, {2, 1, 0, 3});
+         }),
+      of("reflection_pad3d", block,
+         [](X x) {
+           return at::reflection_pad3d(x, {2, 1, 0, 3, 1, 1});
+         }),
+      of("replication_pad1d", row,
+         [](X x) {
+           return at::replication_pad1d(x, {2, 1});
+         }),
+      of("replication_pad2d", picture,
+         [](X x) {
+           return at::replication_pad2d(x, {2, 1, 0, 3});
+         }),
+      of("replication_pad3d", block,
+         [](X x) {
+           return at::replication_pad3d(x, {2, 1, 0, 3, 1, 1});
+         }),
       of("upsample_nearest1d", row, [](X x) { return at::upsample_nearest1d(x, {11}); }),
       of("upsample_linear1d", row, [](X x) { return at::upsample_linear1d(x, {11}, true); }),
       of("upsample_nearest2d", picture,

@@ -187,7 +187,12 @@ class MeshScope {
 };
 
 /// With `strict`, operators without a sharding rule throw Error(unsupported) instead of gathering their inputs.
-/// LOCKSTEP_GLOBAL_STRICT=1 in the environment does the same.
+/// LOCKSTEP_GLOBAL_STRICT=1 in the environment does the same; LOCKSTEP_GLOBAL_STRICT=list logs each way that gathers.
 void set_strict_global_ops(bool strict);
+
+/// The calls on this mesh so far whose divided inputs were gathered, so that every rank computed the whole result: the
+/// operator and the placements of its inputs, how often, and the bytes that this rank received. Most bytes first.
+/// `item()`, which needs all of a tensor, is not one of them.
+std::vector<std::string> gathering_calls(const Mesh& mesh);
 
 }  // namespace lockstep

@@ -126,7 +126,11 @@ ResultShapes by_meta_kernel(const c10::OperatorHandle& op, const OpInfo& info, t
   try {
     called.callBoxed(arguments);
   } catch (const c10::NotImplementedError&) {
-    without_meta_kernel().add(info);
+    // x[mask] has no meta kernel, but x[numbers] has.
+    const bool by_mask = std::any_of(metas.begin(), metas.end(), [](const at::Tensor& each) {
+      return each.defined() && (each.scalar_type() == at::kBool || each.scalar_type() == at::kByte);
+    });
+    if (!by_mask) without_meta_kernel().add(info);
     return {};
   } catch (const c10::Error&) {
     if (info.is_view) throw;  // not tried on gathered parts: their memory order may allow an invalid view

@@ -4,6 +4,7 @@
 #include <lockstep/global/dispatch/ambient_mesh.h>
 #include <lockstep/global/dispatch/call_tensors.h>
 #include <lockstep/global/dispatch/fetched_view.h>
+#include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/dispatch/named_operators.h>
 #include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/parts.h>
@@ -192,6 +193,10 @@ void move_outputs(const Plan& plan, MeshState& mesh, const torch::jit::Stack& re
 void bring_and_run(const c10::OperatorHandle& op, const OpInfo& info, const Plan& plan,
                    const std::shared_ptr<MeshState>& mesh, const torch::jit::Stack& arguments,
                    const std::vector<TensorArgument>& inputs, torch::jit::Stack& stack) {
+  if (plan.gathers != nullptr) {
+    ++plan.gathers->calls;
+    plan.gathers->bytes += plan.gathered_bytes;
+  }
   auto locals = local_inputs(plan, inputs, *mesh);
   // A partial input may have been reduced in place.
   const bool brought = !inputs.empty() && plan.inputs[0] && plan.inputs[0] != state_of(inputs[0].tensor).sharding;

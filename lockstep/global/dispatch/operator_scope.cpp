@@ -100,10 +100,12 @@ void add_to_trace(Plan& plan, const c10::OperatorHandle& op, const OpInfo& info,
     plan.trace_text += fmt::format(" giving [{}]", fmt::join(plan.outputs[0].shape.sizes, ", "));
   }
   const bool writes = info.written_self || !info.written_beside.empty();
-  if (!brings_inputs(plan, inputs) && !writes && (info.is_view || !gives_a_tensor(op))) {
-    plan.for_one_rank = std::all_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
-      return !is_global(each.tensor) || state_of(each.tensor).sharding->replicated;
-    });
+  const bool replicated = std::all_of(inputs.begin(), inputs.end(), [](const TensorArgument& each) {
+    return !is_global(each.tensor) || state_of(each.tensor).sharding->replicated;
+  });
+  // What reads parts (equal) sends an answer about them.
+  if (!brings_inputs(plan, inputs) && !writes && (info.is_view || (!gives_a_tensor(op) && replicated))) {
+    plan.for_one_rank = replicated;
     return;
   }
   StableHash hash;

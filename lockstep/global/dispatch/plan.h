@@ -20,6 +20,7 @@
 
 namespace lockstep::global {
 
+struct GatheredWay;
 struct LocalCall;
 /// Executes the local part of a call, if that is more than calling the operator on the parts (local/).
 using LocalForm = void (*)(LocalCall&);
@@ -38,8 +39,10 @@ struct Plan {
   std::vector<const Sharding*> afterwards;  ///< of the outputs, where a strategy wants others than the rule gives; else
                                             ///< empty
   LocalForm form = nullptr;                 ///< nullptr: the operator itself
-  bool overwrites = false;                  ///< an in-place variant that does not read its own tensor
-  bool direct = false;  ///< no redistribution is needed, and the arguments have neither lists nor `out`
+  GatheredWay* gathers = nullptr;           ///< of a call whose inputs are gathered: its counter
+  double gathered_bytes = 0;
+  bool overwrites = false;  ///< an in-place variant that does not read its own tensor
+  bool direct = false;      ///< no redistribution is needed, and the arguments have neither lists nor `out`
   std::vector<std::size_t> tensor_positions;  ///< of a direct plan: indices of the arguments that are global tensors
   std::vector<std::size_t> device_positions;  ///< of a direct plan: indices of the arguments that are their device
   std::string trace_text;                     ///< the call's entry on the mesh's trace, with shapes and placements

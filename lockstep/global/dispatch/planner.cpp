@@ -3,6 +3,7 @@
 #include <lockstep/base/log.h>
 #include <lockstep/base/parse.h>
 #include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/gathered.h>
 #include <lockstep/global/dispatch/op_info.h>
 #include <lockstep/global/dispatch/operator_scope.h>
 #include <lockstep/global/dispatch/planner.h>
@@ -21,10 +22,18 @@
 namespace lockstep::global {
 namespace {
 
-std::atomic<int> strictness{-1};
+std::atomic<int> strictness_now{-1};
 
-bool strict_by_environment() {
-  return find_integer(current_environment(), "LOCKSTEP_GLOBAL_STRICT", 0, 1).value_or(0) == 1;
+Strictness strictness_of_environment() {
+  constexpr std::string_view kName = "LOCKSTEP_GLOBAL_STRICT";
+  const auto value = find(current_environment(), kName);
+  if (!value || *value == "0") return Strictness::warn;
+  if (*value == "1") return Strictness::refuse;
+  if (*value == "list") return Strictness::list;
+  fail(ErrorKind::environment, "environment",
+       "{}='{}' is none of 0 (operators without a sharding rule gather, with a warning), 1 (they are errors) and list "
+       "(each way that gathers is logged); set it to one of these, or unset it",
+       kName, *value);
 }
 
 /// The current placements of the inputs; ordinary scalar tensors and undefined tensors count as replicated.
@@ -68,7 +77,8 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   });
   if (!costs) return;
   const auto lying = said_placements(inputs);
-  if (strict()) {
+  if (strictness() == Strictness::list) return;  // note_gathering() logs it
+  if (strictness() == Strictness::refuse) {
     fail(ErrorKind::unsupported, "global view",
          "{} of {} has no sharding rule and would gather its inputs on every rank, which strict mode forbids; "
          "redistribute them to Replicate() first, or turn strict mode off",
@@ -79,6 +89,22 @@ void tell_of_missing_rule(const OpInfo& info, const std::vector<TensorArgument>&
   const std::lock_guard lock(mutex);
   if (told.insert(fmt::format("{} of {}", info.shown, lying)).second) {
     log_warning("{} of {} has no sharding rule: its inputs are gathered on every rank (said once)", info.shown, lying);
+  }
+}
+
+/// Has the plan count its calls where they gather.
+void note_gathering(Plan& plan, const OpInfo& info, const std::vector<TensorArgument>& inputs, const Choice& choice,
+                    MeshState& mesh) {
+  const Rule* rule = find_rule(info.name);
+  if (rule != nullptr && rule->needs_all) return;
+  plan.gathered_bytes = gathered_bytes(choice, plan.call, placements_of(inputs, mesh), mesh.sizes());
+  if (plan.gathered_bytes == 0) return;
+  bool is_new = false;
+  plan.gathers =
+      &mesh.gathered().way(fmt::format("{} of {}", info.shown, said_placements(inputs)), rule != nullptr, is_new);
+  if (is_new && strictness() == Strictness::list) {
+    log_info("LOCKSTEP_GLOBAL_STRICT=list: {} {}: its inputs are gathered on every rank", plan.gathers->call,
+             rule == nullptr ? "has no sharding rule" : "has no cheaper way in its sharding rule");
   }
 }
 
@@ -154,19 +180,20 @@ Decision decide(const c10::OperatorHandle& op, const OpInfo& info, const torch::
 
 }  // namespace
 
-bool strict() {
-  int now = strictness.load();
-  if (now < 0) strictness = now = strict_by_environment() ? 1 : 0;
-  return now == 1;
+Strictness strictness() {
+  int now = strictness_now.load();
+  if (now < 0) strictness_now = now = static_cast<int>(strictness_of_environment());
+  return static_cast<Strictness>(now);
 }
 
-void set_strict(bool strict) { strictness = strict ? 1 : 0; }
+void set_strict(bool strict) { strictness_now = static_cast<int>(strict ? Strictness::refuse : Strictness::warn); }
 
 Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                const std::vector<TensorArgument>& inputs, MeshState& mesh, const OperatorStrategy* strategy) {
   Plan plan;
   plan.call = read_call(op, info, arguments);
   const auto [shapes, choice] = decide(op, info, arguments, inputs, mesh, strategy, plan.call);
+  note_gathering(plan, info, inputs, choice, mesh);
   bool plain = shapes.has_value();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     plan.inputs.push_back(is_global(inputs[i].tensor) ? mesh.intern(choice.inputs[i]) : nullptr);

@@ -17,8 +17,14 @@ namespace lockstep::global {
 Plan make_plan(const c10::OperatorHandle& op, const OpInfo& info, const torch::jit::Stack& arguments,
                const std::vector<TensorArgument>& inputs, MeshState& mesh, const OperatorStrategy* strategy = nullptr);
 
-/// Whether operators without a rule are errors: the value of LOCKSTEP_GLOBAL_STRICT, or of the last set_strict().
-bool strict();
+/// What to do about calls that gather their inputs.
+enum class Strictness {
+  warn,    ///< a warning where there is no rule
+  refuse,  ///< Error(unsupported) where there is no rule
+  list,    ///< a line in the log for each way, also where the rule has no better one
+};
+/// The value of LOCKSTEP_GLOBAL_STRICT, or of the last set_strict(). Error(environment) for a value that is none.
+Strictness strictness();
 void set_strict(bool strict);
 
 }  // namespace lockstep::global

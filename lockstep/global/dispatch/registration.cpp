@@ -174,6 +174,7 @@ struct Registrations {
       aten.impl(whole, torch::CppFunction::makeFromBoxedFunction<&boxed_kernel>());
     }
     register_derivatives_of_products(derivatives);
+    register_kinds(derivatives);
     register_scatters_into_views(aten);
     register_autocast(autocast_fallback, autocast);
   }

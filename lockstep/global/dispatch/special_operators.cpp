@@ -1,5 +1,8 @@
 #include <lockstep/base/error.h>
+#include <lockstep/comm/arguments.h>
 #include <lockstep/global/dispatch/special_operators.h>
+#include <lockstep/global/global_tensor.h>
+#include <lockstep/global/tensor_state.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -175,6 +178,31 @@ void register_derivatives_of_products(torch::Library& aten) {
   aten.impl("matmul", TORCH_FN(product_of));
   aten.impl("linear", TORCH_FN(linear_of));
   aten.impl("tensordot", TORCH_FN(tensordot_of));
+}
+
+namespace {
+
+bool may_become(const at::Tensor& own, const at::Tensor& other) {
+  if (is_global(own) && !is_global(other)) {
+    fail(ErrorKind::unsupported, "global view",
+         "the global tensor {} would become an ordinary one, {}, which torch::load() and Module::to() do with the "
+         "parameters of a module. Load the module before distribute_module(), or read whole values into what it has "
+         "with parameter.copy_(values) under torch::NoGradGuard, or checkpoints of any mesh with load_sharded()",
+         describe(own), detail::describe(other));
+  }
+  return true;  // also of two global tensors, whose implementation is the same
+}
+
+at::Tensor dense_gradient_of_embedding(const at::Tensor& gradient, const at::Tensor& indices, std::int64_t rows,
+                                       std::int64_t padding, bool scale_by_frequency) {
+  return at::embedding_dense_backward(gradient, indices, rows, padding, scale_by_frequency);
+}
+
+}  // namespace
+
+void register_kinds(torch::Library& aten) {
+  aten.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_become));
+  aten.impl("embedding_sparse_backward", TORCH_FN(dense_gradient_of_embedding));
 }
 
 namespace {

@@ -23,4 +23,10 @@ void register_derivatives_of_products(torch::Library& aten);
 /// them in `aten` for the dispatch key of global tensors.
 void register_scatters_into_views(torch::Library& aten);
 
+/// What libtorch decides by the kind of a tensor. `variable.set_data(tensor)`, with which Module::clone() fills the
+/// parameters of the copy: an ordinary tensor may become a global one, but not the reverse, with which torch::load()
+/// and Module::to() would undo distribute_module(). Sparse gradients of embeddings: there are no sparse global tensors,
+/// so the gradient is dense. Registers them in `aten` for the autograd key of global tensors.
+void register_kinds(torch::Library& aten);
+
 }  // namespace lockstep::global

@@ -16,18 +16,20 @@ std::optional<Placement> shard_like_output(const TensorInfo& input, const Tensor
   return Shard(dim);
 }
 
-std::vector<Signature> shards_of_elementwise(const OpCall& call) {
+std::vector<Signature> shards_of(const OpCall& call, const TensorInfo& shape) {
   std::vector<Signature> signatures;
-  if (call.outputs.empty()) return signatures;
-  const TensorInfo& output = call.outputs.front();
-  for (std::int64_t dim = 0; dim < output.dim(); ++dim) {
-    if (output.sizes[static_cast<std::size_t>(dim)] == 1) continue;
+  for (std::int64_t dim = 0; dim < shape.dim(); ++dim) {
+    if (shape.sizes[static_cast<std::size_t>(dim)] == 1) continue;
     Signature signature;
-    for (const auto& tensor : call.tensors) signature.inputs.push_back(shard_like_output(tensor, output, dim));
+    for (const auto& tensor : call.tensors) signature.inputs.push_back(shard_like_output(tensor, shape, dim));
     signature.outputs.assign(call.outputs.size(), Shard(dim));
     signatures.push_back(std::move(signature));
   }
   return signatures;
+}
+
+std::vector<Signature> shards_of_elementwise(const OpCall& call) {
+  return call.outputs.empty() ? std::vector<Signature>{} : shards_of(call, call.outputs.front());
 }
 
 std::vector<Sizes> broadcast_shape(const OpCall& call) {
@@ -117,6 +119,29 @@ std::vector<Signature> multiplying(const OpCall& call) {
   return signatures;
 }
 
+/// prelu(self, weight) and its derivative: a slope for each channel (dimension 1), or one for all. The gradient of
+/// slopes is a sum over everything else.
+std::vector<Signature> with_slopes(const OpCall& call) {
+  std::vector<Signature> signatures;
+  const auto& self = call.info("self");
+  const auto slopes = call.tensor("weight");
+  for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
+    if (self.sizes[static_cast<std::size_t>(dim)] < 2) continue;
+    const bool of_channels = dim == 1 && call.tensors[slopes].elements() > 1;
+    Signature signature = placing_all(call, Shard(dim));
+    signature.inputs[slopes] = of_channels ? Shard(0) : Replicate();
+    if (call.outputs.size() > 1) signature.outputs[1] = of_channels ? Shard(0) : Partial();
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+std::vector<Sizes> like_self(const OpCall& call) { return {call.info("self").sizes}; }
+std::vector<Sizes> like_self_and_slopes(const OpCall& call) {
+  return {call.info("self").sizes, call.info("weight").sizes};
+}
+std::vector<Sizes> like_self_twice(const OpCall& call) { return {call.info("self").sizes, call.info("self").sizes}; }
+
 /// a / b, where b may be a number.
 std::vector<Signature> dividing(const OpCall& call) {
   if (call.has("rounding_mode")) return shards_of_elementwise(call);
@@ -176,6 +201,10 @@ constexpr std::array kLinearRules = std::to_array<Rule>({
     {.op = "positive", .signatures = copying, .supports = kAnyDimAndSums},
     {.op = "_to_copy", .signatures = casting, .supports = kAnyDimAndSums},
     {.op = "copy", .signatures = copy_in, .supports = kAnyDimAndSums},
+    {.op = "prelu", .signatures = with_slopes, .shapes = like_self, .supports = kAnyDim},
+    {.op = "prelu_backward", .signatures = with_slopes, .shapes = like_self_and_slopes, .supports = kAnyDim},
+    {.op = "_prelu_kernel", .signatures = nonlinear, .shapes = like_self, .supports = kAnyDim},
+    {.op = "_prelu_kernel_backward", .signatures = nonlinear, .shapes = like_self_twice, .supports = kAnyDim},
     {.op = "log_sigmoid_forward", .signatures = nonlinear, .shapes = twice_self, .supports = kAnyDim},
 });
 

@@ -64,6 +64,14 @@ std::vector<Sizes> shape_of_written(const OpCall& call) {
   return call.in_place ? std::vector<Sizes>{call.tensors[0].sizes} : std::vector<Sizes>{};
 }
 
+/// The answer is not a tensor. Tensors of different sizes differ, wherever they lie.
+std::vector<Signature> compared(const OpCall& call) {
+  if (call.tensors[0].sizes != call.tensors[1].sizes) return {{.inputs = {std::nullopt, std::nullopt}, .outputs = {}}};
+  return shards_of(call, call.tensors[0]);
+}
+
+std::vector<Sizes> no_tensor(const OpCall&) { return {}; }
+
 /// The result is not a tensor: every rank needs the full input.
 std::vector<Signature> seen_whole(const OpCall&) { return {}; }
 
@@ -94,7 +102,10 @@ constexpr std::array kRules = std::to_array<Rule>({
      .signatures = seen_whole,
      .needs_all = true,
      .supports = "item(): reduced and replicated first"},
-    {.op = "equal", .signatures = seen_whole, .needs_all = true, .supports = "gathered first"},
+    {.op = "equal",
+     .signatures = compared,
+     .shapes = no_tensor,
+     .supports = "any dimension: of the parts, then one number of each rank"},
     {.op = "fill", .signatures = filled, .supports = "any dimension"},
 });
 

@@ -1,10 +1,12 @@
 // The rules of indexing: rows selected, written and added by index. Dimensions that are not indexed may be sharded. A
 // sharded index tensor selects from a replicated tensor, and adds to a partial one.
 #include <lockstep/global/rules/elementwise.h>
+#include <lockstep/global/rules/placing.h>
 #include <lockstep/global/rules/signature.h>
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 namespace lockstep::global {
 namespace {
@@ -158,10 +160,21 @@ bool all_numbers(const OpCall& call, const TensorsAt& indices) {
   return indices.count > 0;
 }
 
+/// Whether the only index is a mask of the first dimensions, as in x[mask].
+bool is_mask_of_rows(const OpCall& call, const TensorInfo& self, const TensorsAt& indices) {
+  if (indices.count != 1) return false;
+  const auto& mask = call.tensors[indices.first];
+  return mask.defined && mask.truth && mask.dim() > 0 && mask.dim() <= self.dim() && mask.sizes[0] > 1 &&
+         std::equal(mask.sizes.begin(), mask.sizes.end(), self.sizes.begin());
+}
+
 std::vector<Signature> index(const OpCall& call) {
   std::vector<Signature> signatures;
   const auto& self = call.info("self");
   const auto indices = call.tensor_list("indices");
+  if (is_mask_of_rows(call, self, indices)) {  // as masked_select
+    signatures.push_back(with(call, {{0, Shard(0)}, {indices.first, Shard(0)}}, Shard(0)));
+  }
   if (!all_numbers(call, indices)) return signatures;
   const auto how = read_indices(call, self, indices);
   for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
@@ -187,6 +200,9 @@ std::vector<Signature> index_put(const OpCall& call) {
   const auto& self = call.info("self");
   const auto indices = call.tensor_list("indices");
   const auto values = call.tensor("values");
+  if (is_mask_of_rows(call, self, indices)) {
+    signatures.push_back(with(call, {{0, Shard(0)}, {indices.first, Shard(0)}}, Shard(0)));
+  }
   if (!all_numbers(call, indices)) return signatures;
   const auto how = read_indices(call, self, indices);
   for (std::int64_t dim = 0; dim < self.dim(); ++dim) {
@@ -210,22 +226,63 @@ std::vector<Signature> index_put(const OpCall& call) {
   return signatures;
 }
 
+/// The result has as many rows as the mask selects on all ranks, which each rank gets: its sizes are not known before.
+/// Only rows may be sharded, so that what the ranks select stands one after the other.
+std::vector<Signature> masked_select(const OpCall& call) {
+  const auto shape = broadcast(call);
+  if (shape.dim() == 0 || shape.sizes[0] < 2) return {};
+  Signature signature = replicated(call);
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    signature.inputs[i] = shard_like_output(call.tensors[i], shape, 0);
+  }
+  return {std::move(signature)};
+}
+
+/// self, mask, and `source`, from which the elements of the mask are filled in order.
+std::vector<Signature> masked_scatter(const OpCall& call) {
+  const auto& self = call.info("self");
+  if (call.outputs[0].sizes != self.sizes || self.dim() == 0 || self.sizes[0] < 2) return {};
+  const auto mask = call.tensor("mask");
+  Signature signature = with(call, {{0, Shard(0)}}, Shard(0));
+  signature.inputs[mask] = shard_like_output(call.tensors[mask], self, 0);
+  return {std::move(signature)};
+}
+
+std::vector<Sizes> unknown(const OpCall&) { return {}; }
+
 std::vector<Sizes> shape_of_self(const OpCall& call) { return {call.tensors[0].sizes}; }
 
-constexpr std::string_view kPick = "dimensions that are not indexed, the indices, partial";
+/// Of a call without a meta kernel: of a mask.
+std::vector<Sizes> unknown_of_mask(const OpCall& call) {
+  if (!is_mask_of_rows(call, call.info("self"), call.tensor_list("indices"))) throw std::out_of_range("other masks");
+  return {};
+}
+
+constexpr std::string_view kPickRows = "dimensions that are not indexed, the indices, partial";
+constexpr std::string_view kAddRows = "dimensions that are not indexed; the indices, into a partial sum";
+constexpr std::string_view kPick = "dimensions that are not indexed, the indices, partial; dimension 0 of a mask";
 constexpr std::string_view kPut = "dimensions that are not indexed";
-constexpr std::string_view kAdd = "dimensions that are not indexed; the indices, into a partial sum";
+constexpr std::string_view kAdd =
+    "dimensions that are not indexed; the indices, into a partial sum; dimension 0 of a mask";
 
 constexpr std::array kRules = std::to_array<Rule>({
-    {.op = "index_select", .signatures = index_select, .shapes = index_select_shapes, .supports = kPick},
-    {.op = "gather", .signatures = gather, .supports = kPick},
-    {.op = "index", .signatures = index, .supports = kPick},
+    {.op = "index_select", .signatures = index_select, .shapes = index_select_shapes, .supports = kPickRows},
+    {.op = "gather", .signatures = gather, .supports = kPickRows},
+    {.op = "index", .signatures = index, .shapes = unknown_of_mask, .supports = kPick},
     {.op = "scatter", .signatures = scatter, .supports = kPut},
-    {.op = "scatter_add", .signatures = scatter, .supports = kAdd},
-    {.op = "index_add", .signatures = into_rows, .supports = kAdd},
+    {.op = "scatter_add", .signatures = scatter, .supports = kAddRows},
+    {.op = "index_add", .signatures = into_rows, .supports = kAddRows},
     {.op = "index_copy", .signatures = into_rows, .supports = kPut},
     {.op = "index_fill", .signatures = into_rows, .shapes = shape_of_self, .supports = kPut},
     {.op = "index_put", .signatures = index_put, .shapes = shape_of_self, .supports = kAdd},
+    {.op = "masked_select",
+     .signatures = masked_select,
+     .shapes = unknown,
+     .supports = "dimension 0; the selected elements are gathered"},
+    {.op = "masked_scatter",
+     .signatures = masked_scatter,
+     .shapes = shape_of_self,
+     .supports = "dimension 0 of all but the source"},
     {.op = "_index_put_impl", .signatures = index_put, .shapes = shape_of_self, .supports = kAdd},
 });
 

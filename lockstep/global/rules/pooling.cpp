@@ -44,6 +44,14 @@ std::vector<Signature> padding(const OpCall& call) {
   return signatures;
 }
 
+/// The last dimensions padded on both sides; two numbers for each, from the last one on.
+std::vector<Sizes> padded_shape(const OpCall& call) {
+  Sizes sizes = call.info("self").sizes;
+  const auto padding = call.integers("padding");
+  for (std::size_t i = 0; i < padding.size(); ++i) sizes[sizes.size() - 1 - i / 2] += padding[i];
+  return {sizes};
+}
+
 constexpr std::string_view kBefore = "batch and channels";
 
 constexpr std::array kRules = std::to_array<Rule>({
@@ -74,6 +82,18 @@ constexpr std::array kRules = std::to_array<Rule>({
     {.op = "upsample_bilinear2d_backward", .signatures = planes, .supports = kBefore},
     {.op = "upsample_bicubic2d", .signatures = planes, .supports = kBefore},
     {.op = "upsample_bicubic2d_backward", .signatures = planes, .supports = kBefore},
+    {.op = "reflection_pad1d", .signatures = lines, .shapes = padded_shape, .supports = kBefore},
+    {.op = "reflection_pad1d_backward", .signatures = lines, .shapes = like_self_argument, .supports = kBefore},
+    {.op = "reflection_pad2d", .signatures = planes, .shapes = padded_shape, .supports = kBefore},
+    {.op = "reflection_pad2d_backward", .signatures = planes, .shapes = like_self_argument, .supports = kBefore},
+    {.op = "reflection_pad3d", .signatures = volumes, .shapes = padded_shape, .supports = kBefore},
+    {.op = "reflection_pad3d_backward", .signatures = volumes, .shapes = like_self_argument, .supports = kBefore},
+    {.op = "replication_pad1d", .signatures = lines, .shapes = padded_shape, .supports = kBefore},
+    {.op = "replication_pad1d_backward", .signatures = lines, .shapes = like_self_argument, .supports = kBefore},
+    {.op = "replication_pad2d", .signatures = planes, .shapes = padded_shape, .supports = kBefore},
+    {.op = "replication_pad2d_backward", .signatures = planes, .shapes = like_self_argument, .supports = kBefore},
+    {.op = "replication_pad3d", .signatures = volumes, .shapes = padded_shape, .supports = kBefore},
+    {.op = "replication_pad3d_backward", .signatures = volumes, .shapes = like_self_argument, .supports = kBefore},
     {.op = "constant_pad_nd", .signatures = padding, .supports = "dimensions that are not padded"},
 });
 

@@ -58,6 +58,14 @@ bool copy_of_ordinary(const global::OpInfo& info, const torch::jit::Stack& argum
 using global::is_global;
 using global::state_of;
 
+/// equal(): whether both are the same tensor. Layers ask for this to take a shorter way (attention of a sequence to
+/// itself), and tensors without values that are not the same may differ.
+bool is_one_tensor(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_same(b)) return true;
+  return is_global(a) && is_global(b) && a.is_alias_of(b) && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.storage_offset() == b.storage_offset();
+}
+
 bool gives_tensors(const c10::Argument& result) {
   const auto& type = *result.type();
   return type.kind() == c10::TypeKind::TensorType || type.isSubtypeOf(*c10::ListType::ofTensors());
@@ -114,7 +122,7 @@ const global::Plan& StepRecorder::plan_of(const c10::OperatorHandle& op, const g
   global::Plan plan;
   plan.call = global::read_call(op, info, arguments);
   auto shapes = global::result_shapes(op, info, arguments, plan.call, global::find_rule(info.name)).known;
-  if (!shapes) refuse_unknown_shape(info);
+  if (!shapes || (shapes->empty() && !returns.empty())) refuse_unknown_shape(info);
   for (auto& shape : *shapes) {
     plan.call.outputs.push_back(global::tensor_info(shape));
     plan.outputs.push_back({.shape = std::move(shape), .sharding = mesh.replicated()});
@@ -193,6 +201,10 @@ void StepRecorder::record(const c10::OperatorHandle& op, const global::OpInfo& i
                           const torch::jit::Stack& arguments, torch::jit::Stack& results) {
   if (info.may_cross && copy_of_ordinary(info, arguments, results)) return;
   const auto inputs = global::input_tensors(info, arguments);
+  if (info.name == "equal") {
+    results.emplace_back(is_one_tensor(inputs[0].tensor, inputs[1].tensor));
+    return;
+  }
   const auto mesh = phase_ ? global::mesh_of_call(op, info, inputs) : mesh_of(inputs);
   const auto& plan = plan_of(op, info, key, arguments, *mesh);
   std::optional<Node> node;

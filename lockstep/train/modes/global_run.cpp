@@ -15,8 +15,11 @@
 #include <lockstep/train/sharded/fill.h>
 #include <lockstep/train/sharded/mesh_of_tensors.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -158,6 +161,19 @@ Prediction GlobalRun::predict(samples::Batch batch) {
     if (is_global(tensor)) tensor = full(tensor);
   }
   return prediction;
+}
+
+std::vector<std::string> GlobalRun::closing_words() const {
+  constexpr std::size_t kMostShown = 8;
+  auto calls = gathering_calls(mesh_);
+  if (calls.empty()) return {};
+  const auto all = calls.size();
+  calls.resize(std::min(all, kMostShown));
+  return {
+      fmt::format("{} operator call{} gathered divided tensors on every rank, most bytes first: {}{} "
+                  "(LOCKSTEP_GLOBAL_STRICT=list logs where each begins)",
+                  all, all == 1 ? "" : "s of different kinds", fmt::join(calls, "; "),
+                  all > kMostShown ? fmt::format("; and {} more", all - kMostShown) : "")};
 }
 
 NamedTensors GlobalRun::model_state() { return whole(module_state(*model_.module)); }

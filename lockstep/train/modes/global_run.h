@@ -31,6 +31,7 @@ class GlobalRun final : public ParallelRun {
   SavedState state_to_save() override;
   void load_state(StateSource& source) override;
   int random_stream() const override { return 0; }
+  std::vector<std::string> closing_words() const override;
 
  private:
   /// What the optimizer updates.

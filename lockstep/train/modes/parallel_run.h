@@ -73,6 +73,9 @@ class ParallelRun {
   /// The run has its result, and needs the other processes no more.
   virtual void finish(std::optional<int> /*ended_by*/) {}
 
+  /// What is worth saying when the run is done, for people.
+  virtual std::vector<std::string> closing_words() const { return {}; }
+
   /// With train.cuda_graph, what became of it, in words for people; nullopt before it was tried.
   virtual std::optional<std::string> recording() const {
     return "steps are not recorded as a CUDA graph (train.cuda_graph): those of the global view never are";

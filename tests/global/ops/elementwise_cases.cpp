@@ -75,6 +75,16 @@ std::vector<OpCase> elementwise_cases() {
       plain(binary("and", torch::logical_and, mask({5, 2}), mask({2}))),
       plain(binary("bitwise or", torch::bitwise_or, index({5, 2}, 8), index({5, 2}, 8))),
       plain(binary("integers", torch::mul, index({5, 2}, 8), index({2}, 8))),
+      plain(binary(
+          "equal as a whole",
+          [](const at::Tensor& a, const at::Tensor& b) {
+            // Of itself, of another with the same values, and of one that differs in the last place only.
+            auto other = a.clone();
+            const bool same = torch::equal(a, a) && torch::equal(a, other);
+            other.view({-1}).slice(0, other.numel() - 1).add_(1);
+            return b + (same && !torch::equal(a, other) && !torch::equal(a, b) ? 1 : 0);
+          },
+          any({5, 3}), any({1}))),
       plain(binary("equal", torch::eq, index({5, 2}, 3), index({5, 2}, 3))),
       plain(binary("floor_divide", torch::floor_divide, any({5, 2}), positive({2}))),
       binary(
@@ -98,6 +108,11 @@ std::vector<OpCase> elementwise_cases() {
           "lerp", [](const at::Tensor& a, const at::Tensor& b) { return torch::lerp(a, b, 0.25); }, any({5, 3}),
           any({5, 3})),
   };
+  for (const std::int64_t slopes : {1, 3}) {
+    cases.push_back({.name = "prelu", .inputs = {any({5, 3, 2}), any({slopes})}, .run = [](const Tensors& x) {
+                       return Tensors{torch::prelu(x[0], x[1])};
+                     }});
+  }
   cases.push_back({.name = "where", .inputs = {mask({5, 1}), any({5, 3}), any({3})}, .run = [](const Tensors& x) {
                      return Tensors{torch::where(x[0], x[1], x[2])};
                    }});

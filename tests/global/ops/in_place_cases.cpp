@@ -47,6 +47,8 @@ std::vector<OpCase> in_place_cases() {
                      [](at::Tensor& x, const at::Tensor& y) { x.addmm_(x.clone(), y, 0.5, 2); }),
       writes_plainly("masked_fill_", any({5, 3}), mask({5, 1}),
                      [](at::Tensor& x, const at::Tensor& y) { x.masked_fill_(y, 0.25); }),
+      writes("masked_scatter_", any({5, 3}), any({15}),
+             [](at::Tensor& x, const at::Tensor& y) { x.masked_scatter_(x.detach() > 0.2, y); }),
       writes_plainly("index_add_", any({5, 3}), any({2, 3}),
                      [](at::Tensor& x, const at::Tensor& y) {
                        x.index_add_(0, torch::arange(2, torch::TensorOptions(torch::kLong).device(x.device())), y);

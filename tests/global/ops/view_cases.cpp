@@ -153,14 +153,32 @@ std::vector<OpCase> indexing_cases() {
   cases.push_back({.name = "index_put that adds",
                    .inputs = {any({5, 3}), index({7}, 5), any({7, 3})},
                    .run = [](const Tensors& x) { return Tensors{x[0].index_put({x[1]}, x[2], true)}; }});
-  cases.push_back({.name = "masked_select",
-                   .inputs = {any({5, 3}), mask({5, 3})},
-                   .run = [](const Tensors& x) { return Tensors{x[0].masked_select(x[1])}; },
-                   .has_rule = false});
-  cases.push_back({.name = "index by a mask",
-                   .inputs = {any({5, 3}), mask({5})},
-                   .run = [](const Tensors& x) { return Tensors{x[0].index({x[1]})}; },
-                   .has_rule = false});
+  cases.push_back({.name = "masked_select", .inputs = {any({5, 3}), mask({5, 3})}, .run = [](const Tensors& x) {
+                     return Tensors{x[0].masked_select(x[1])};
+                   }});
+  cases.push_back({.name = "masked_select by a row", .inputs = {any({5, 3}), mask({3})}, .run = [](const Tensors& x) {
+                     return Tensors{x[0].masked_select(x[1])};
+                   }});
+  cases.push_back({.name = "masked_select of a column that is repeated",
+                   .inputs = {any({3}), mask({5, 3})},
+                   .run = [](const Tensors& x) { return Tensors{x[0].masked_select(x[1])}; }});
+  cases.push_back({.name = "masked_scatter",
+                   .inputs = {any({5, 3}), mask({5, 1}), any({4, 4})},
+                   .run = [](const Tensors& x) { return Tensors{x[0].masked_scatter(x[1], x[2])}; }});
+  cases.push_back({.name = "index by a mask", .inputs = {any({5, 3}), mask({5})}, .run = [](const Tensors& x) {
+                     return Tensors{x[0].index({x[1]})};
+                   }});
+  cases.push_back({.name = "index by a mask of all dimensions, and by numbers then",
+                   .inputs = {any({5, 3}), mask({5, 3}), index({4}, 5)},
+                   .run = [](const Tensors& x) {
+                     return Tensors{x[0].index({x[1]}), x[0].index({x[2]})};
+                   }});
+  cases.push_back({.name = "index_put by a mask",
+                   .inputs = {any({5, 3}), mask({5}), any({2, 3})},
+                   .run = [](const Tensors& x) { return Tensors{x[0].index_put({x[1]}, x[2])}; }});
+  cases.push_back({.name = "index_put of one row by a mask",
+                   .inputs = {any({5, 3}), mask({5}), any({3})},
+                   .run = [](const Tensors& x) { return Tensors{x[0].index_put({x[1]}, x[2])}; }});
   return cases;
 }
 

@@ -1,0 +1,46 @@
+// The calls of a mesh whose divided inputs were gathered, so that every rank computed the whole result.
+#pragma once
+
+#include <lockstep/global/dispatch/call_tensors.h>
+#include <lockstep/global/dispatch/op_info.h>
+#include <lockstep/global/rules/choose.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lockstep::global {
+
+/// One operator with inputs that lie in one way.
+struct GatheredWay {
+  std::string call;  ///< "aten::flip of [Shard(0)]"
+  bool has_rule = false;
+  std::int64_t calls = 0;
+  double bytes = 0;  ///< received by each rank
+};
+
+/// Counting is not thread-safe beside operators on the mesh, as for TrafficCount.
+class GatheredWays {
+ public:
+  /// The reference stays valid. `is_new`: whether it was asked for the first time.
+  GatheredWay& way(const std::string& call, bool has_rule, bool& is_new);
+  /// Those that were called, most bytes first.
+  std::vector<GatheredWay> called() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<GatheredWay>> ways_;
+};
+
+/// The bytes that each rank receives because the choice makes divided inputs whole along an axis on which nothing stays
+/// divided; 0: the work is divided, or nothing was.
+double gathered_bytes(const Choice& choice, const OpCall& call, const std::vector<Placements>& now,
+                      std::span<const int> mesh_sizes);
+
+/// For people, a line for each way: "aten::flip of [Shard(0)]: 12 calls, 3.4 MB (no rule)".
+std::vector<std::string> texts_of(const std::vector<GatheredWay>& ways);
+
+}  // namespace lockstep::global
