@@ -38,7 +38,8 @@ constexpr const char* kDescription =
 
 /// What a flag that the command does not have may mean.
 std::string meant_by_extras(const CLI::App& command, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
+  const bool is_answered = std::string_view(error.what()).find("; here") != std::string_view::npos;
+  if (is_answered || dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
   std::vector<std::string> names;
   for (const auto* option : command.get_options()) {
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
@@ -48,7 +49,8 @@ std::string meant_by_extras(const CLI::App& command, const CLI::ParseError& erro
     if (!flag.starts_with("--")) continue;
     if (auto meant = did_you_mean(flag, names); !meant.empty()) return meant;
   }
-  return "";
+  const bool passes_over = std::ranges::find(names, "--ignore-unknown") != names.end();
+  return passes_over ? "; --ignore-unknown passes over arguments that a platform adds" : "";
 }
 
 int print_usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<const PetDefault> defaults) {

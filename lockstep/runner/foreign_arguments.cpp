@@ -1,3 +1,4 @@
+#include <lockstep/base/foreign_keys.h>
 #include <lockstep/runner/foreign_arguments.h>
 
 #include <fmt/format.h>
@@ -13,6 +14,17 @@ constexpr const char* kGroup = "Flags of MMEngine and MindOCR (docs/coming_from.
 
 void warn(const std::string& words) {
   fmt::print(stderr, "warning: not understood and ignored (--ignore-unknown): {}\n", words);
+}
+
+/// What the flags among `words` are called here: "; here it is called 'system.seed' (--seed)".
+std::string meant_by(const std::vector<std::string>& words) {
+  for (const auto& word : words) {
+    if (!word.starts_with("--")) continue;
+    const auto flag = word.substr(0, word.find('='));
+    const auto meant = here_instead_of(flag.substr(2), {});
+    if (!meant.empty()) return fmt::format("{} ({})", meant, flag);
+  }
+  return "";
 }
 
 bool is_key_value(const std::string& word) { return word.find('=') != std::string::npos; }
@@ -43,7 +55,10 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
     arguments.resumes = app.count("--resume") > 0;
     const auto unknown = app.remaining();
     if (unknown.empty()) return;
-    if (!arguments.ignores_unknown) throw CLI::ExtrasError(app.get_name(), unknown);
+    if (!arguments.ignores_unknown) {
+      const CLI::ExtrasError error(app.get_name(), unknown);
+      throw CLI::ExtrasError(error.what() + meant_by(unknown), CLI::ExitCodes::ExtrasError);
+    }
     warn(fmt::format("{}", fmt::join(unknown, " ")));
   });
 }

@@ -98,9 +98,26 @@ void take_auto_scale_lr(ConfigNode& root) {
   section.entries.push_back({"base_batch_size", *base});
 }
 
+/// MindOCR's files have other sections, in which nearly every key has another name.
+void refuse_file_of_mindocr(const ConfigNode& root) {
+  const auto* train = root.find("train");
+  if (train == nullptr) return;
+  for (const auto* key : {"loader", "dataset"}) {
+    const auto* section = train->find(key);
+    if (section == nullptr || section->kind != ConfigNode::Kind::map || section->position.line == 0) continue;
+    const std::string& file = section->position.file;
+    throw Error(ErrorKind::config, "config",
+                fmt::format("train.{} makes this a configuration of MindOCR; translate it first: lockstep convert "
+                            "mindocr {} --out run.yaml, then lockstep train --config run.yaml",
+                            key, file),
+                section->position);
+  }
+}
+
 }  // namespace
 
 ConfigNode with_own_names(ConfigNode root) {
+  refuse_file_of_mindocr(root);
   take_auto_scale_lr(root);
   for (const auto& name : kKeyNames) {
     auto value = take_path(root, name.theirs);
