@@ -5,18 +5,23 @@
 #include <lockstep/lockstep.h>
 
 #include <cstdlib>
+#include <string>
 
 using namespace lockstep;
 
 int main(int argc, char** argv) {
-  auto config = train::parse_run_config(R"(
+  const char* data_path = std::getenv("DATA_PATH");
+  const std::string root = data_path != nullptr ? data_path : "data/cifar10";
+  return train_main(argc, argv, {}, R"(
     parallel: {mode: auto, gradients_mean: true}
     model: {name: resnet50, num_classes: 10}
     loss: {name: cross_entropy_expand}
     optimizer: {name: momentum, lr: 0.01, momentum: 0.9}
+    callbacks: {loss_every: 1}
+    train: {epochs: 10}
+    system: {work_dir: out/mindspore_resnet50}
     data:
       name: cifar10
-      root: data/cifar10
       batch_size: 32
       remainder: drop
       train_transforms:
@@ -26,13 +31,5 @@ int main(int argc, char** argv) {
         - rescale: {scale: 0.00392156862745098}
         - normalize: {mean: [0.4465, 0.4822, 0.4914], std: [0.2010, 0.1994, 0.2023]}
         - hwc2chw
-    callbacks: {loss_every: 1}
-    train: {epochs: 10}
-    system: {work_dir: out/mindspore_resnet50}
-  )",
-                                        {}, std::vector<std::string>(argv + 1, argv + argc));
-  if (const char* data_path = std::getenv("DATA_PATH")) config.data.root = data_path;
-  Trainer model({}, config);
-  model.train();
-  return model.exit_code();
+      root: ')" + root + "'");
 }

@@ -3,6 +3,7 @@
 //   lockstep data synthesize cifar10 --out data/cifar10
 //   mmengine_cifar10 data.root=data/cifar10
 //   lockstep run --nproc-per-node 2 mmengine_cifar10 data.root=data/cifar10
+//   lockstep launch --nproc_per_node=2 mmengine_cifar10 --launcher pytorch      as the tutorial has it
 #include <lockstep/lockstep.h>
 #include <torch/torch.h>
 
@@ -24,7 +25,7 @@ int main(int argc, char** argv) {
   const train::Program program{.name = "MMResNet50",
                                .model = [] { return std::make_shared<MMResNet50>(); },
                                .task = train::make_task<MMResNet50>(loss_and_accuracy)};
-  const auto config = train::parse_run_config(R"(
+  return train_main(argc, argv, program, R"(
     system: {work_dir: ./work_dir}
     data:
       name: cifar10
@@ -39,9 +40,5 @@ int main(int argc, char** argv) {
         - hwc2chw
     optimizer: {name: momentum, lr: 0.001, momentum: 0.9}
     train: {epochs: 2, eval_every: 1}
-  )",
-                                              program, std::vector<std::string>(argv + 1, argv + argc));
-  Trainer runner(program, config);
-  runner.train();
-  return runner.exit_code();
+  )");
 }

@@ -91,6 +91,20 @@ int train_main(int argc, char** argv, const std::function<train::Program(const t
   });
 }
 
+int train_main(int argc, char** argv, const train::Program& program, const std::string& yaml) noexcept {
+  return run_and_report(argc, argv, [&] {
+    const auto load = [&](const runner::ProgramArguments& arguments) {
+      if (!arguments.config.empty()) {
+        fail(ErrorKind::invalid_argument, "train",
+             "--config {}: the configuration of this program stands in its source; KEY=VALUE changes a key of it",
+             arguments.config);
+      }
+      return train::parse_run_config(yaml, program, runner::all_overrides(arguments));
+    };
+    return Own{load, [&](const train::RunConfig&) { return program; }, train::parse_run_config(yaml, program)};
+  });
+}
+
 int train_main(int argc, char** argv, train::Parts parts) noexcept {
   return run_and_report(argc, argv, [&] {
     const auto shared = std::make_shared<const train::Parts>(std::move(parts));

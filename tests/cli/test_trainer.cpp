@@ -100,6 +100,23 @@ TEST_F(OtherFrameworks, MMEnginesProgram) {
   EXPECT_TRUE(result("mmengine").contains("eval_accuracy"));
 }
 
+// The command line of the tutorials, and mistakes in it.
+TEST_F(OtherFrameworks, TheirProgramsTakeTheirCommandLine) {
+  const std::string program = LOCKSTEP_EXAMPLES "/mmengine_cifar10";
+  const auto launched = lockstep({"launch", "--nproc_per_node=2", program, "--launcher", "pytorch",
+                                  "data.root=" + folder("data").string(), "--dry-run"});
+  ASSERT_TRUE(launched.status.ok()) << launched.err;
+  EXPECT_THAT(launched.out, HasSubstr("MMResNet50"));
+  for (const std::string& one : {program, std::string(LOCKSTEP_EXAMPLES "/mindspore_resnet50")}) {
+    EXPECT_THAT(run_program({one, "--help"}).out, HasSubstr("--launcher"));
+    const auto missing = run_program({one, "data.root=/nonexistent"});
+    EXPECT_EQ(missing.status.signal, 0) << "an error is no abort";
+    EXPECT_FALSE(missing.status.ok());
+    EXPECT_THAT(missing.err, HasSubstr("error: ")) << missing.err;
+    EXPECT_THAT(run_program({one, "--seed=3"}).err, HasSubstr("'system.seed'"));
+  }
+}
+
 TEST_F(OtherFrameworks, MindSporesProgram) {
   const Words words = {std::string(LOCKSTEP_EXAMPLES) + "/mindspore_resnet50",
                        "system.work_dir=" + folder("mindspore").string(), "data.batch_size=2", "train.steps=1"};

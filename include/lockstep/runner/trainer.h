@@ -111,6 +111,10 @@ class Trainer {
 int train_main(int argc, char** argv, const std::function<train::Program(const train::RunConfig&)>& make,
                train::RunConfig defaults = {}) noexcept;
 
+/// The same for a program whose configuration stands in its source: `yaml`, read as parse_run_config() reads it
+/// (program.h). KEY=VALUE changes it; there is no --config.
+int train_main(int argc, char** argv, const train::Program& program, const std::string& yaml) noexcept;
+
 /// The same for a program that adds parts (parts.h) which its configuration file names: --config FILE is required then.
 int train_main(int argc, char** argv, train::Parts parts) noexcept;
 
