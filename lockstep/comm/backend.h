@@ -1,12 +1,16 @@
 // The interface that each backend implements. Internal: users see group.h and collectives.h.
 //
-// The front (collectives.cpp) has validated and compared the arguments, dealt with size-1 groups, empty tensors and
-// strides; a backend sees contiguous, non-empty tensors whose sizes agree on all ranks.
+// The front (collectives.cpp) has checked this rank's arguments and dealt with size-1 groups, empty tensors and
+// strides, so a backend sees contiguous, non-empty tensors. Sizes and dtypes agree on all ranks where the calls were
+// compared
+// (`agree`, or the backend itself: `compares_calls`). Those of calls on an unchecked() handle, and the lengths of
+// messages, are not compared.
 #pragma once
 
 #include <lockstep/comm/collectives.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/comm/network_reduction.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/net/peer_tls.h>
 
 #include <ATen/core/Tensor.h>
@@ -30,9 +34,10 @@ struct Call {
   std::uint64_t sequence = 0;  ///< counts the group's collectives from 1
   std::uint8_t kind = 0;       ///< the number of `op` on the status page
   std::chrono::steady_clock::time_point begun{};
-  std::uint64_t trace = 0;  ///< hash of the OperatorTrace it is made on (trace.h), compared with the others'; 0: none
-  std::uint64_t step = 0;   ///< number of the step on that trace
-  std::uint64_t bytes = 0;  ///< as in CollectiveSpan
+  /// Hash of the OperatorTrace it is made on (operator_trace.h), compared with the others'; 0: none.
+  std::uint64_t trace = 0;
+  std::uint64_t step = 0;         ///< number of the step on that trace
+  std::uint64_t bytes = 0;        ///< as in CollectiveSpan
   c10::Device device{c10::kCPU};  ///< of its tensors
 };
 
@@ -44,8 +49,11 @@ class WorkState {
   virtual ~WorkState() = default;
   /// Blocks; throws the operation's Error, or Error(timeout) after `timeout`, after which it may be called again.
   virtual void wait(std::chrono::milliseconds timeout) = 0;
-  /// Whether `wait` would not block; never throws.
+  /// Whether the operation is complete, or failed; never throws.
   virtual bool test() = 0;
+  /// Whether `wait` would not block; never throws. On a device that is earlier than `test`, as `wait` only orders
+  /// streams there.
+  virtual bool would_return() { return test(); }
   /// As `wait`, and on a device blocks until the current stream has got so far. Default: `wait` does.
   virtual void synchronize(std::chrono::milliseconds timeout) { wait(timeout); }
   /// For callers that poll `test` instead of waiting: throws Error(peer_lost) when a rank whose part is missing has
@@ -63,12 +71,21 @@ class Backend {
 
   using Pending = std::shared_ptr<WorkState>;
 
-  virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call) = 0;
+  // The collectives (kCollectiveNames in base/status_page.h has all names). Each is Error(unsupported) by default.
+
+  virtual Pending all_reduce(at::Tensor& tensor, ReduceOp op, const Call& call);
   /// Does not change the tensors of ranks other than root.
-  virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call) = 0;
-  virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call) = 0;
-  virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
-  virtual Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call) = 0;
+  virtual Pending reduce(at::Tensor& tensor, int root, ReduceOp op, const Call& call);
+  virtual Pending broadcast(at::Tensor& tensor, int root, const Call& call);
+  virtual Pending all_gather(at::Tensor& output, const at::Tensor& input, const Call& call);
+  virtual Pending reduce_scatter(at::Tensor& output, const at::Tensor& input, ReduceOp op, const Call& call);
+  virtual Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call& call);
+  /// `output` is null but on root.
+  virtual Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call& call);
+  /// `input` is null but on root.
+  virtual Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call);
+  virtual Pending send(const at::Tensor& tensor, int destination, int tag, const Call& call);
+  virtual Pending receive(at::Tensor& tensor, int source, int tag, const Call& call);
 
   // Reductions that the hierarchy backend needs from its engines, so that sums are subtrees of one tree (sum_tree.h).
 
@@ -80,18 +97,12 @@ class Backend {
   virtual Pending combine(ResultOf kind, const at::Tensor& output, const at::Tensor& input,
                           const std::vector<std::vector<RankRange>>& brought, int root, ReduceOp op, const Call& call);
 
-  virtual Pending all_to_all(at::Tensor& output, const at::Tensor& input, const Call& call) = 0;
-  virtual Pending gather(at::Tensor* output, const at::Tensor& input, int root, const Call& call) = 0;
-  virtual Pending scatter(at::Tensor& output, const at::Tensor* input, int root, const Call& call) = 0;
-  virtual Pending send(const at::Tensor& tensor, int destination, int tag, const Call& call) = 0;
-  virtual Pending receive(at::Tensor& tensor, int source, int tag, const Call& call) = 0;
-
   // What has no tensor is asked of the backend for the CPU, so those for CUDA alone have only the defaults of these.
 
   virtual Pending barrier(const Call& call);
 
   /// Compares `fingerprint` (the same length on every rank) and returns all ranks' in rank order. Used to turn a
-  /// mismatch into an error; must itself be safe against ranks that are in different collectives.
+  /// mismatch into an error; must itself be safe against ranks that are in different collectives. It waits (`wait_in`).
   virtual std::vector<std::string> exchange(const std::string& fingerprint, const Call& call);
 
   /// True: the backend compares the ranks' calls as part of the call itself. Then `exchange` is not called before
@@ -112,6 +123,16 @@ class Backend {
   /// Memory for `allocate`, called on every rank with the same arguments; default: ordinary memory.
   virtual at::Tensor allocate(std::int64_t elements, at::ScalarType dtype);
 
+  // Of engines without a thread of their own, which move data only inside calls (progress.h). Any thread calls these.
+
+  /// Whether an operation is under way that goes on only inside calls. Costs a load or two.
+  virtual bool is_unfinished() const noexcept { return false; }
+  /// Moves what is under way as far as it goes without waiting, or leaves that to another thread that is at it. Errors
+  /// come with the waits for the operations.
+  virtual Progressed advance() noexcept { return {}; }
+  /// Whether waits in this backend advance what `other` has under way.
+  virtual bool advances(const Backend& other) const noexcept { return this == &other; }
+
   /// This rank gives the group up: pending operations on this and the other ranks fail soon, where the engine can do
   /// that. Only destruction may follow. Returns at once.
   virtual void abort() noexcept {}
@@ -131,6 +152,7 @@ struct BackendContext {
   std::string network = "gloo";             ///< for hierarchy: the backend between hosts
   std::shared_ptr<const net::PeerTls> tls;  ///< for the backend tls: this process's certificates
   std::string bind_address;                 ///< the address at which the others reach this host; empty: not known
+  Progress* progress = nullptr;             ///< of the job, for `wait_in`
   /// A group rank in words: "rank 2 (pid 4711 on node-b)".
   std::function<std::string(int rank)> describe_rank;
   /// For backends that wait by polling: throws Error(peer_lost) when one of the group ranks `waited_for` has ended or
@@ -151,6 +173,12 @@ struct BackendContext {
   /// Ends the group because of a call that failed after it was started. Any thread; never throws.
   std::function<void(const Call& call, std::exception_ptr problem, std::chrono::milliseconds waited)> end_group;
 };
+
+/// Waits for an operation within a call of `own`, while everything else in this process goes on; `progress` may be
+/// null.
+inline void wait_in(Progress* progress, WorkState& work, Backend& own, std::chrono::milliseconds timeout) {
+  progress ? progress->wait(work, own, timeout) : work.wait(timeout);
+}
 
 /// The ranks of a group of `size` but `rank`.
 inline std::vector<int> others_of(int rank, int size) {

@@ -99,23 +99,44 @@ bool is_for_cuda(std::string_view requested) {
   return requested != "auto" && backend_called(requested).carries == Carries::cuda;
 }
 
+namespace {
+
+[[noreturn]] void fail_lacking(const Backend& backend, std::string_view op) {
+  fail(ErrorKind::unsupported, op, "backend {} does not have it", backend.name());
+}
+
+}  // namespace
+
+Backend::Pending Backend::all_reduce(at::Tensor&, ReduceOp, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::reduce(at::Tensor&, int, ReduceOp, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::broadcast(at::Tensor&, int, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::all_gather(at::Tensor&, const at::Tensor&, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::reduce_scatter(at::Tensor&, const at::Tensor&, ReduceOp, const Call& call) {
+  fail_lacking(*this, call.op);
+}
+Backend::Pending Backend::all_to_all(at::Tensor&, const at::Tensor&, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::gather(at::Tensor*, const at::Tensor&, int, const Call& call) {
+  fail_lacking(*this, call.op);
+}
+Backend::Pending Backend::scatter(at::Tensor&, const at::Tensor*, int, const Call& call) {
+  fail_lacking(*this, call.op);
+}
+Backend::Pending Backend::send(const at::Tensor&, int, int, const Call& call) { fail_lacking(*this, call.op); }
+Backend::Pending Backend::receive(at::Tensor&, int, int, const Call& call) { fail_lacking(*this, call.op); }
+
+// Only hierarchy calls these, of the engines that it has chosen.
 Backend::Pending Backend::reduce_parts(const at::Tensor&, const at::Tensor&, int, const std::vector<int>&, ReduceOp,
-                                       const Call&) {
-  fail(ErrorKind::unsupported, "reduce", "{} is not an engine inside a host", name());
+                                       const Call& call) {
+  fail_lacking(*this, call.op);
 }
-
 Backend::Pending Backend::combine(ResultOf, const at::Tensor&, const at::Tensor&,
-                                  const std::vector<std::vector<RankRange>>&, int, ReduceOp, const Call&) {
-  fail(ErrorKind::unsupported, "reduce", "{} is not an engine between hosts", name());
+                                  const std::vector<std::vector<RankRange>>&, int, ReduceOp, const Call& call) {
+  fail_lacking(*this, call.op);
 }
 
-Backend::Pending Backend::barrier(const Call&) {
-  fail(ErrorKind::unsupported, "barrier", "{} carries tensors alone", name());
-}
-
-std::vector<std::string> Backend::exchange(const std::string&, const Call&) {
-  fail(ErrorKind::unsupported, "exchange", "{} carries tensors alone", name());
-}
+// Those of backends for CUDA have none: their group asks the backend for the CPU.
+Backend::Pending Backend::barrier(const Call& call) { fail_lacking(*this, call.op); }
+std::vector<std::string> Backend::exchange(const std::string&, const Call& call) { fail_lacking(*this, call.op); }
 
 at::Tensor Backend::allocate(std::int64_t elements, at::ScalarType dtype) {
   return at::empty({elements}, at::TensorOptions().dtype(dtype));

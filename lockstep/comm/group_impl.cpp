@@ -94,6 +94,7 @@ std::shared_ptr<GroupImpl> GroupImpl::make(std::shared_ptr<Job> job, GroupMember
                                            GroupImpl* parent) {
   auto group = std::make_shared<GroupImpl>(job, std::move(members), requested, parent);
   job->enlist(group);
+  job->progress().add(group->backend_);
   return group;
 }
 
@@ -173,6 +174,7 @@ BackendContext GroupImpl::backend_context() {
   // Ranks that met through MPI were started by it: it knows the network better.
   context.network = context.tls ? "tls" : job_->world().meeting == Meeting::mpi ? "mpi" : "gloo";
   context.bind_address = job_->bind_address();
+  context.progress = &job_->progress();
   context.describe_rank = [job = job_, ranks = members_.world_ranks](int rank) {
     return lockstep::detail::describe(job->rank_info(ranks.at(static_cast<std::size_t>(rank))));
   };
@@ -244,10 +246,10 @@ Call GroupImpl::begun(const Call& call) {
   return call;
 }
 
-void GroupImpl::wait_for(WorkState& work, std::chrono::milliseconds timeout) {
+void GroupImpl::wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
   try {
-    work.wait(timeout);
+    job_->progress().wait(work, backend_on(call.device), timeout);
   } catch (...) {
     job_->note_waited(start);  // it may be asked again
     throw;

@@ -97,8 +97,9 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
     std::erase_if(traces_, [](const auto& each) { return each.expired(); });
     traces_.push_back(trace);
   }
-  /// Waits for a backend's pending operation, and counts the time as waiting time of this rank.
-  void wait_for(WorkState& work, std::chrono::milliseconds timeout);
+  /// Waits for the pending operation of a call while everything else in this process goes on (progress.h), and counts
+  /// the time as waiting time of this rank.
+  void wait_for(WorkState& work, const Call& call, std::chrono::milliseconds timeout);
   /// The call has its result.
   void ended(const Call& call) noexcept {
     job_->status_page().end(call.kind, page_number_, call.sequence);
@@ -171,7 +172,7 @@ class GroupImpl : public std::enable_shared_from_this<GroupImpl> {
   GroupMembers members_;
   std::string requested_;
   std::uint8_t page_number_;  ///< of this group on the status page
-  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Backend> backend_;
   std::atomic<bool> in_call_{false};
   std::uint64_t sequence_ = 0;
   std::map<std::string, std::uint64_t> met_;  ///< by trace, the last of its restarts that all members have made

@@ -11,6 +11,7 @@
 #include <lockstep/comm/meet/rendezvous.h>
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/operator_trace.h>
+#include <lockstep/comm/progress.h>
 #include <lockstep/world/member_session.h>
 
 #include <atomic>
@@ -67,6 +68,9 @@ class Job {
   void stop_observing() noexcept;
   bool is_observed() const noexcept { return is_observed_.load(std::memory_order_relaxed); }
   void tell_observer(const CollectiveSpan& span) noexcept;
+
+  /// What its groups have under way.
+  Progress& progress() { return progress_; }
 
   /// Remembers a group of the job for end_groups.
   void enlist(const std::weak_ptr<GroupImpl>& group);
@@ -132,6 +136,7 @@ class Job {
   std::shared_ptr<const CollectiveListener> observer_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> joined_{false};
+  Progress progress_;
   std::mutex groups_mutex_;
   std::vector<std::weak_ptr<GroupImpl>> groups_;
 };

@@ -32,6 +32,7 @@ class ThenState : public WorkState {
   }
 
   bool test() override { return first_->test(); }
+  bool would_return() override { return first_->would_return(); }
   void check_peers() override { first_->check_peers(); }
 
  private:
@@ -52,6 +53,9 @@ class AllState : public WorkState {
   }
   bool test() override {
     return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->test(); });
+  }
+  bool would_return() override {
+    return std::all_of(works_.begin(), works_.end(), [](const auto& work) { return work->would_return(); });
   }
   void check_peers() override {
     for (const auto& work : works_) {
@@ -96,7 +100,9 @@ class CollectiveWork : public WorkState {
     wait(timeout);
     if (call_.device.is_cpu()) return;
     const auto limit = std::min(timeout, group_->job()->options().timeout);
-    if (!await_current_stream(call_.device, start + limit)) {
+    const auto& own = group_->backend_on(call_.device);
+    const auto others = [&] { group_->job()->progress().advance_others(own); };
+    if (!await_current_stream(call_.device, start + limit, others)) {
       throw Error(ErrorKind::timeout, call_.op,
                   fmt::format("{}, or what the stream has to do before, is not complete after {} ms",
                               group_->describe(call_), since(start).count()));
@@ -106,7 +112,11 @@ class CollectiveWork : public WorkState {
 
   bool test() override {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    return lock && (!pending_ || pending_->test());
+    if (!lock) return false;
+    if (!pending_ || pending_->test()) return true;
+    // Another rank may poll for an operation of another group first.
+    group_->job()->progress().advance_others(group_->backend_on(call_.device));
+    return false;
   }
 
  private:
@@ -124,7 +134,7 @@ class CollectiveWork : public WorkState {
     const at::NoGradGuard no_grad;  // for what is copied at the end
     const auto start = Clock::now();
     try {
-      group_->wait_for(*pending_, timeout);
+      group_->wait_for(*pending_, call_, timeout);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::timeout && may_look_again) {
         throw Error(ErrorKind::timeout, call_.op,
@@ -168,7 +178,7 @@ Work start_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::P
 
 void finish_work(GroupImpl& group, const Call& call, c10::function_ref<Backend::Pending()> start) {
   try {
-    group.wait_for(*start(), group.job()->options().timeout);
+    group.wait_for(*start(), call, group.job()->options().timeout);
   } catch (...) {
     group.rethrow(call, std::current_exception(), since(call.begun));
   }

@@ -4,10 +4,13 @@
 
 #include "comm/suite.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -56,6 +59,120 @@ TEST_P(Groups, WorldGroupKnowsItself) {
     expect_words(error_of([&] { group.world_rank(rank.size()); }),
                  {"group rank", std::to_string(rank.size()), "world"});
     expect_words(error_of([&] { group.group_rank(-1); }), {"world rank -1", "not in group"});
+  });
+}
+
+// All ranks again, in a group of its own.
+Group another_world(Rank& rank) { return *rank.group().subgroup(rank.group().ranks()); }
+
+// The sum over all ranks of tensors full of rank + 1, `times` over.
+at::Tensor full_sum(Rank& rank, std::int64_t count, int times) {
+  return at::full({count}, times * rank.size() * (rank.size() + 1) / 2, at::kFloat);
+}
+
+TEST_P(Groups, WorkOfTwoGroupsIsWaitedForInAnyOrder) {
+  run([](Rank& rank) {
+    const Group groups[] = {rank.group(), another_world(rank)};
+    const bool first = rank.rank() == 0;
+    for (const std::int64_t count : {10, 1000000}) {
+      at::Tensor tensors[2];
+      Work works[2];
+      const auto begin = [&] {
+        for (const int g : {0, 1}) {
+          tensors[g] = at::full({count}, (g + 1) * (rank.rank() + 1), at::kFloat);
+          works[g] = all_reduce_async(tensors[g], groups[g]);
+        }
+      };
+      const auto check = [&](const char* how) {
+        for (const int g : {0, 1}) EXPECT_TRUE(same(tensors[g], full_sum(rank, count, g + 1))) << how << " " << count;
+      };
+      begin();
+      works[first ? 0 : 1].wait();
+      works[first ? 1 : 0].wait();
+      check("wait");
+
+      begin();
+      for (const int g : {first ? 0 : 1, first ? 1 : 0}) {
+        while (!works[g].test()) std::this_thread::yield();
+        works[g].wait();
+      }
+      check("test");
+
+      // Other ranks need this one's part in what it never waits for.
+      begin();
+      if (first) works[0] = Work();
+      works[first ? 1 : 0].wait();
+      works[1].wait();
+      barrier(groups[1]);
+    }
+  });
+}
+
+TEST_P(Groups, CallsThatWaitForAllRanksLetWorkOfOtherGroupsGoOn) {
+  run([](Rank& rank) {
+    const auto& group = rank.group();
+    const Group other = another_world(rank);
+    const auto calls = {
+        std::function<void()>([&] { barrier(other); }), std::function<void()>([&] { barrier(other.unchecked()); }),
+        std::function<void()>([&] { EXPECT_EQ(allocate(other, 3, static_cast<int>(at::kFloat)).numel(), 3); }),
+        std::function<void()>([&] { EXPECT_EQ(other.subgroup(other.ranks())->size(), rank.size()); })};
+    for (const auto& call : calls) {
+      auto tensor = at::full({1000000}, rank.rank() + 1, at::kFloat);
+      auto work = all_reduce_async(tensor, group);
+      if (rank.rank() == 0) {
+        call();
+        work.wait();
+      } else {
+        work.wait();
+        call();
+      }
+      EXPECT_TRUE(same(tensor, full_sum(rank, tensor.numel(), 1)));
+    }
+  });
+}
+
+// As in a grid whose rows and columns are groups.
+TEST_P(Groups, WorkOfOverlappingSubgroupsIsWaitedForInAnyOrder) {
+  run([](Rank& rank) {
+    const int n = rank.size();
+    const int me = rank.rank();
+    std::vector<std::optional<Group>> pairs;  // of each rank and the next one
+    for (int r = 0; r < n && n > 1; ++r) pairs.push_back(rank.group().subgroup({r, (r + 1) % n}));
+    std::vector<at::Tensor> tensors;
+    std::vector<Work> works;
+    std::vector<int> sums;
+    for (int r = 0; r < static_cast<int>(pairs.size()); ++r) {
+      if (!pairs[static_cast<std::size_t>(r)]) continue;
+      tensors.push_back(at::full({200000}, me, at::kFloat));
+      works.push_back(all_reduce_async(tensors.back(), pairs[static_cast<std::size_t>(r)]->unchecked()));
+      sums.push_back(r + (r + 1) % n);
+    }
+    if (me % 2 == 1) std::reverse(works.begin(), works.end());
+    for (auto& work : works) work.wait();
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(same(tensors[i], at::full({200000}, sums[i], at::kFloat)));
+    }
+  });
+}
+
+// Too large for any engine to keep on the way.
+TEST_P(Groups, LargeMessagesCrossWhenBothSidesWaitForTheirSends) {
+  run([](Rank& rank) {
+    const Group groups[] = {rank.group(), another_world(rank)};
+    if (rank.size() < 2 || rank.rank() > 1) return;
+    const int peer = 1 - rank.rank();
+    // In one group, then each direction in a group of its own.
+    for (const int way : {0, 1}) {
+      const auto& out = groups[way * rank.rank()];
+      const auto& in = groups[way * peer];
+      const auto mine = at::full({4000000}, rank.rank(), at::kFloat);
+      auto theirs = at::zeros({4000000});
+      auto sent = send_async(mine, out, peer);
+      auto received = receive_async(theirs, in, peer);
+      sent.wait();
+      received.wait();
+      EXPECT_TRUE(same(theirs, at::full({4000000}, peer, at::kFloat))) << way;
+    }
   });
 }
 

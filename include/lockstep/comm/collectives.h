@@ -41,7 +41,7 @@ class Work {
   void synchronize(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
   /// True once `wait` would return or throw without blocking; on CUDA, once the device has completed the operation.
-  /// Drives the operation on backends without a thread of their own. Never throws the operation's Error.
+  /// Advances what the process has under way. Never throws the operation's Error.
   bool test();
 
  private:
@@ -56,6 +56,11 @@ class Work {
 // "all". Complex dtypes support sum and mean only. All ranks pass the same dtype and, unless documented otherwise, the
 // same shape; a mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy. Autograd
 // does not record them.
+//
+// Progress: what was started goes on while this process waits, whatever it waits for. All ranks start the operations of
+// one group in the same order, but may wait for them, and for those of any other groups of the job, in any order: a
+// wait, a `test()` and a call that waits advance everything that the process had under way when they began. Between
+// such calls gloo, tls, staged and nccl go on by themselves; shm, hierarchy and mpi do not.
 //
 // Not thread-safe: one thread at a time calls operations of one group, and all ranks call them in the same order.
 // `root`, `source` and `destination` are group ranks. The `_async` variants return a Work. Errors of all functions:

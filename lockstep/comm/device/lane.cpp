@@ -20,6 +20,7 @@ class DeviceState : public WorkState {
 
   void wait(std::chrono::milliseconds) override { operation_->order_current_stream(); }
   bool test() override { return operation_->is_complete(); }
+  bool would_return() override { return true; }
 
  private:
   const std::shared_ptr<DeviceOperation> operation_;
@@ -70,13 +71,15 @@ Backend::Pending pending(std::shared_ptr<DeviceOperation> operation) {
   return std::make_shared<DeviceState>(std::move(operation));
 }
 
-bool await_current_stream(c10::Device device, std::chrono::steady_clock::time_point deadline) {
+bool await_current_stream(c10::Device device, std::chrono::steady_clock::time_point deadline,
+                          const std::function<void()>& meanwhile) {
   const c10::DeviceGuard on_device(device);
   c10::Event reached(device.type());
   reached.record(Streams(device.type()).getStream(device));
   constexpr microseconds kLongestPause(1000);
   for (microseconds pause(10); !reached.query(); pause = std::min(pause * 2, kLongestPause)) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (meanwhile) meanwhile();
     std::this_thread::sleep_for(pause);
   }
   return true;

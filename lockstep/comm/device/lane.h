@@ -11,6 +11,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -63,7 +64,9 @@ class Lane {
 /// The state of a Work on a device: waiting for it orders the current stream.
 Backend::Pending pending(std::shared_ptr<DeviceOperation> operation);
 
-/// Blocks until the current stream of `device` has done all that it has to do by now; false at the deadline.
-bool await_current_stream(c10::Device device, std::chrono::steady_clock::time_point deadline);
+/// Blocks until the current stream of `device` has done all that it has to do by now; false at the deadline. Calls
+/// `meanwhile` again and again.
+bool await_current_stream(c10::Device device, std::chrono::steady_clock::time_point deadline,
+                          const std::function<void()>& meanwhile = {});
 
 }  // namespace lockstep::detail

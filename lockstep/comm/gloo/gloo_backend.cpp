@@ -21,6 +21,7 @@ class GlooBackend : public NetworkBackend {
         check_others_(
             [check = context.throw_if_lost, others = others_of(context.rank, context.size)] { check(others); }),
         check_failures_(context.throw_if_failed),
+        progress_(context.progress),
         group_(gloo::meet(context)) {
     group_->set_timeout(context.timeout);
     messenger_ = std::make_unique<gloo::Messenger>(*group_, context.timeout);
@@ -89,7 +90,8 @@ class GlooBackend : public NetworkBackend {
 
   std::vector<std::string> exchange(const std::string& fingerprint, const Call&) override {
     try {
-      return group_->exchange(fingerprint);
+      const auto exchange = [&] { return group_->exchange(fingerprint); };
+      return progress_ ? progress_->run_beside(*this, exchange) : exchange();
     } catch (const std::exception& error) {
       throw gloo::as_error(error);
     }
@@ -115,6 +117,7 @@ class GlooBackend : public NetworkBackend {
 
   const std::function<void()> check_others_;
   const std::function<void()> check_failures_;
+  Progress* const progress_;
   c10::intrusive_ptr<gloo::ClosableGloo> group_;
   std::unique_ptr<gloo::Messenger> messenger_;
   std::unique_ptr<gloo::Reducer> reducer_;

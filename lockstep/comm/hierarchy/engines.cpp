@@ -17,6 +17,7 @@ BackendContext part_of(const BackendContext& whole, const std::vector<int>& rank
   BackendContext part = whole;
   part.store = c10::make_intrusive<c10d::PrefixStore>(name, whole.store);
   part.name = whole.name + "/" + name;
+  part.progress = nullptr;  // the operations of an engine are the pipeline's, and come in its order
   part.rank = static_cast<int>(std::find(ranks.begin(), ranks.end(), whole.rank) - ranks.begin());
   part.size = static_cast<int>(ranks.size());
   part.world_ranks.clear();

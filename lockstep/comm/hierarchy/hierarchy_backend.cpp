@@ -20,7 +20,10 @@ using hierarchy::Plan;
 class HierarchyBackend : public Backend {
  public:
   explicit HierarchyBackend(const BackendContext& context)
-      : engines_(hierarchy::meet(context)), timeout_(context.timeout), pipeline_(context.throw_if_failed) {}
+      : engines_(hierarchy::meet(context)),
+        timeout_(context.timeout),
+        progress_(context.progress),
+        pipeline_(context.throw_if_failed) {}
 
   std::string_view name() const override { return "hierarchy"; }
 
@@ -67,7 +70,7 @@ class HierarchyBackend : public Backend {
     std::copy(fingerprint.begin(), fingerprint.end(), static_cast<char*>(mine.data_ptr()));
     Plan plan;
     plan.add(Lane::direct, [this, mine, all, call]() mutable { return engines_.direct->all_gather(all, mine, call); });
-    pipeline_.start(std::move(plan))->wait(timeout_);
+    wait_in(progress_, *pipeline_.start(std::move(plan)), *this, timeout_);
 
     std::vector<std::string> texts;
     const auto* text = static_cast<const char*>(all.data_ptr());
@@ -97,6 +100,9 @@ class HierarchyBackend : public Backend {
     return memory;
   }
 
+  bool is_unfinished() const noexcept override { return pipeline_.is_unfinished(); }
+  Progressed advance() noexcept override { return pipeline_.advance_all(); }
+
   void abort() noexcept override {
     for (auto* engine : {engines_.up.get(), engines_.across.get(), engines_.down.get(), engines_.direct.get()}) {
       if (engine != nullptr) engine->abort();
@@ -108,6 +114,7 @@ class HierarchyBackend : public Backend {
 
   hierarchy::Engines engines_;
   std::chrono::milliseconds timeout_;
+  Progress* progress_;
   hierarchy::Pipeline pipeline_;  // after the engines: what is under way goes before them
 };
 

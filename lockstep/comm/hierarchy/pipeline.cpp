@@ -1,19 +1,18 @@
 #include <lockstep/comm/hierarchy/pipeline.h>
 
+#include <lockstep/comm/progress.h>
+
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 namespace lockstep::detail::hierarchy {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr auto kBetweenChecks = milliseconds(50);
@@ -36,23 +35,6 @@ Error fatal(const Error& error) {
   }
   return Error(ErrorKind::peer_lost, "hierarchy", error.message());
 }
-
-// Short waits end soon; long ones leave the core to others, above all to those who are waited for.
-class Pause {
- public:
-  void restart() { *this = {}; }
-  void take() {
-    constexpr int kYields = 200;
-    constexpr auto kLongest = microseconds(200);
-    if (++taken_ <= kYields) return std::this_thread::yield();
-    std::this_thread::sleep_for(length_);
-    length_ = std::min(length_ * 2, kLongest);
-  }
-
- private:
-  int taken_ = 0;
-  microseconds length_{10};
-};
 
 }  // namespace
 
@@ -120,7 +102,7 @@ void Pipeline::wait(const Operation& operation, milliseconds timeout) {
       if (operation.done) return;
       if (Clock::now() - begin >= timeout) {
         const auto whom = operation.running ? whom_for(operation.lane()) : "the operations before it";
-        throw Error(ErrorKind::timeout, "hierarchy", fmt::format("waited {} ms for {}", timeout.count(), whom));
+        throw Error(ErrorKind::timeout, "hierarchy", fmt::format("waited for {}", whom));
       }
     }
     pause.take();
@@ -150,7 +132,14 @@ bool Pipeline::advance() {
     }
   }
   std::erase_if(operations_, [](const auto& operation) { return operation->done; });
+  unfinished_ = !operations_.empty();
   return moved;
+}
+
+Progressed Pipeline::advance_all() noexcept {
+  bool moved = false;
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock) moved = advance();
+  return {.unfinished = unfinished_, .moved = moved};
 }
 
 bool Pipeline::advance(Operation& operation) {
@@ -201,6 +190,7 @@ void Pipeline::fail_all(const Error& error) {
     operation->plan = {};
   }
   operations_.clear();
+  unfinished_ = false;
   for (auto& line : lines_) line.clear();
 }
 

@@ -9,6 +9,7 @@
 #include <lockstep/comm/hierarchy/plans.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -31,6 +32,10 @@ class Pipeline {
   /// The state it returns refers to the pipeline.
   Backend::Pending start(Plan plan);
 
+  // As in Backend.
+  bool is_unfinished() const noexcept { return unfinished_; }
+  Progressed advance_all() noexcept;
+
  private:
   struct Operation;
   class State;
@@ -51,6 +56,7 @@ class Pipeline {
   std::mutex mutex_;
   std::deque<std::shared_ptr<Operation>> operations_;  ///< that are not done, in the order of their calls
   std::array<Line, 4> lines_;                          ///< by Lane: whose step on it has not started, in order
+  std::atomic<bool> unfinished_{false};                ///< whether there are operations
   std::optional<Error> failure_;
 };
 

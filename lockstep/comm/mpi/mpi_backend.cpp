@@ -1,5 +1,5 @@
-// The mpi backend: non-blocking operations of MPI itself, polled while somebody waits, because MPI's own waits know no
-// deadline. Nothing makes progress while nobody waits or tests, unless the MPI library has a thread for that.
+// The mpi backend: non-blocking operations of MPI itself, polled while a thread waits, because MPI's own waits have no
+// deadline. Nothing moves while no thread waits or tests, unless the MPI library has a thread for that.
 #include <lockstep/base/error.h>
 #include <lockstep/comm/backend.h>
 #include <lockstep/comm/mpi/progress.h>
@@ -27,6 +27,7 @@ class MpiBackend : public NetworkBackend {
         comm_(std::make_shared<mpi::Communicator>(context)),
         reducer_(context),
         timeout_(context.timeout),
+        progress_(context.progress),
         throw_if_lost_(context.throw_if_lost) {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank != rank_) others_.push_back(rank);
@@ -95,7 +96,7 @@ class MpiBackend : public NetworkBackend {
     const Block block(bytes_of(tensor));
     check(MPI_Isend(tensor.data_ptr(), block.count(), block.type(), destination, tag, comm_->get(), requests->add()),
           "MPI_Isend");
-    return mpi::pending(requests, look_for({destination}));
+    return mpi::start(requests, look_for({destination}));
   }
 
   Pending receive(at::Tensor& tensor, int source, int tag, const Call&) override {
@@ -120,13 +121,21 @@ class MpiBackend : public NetworkBackend {
     check(MPI_Iallgather(mine.data_ptr(), count, MPI_BYTE, all.data_ptr(), count, MPI_BYTE, comm_->get(),
                          requests->add()),
           "MPI_Iallgather");
-    collective(requests)->wait(timeout_);
+    wait_in(progress_, *collective(requests), *this, timeout_);
 
     std::vector<std::string> texts;
     const auto* text = static_cast<const char*>(all.data_ptr());
     for (int rank = 0; rank < size_; ++rank) texts.emplace_back(text + rank * length, fingerprint.size());
     return texts;
   }
+
+  bool is_unfinished() const noexcept override { return mpi::any_under_way(); }
+  Progressed advance() noexcept override {
+    const bool moved = mpi::advance_all();
+    return {.unfinished = mpi::any_under_way(), .moved = moved};
+  }
+  // All groups of the process have the same operations of MPI under way.
+  bool advances(const Backend& other) const noexcept override { return other.name() == name(); }
 
   // MPI can only end the whole job, which is for the launcher to do; ranks that wait look at the store meanwhile.
   void abort() noexcept override { mpi::never_finalize(); }
@@ -145,7 +154,7 @@ class MpiBackend : public NetworkBackend {
   }
 
   Pending collective(std::shared_ptr<Requests> requests) const {
-    return mpi::pending(std::move(requests), look_for(others_));
+    return mpi::start(std::move(requests), look_for(others_));
   }
 
   void check_tag(int tag) const {
@@ -156,6 +165,7 @@ class MpiBackend : public NetworkBackend {
   std::shared_ptr<const mpi::Communicator> comm_;
   mpi::Reducer reducer_;
   std::chrono::milliseconds timeout_;
+  Progress* progress_;
   std::function<void(const std::vector<int>&)> throw_if_lost_;
   std::vector<int> others_;
   mpi::Inbox inbox_;

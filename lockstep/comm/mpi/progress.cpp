@@ -1,10 +1,11 @@
+// Advances all operations of MPI in this process, whoever waits for which.
 #include <lockstep/comm/mpi/progress.h>
-#include <lockstep/comm/mpi/reducer.h>
 
 #include <lockstep/base/error.h>
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -21,14 +22,91 @@ bool completes_without_it(const std::function<bool()>& step) {
   constexpr auto kOnItsWay = std::chrono::seconds(1);
   const auto deadline = Clock::now() + kOnItsWay;
   while (Clock::now() < deadline) {
-    advance_reductions();
+    advance_all();
     if (step()) return true;
     std::this_thread::sleep_for(microseconds(200));
   }
   return step();
 }
 
+/// Of all groups, as MPI's own collectives go on, too, whenever the process calls MPI for whatever reason.
+struct All {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<UnderWay>> operations;  // in the order of their calls
+  std::atomic<bool> any{false};
+};
+
+All& all() {
+  static All operations;
+  return operations;
+}
+
+class State : public WorkState {
+ public:
+  State(std::shared_ptr<UnderWay> operation, std::function<void()> look_around)
+      : operation_(std::move(operation)), look_around_(std::move(look_around)) {}
+
+  void wait(milliseconds timeout) override {
+    if (!poll([this] { return operation_->done(); }, operation_->bytes(), timeout, look_around_)) {
+      throw Error(ErrorKind::timeout, "mpi", "not complete");
+    }
+    operation_->rethrow();
+  }
+
+  bool test() override {
+    if (!operation_->done()) advance_all();
+    return operation_->done();
+  }
+
+  void check_peers() override {
+    try {
+      look_around_();
+    } catch (const Error&) {
+      if (!completes_without_it([this] { return operation_->done(); })) throw;
+    }
+  }
+
+ private:
+  std::shared_ptr<UnderWay> operation_;
+  std::function<void()> look_around_;
+};
+
 }  // namespace
+
+bool UnderWay::advance() {
+  try {
+    if (!move()) return false;
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  done_ = true;
+  return true;
+}
+
+Backend::Pending start(std::shared_ptr<UnderWay> operation, std::function<void()> look_around) {
+  {
+    const std::lock_guard lock(all().mutex);
+    all().operations.push_back(operation);
+    all().any = true;
+  }
+  advance_all();
+  return std::make_shared<State>(std::move(operation), std::move(look_around));
+}
+
+bool advance_all() {
+  std::vector<std::shared_ptr<UnderWay>> over;  // they let go of their tensors after the lock
+  const std::unique_lock lock(all().mutex, std::try_to_lock);
+  if (!lock) return false;
+  auto& operations = all().operations;
+  for (auto& operation : operations) {
+    if (operation->advance()) over.push_back(std::move(operation));
+  }
+  std::erase(operations, nullptr);
+  all().any = !operations.empty();
+  return !over.empty();
+}
+
+bool any_under_way() { return all().any; }
 
 bool poll(const std::function<bool()>& step, std::int64_t bytes, milliseconds timeout,
           const std::function<void()>& look_around) {
@@ -39,7 +117,7 @@ bool poll(const std::function<bool()>& step, std::int64_t bytes, milliseconds ti
   auto next_look = start + kLookAround;
   auto pause = microseconds(5);
   for (;;) {
-    advance_reductions();
+    advance_all();
     if (step()) return true;
     const auto now = Clock::now();
     if (now - start >= timeout) return false;

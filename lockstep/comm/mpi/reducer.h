@@ -24,8 +24,4 @@ class Reducer {
   int next_tag_ = 0;
 };
 
-/// Advances all reductions of this process as far as possible: other ranks may wait for this rank's next message in one
-/// while it waits for another operation. Returns at once.
-void advance_reductions();
-
 }  // namespace lockstep::detail::mpi

@@ -1,11 +1,10 @@
+// Runs of bytes for MPI, and receives in their order.
 #include <lockstep/comm/mpi/states.h>
 
 #include <lockstep/base/error.h>
-#include <lockstep/comm/mpi/reducer.h>
 #include <lockstep/comm/mpi/runtime.h>
 
 #include <array>
-#include <exception>
 #include <limits>
 
 namespace lockstep::detail::mpi {
@@ -48,76 +47,25 @@ Block::~Block() {
   if (type_ != MPI_BYTE && running()) MPI_Type_free(&type_);
 }
 
-namespace {
-
-using std::chrono::milliseconds;
-
-class RequestsState : public WorkState {
- public:
-  RequestsState(std::shared_ptr<Requests> requests, std::function<void()> look_around)
-      : requests_(std::move(requests)), look_around_(std::move(look_around)) {}
-
-  void wait(milliseconds timeout) override {
-    if (poll([&] { return requests_->complete(); }, requests_->bytes(), timeout, look_around_)) return;
-    throw Error(ErrorKind::timeout, "mpi", "not complete");
-  }
-
-  bool test() override {
-    advance_reductions();
-    try {
-      return requests_->complete();
-    } catch (const Error&) {
-      return true;  // wait() will throw it
-    }
-  }
-
- private:
-  std::shared_ptr<Requests> requests_;
-  std::function<void()> look_around_;
-};
-
-}  // namespace
-
-Backend::Pending pending(std::shared_ptr<Requests> requests, std::function<void()> look_around) {
-  return std::make_shared<RequestsState>(std::move(requests), std::move(look_around));
-}
-
 // First the messages before it, then the length of its own, then its content.
-class Inbox::Receive : public WorkState {
+class Inbox::Receive : public UnderWay {
  public:
-  Receive(MPI_Comm comm, at::Tensor bytes, int source, int tag, std::shared_ptr<Receive> before,
-          std::function<void()> look_around)
-      : comm_(comm),
-        bytes_(std::move(bytes)),
-        source_(source),
-        tag_(tag),
-        before_(std::move(before)),
-        look_around_(std::move(look_around)) {}
+  Receive(MPI_Comm comm, at::Tensor bytes, int source, int tag, std::shared_ptr<Receive> before)
+      : comm_(comm), bytes_(std::move(bytes)), source_(source), tag_(tag), before_(std::move(before)) {}
 
-  void wait(milliseconds timeout) override {
-    if (!poll([this] { return advance(); }, bytes_.numel(), timeout, look_around_)) {
-      throw Error(ErrorKind::timeout, "mpi", "not complete");
-    }
-  }
+  std::int64_t bytes() const override { return bytes_.numel(); }
 
-  bool test() override {
-    advance_reductions();
-    try {
-      return advance();
-    } catch (const Error&) {
-      return true;
-    }
-  }
-
- private:
-  bool advance() {
-    // A later receive may advance this one from another thread.
-    const std::lock_guard lock(mutex_);
-    if (before_ && !before_->advance()) return false;
+ protected:
+  bool move() override {
+    if (before_ && !before_->took_message()) return false;
     before_.reset();
     if (!content_ && !start_content()) return false;
     return content_->complete();
   }
+
+ private:
+  // The next message of this source and tag is that of a later receive.
+  bool took_message() const { return content_ || done(); }
 
   bool start_content() {
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -142,17 +90,15 @@ class Inbox::Receive : public WorkState {
   at::Tensor bytes_;
   int source_;
   int tag_;
-  std::mutex mutex_;
   std::shared_ptr<Receive> before_;
-  std::function<void()> look_around_;
   std::unique_ptr<Requests> content_;
 };
 
 Backend::Pending Inbox::receive(MPI_Comm comm, const at::Tensor& bytes, int source, int tag,
                                 std::function<void()> look_around) {
   auto& last = last_[{source, tag}];
-  last = std::make_shared<Receive>(comm, bytes, source, tag, last, std::move(look_around));
-  return last;
+  last = std::make_shared<Receive>(comm, bytes, source, tag, last);
+  return mpi::start(last, std::move(look_around));
 }
 
 }  // namespace lockstep::detail::mpi

@@ -1,4 +1,4 @@
-// The operations of MPI in progress: their work states, and the datatypes of what they move.
+// Receives of MPI, and the datatypes of what moves.
 #pragma once
 
 #include <lockstep/comm/backend.h>
@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 namespace lockstep::detail::mpi {
@@ -30,9 +29,6 @@ class Block {
   int count_;
   MPI_Datatype type_ = MPI_BYTE;
 };
-
-/// The state of a collective or a send.
-Backend::Pending pending(std::shared_ptr<Requests> requests, std::function<void()> look_around);
 
 /// Receives of one group. The n-th message sent with a tag is taken by the n-th receive, whatever the order of the
 /// waits.

@@ -73,6 +73,14 @@ bool Engine::test(Operation& operation) noexcept {
   return operation.done();
 }
 
+bool Engine::advance_all() noexcept {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  const std::uint64_t before = moved();
+  advance();
+  return moved() != before;
+}
+
 void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   if (operation.done()) return operation.rethrow();
   Lock lock(mutex_);
@@ -80,9 +88,9 @@ void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
   std::optional<Clock::time_point> start;
   Clock::time_point next_check;
   for (;;) {
-    const std::uint64_t before = endpoint_.activity() + messages_moved_;
+    const std::uint64_t before = moved();
     advance();
-    if (endpoint_.activity() + messages_moved_ != before) waiting.restart();
+    if (moved() != before) waiting.restart();
     if (operation.done()) return operation.rethrow();
     switch (waiting.next()) {
       case Waiting::Step::spin: relax_cpu(); break;
@@ -100,7 +108,7 @@ void Engine::wait(Operation& operation, std::chrono::milliseconds timeout) {
           check_peers(operation);
           next_check = Clock::now() + kSlice;
         }
-        if (now - *start >= timeout && !operation.done()) throw describe_timeout(operation, timeout);
+        if (now - *start >= timeout && !operation.done()) throw describe_timeout(operation);
         sleep(operation, std::min(next_check, *start + timeout), lock);
         break;
       }
@@ -122,9 +130,9 @@ void Engine::sleep(Operation& operation, Clock::time_point until, Lock& lock) {
     if (!lack.ranks.empty()) publishers.push_back(lack.ranks.front());
   }
   const auto look_again = [&] {
-    const std::uint64_t before = endpoint_.activity() + messages_moved_;
+    const std::uint64_t before = moved();
     advance();
-    const bool news = operation.done() || endpoint_.activity() + messages_moved_ != before;
+    const bool news = operation.done() || moved() != before;
     lock.unlock();
     return news;
   };
@@ -159,6 +167,11 @@ void Engine::advance() noexcept {
     if (point_to_point_.advance()) ++messages_moved_;
     std::erase_if(messages_, [](const auto& message) { return message->done(); });
   });
+  note_unfinished();
+}
+
+void Engine::note_unfinished() noexcept {
+  unfinished_.store(!collectives_.empty() || !messages_.empty(), std::memory_order_relaxed);
 }
 
 // Only messages of the wrong size and lack of memory can go wrong here; no operation could go on after either.
@@ -233,6 +246,7 @@ void Engine::fail_all(const Error& error) noexcept {
   for (const auto& message : messages_) message->finish_with(error);
   collectives_.clear();
   messages_.clear();
+  note_unfinished();
 }
 
 void Engine::abort() noexcept {
@@ -260,7 +274,7 @@ Error Engine::describe_failure() const {
   }
 }
 
-Error Engine::describe_timeout(const Operation& operation, std::chrono::milliseconds waited) const {
+Error Engine::describe_timeout(const Operation& operation) const {
   std::string what = "for operations before it";
   for (const Lack& lack : lacks_before(operation)) {
     if (lack.ranks.empty()) continue;
@@ -269,8 +283,7 @@ Error Engine::describe_timeout(const Operation& operation, std::chrono::millisec
     what = fmt::format("for {}, which {}", fmt::join(names, ", "), lack.what);
     break;
   }
-  return Error(ErrorKind::timeout, operation.name(),
-               fmt::format("waited {:.1f} s {}", std::chrono::duration<double>(waited).count(), what));
+  return Error(ErrorKind::timeout, operation.name(), fmt::format("waited {}", what));
 }
 
 std::string Engine::rank_name(int rank) const {

@@ -7,6 +7,7 @@
 #include <lockstep/comm/shm/point_to_point.h>
 #include <lockstep/comm/shm/waiting.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -54,6 +55,11 @@ class Engine {
   /// and may be waited for again.
   void wait(Operation& operation, std::chrono::milliseconds timeout);
 
+  /// Whether anything is under way. Costs one load.
+  bool is_unfinished() const noexcept { return unfinished_.load(std::memory_order_relaxed); }
+  /// Advances all operations as far as possible, unless another thread is in a call. Whether anything moved.
+  bool advance_all() noexcept;
+
   /// For callers that test instead of waiting: throws the operation's error, also when it is detected only now because
   /// a rank that is waited for has gone.
   void check(Operation& operation);
@@ -67,6 +73,8 @@ class Engine {
 
   void throw_if_failed();
   void advance() noexcept;
+  void note_unfinished() noexcept;
+  std::uint64_t moved() const { return endpoint_.activity() + messages_moved_; }
   template <typename Step>
   void fail_on_error(const Step& step) noexcept;
   void sleep(Operation& operation, Clock::time_point until, Lock& lock);
@@ -77,7 +85,7 @@ class Engine {
   void report(Failure::Cause cause, int culprit) noexcept;
   void fail_all(const Error& error) noexcept;
   Error describe_failure() const;
-  Error describe_timeout(const Operation& operation, std::chrono::milliseconds waited) const;
+  Error describe_timeout(const Operation& operation) const;
   std::string rank_name(int rank) const;
 
   Segment segment_;
@@ -90,6 +98,7 @@ class Engine {
   std::deque<std::shared_ptr<Collective>> collectives_;  // in order, from the first that is not done
   std::vector<std::shared_ptr<Message>> messages_;
   std::uint64_t messages_moved_ = 0;
+  std::atomic<bool> unfinished_{false};
   std::optional<Error> failure_;
 };
 

@@ -184,12 +184,20 @@ class ShmBackend : public Backend {
         data, {elements}, [block](void*) {}, options);
   }
 
+  bool is_unfinished() const noexcept override { return engine_->is_unfinished(); }
+
+  Progressed advance() noexcept override {
+    const bool moved = engine_->advance_all();
+    return {.unfinished = engine_->is_unfinished(), .moved = moved};
+  }
+
   void abort() noexcept override { engine_->abort(); }
 
  private:
   ShmBackend(const BackendContext& context, std::shared_ptr<shm::SharedBlocks> registry, shm::Gathering meeting)
       : held_(std::move(meeting.held)),
         timeout_(context.timeout),
+        progress_(context.progress),
         world_ranks_(context.world_ranks),
         registry_(std::move(registry)),
         arena_(std::move(meeting.arena), context.rank, context.size, registry_) {
@@ -275,7 +283,8 @@ class ShmBackend : public Backend {
     const auto operation = std::make_shared<shm::Transfer>(signature, shm::Place{}, buffers, nullptr);
     try {
       engine_->submit(operation);
-      engine_->wait(*operation, timeout_);
+      ShmState state(engine_, operation);
+      wait_in(progress_, state, *this, timeout_);
     } catch (...) {
       if (!operation->done()) engine_->abort();  // or the core would go on with memory that is gone
       throw;
@@ -299,6 +308,7 @@ class ShmBackend : public Backend {
 
   UniqueFd held_;
   std::chrono::milliseconds timeout_;
+  Progress* progress_;
   std::vector<int> world_ranks_;
   std::shared_ptr<shm::SharedBlocks> registry_;
   shm::Arena arena_;

@@ -51,6 +51,11 @@ class Stages::Operation : public WorkState {
     }
   }
 
+  bool would_return() override {
+    const std::lock_guard lock(mutex_);
+    return over_;
+  }
+
   // Of the thread.
 
   bool is_copied() const { return copied_->is_complete(); }

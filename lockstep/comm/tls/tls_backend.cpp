@@ -19,7 +19,10 @@ using tls::Schedule;
 class TlsBackend : public NetworkBackend {
  public:
   explicit TlsBackend(const BackendContext& context)
-      : NetworkBackend(context.rank, context.size), timeout_(context.timeout), links_(tls::meet(context)) {}
+      : NetworkBackend(context.rank, context.size),
+        timeout_(context.timeout),
+        progress_(context.progress),
+        links_(tls::meet(context)) {}
 
   ~TlsBackend() override {
     if (links_.busy()) links_.abort();
@@ -123,7 +126,7 @@ class TlsBackend : public NetworkBackend {
     const auto mine = at::empty({length}, at::kByte);
     auto all = at::empty({size_ * length}, at::kByte);
     std::memcpy(mine.data_ptr(), fingerprint.data(), fingerprint.size());
-    all_gather(all, mine, call)->wait(timeout_);
+    wait_in(progress_, *all_gather(all, mine, call), *this, timeout_);
     std::vector<std::string> texts;
     const auto* text = static_cast<const char*>(all.data_ptr());
     for (int rank = 0; rank < size_; ++rank) texts.emplace_back(text + rank * length, fingerprint.size());
@@ -174,6 +177,7 @@ class TlsBackend : public NetworkBackend {
   }
 
   std::chrono::milliseconds timeout_;
+  Progress* progress_;
   std::uint64_t collectives_ = 0;
   tls::Links links_;
 };

@@ -118,7 +118,7 @@ TEST(Failures, AStoppedRankIsNamedWhenTimeIsUpAndMayStillCome) {
         ADD_FAILURE() << "no error";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::timeout);
-        EXPECT_TRUE(mentions(error, "[all_reduce] waited 2.0 s for rank 1 (world rank 101), which has not entered it"))
+        EXPECT_TRUE(mentions(error, "[all_reduce] waited for rank 1 (world rank 101), which has not entered it"))
             << error.what();
       }
     }
