@@ -3,6 +3,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/comm/agreement.h>
 #include <lockstep/comm/arguments.h>
+#include <lockstep/comm/differentiable.h>
 #include <lockstep/comm/group_impl.h>
 #include <lockstep/comm/work_states.h>
 
@@ -22,14 +23,17 @@ using at::Tensor;
 using detail::Backend;
 using detail::Call;
 using detail::check_message;
+using detail::check_no_result;
 using detail::check_output;
 using detail::check_rank;
 using detail::check_reduction;
 using detail::check_rows;
 using detail::check_tensor;
+using detail::check_unrecorded;
 using detail::check_written;
 using detail::describe;
 using detail::first_of;
+using detail::is_recorded;
 using detail::Problem;
 using detail::rows_divided;
 using detail::rows_times;
@@ -133,9 +137,36 @@ Work run_message(const Group& group, const Request& request, Start start) {
   return detail::start_work(impl, call, [&] { return start(impl.backend_on(call.device), call); });
 }
 
+constexpr std::string_view kThoseThatDo = "all_reduce, all_gather, reduce_scatter and all_to_all do";
+
+bool has_gradient(ReduceOp op) { return op == ReduceOp::sum || op == ReduceOp::mean; }
+
+// What to call where `op`, which differentiates, is called asynchronously or with an operator that has no gradient.
+struct Instead {
+  std::string called;
+  std::string words;
+};
+
+Instead instead_of(std::string_view op, ReduceOp reduction) {
+  if (has_gradient(reduction)) return {fmt::format("{}_async", op), fmt::format("call {}, which does", op)};
+  return {fmt::format("{} of {}", op, name(reduction)),
+          fmt::format("take the {} of the result of all_gather, which does", name(reduction))};
+}
+
+// Neither is of a graph: what is written to the output would be without a gradient.
+Problem check_copied(const Tensor& output, const Tensor& tensor, std::string_view op, ReduceOp reduction) {
+  if (!is_recorded(output) && !is_recorded(tensor)) return std::nullopt;
+  const auto [called, words] = instead_of(op, reduction);
+  return first_of(check_unrecorded(tensor, called, words), check_no_result(output, called, words));
+}
+
 Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then then) {
-  const Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
-                        payload_of(tensor)};
+  Request request{"all_reduce", first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op)),
+                  payload_of(tensor)};
+  if (!request.problem && is_recorded(tensor)) {
+    const auto [called, words] = instead_of("all_reduce", op);
+    request.problem = check_no_result(tensor, called, words);
+  }
   const auto signature = [&] { return fmt::format("all_reduce {} of {}", name(op), describe(tensor)); };
   return run(
       group, request, signature,
@@ -149,10 +180,11 @@ Work all_reduce_in_place(Tensor& tensor, const Group& group, ReduceOp op, Then t
 }
 
 Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, Then then) {
-  const Request request{"reduce",
-                        first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op),
-                                 check_rank(root, group.size(), "root")),
-                        payload_of(tensor)};
+  const Request request{
+      "reduce",
+      first_of(check_written(tensor, "the tensor"), check_reduction(tensor, op), check_rank(root, group.size(), "root"),
+               check_no_result(tensor, "reduce", kThoseThatDo)),
+      payload_of(tensor)};
   const auto signature = [&] { return fmt::format("reduce {} of {} to {}", name(op), describe(tensor), root); };
   return run(
       group, request, signature,
@@ -167,7 +199,8 @@ Work reduce_in_place(Tensor& tensor, const Group& group, int root, ReduceOp op, 
 
 Work broadcast_in_place(Tensor& tensor, const Group& group, int root, Then then) {
   const Request request{"broadcast",
-                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+                        first_of(check_written(tensor, "the tensor"), check_rank(root, group.size(), "root"),
+                                 check_no_result(tensor, "broadcast", kThoseThatDo)),
                         payload_of(tensor)};
   const auto signature = [&] { return fmt::format("broadcast of {} from {}", describe(tensor), root); };
   return run(
@@ -196,7 +229,13 @@ Work all_reduce_async(Tensor& tensor, const Group& group, ReduceOp op) {
   return all_reduce_in_place(tensor, group, op, Then::go_on);
 }
 
-void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) { all_reduce_in_place(tensor, group, op, Then::wait); }
+void all_reduce(Tensor& tensor, const Group& group, ReduceOp op) {
+  // A parameter itself, such as one that is averaged over the ranks, is no result of a graph.
+  if (is_recorded(tensor) && !tensor.is_leaf() && has_gradient(op)) {
+    return detail::recorded_all_reduce(tensor, group, op);
+  }
+  all_reduce_in_place(tensor, group, op, Then::wait);
+}
 
 Work reduce_async(Tensor& tensor, const Group& group, int root, ReduceOp op) {
   return reduce_in_place(tensor, group, root, op, Then::go_on);
@@ -214,7 +253,10 @@ void broadcast(Tensor& tensor, const Group& group, int root) { broadcast_in_plac
 
 Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) {
   Request request{"all_gather", check_tensor(tensor, "the tensor"), payload_of(tensor)};
-  if (!request.problem) request.problem = check_output(output, tensor, group.size() * tensor.numel());
+  if (!request.problem) {
+    request.problem = first_of(check_output(output, tensor, group.size() * tensor.numel()),
+                               check_copied(output, tensor, "all_gather", ReduceOp::sum));
+  }
   const auto signature = [&] { return fmt::format("all_gather of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
     const auto input = in_memory(tensor);
@@ -223,6 +265,7 @@ Work all_gather_async(Tensor& output, const Tensor& tensor, const Group& group) 
 }
 
 Tensor all_gather(const Tensor& tensor, const Group& group) {
+  if (is_recorded(tensor)) return detail::recorded_all_gather(tensor, group);
   Tensor output;
   if (tensor.defined()) output = at::empty(rows_times(tensor, group.size()), tensor.options());
   all_gather_async(output, tensor, group).wait();
@@ -233,7 +276,8 @@ Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& gro
   Request request{"reduce_scatter", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
     request.problem = first_of(check_reduction(tensor, op), check_rows(tensor, group.size()),
-                               check_output(output, tensor, tensor.numel() / group.size()));
+                               check_output(output, tensor, tensor.numel() / group.size()),
+                               check_copied(output, tensor, "reduce_scatter", op));
   }
   const auto signature = [&] { return fmt::format("reduce_scatter {} of {}", name(op), describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
@@ -244,6 +288,7 @@ Work reduce_scatter_async(Tensor& output, const Tensor& tensor, const Group& gro
 }
 
 Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
+  if (is_recorded(tensor) && has_gradient(op)) return detail::recorded_reduce_scatter(tensor, group, op);
   Tensor output = empty_slice(tensor, group.size());
   reduce_scatter_async(output, tensor, group, op).wait();
   return output;
@@ -252,7 +297,8 @@ Tensor reduce_scatter(const Tensor& tensor, const Group& group, ReduceOp op) {
 Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) {
   Request request{"all_to_all", check_tensor(tensor, "the tensor"), payload_of(tensor)};
   if (!request.problem) {
-    request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()));
+    request.problem = first_of(check_rows(tensor, group.size()), check_output(output, tensor, tensor.numel()),
+                               check_copied(output, tensor, "all_to_all", ReduceOp::sum));
   }
   const auto signature = [&] { return fmt::format("all_to_all of {}", describe(tensor)); };
   return run(group, request, signature, [&](Backend& backend, const Call& call) {
@@ -262,6 +308,7 @@ Work all_to_all_async(Tensor& output, const Tensor& tensor, const Group& group) 
 }
 
 Tensor all_to_all(const Tensor& tensor, const Group& group) {
+  if (is_recorded(tensor)) return detail::recorded_all_to_all(tensor, group);
   Tensor output;
   if (tensor.defined()) output = at::empty(tensor.sizes(), tensor.options());
   all_to_all_async(output, tensor, group).wait();
@@ -269,7 +316,9 @@ Tensor all_to_all(const Tensor& tensor, const Group& group) {
 }
 
 Tensor gather(const Tensor& tensor, const Group& group, int root) {
-  const Request request{"gather", first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root")),
+  const Request request{"gather",
+                        first_of(check_tensor(tensor, "the tensor"), check_rank(root, group.size(), "root"),
+                                 check_unrecorded(tensor, "gather", kThoseThatDo)),
                         payload_of(tensor)};
   Tensor output;
   if (!request.problem && group.rank() == root) {
@@ -287,7 +336,9 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
   const bool is_root = group.rank() == root;
   auto problem = check_rank(root, group.size(), "root");
   if (!problem) problem = is_root ? check_tensor(tensor, "the tensor") : check_tensor(like, "`like`");
-  if (!problem && is_root) problem = check_rows(tensor, group.size());
+  if (!problem && is_root) {
+    problem = first_of(check_rows(tensor, group.size()), check_unrecorded(tensor, "scatter", kThoseThatDo));
+  }
   const Tensor slice = is_root && !problem ? empty_slice(tensor, group.size()) : like;
   if (!problem && is_root && like.defined() && describe(like) != describe(slice)) {
     problem = fmt::format("`like` is {} but the slice of each rank is {}", describe(like), describe(slice));
@@ -307,7 +358,8 @@ Tensor scatter(const Tensor& tensor, const Group& group, int root, const Tensor&
 Work send_async(const Tensor& tensor, const Group& group, int destination, int tag) {
   const Request request{"send",
                         first_of(check_tensor(tensor, "the tensor"),
-                                 check_message(destination, group.rank(), group.size(), tag, "destination")),
+                                 check_message(destination, group.rank(), group.size(), tag, "destination"),
+                                 check_no_result(tensor, "send", kThoseThatDo)),
                         payload_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     const auto input = in_memory(tensor);
@@ -322,7 +374,8 @@ void send(const Tensor& tensor, const Group& group, int destination, int tag) {
 Work receive_async(Tensor& tensor, const Group& group, int source, int tag) {
   const Request request{
       "receive",
-      first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source")),
+      first_of(check_written(tensor, "the tensor"), check_message(source, group.rank(), group.size(), tag, "source"),
+               check_no_result(tensor, "receive", kThoseThatDo)),
       payload_of(tensor)};
   return run_message(group, request, [&](Backend& backend, const Call& call) {
     return in_place(tensor,

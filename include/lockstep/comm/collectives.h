@@ -54,8 +54,14 @@ class Work {
 // (non-contiguous ones are copied in and out), of any size including zero. Every floating and integer dtype and bool is
 // supported; float16 and bfloat16 are accumulated in float32; for bool, sum and max are "any", product and min are
 // "all". Complex dtypes support sum and mean only. All ranks pass the same dtype and, unless documented otherwise, the
-// same shape; a mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy. Autograd
-// does not record them.
+// same shape; a mismatch is Error(mismatch) on every rank. In a group of one rank, collectives at most copy.
+//
+// Gradients: all_reduce and reduce_scatter with sum or mean, all_gather and all_to_all differentiate. A tensor's
+// gradient is that of the sum of all ranks' losses. (DataParallel, which averages over ranks, makes it the mean of the
+// losses.) So backward is a collective, too: all ranks pass tensors that require gradients, or none does, and all run
+// backward through the result. What does not differentiate (the other operators and functions, `_async` variants)
+// refuses tensors of a graph with Error(invalid_argument), except parameters themselves where it sends or overwrites
+// them. Under torch::NoGradGuard nothing is recorded or refused.
 //
 // Progress: what was started goes on while this process waits, whatever it waits for. All ranks start the operations of
 // one group in the same order, but may wait for them, and for those of any other groups of the job, in any order: a

@@ -1,0 +1,33 @@
+// Collectives that autograd records. Gradients are those of the sum of all ranks' losses, so that each backward is a
+// collective too: that of all_reduce an all_reduce, of all_gather a reduce_scatter, of reduce_scatter an all_gather, of
+// all_to_all an all_to_all.
+#pragma once
+
+#include <lockstep/comm/arguments.h>
+#include <lockstep/comm/collectives.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace lockstep::detail {
+
+/// Whether autograd records what is done with the tensor now: it requires a gradient, and nothing has turned this off.
+bool is_recorded(const at::Tensor& tensor);
+
+/// The tensor is of no graph, for operations that do not differentiate. `instead` says what to call: "call all_gather,
+/// which does".
+Problem check_unrecorded(const at::Tensor& tensor, std::string_view op, std::string_view instead);
+/// The same where parameters themselves may be given: those that are sent, or written in place.
+Problem check_no_result(const at::Tensor& tensor, std::string_view op, std::string_view instead);
+
+// The collective of that name, for a tensor that is recorded.
+
+/// In place, sum and mean only.
+void recorded_all_reduce(at::Tensor& tensor, const Group& group, ReduceOp op);
+at::Tensor recorded_all_gather(const at::Tensor& tensor, const Group& group);
+/// Sum and mean only.
+at::Tensor recorded_reduce_scatter(const at::Tensor& tensor, const Group& group, ReduceOp op);
+at::Tensor recorded_all_to_all(const at::Tensor& tensor, const Group& group);
+
+}  // namespace lockstep::detail
