@@ -35,27 +35,32 @@ void check_world(const World& world) {
        world.size);
 }
 
+struct OwnAddress {
+  std::string address;
+  std::string chosen_by;  ///< as in RankInfo
+};
+
 // The address other hosts reach this one at, as far as it can be told before anybody was met; a variable that decided
 // is noted among the world's evidence.
-std::string address_of_this_host(World& world, const MemberSession* session, const Environment& environment) {
+OwnAddress address_of_this_host(World& world, const MemberSession* session, const Environment& environment) {
   std::string usual;
   if (session != nullptr) {
     usual = session->own_address();
   } else if (world.meeting == Meeting::tcp) {
-    usual = detail::address_towards(world.master_addr, world.master_port);
+    usual = detail::address_for_others(world);
   }
-  if (world.size == 1) return usual;  // nobody is told
+  if (world.size == 1) return {usual, {}};  // nobody is told
   const auto named = detail::named_interface(environment, usual);
-  if (!named) return usual;
+  if (!named) return {usual, {}};
   world.evidence += fmt::format(" {}={}: {} of {}", named->variable, named->value, named->address, named->interface);
-  return named->address;
+  return {named->address, fmt::format("{}={}, interface {}", named->variable, named->value, named->interface)};
 }
 
-// Of launchers that say the local rank but not how many there are.
+// Where no launcher says how many ranks this host has, or which of them this is.
 void count_local_ranks(World& world, const detail::GroupMembers& everyone) {
   if (world.local_size != 0) return;
   world.local_size = everyone.local_size;
-  if (world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
+  if (world.local_rank < 0 || world.local_rank >= world.local_size) world.local_rank = everyone.local_rank;
 }
 
 // Ranks that differ would not come together later, or come together without what some of them count on.
@@ -74,7 +79,9 @@ void check_same_encryption(const std::vector<detail::RankInfo>& ranks, int rank,
 Group join(const World& world, std::shared_ptr<MemberSession> session, const GroupOptions& settings) {
   const auto environment = current_environment();
   World met = world;
-  auto address = address_of_this_host(met, session.get(), environment);
+  auto [address, chosen_by] = address_of_this_host(met, session.get(), environment);
+  auto self = detail::this_rank(world, address);
+  self.address_chosen_by = std::move(chosen_by);
   doctor::StartWatch watch(world, environment);
   const detail::SocketsMadeSince sockets;
   const auto give_up = [&session] {
@@ -85,7 +92,8 @@ Group join(const World& world, std::shared_ptr<MemberSession> session, const Gro
   while (!ranks) {
     store = detail::open_store(world, settings.start_timeout, session.get());
     watch.found_store(store.host, store.port);
-    ranks = detail::meet(*store.store, detail::this_rank(world, address), world.size, settings.start_timeout, give_up);
+    self.hello = detail::this_rank(world, address).hello;  // of this attempt
+    ranks = detail::meet(*store.store, self, world.size, settings.start_timeout, give_up);
   }
   // c10d's store has a second connection, where a thread waits for what nobody sends. When that one breaks, the thread
   // ends the process.

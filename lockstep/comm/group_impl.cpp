@@ -108,7 +108,8 @@ void GroupImpl::or_tell(const Make& make) {
     const Error seen = as_error(std::current_exception());
     auto why = seen.message();
     if (ends_group(seen.kind(), "connect")) {
-      if (const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(200))) why = *cause;
+      const auto cause = job_->find_cause(members_.world_ranks, std::chrono::milliseconds(200));
+      why = cause ? *cause : why + job_->addresses_by_variables(why, members_.world_ranks);
     }
     const Error error(seen.kind(), "connect",
                       fmt::format("rank {} of {} could not join group \"{}\" with backend {}: {}", members_.rank,

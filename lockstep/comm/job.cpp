@@ -7,6 +7,7 @@
 #include <lockstep/comm/group_impl.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -212,12 +213,31 @@ std::vector<int> Job::ranks_at_address_in(const std::string& message, const std:
   std::vector<int> found;
   for (const int rank : among) {
     const auto& address = rank_info(rank).address;
-    // Gloo writes "[10.0.0.2]:4711".
-    if (rank != world_.rank && !address.empty() && message.find("[" + address + "]") != std::string::npos) {
-      found.push_back(rank);
-    }
+    if (rank == world_.rank || address.empty()) continue;
+    // Gloo writes "[10.0.0.2]:4711", tls "10.0.0.2:4711".
+    const bool bracketed = message.find("[" + address + "]") != std::string::npos;
+    if (bracketed || message.find(" " + address + ":") != std::string::npos) found.push_back(rank);
   }
   return found;
+}
+
+std::string Job::addresses_by_variables(const std::string& message, const std::vector<int>& among) const {
+  constexpr std::size_t kMost = 4;  // the others of a large job are alike
+  auto ranks = ranks_at_address_in(message, among);
+  std::erase_if(ranks, [&](int rank) { return rank_info(rank).address_chosen_by.empty(); });
+  if (ranks.empty()) ranks = among;
+  std::vector<std::string> chosen;
+  for (const int rank : ranks) {
+    const auto& info = rank_info(rank);
+    if (info.address_chosen_by.empty() || chosen.size() == kMost) continue;
+    chosen.push_back(
+        fmt::format("{} is to be reached at {}, chosen by {}", describe(info), info.address, info.address_chosen_by));
+  }
+  if (chosen.empty()) return "";
+  return fmt::format(
+      ". {}. Where that is not an interface between the hosts, correct the variable, or set LOCKSTEP_SOCKET_IFNAME, "
+      "which comes first, on that host",
+      fmt::join(chosen, "; "));
 }
 
 std::vector<int> Job::find_absent(const std::string& key, const std::vector<int>& of) noexcept {

@@ -97,6 +97,10 @@ class Job {
   /// Those of `among` whose host's address is in an engine's message; more than one where they share a host.
   std::vector<int> ranks_at_address_in(const std::string& message, const std::vector<int>& among) const;
 
+  /// For an engine that could not connect: ". rank 1 (...) is to be reached at 10.0.0.2, which NCCL_SOCKET_IFNAME=ib
+  /// chose ...", for the ranks in its message, else for all of `among`. Empty where no variable chose an address.
+  std::string addresses_by_variables(const std::string& message, const std::vector<int>& among) const;
+
   /// Those of the ranks `of` that do not wait in the same collective (`key` is unique to it).
   /// Called when a deadline passed; waits a moment for ranks whose deadline passes a little later.
   std::vector<int> find_absent(const std::string& key, const std::vector<int>& of) noexcept;

@@ -8,10 +8,9 @@
 
 namespace lockstep::detail {
 
-/// torchrun, `lockstep run`, or RANK and WORLD_SIZE set by hand. Without LOCAL_RANK and LOCAL_WORLD_SIZE, all ranks are
-/// assumed to be on this host when the master address is a loopback address; otherwise each rank is assumed to be alone
-/// on its host. With LOCAL_RANK only, as launchers before torchrun set it, and a master on another host, the local size
-/// stays unknown.
+/// torchrun, `lockstep run`, or RANK and WORLD_SIZE set by hand. Without LOCAL_RANK and LOCAL_WORLD_SIZE, both
+/// stay unknown until ranks have met. With one of them only, as launchers before torchrun set it, all ranks are on this
+/// host when the master address is a loopback address; with a master on another host, the local size stays unknown.
 std::optional<World> detect_pytorch(const Environment& environment);
 
 /// Open MPI's mpirun: OMPI_COMM_WORLD_*.

@@ -48,10 +48,16 @@ void use_agent_store(const Environment& environment, World& world) {
   world.store_prefix = fmt::format("/worker/attempt_{}", attempt.value_or(0));
 }
 
-// Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h.
+// Local rank and local size without LOCAL_RANK or LOCAL_WORLD_SIZE; see detect.h. A loopback address alone does not say
+// that all ranks are on this host: Kubeflow's PyTorchJob gives it to rank 0, and a name of rank 0 to the others.
 void derive_local(const Environment& environment, World& world) {
   const auto local_rank = find_integer(environment, kTorchrun.local_rank, 0, std::numeric_limits<int>::max());
   const auto local_size = find_integer(environment, kTorchrun.local_size, 1, std::numeric_limits<int>::max());
+  if (world.size > 1 && !local_rank && !local_size) {
+    world.local_rank = -1;
+    world.local_size = 0;
+    return;
+  }
   const bool on_this_host =
       world.size == 1 || (world.meeting == Meeting::tcp && is_always_this_host(world.master_addr));
   if (!on_this_host && local_rank && *local_rank < world.size) {

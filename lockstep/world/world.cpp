@@ -31,8 +31,10 @@ std::string describe(const World& world) {
   const std::string device = world.device ? fmt::format(", device {}", *world.device) : "";
   if (world.rank < 0) return fmt::format("a worker of {}{}, {} ({})", world.size, host, start, world.evidence);
   const std::string local_size = world.local_size > 0 ? fmt::to_string(world.local_size) : "unknown";
-  return fmt::format("rank {} of {} (local {} of {}{}){}, {} ({})", world.rank, world.size, world.local_rank,
-                     local_size, device, host, start, world.evidence);
+  const std::string local =
+      world.local_rank < 0 ? "local rank unknown" : fmt::format("local {} of {}", world.local_rank, local_size);
+  return fmt::format("rank {} of {} ({}{}){}, {} ({})", world.rank, world.size, local, device, host, start,
+                     world.evidence);
 }
 
 }  // namespace lockstep

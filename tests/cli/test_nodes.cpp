@@ -150,5 +150,58 @@ TEST(OldLaunchers, AMasterOnAnotherHost) {
   EXPECT_THAT(first.out, StartsWith("rank 0 of 2 (local 0 of 1)"));
 }
 
+// ---- launchers that say nothing of local ranks
+
+// As Kubeflow's PyTorchJob v1 does: the master's Pod gets localhost, the others the name of the master's Service.
+TEST(WithoutLocalRanks, TheMasterIsToldLocalhostAndTheOthersAreElsewhere) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
+  const Workbench bench;
+  const auto rank = [&](int host, const std::string& master) {
+    const Environment variables = {
+        {"RANK", std::to_string(host)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", master}, {"MASTER_PORT", "23456"}};
+    return run_in(bench.path(), TwoHosts::on(host, bench.train()), variables);
+  };
+  auto second = std::async(std::launch::async, [&] { return rank(1, TwoHosts::address(0)); });
+  const auto first = rank(0, "localhost");
+  ASSERT_TRUE(first.status.ok()) << first.err;
+  EXPECT_TRUE(second.get().status.ok());
+  EXPECT_THAT(first.out, StartsWith("rank 0 of 2 (local 0 of 1)"));
+  expect_result(bench, 2);
+}
+
+TEST(WithoutLocalRanks, RanksOfOneHostAreCountedWhenTheyMeet) {
+  const Workbench bench;
+  const auto port = free_port();
+  const auto variables = [&](int rank) -> Environment {
+    return {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", port}};
+  };
+  const auto ran = on_two_nodes(bench.path(), bench.train(), {variables(0), variables(1)});
+  for (const auto& rank : ran) ASSERT_TRUE(rank.status.ok()) << rank.err;
+  EXPECT_THAT(ran[0].out, StartsWith("rank 0 of 2 (local 0 of 2)"));
+}
+
+// ---- an interface that does not lead to the other host
+
+TEST(WrongInterface, IsNamedWithItsVariable) {
+  const TwoHosts hosts;
+  if (!hosts.made()) GTEST_SKIP() << TwoHosts::kObstacle;
+  const Workbench bench;
+  const auto rank = [&](int host) {
+    Environment variables = {{"RANK", std::to_string(host)},
+                             {"WORLD_SIZE", "2"},
+                             {"MASTER_ADDR", TwoHosts::address(0)},
+                             {"MASTER_PORT", "6060"},
+                             {"LOCKSTEP_START_TIMEOUT_S", "5"}};
+    if (host == 0) variables.insert({"NCCL_SOCKET_IFNAME", "lo"});
+    return run_in(bench.path(), TwoHosts::on(host, bench.train()), variables);
+  };
+  auto second = std::async(std::launch::async, [&] { return rank(1); });
+  const std::string said = rank(0).err + second.get().err;
+  EXPECT_THAT(said, AllOf(HasSubstr("rank 0 (pid "), HasSubstr("is to be reached at 127.0.0.1"),
+                          HasSubstr("NCCL_SOCKET_IFNAME=lo, interface lo"), HasSubstr("LOCKSTEP_SOCKET_IFNAME")));
+  EXPECT_THAT(said, Not(HasSubstr("pair.cc")));
+}
+
 }  // namespace
 }  // namespace lockstep::test

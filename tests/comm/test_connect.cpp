@@ -93,6 +93,15 @@ TEST(Connect, PortInUseIsNamedWithTheMend) {
   const auto error = error_of_connect(world, impatient());
   EXPECT_EQ(error.kind(), ErrorKind::io);
   expect_words(error, {"127.0.0.1:" + std::to_string(port), "in use", "MASTER_PORT"});
+
+  // And by the name that the user gave it.
+  world.launcher = "nodes";
+  const auto of_list = error_of_connect(world, impatient());
+  expect_words(of_list, {"in use", "choose a free one with ctrl_port"});
+  EXPECT_EQ(of_list.message().find("MASTER_PORT"), std::string::npos) << of_list.message();
+  world.launcher = "pytorch";
+  world.evidence = "RANK=0 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://127.0.0.1:" + std::to_string(port);
+  expect_words(error_of_connect(world, impatient()), {"in use", "the port in the URL of the init method"});
 }
 
 TEST(Connect, ANameThatDoesNotResolveIsNamed) {

@@ -125,13 +125,15 @@ TEST(RankInfo, SurvivesTheStore) {
   world.rank = 3;
   world.size = 5;
   world.host = "node \"b\"";
-  const auto info = detail::this_rank(world, "10.0.0.7");
+  auto info = detail::this_rank(world, "10.0.0.7");
+  info.address_chosen_by = "GLOO_SOCKET_IFNAME=eth, interface eth1";
   const auto all = detail::decode_ranks(detail::encode({info}));
   ASSERT_EQ(all.size(), 1u);
   const auto& again = all.front();
   EXPECT_EQ(again.rank, 3);
   EXPECT_EQ(again.host, world.host);
   EXPECT_EQ(again.address, "10.0.0.7");
+  EXPECT_EQ(again.address_chosen_by, info.address_chosen_by);
   EXPECT_EQ(again.pid, ::getpid());
   EXPECT_EQ(again.host_identity, info.host_identity);
   EXPECT_EQ(again.started_ticks, detail::started_ticks(::getpid()));
@@ -155,10 +157,11 @@ TEST(RankInfo, OfAllRanksSurvivesTheStore) {
   for (std::size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(detail::encode({again[i]}), detail::encode({ranks[i]}));
   expect_words(error_of([] { detail::decode_ranks("[]"); }), {"list of ranks"});
   const auto refused = [](const std::string& people) {
-    const auto text = R"({"places": [["a", "b", "c", "d"]], "people": )" + people + "}";
+    const auto text = R"({"places": [["a", "b", "c", "d", "e"]], "people": )" + people + "}";
     expect_words(error_of([&] { detail::decode_ranks(text); }), {"list of ranks"});
   };
-  EXPECT_EQ(detail::decode_ranks(R"({"places": [["a", "b", "c", "d"]], "people": " 0 0 7 7 0 9"})").front().pid, 7);
+  EXPECT_EQ(detail::decode_ranks(R"({"places": [["a", "b", "c", "d", "e"]], "people": " 0 0 7 7 0 9"})").front().pid,
+            7);
   for (const auto* people : {"[[7, 1, 1]]", "\" 0 1 7 7 9\"", "\" 0 0 7 7\"", "\" 0 0 7 x 9\"", "\"0 0 7 7 9\""})
     refused(people);
 }

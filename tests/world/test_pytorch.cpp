@@ -27,10 +27,10 @@ TEST(WorldPytorch, ReadsWhatTorchrunSets) {
 
 TEST(WorldPytorch, DerivesLocalNumbersOnlyWhereTheyAreCertain) {
   expect_readings({
-      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp 127.0.0.1:5"},
-      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp localhost:5"},
-      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=::1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp ::1:5"},
-      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=node0 MASTER_PORT=5", "pytorch 1/4 local 0/1 tcp node0:5"},
+      // A loopback master may be that of Kubeflow's PyTorchJob, whose ranks are each on a host of their own.
+      {"RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5", "pytorch 0/4 local -1/0 tcp localhost:5"},
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local -1/0 tcp 127.0.0.1:5"},
+      {"RANK=1 WORLD_SIZE=4 MASTER_ADDR=node0 MASTER_PORT=5", "pytorch 1/4 local -1/0 tcp node0:5"},
       // torch.distributed.launch before 1.9 set no LOCAL_WORLD_SIZE.
       {"RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=5", "pytorch 1/4 local 1/4 tcp 127.0.0.1:5"},
       {"RANK=1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=5",
@@ -78,14 +78,14 @@ TEST(WorldPytorch, RefusesHalfAndImpossibleSettings) {
 
 TEST(WorldPytorch, MeetsByInitMethod) {
   expect_readings({
-      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://node7:1234", "pytorch 1/2 local 0/1 tcp node7:1234"},
-      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://[::1]:1234", "pytorch 1/2 local 1/2 tcp ::1:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://node7:1234", "pytorch 1/2 local -1/0 tcp node7:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://[::1]:1234", "pytorch 1/2 local -1/0 tcp ::1:1234"},
       {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=tcp://node7:1234 MASTER_ADDR=h MASTER_PORT=5",
-       "pytorch 1/2 local 0/1 tcp node7:1234"},
-      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=file:///shared/meet", "pytorch 1/2 local 0/1 file /shared/meet"},
+       "pytorch 1/2 local -1/0 tcp node7:1234"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=file:///shared/meet", "pytorch 1/2 local -1/0 file /shared/meet"},
       {"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=file:///m",
        "pytorch 1/2 local 1/2 file /m"},
-      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=env:// MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local 0/1 tcp h:5"},
+      {"RANK=1 WORLD_SIZE=2 LOCKSTEP_INIT_METHOD=env:// MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local -1/0 tcp h:5"},
       {"RANK=0 WORLD_SIZE=1 LOCKSTEP_INIT_METHOD=file:///m", "pytorch 0/1 local 0/1 alone"},
       {"LOCKSTEP_INIT_METHOD=env://", "none 0/1 local 0/1 alone"},
   });
@@ -111,10 +111,10 @@ TEST(WorldPytorch, MeetsByInitMethod) {
 
 TEST(WorldPytorch, TheInitMethodMaySayWhoThisIs) {
   expect_readings({
-      {"LOCKSTEP_INIT_METHOD=tcp://node7:1234?rank=1&world_size=2", "pytorch 1/2 local 0/1 tcp node7:1234"},
-      {"LOCKSTEP_INIT_METHOD=tcp://[::1]:1234?world_size=2&rank=0", "pytorch 0/2 local 0/2 tcp ::1:1234"},
-      {"LOCKSTEP_INIT_METHOD=file:///m?rank=1&world_size=2", "pytorch 1/2 local 0/1 file /m"},
-      {"LOCKSTEP_INIT_METHOD=env://?rank=1&world_size=2 MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local 0/1 tcp h:5"},
+      {"LOCKSTEP_INIT_METHOD=tcp://node7:1234?rank=1&world_size=2", "pytorch 1/2 local -1/0 tcp node7:1234"},
+      {"LOCKSTEP_INIT_METHOD=tcp://[::1]:1234?world_size=2&rank=0", "pytorch 0/2 local -1/0 tcp ::1:1234"},
+      {"LOCKSTEP_INIT_METHOD=file:///m?rank=1&world_size=2", "pytorch 1/2 local -1/0 file /m"},
+      {"LOCKSTEP_INIT_METHOD=env://?rank=1&world_size=2 MASTER_ADDR=h MASTER_PORT=5", "pytorch 1/2 local -1/0 tcp h:5"},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=0&world_size=1", "pytorch 0/1 local 0/1 alone"},
       {"LOCKSTEP_INIT_METHOD=tcp://h:5?rank=3&world_size=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2",
        "pytorch 3/4 local 1/2 tcp h:5"},
@@ -145,14 +145,14 @@ TEST(InitMethod, IsGivenByAProgram) {
     return test::brief(detail::world_of_init_method(method, environment_of(variables)));
   };
   const std::string launched = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=5";
-  EXPECT_EQ(world({"tcp://a:1", 3, 4}), "pytorch 3/4 local 0/1 tcp a:1");
-  EXPECT_EQ(world({"file:///m", 3, 4}), "pytorch 3/4 local 0/1 file /m");
-  EXPECT_EQ(world({"env://", 3, 4}, "MASTER_ADDR=h MASTER_PORT=5"), "pytorch 3/4 local 0/1 tcp h:5");
-  EXPECT_EQ(world({"tcp://a:1?rank=0&world_size=2"}, launched), "pytorch 0/2 local 0/1 tcp a:1");
+  EXPECT_EQ(world({"tcp://a:1", 3, 4}), "pytorch 3/4 local -1/0 tcp a:1");
+  EXPECT_EQ(world({"file:///m", 3, 4}), "pytorch 3/4 local -1/0 file /m");
+  EXPECT_EQ(world({"env://", 3, 4}, "MASTER_ADDR=h MASTER_PORT=5"), "pytorch 3/4 local -1/0 tcp h:5");
+  EXPECT_EQ(world({"tcp://a:1?rank=0&world_size=2"}, launched), "pytorch 0/2 local -1/0 tcp a:1");
   // Who the launcher says this is, where nothing else does or the same.
   EXPECT_EQ(world({"tcp://a:1"}, launched), "pytorch 1/2 local 1/2 tcp a:1");
   EXPECT_EQ(world({"tcp://a:1", 1, 2}, launched), "pytorch 1/2 local 1/2 tcp a:1");
-  EXPECT_EQ(world({"tcp://a:1", 5, 8}, launched), "pytorch 5/8 local 0/1 tcp a:1");
+  EXPECT_EQ(world({"tcp://a:1", 5, 8}, launched), "pytorch 5/8 local -1/0 tcp a:1");
   EXPECT_EQ(world({}, launched), "pytorch 1/2 local 1/2 tcp h:5");
   EXPECT_EQ(world({}), "none 0/1 local 0/1 alone");
   const auto refuse = [&](ErrorKind kind, const InitMethod& method, std::initializer_list<std::string_view> words) {

@@ -126,10 +126,10 @@ TEST(InitArguments, CountNodes) {
   EXPECT_EQ(brief(start_with("", arguments(0, 1, std::nullopt, 2))), "arguments 0/2 local 0/2 tcp 127.0.0.1:0 x2");
   // With a query it speaks of this process alone.
   EXPECT_EQ(brief(start_with("", arguments(std::nullopt, std::nullopt, "tcp://h:5?rank=1&world_size=2"))),
-            "pytorch 1/2 local 0/1 tcp h:5 x1");
+            "pytorch 1/2 local -1/0 tcp h:5 x1");
   // Without rank and world size it says where the ranks meet that a launcher started.
   EXPECT_EQ(brief(start_with("RANK=1 WORLD_SIZE=2", arguments(std::nullopt, std::nullopt, tcp))),
-            "pytorch 1/2 local 0/1 tcp h:5 x1");
+            "pytorch 1/2 local -1/0 tcp h:5 x1");
 }
 
 TEST(InitArguments, MustFitEachOtherAndTheEnvironment) {

@@ -108,14 +108,14 @@ TEST(World, VariablesByHandMustAgreeWithTheLauncherAroundThem) {
       {both("LOCKSTEP_INIT_METHOD=tcp://h:5?rank=1&world_size=2", kMpich), {"contradicts mpich", "rank 0 of 2"}},
   });
   expect_readings({
-      {both("RANK=1 WORLD_SIZE=2" + master, kSecondTask), "pytorch 1/2 local 0/1 tcp h:5"},
+      {both("RANK=1 WORLD_SIZE=2" + master, kSecondTask), "pytorch 1/2 local -1/0 tcp h:5"},
       // An agent gives its ranks numbers of its own.
       {both("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1" + master, kSecondTask),
        "pytorch 0/2 local 0/1 tcp h:5"},
       {both("RANK=0 WORLD_SIZE=2" + master,
             "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0 "
             "OMPI_COMM_WORLD_LOCAL_SIZE=1"),
-       "pytorch 0/2 local 0/1 tcp h:5"},
+       "pytorch 0/2 local -1/0 tcp h:5"},
   });
 }
 

@@ -78,8 +78,8 @@ enum class Meeting {
 
 /// The result of detection: what this process knows of its job. A plain value: code outside world/ does not depend on
 /// the launcher it came from. Invariants (checked by `detect_world`): 0 <= rank < size, 0 <= local_rank < local_size <=
-/// size; a local_size of 0 means unknown, for launchers that do not give it, until `connect` has counted the ranks on
-/// this host. With Meeting::scheduler the rank is -1 until the scheduler has assigned it, in `connect`.
+/// size; a local_size of 0 and a local_rank of -1 mean unknown, until `connect` has counted the ranks of this host
+/// (Group::world() then has them). With Meeting::scheduler the rank is -1 until the scheduler has assigned it there.
 struct World {
   int rank = 0;
   int size = 1;

@@ -18,7 +18,7 @@ namespace {
 // As connect() does it: what a variable names, else where the route to the master begins, else what the engines take.
 void choose_address(Facts& facts, const World& world, const Environment& environment) {
   if (world.meeting == Meeting::tcp) {
-    facts.address = detail::address_towards(world.master_addr, world.master_port);
+    facts.address = detail::address_for_others(world);
     facts.address_why = fmt::format("the route to the master, {}", world.master_addr);
   } else if (world.meeting == Meeting::mpi || world.meeting == Meeting::alone) {
     facts.address = detail::outward_address();

@@ -31,7 +31,7 @@ milliseconds patience_of(const Environment& environment) {
 }  // namespace
 
 StartWatch::StartWatch(const World& world, const Environment& environment) : after_(patience_of(environment)) {
-  const bool takes_part = world.rank == 0 || world.local_rank == 0;
+  const bool takes_part = world.rank == 0 || world.local_rank <= 0;
   if (world.size == 1 || !takes_part || after_.count() == 0) return;
   world_ = world;
   environment_ = environment;

@@ -86,7 +86,9 @@ class WatchedState : public WorkState {
 }  // namespace
 
 Error as_error(const std::exception& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
+  // Gloo begins with the line of its source: "[/src/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:4711: ...".
+  if (const auto end = text.find("] "); text.starts_with('[') && text.find(".cc:") < end) text.erase(0, end + 2);
   // A connection whose other end has not answered the kernel for too long is lost, not late.
   const bool lost = text.find("Connection timed out") != std::string::npos;
   const bool late =

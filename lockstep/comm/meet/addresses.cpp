@@ -155,6 +155,12 @@ std::string outward_address() {
   return "127.0.0.1";
 }
 
+std::string address_for_others(const World& world) {
+  const bool all_here = world.local_size == world.size;
+  if (!all_here && is_always_this_host(world.master_addr)) return outward_address();
+  return address_towards(world.master_addr, world.master_port);
+}
+
 namespace {
 
 constexpr auto kLoopback = "127.0.0.1";

@@ -31,6 +31,10 @@ std::optional<std::string> named_interface_address(const Environment& environmen
 /// The address from which this host reaches `host`; empty when it cannot be found.
 std::string address_towards(const std::string& host, std::uint16_t port);
 
+/// At which the ranks of other hosts reach this one, in a job that meets at world.master_addr: where the way to that
+/// begins. The outward address where the master is this host by a loopback address, and ranks may be on others.
+std::string address_for_others(const World& world);
+
 /// This host's address on its default route, else the first of an interface other than loopback; "127.0.0.1" when there
 /// is none.
 std::string outward_address();

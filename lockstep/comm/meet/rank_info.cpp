@@ -26,7 +26,9 @@ std::uint64_t random_number() {
 }
 
 /// What ranks of one host share.
-json place_of(const RankInfo& info) { return {info.host, info.host_identity, info.pid_namespace, info.address}; }
+json place_of(const RankInfo& info) {
+  return {info.host, info.host_identity, info.pid_namespace, info.address, info.address_chosen_by};
+}
 
 RankInfo info_at(const json& place) {
   RankInfo info;
@@ -34,6 +36,7 @@ RankInfo info_at(const json& place) {
   info.host_identity = place.at(1).get<std::string>();
   info.pid_namespace = place.at(2).get<std::string>();
   info.address = place.at(3).get<std::string>();
+  info.address_chosen_by = place.at(4).get<std::string>();
   return info;
 }
 

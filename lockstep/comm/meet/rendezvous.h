@@ -22,6 +22,7 @@ struct RankInfo {
   std::string pid_namespace;        ///< in which `pid` means something, with the machine's boot id
   std::uint64_t started_ticks = 0;  ///< when the process started, so that a reused pid is not taken for it
   std::string address;              ///< of the interface that reaches the others; may be empty
+  std::string address_chosen_by;    ///< "GLOO_SOCKET_IFNAME=eth, interface eth0"; empty: by no variable
   bool encrypts = false;            ///< GroupOptions::encrypt
   std::uint64_t hello = 0;          ///< random: identifies this attempt of the rank to join
 };

@@ -77,7 +77,7 @@ double seconds_in(milliseconds duration) { return static_cast<double>(duration.c
 class Wait {
  public:
   Wait(const World& world, std::string what, milliseconds limit)
-      : rank_(world.rank), speaks_(world.local_rank == 0), what_(std::move(what)), limit_(limit) {}
+      : rank_(world.rank), speaks_(world.local_rank <= 0), what_(std::move(what)), limit_(limit) {}
 
   milliseconds left() const {
     return std::max(std::chrono::ceil<milliseconds>(begin_ + limit_ - Clock::now()), milliseconds(0));
@@ -114,25 +114,41 @@ bool resolves_in_time(const World& world, const std::string& host, milliseconds 
   return true;
 }
 
-[[noreturn]] void fail_to_resolve(const std::string& host, milliseconds timeout) {
-  fail(
-      ErrorKind::timeout, "connect",
-      "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set MASTER_ADDR "
-      "to the name or address of rank 0's host that all hosts know",
-      host, seconds_in(timeout));
+// What a user changes for another place to meet. Ranks that a launcher started do not know what it was told.
+struct PlaceSettings {
+  std::string host;
+  std::string port;
+};
+
+PlaceSettings settings_of(const World& world) {
+  if (world.launcher == "nodes") return {"the first address in the list of nodes", "ctrl_port"};
+  if (world.evidence.find("LOCKSTEP_INIT_METHOD=") != std::string::npos) {
+    return {"the host in the URL of the init method", "the port in the URL of the init method"};
+  }
+  return {"MASTER_ADDR", "MASTER_PORT (a launcher's --master_port, or ctrl_port of a list of nodes)"};
 }
 
-[[noreturn]] void fail_to_host(const std::string& where, const std::string& host, const std::string& why) {
-  std::string advice = "; choose another port with MASTER_PORT";
+[[noreturn]] void fail_to_resolve(const World& world, const std::string& host, milliseconds timeout) {
+  fail(ErrorKind::timeout, "connect",
+       "the name of the host where the ranks meet, {}, does not resolve on this host, for {:.1f} s now. Set {} "
+       "to the name or address of rank 0's host that all hosts know",
+       host, seconds_in(timeout), settings_of(world).host);
+}
+
+[[noreturn]] void fail_to_host(const World& world, const std::string& where, const std::string& host,
+                               const std::string& why) {
+  const auto settings = settings_of(world);
+  std::string advice = fmt::format("; choose another port with {}", settings.port);
   if (why.find("already in use") != std::string::npos) {
-    advice =
-        ". If another program uses the port, stop it or choose a free one with MASTER_PORT; if it is a group of "
-        "this program that met there before, destroy it first";
+    advice = fmt::format(
+        ". If another program uses the port, stop it or choose a free one with {}; if it is a group of "
+        "this program that met there before, destroy it first",
+        settings.port);
   } else if (!any_is_own(resolve(host), own_addresses())) {
     advice = fmt::format(
-        ". {} is no address of this host, and rank 0 runs here: set MASTER_ADDR to this host's name or address, or "
+        ". {} is no address of this host, and rank 0 runs here: set {} to this host's name or address, or "
         "start rank 0 there",
-        host);
+        host, settings.host);
   }
   fail(ErrorKind::io, "connect", "rank 0 cannot open the port for the meeting of ranks, {}: {}{}", where, why, advice);
 }
@@ -147,24 +163,28 @@ store::Credentials credentials_of(const World& world) {
 }
 
 OwnStorePtr host_store(const World& world, const std::string& host, std::uint16_t port, milliseconds timeout) {
-  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(host, timeout);
+  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(world, host, timeout);
   const auto meeting_host = find_meeting_host(world, host);
   const auto own = own_addresses();
   try {
     return host_own_store({host_to_connect_to(meeting_host, own), port, credentials_of(world)},
                           addresses_to_listen_on(meeting_host, own), timeout);
   } catch (const std::exception& error) {
-    fail_to_host(fmt::format("{}:{}", host, port), host, first_line(error));
+    fail_to_host(world, fmt::format("{}:{}", host, port), host, first_line(error));
   }
 }
 
-[[noreturn]] void fail_to_reach(const std::string& where, milliseconds timeout, const std::string& why) {
+[[noreturn]] void fail_to_reach(const World& world, const std::string& where, milliseconds timeout,
+                                const std::string& why) {
+  const auto settings = settings_of(world);
   const bool named = why.find("does not resolve") != std::string::npos;
+  const auto advice =
+      named
+          ? fmt::format("Set {} to the name or address of rank 0's host that all hosts know", settings.host)
+          : fmt::format("Rank 0 opens it; look into its log, and check that this host can reach that address ({}, {})",
+                        settings.host, settings.port);
   fail(ErrorKind::timeout, "connect", "cannot reach the store at {} within {:.1f} s: {}. {}", where,
-       seconds_in(timeout), why,
-       named ? "Set MASTER_ADDR to the name or address of rank 0's host that all hosts know"
-             : "Rank 0 opens it; look into its log, and check that this host can reach that address (MASTER_ADDR, "
-               "MASTER_PORT)");
+       seconds_in(timeout), why, advice);
 }
 
 // Connections that do not fit into the kernel's queue (net.core.somaxconn, 4,096 by default, of which a rank needs up
@@ -188,7 +208,7 @@ constexpr auto kNotLeft = "it is that of an earlier meeting, which rank 0 has no
 // What a rank connects to: where rank 0 listens, which it finds out in the same way.
 std::string host_of_store(const World& world, const std::string& host, milliseconds timeout) {
   if (world.store_is_external || world.local_size != world.size) return host;
-  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(host, timeout);
+  if (!resolves_in_time(world, host, timeout)) fail_to_resolve(world, host, timeout);
   return host_to_connect_to(find_meeting_host(world, host), own_addresses());
 }
 
@@ -251,7 +271,8 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
   Wait wait(world, fmt::format("the store at {}", where), timeout);
   const auto tell = [&](seconds, const std::string& reason) { wait.tell(reason); };
   for (milliseconds pause(5);; pause = std::min(pause * 2, milliseconds(250))) {
-    if (const auto why = await_listener(there, port, wait.left(), tell, give_up)) fail_to_reach(where, timeout, *why);
+    if (const auto why = await_listener(there, port, wait.left(), tell, give_up))
+      fail_to_reach(world, where, timeout, *why);
     std::string why;
     try {
       const auto limit = std::max(wait.left(), milliseconds(1000));
@@ -266,7 +287,7 @@ StorePtr reach_tcp_store(const World& world, const std::string& host, std::uint1
     } catch (const std::exception& error) {
       why = first_line(error);  // its holder may just have left an earlier meeting
     }
-    if (wait.over()) fail_to_reach(where, timeout, why);
+    if (wait.over()) fail_to_reach(world, where, timeout, why);
     wait.tell(why);
     std::this_thread::sleep_for(std::min(pause, wait.left()));
   }
