@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -36,8 +38,19 @@ template <typename T>
 struct IsList<std::vector<T>> : std::true_type {};
 
 std::optional<bool> parse_scalar(const std::string& text, bool /*type*/) { return parse_bool(text); }
-std::optional<std::int64_t> parse_scalar(const std::string& text, std::int64_t /*type*/) { return parse_integer(text); }
-std::optional<double> parse_scalar(const std::string& text, double /*type*/) { return parse_number(text); }
+/// 010 is 8 for readers of YAML 1.1, and 10 for others.
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return text.size() > 1 && text.front() == '0' && std::ranges::all_of(text, is_digit);
+}
+
+std::optional<std::int64_t> parse_scalar(const std::string& text, std::int64_t /*type*/) {
+  return has_leading_zero(text) ? std::nullopt : parse_integer(text);
+}
+std::optional<double> parse_scalar(const std::string& text, double /*type*/) {
+  return has_leading_zero(text) ? std::nullopt : parse_number(text);
+}
 std::optional<std::string> parse_scalar(const std::string& text, const std::string& /*type*/) { return text; }
 
 bool is_null_word(const ConfigNode& node) {
@@ -49,12 +62,45 @@ bool is_null(const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::null || (node.kind == ConfigNode::Kind::scalar && is_null_word(node));
 }
 
+std::optional<std::int64_t> digits_of_base(std::string_view text, int base) {
+  std::int64_t value = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value, base);
+  return error == std::errc{} && stopped == end ? std::optional(value) : std::nullopt;
+}
+
+/// What other readers of YAML, or people, may mean by a number that is written in another way; empty: none is.
+std::string other_number(std::string text) {
+  const bool negative = text.starts_with('-');
+  const std::string sign = negative ? "-" : "";
+  if (negative || text.starts_with('+')) text.erase(0, 1);
+  if (text.size() < 2 || text.front() < '0' || text.front() > '9') return "";
+  if (has_leading_zero(text)) {
+    const auto decimal = parse_integer(text);
+    const auto octal = digits_of_base(text, 8);
+    if (!decimal) return "";
+    return octal && *octal != *decimal
+               ? fmt::format("{0}{1} or {0}{2}, as a number that begins with 0 is octal for some readers of YAML", sign,
+                             *decimal, *octal)
+               : fmt::format("{}{}", sign, *decimal);
+  }
+  for (const auto& [prefix, base] : {std::pair{"0x", 16}, {"0o", 8}, {"0b", 2}}) {
+    if (!text.starts_with(prefix)) continue;
+    const auto value = digits_of_base(std::string_view(text).substr(2), base);
+    return value ? fmt::format("{}{}", sign, *value) : "";
+  }
+  return std::erase(text, '_') > 0 && parse_number(text) ? sign + text : "";
+}
+
 // A suggestion for the correct value, when it is obvious.
 template <typename T>
 std::string hint(const ConfigNode& node) {
   if (is_null(node)) return "; give a value or leave the key out";
   if (node.kind != ConfigNode::Kind::scalar) return "";
   if (node.quoted && parse_scalar(node.scalar, T{})) return "; remove the quotes";
+  if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
+    if (const auto other = other_number(node.scalar); !other.empty()) return "; write " + other;
+  }
   if constexpr (std::is_same_v<T, std::int64_t>) {
     constexpr double kExactInDouble = 9007199254740992.0;
     const auto number = parse_number(node.scalar);
