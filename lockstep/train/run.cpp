@@ -1,4 +1,5 @@
 #include <lockstep/base/atomic_file.h>
+#include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/log.h>
 #include <lockstep/base/process.h>
@@ -9,6 +10,7 @@
 #include <lockstep/train/callbacks/progress_lines.h>
 #include <lockstep/train/callbacks/used.h>
 #include <lockstep/train/configuration/config_keys.h>
+#include <lockstep/train/configuration/own_program.h>
 #include <lockstep/train/configuration/same_settings.h>
 #include <lockstep/train/modes/strategy_file.h>
 #include <lockstep/train/named_tensors.h>
@@ -28,6 +30,7 @@
 #include <lockstep/train/served/served_tables.h>
 #include <lockstep/train/served/server_role.h>
 #include <lockstep/train/session.h>
+#include <lockstep/train/sharded/all_or_none.h>
 #include <lockstep/train/weights/distant_tensor.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/work_dir.h>
@@ -36,6 +39,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace lockstep::train {
@@ -44,9 +48,19 @@ namespace {
 // The log lasts as long as the run.
 class RankLog {
  public:
-  RankLog(const RunConfig& config, const World& world, const WorkDir& work_dir) {
+  RankLog(const RunConfig& config, const World& world, const WorkDir& work_dir, bool may_go_on) {
+    LogOptions options{world.rank, world.size, config.system.log_level, work_dir.log(world.rank), /*console=*/false};
     // Console writes what people should see; the log's own console would repeat it.
-    start_logging({world.rank, world.size, config.system.log_level, work_dir.log(world.rank), /*console=*/false});
+    try {
+      work_dir.make();
+      start_logging(options);
+    } catch (const Error& error) {
+      if (!may_go_on || error.kind() != ErrorKind::io) throw;
+      options.file.reset();
+      options.console = true;
+      start_logging(options);
+      log_error("this rank's log is here: {}", error.message());
+    }
   }
   ~RankLog() { stop_logging(); }
   RankLog(const RankLog&) = delete;
@@ -116,29 +130,60 @@ RunResult make_result(const Session& session, const NamedTensors& model_state, c
 }
 
 void leave_results(const RunConfig& config, const WorkDir& work_dir, const NamedTensors& model_state,
-                   const std::vector<DistantTensor>& distant, const RunResult& result) {
+                   const std::vector<DistantTensor>& distant, const RunResult& result, bool lacks_checkpoint) {
+  std::optional<Error> failed;  // the first; what there is room for is written all the same
+  const auto leave = [&](const std::function<void()>& write) {
+    const auto problem = problem_of(write);
+    if (problem && !failed) failed = problem;
+  };
   if (config.checkpoint.export_weights) {
-    save_safetensors(work_dir.weights(), model_state, distant,
-                     {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
+    leave([&] {
+      save_safetensors(work_dir.weights(), model_state, distant,
+                       {{"model", config.model.name}, {"params_sha256", result.params_sha256}});
+    });
     const auto* part = find_part(parts_or_shipped(config.model.parts).models, config.model.name);
     if (part != nullptr && part->save && config.model.options_of == part->name) {
-      part->save(options_of(config.model, *part), model_state, config.system.work_dir);
+      leave([&] { part->save(options_of(config.model, *part), model_state, config.system.work_dir); });
     }
   }
-  write_result(work_dir.result(), result, config);
+  leave([&] { write_result(work_dir.result(), result, config); });
+  if (!failed) return;
+  throw Error(failed->kind(), failed->where(),
+              fmt::format("{}{}{}. The run is trained to its end{}", failed->message(), result.evaluation ? ": " : "",
+                          result.evaluation ? values_text(*result.evaluation) : "",
+                          lacks_checkpoint || !saves_checkpoints(config.checkpoint)
+                              ? ""
+                              : ", and its last checkpoint has the weights: the same command leaves the files that are "
+                                "missing, once there is room"),
+              failed->position());
 }
 
 // `goes_on`: with what ranks have in memory, whatever has become of the disk since the start.
-void prepare_folders(const RunConfig& config, bool goes_on) {
-  const auto checkpoints = checkpoint_folder_of(config);
+void prepare(bool goes_on, const std::function<void()>& write) {
   try {
+    write();
+  } catch (const Error& error) {
+    if (!goes_on || error.kind() != ErrorKind::io) throw;
+    log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
+  }
+}
+
+void prepare_folders(const RunConfig& config, const WorkDir& work_dir, bool goes_on) {
+  const auto checkpoints = checkpoint_folder_of(config);
+  prepare(goes_on, [&] {
+    work_dir.make();
     remove_abandoned_temporaries(config.system.work_dir);
     remove_abandoned_temporaries(checkpoints);
     require_writable_folder(checkpoints, "checkpoint.folder");
-  } catch (const Error& error) {
-    if (!goes_on) throw;
-    log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
-  }
+  });
+}
+
+// Before the work that ends with these files.
+void require_no_folder(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(file, unknown)) return;
+  fail(ErrorKind::config, "system.work_dir",
+       "{} is a folder, and the run leaves a file of that name; remove it, or choose another folder", file.string());
 }
 
 // Only now that this run may go on there: one that is refused leaves everything as it was.
@@ -151,25 +196,29 @@ void begin_in_folder(const RunConfig& config, const WorkDir& work_dir, const Ses
                     "files take the place of that one's",
                     config.system.work_dir));
   }
-  try {
-    write_file_atomically(work_dir.config(), print_config(config));
-  } catch (const Error& error) {
-    if (!goes_on || error.kind() != ErrorKind::io) throw;
-    log_error("training goes on in memory, and nothing can be saved just now: {}", error.message());
-  }
+  for (const auto& file : {work_dir.config(), work_dir.weights(), work_dir.result()}) require_no_folder(file);
+  std::error_code unknown;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+  const auto text = (config.model.is_own ? own_program_line(program) : "") + print_config(config);
+  prepare(goes_on, [&] { write_file_atomically(work_dir.config(), text); });
 }
 
 // The result of a run that a signal ended: that of this rank, else the usual one, SIGTERM.
 RunResult end_early(const RunConfig& config, const Session& session, std::shared_ptr<StopSignals> signals,
                     Console& console) {
+  console.clear_progress();
   const auto& state = session.state();
   const bool saves = saves_checkpoints(config.checkpoint);
-  tell(console, fmt::format("ended by {} after {} of {} steps; {}",
-                            signals->noted() ? signal_name(*signals->noted()) : "a signal to another rank", state.step,
-                            session.plan().total_steps,
-                            saves ? "a checkpoint is saved, and the same command goes on from there"
-                                  : "nothing is saved, because checkpoint.every_epochs, every_steps and every_seconds "
-                                    "are 0"));
+  tell(console,
+       fmt::format("ended by {} after {} of {} steps; {}",
+                   signals->noted() ? signal_name(*signals->noted()) : "a signal to another rank", state.step,
+                   session.plan().total_steps,
+                   saves && session.lacks_checkpoint()
+                       ? "no checkpoint could be saved, so the same command goes on from the one before, if "
+                         "there is one"
+                   : saves ? "a checkpoint is saved, and the same command goes on from there"
+                           : "nothing is saved, because checkpoint.every_epochs, every_steps and every_seconds "
+                             "are 0"));
   RunResult result;
   result.steps = state.step;
   result.epochs = state.epoch;
@@ -214,7 +263,9 @@ RunResult train_session(const RunConfig& config, const Program& program, const G
   const auto model_state = session.model_state();
   auto result = make_result(session, model_state, group);
   if (session.distant_tensors().empty()) result.weights = model_state;
-  if (group.rank() == 0) leave_results(config, work_dir, model_state, session.distant_tensors(), result);
+  if (group.rank() == 0) {
+    leave_results(config, work_dir, model_state, session.distant_tensors(), result, session.lacks_checkpoint());
+  }
   return result;
 }
 
@@ -239,10 +290,14 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   const Group everyone = tables ? tables->everyone : group;
   const auto& world = group.world();
   const auto style = progress_style(config.callbacks.progress, stdout_is_terminal());
-  Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off);
+  Console console(has_console(config, world), world.rank == 0 ? style : ProgressStyle::off, wants_colours());
   apply_runtime(config.system);
-  tell(console, fmt::format("{}; backend {}, device {}, {} thread(s) a rank", describe(world), group.backend(),
-                            describe_device(choose_device(config, group), config.system), config.system.threads));
+  const auto how = fmt::format("; backend {}, device {}, {} thread(s) a rank", group.backend(),
+                               describe_device(choose_device(config, group), config.system), config.system.threads);
+  log_info("{}{}", describe(world), how);
+  auto shown = world;
+  if (find(current_environment(), "LOCKSTEP_VERBOSE").value_or("") != "1") shown.evidence.clear();
+  console.line(describe(shown) + how);
   for (const auto& variable : overruled_variables(config.system, current_environment())) {
     tell(console, fmt::format("{} does not count: system.threads is {}", variable, config.system.threads));
   }
@@ -259,8 +314,8 @@ RunResult train_and_report(const RunConfig& config, const Program& program, cons
   const bool goes_on = in_memory.has_value();
   lock.hold(group, console, goes_on);
   const RunConfig followed = with_scaled_rate(planned(config, program, group, console), group, console);
-  if (world.rank == 0) save_strategy_file(followed, program, group.size());
-  if (world.rank == 0) prepare_folders(config, goes_on);
+  if (world.rank == 0) prepare(goes_on, [&] { save_strategy_file(followed, program, group.size()); });
+  if (world.rank == 0) prepare_folders(config, work_dir, goes_on);
   Session session(followed, config, program, group, console, kept.fault, std::move(in_memory), std::move(tables));
   if (world.rank == 0) begin_in_folder(config, work_dir, session, console, goes_on);
   kept.state.reset();  // the session has it
@@ -324,7 +379,7 @@ RunResult run_as_rank(const RunConfig& asked, const Program& program, std::optio
   const int servers = count_of_servers(asked);
   const RunConfig config = servers > 0 ? asked : with_own_tables(asked);
   const WorkDir work_dir(config.system.work_dir);
-  const RankLog log(config, group->world(), work_dir);
+  const RankLog log(config, group->world(), work_dir, can_rejoin(*group));
   RunLock lock(locked_folders(config), job_identity(group->world(), current_environment()));
   KeptRows kept_rows;
   const auto part = [&](const Group& of_generation, Kept& kept) {

@@ -5,6 +5,8 @@
 #include <lockstep/comm/rejoin.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/same_settings.h>
+#include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/stray_tensors.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/runtime.h>
 #include <lockstep/train/session.h>
@@ -46,18 +48,22 @@ Session::Session(const RunConfig& config, const RunConfig& asked, const Program&
       saved_at_(std::chrono::steady_clock::now()),
       recovers_(can_rejoin(group)),
       fault_(fault) {
+  if (!owes_save_) tell_of_run();  // who goes on from memory has said it
   if (ends_in_warm_up(plan_)) {
     train::tell(console_,
                 fmt::format("the warm-up takes {} steps, the whole run {}: the learning rate rises to the end",
                             plan_.schedule.warmup_steps, plan_.total_steps));
   }
   // Mistakes in the data of evaluations are said now, and not after the first epoch.
-  if (eval_data_ && !resumed_) eval_data_->try_first_batch();
+  const bool begins = !resumed_;
+  if (eval_data_ && begins) eval_data_->try_first_batch();
   tell_of_shares();
   tell_of_idle_axes();
   take_weights_or_state(owes_save_);
   if (tables_) tables_->step = state_.step;
+  tell_of_memory(program);
   parallel_ = make_parallel_run(config, model_, group_, options_, tables_);
+  if (begins) try_evaluation();
   if (resumed_) {
     parallel_->load_state(resumed_->tensors);
     for (const auto& [name, outline] : resumed_->tensors.outline(kCallbacksPart)) {
@@ -286,13 +292,15 @@ StepReport Session::train_step(const StopSignals& signals) {
                                        .at = [this](StepPoint point) { at(point); },
                                        .epoch = report.epoch,
                                        .step_in_epoch = report.step_in_epoch,
-                                       .fault = fault},
+                                       .fault = fault,
+                                       .inspect = inspection()},
                                       *batches_);
   report.local_loss = loss_ = losses.local;
   report.loss = losses.global;
+  inspected_ = true;
   report.skipped = losses.overflow;
   report.seconds = take_seconds();
-  if (report.loss) state_.logged = of_sink(report);
+  if (wants_loss && report.loss) state_.logged = of_sink(report);
   note_overflow(losses.overflow);
   ++state_.step;
   ++state_.step_in_epoch;
@@ -305,6 +313,17 @@ StepReport Session::train_step(const StopSignals& signals) {
   follow(losses.agreed);
   fault_at(FaultPlace::updated, number);
   return report;
+}
+
+// Of the first loss of this session.
+std::function<void(const at::Tensor&)> Session::inspection() {
+  if (inspected_) return {};
+  return [this](const at::Tensor& loss) {
+    const auto samples = train_data_.sampler.global_batch_size(state_.step_in_epoch * config_.train.accumulate);
+    const auto strays = describe_stray_tensors(loss, *model_.module,
+                                               is_global_mode(config_.parallel) ? samples : samples / share_.count);
+    if (!strays.empty()) train::tell(console_, "warning: " + strays);
+  };
 }
 
 void Session::note_overflow(bool overflow) {
@@ -329,16 +348,20 @@ void Session::tell_of_left_out(const RankData& data, const samples::Batches& bat
                   what, left_out, data.dataset->size()));
 }
 
-// With recovery the state is in the memory of all ranks, and ending one of them would not make room on the disk. The
-// last checkpoint of a run is another matter: nobody would try again.
+// Ending the run would not make room on the disk, and would throw away what is in memory: steps, or the result, which
+// has a folder of its own. All ranks have the same error.
 void Session::without_ending_for_a_disk(const std::function<void()>& save) {
   try {
     save();
+    lacks_checkpoint_ = false;
   } catch (const Error& error) {
-    if (!recovers_ || finished() || asked_to_end() || error.kind() != ErrorKind::io) throw;
-    const auto words = fmt::format(
-        "no checkpoint after step {}, training goes on without, and the next one is tried when it is due: {}",
-        *saved_step_, error.message());
+    if (error.kind() != ErrorKind::io) throw;
+    lacks_checkpoint_ = true;
+    const auto words = fmt::format("warning: no checkpoint after step {}, {}: {}", *saved_step_,
+                                   asked_to_end() ? "and the run ends as it was asked to"
+                                   : finished()   ? "the run has its result without"
+                                                : "training goes on without, and the next one is tried when it is due",
+                                   error.message());
     log_error("{}", words);
     train::tell(console_, words);
   }

@@ -71,6 +71,8 @@ class Session final : private RunView {
   std::vector<std::string> closing_words() const { return parallel_->closing_words(); }
   /// The run has its result, or was ended early by a signal, and needs the servers no more.
   void finish(std::optional<int> ended_by) { parallel_->finish(ended_by); }
+  /// The last checkpoint that was due could not be written.
+  bool lacks_checkpoint() const { return lacks_checkpoint_; }
 
  private:
   // The view of callbacks.
@@ -108,6 +110,10 @@ class Session final : private RunView {
   void take_weights_or_state(bool from_memory);
   void check_changes(bool from_memory);
   void check_length(bool changed) const;
+  void tell_of_run();
+  void tell_of_memory(const Program& program);
+  void try_evaluation();
+  std::function<void(const at::Tensor&)> inspection();
   void tell_of_shares();
   void tell_of_idle_axes();
   void tell_of_recording();
@@ -150,14 +156,16 @@ class Session final : private RunView {
   std::optional<ResumePoint> resumed_;
   RunState state_;
   std::optional<std::int64_t> saved_step_;  ///< that of the newest checkpoint
+  bool lacks_checkpoint_ = false;           ///< because it could not be written
   CheckpointWriter writer_;
   std::chrono::steady_clock::time_point saved_at_;  ///< when that was begun, or this session
   std::chrono::steady_clock::time_point counted_;   ///< until when time is counted as that of steps, or left out
   bool time_to_save_ = false;                       ///< by checkpoint.every_seconds or a callback, as all ranks know
   bool time_to_evaluate_ = false;                   ///< asked for by a callback, as all ranks know
   bool told_of_recording_ = false;
-  bool ends_ = false;  ///< some rank had a signal
-  StepVotes asked_;    ///< by callbacks of this rank, and not agreed on yet
+  bool inspected_ = false;  ///< the first loss was looked at
+  bool ends_ = false;       ///< some rank had a signal
+  StepVotes asked_;         ///< by callbacks of this rank, and not agreed on yet
   std::string stop_reason_;
   double lr_ = 0;
   std::optional<double> loss_;

@@ -1,14 +1,22 @@
 // The beginning of a session: the state it goes on from, and what people should know of it.
+#include <lockstep/base/available_memory.h>
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/train/configuration/changes.h>
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/modes/mesh_config.h>
+#include <lockstep/train/modes/step_memory.h>
+#include <lockstep/train/part_kinds.h>
 #include <lockstep/train/run_model.h>
 #include <lockstep/train/session.h>
 
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace lockstep::train {
 namespace {
@@ -20,7 +28,76 @@ bool may_go_on(const std::vector<Change>& changes) {
   });
 }
 
+// A run whose whole state is small beside the memory is not traced: that takes a second for a large model.
+bool may_be_too_large(const torch::nn::Module& module, int ranks, std::uint64_t available) {
+  constexpr double kStates = 4;  // parameters, gradients, and two of an optimizer
+  constexpr double kShare = 32;
+  double bytes = 0;
+  for (const auto& parameter : module.parameters()) bytes += static_cast<double>(parameter.nbytes());
+  return kStates * bytes * ranks > static_cast<double>(available) / kShare;
+}
+
+/// Models and tasks of Lockstep can be traced; code of users need not stand tensors without memory.
+bool is_shipped(const RunConfig& config, const Program& program) {
+  if (!program.is_configured || !config.plugins.empty()) return false;
+  const auto& shipped = parts_or_shipped(nullptr);
+  return find_part(shipped.models, config.model.name) != nullptr && config.model.name != "torchscript" &&
+         (!has_task(config) || find_part(shipped.tasks, config.task.name) != nullptr);
+}
+
+/// "11,689,512"
+std::string with_separators(std::int64_t number) {
+  auto digits = std::to_string(number);
+  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+/// The first batch of a split, and no other.
+class FirstBatch final : public samples::Batches {
+ public:
+  explicit FirstBatch(std::unique_ptr<samples::Batches> all) : all_(std::move(all)) {}
+  void start(std::int64_t epoch, std::int64_t step) override { all_->start(epoch, step); }
+  std::optional<samples::Batch> next() override {
+    if (std::exchange(taken_, true)) return std::nullopt;
+    return all_->next();
+  }
+
+ private:
+  std::unique_ptr<samples::Batches> all_;
+  bool taken_ = false;
+};
+
 }  // namespace
+
+// For rank 0's machine: the kernel ends processes that it has no memory for, and nobody can say anything then.
+void Session::tell_of_memory(const Program& program) {
+  const int ranks = std::max(1, group_.world().local_size);
+  const auto available = available_memory();
+  if (group_.rank() != 0 || options_.device.is_cuda() || is_global_mode(config_.parallel) || tables_ ||
+      !is_shipped(config_, program) || !may_be_too_large(*model_.module, ranks, available)) {
+    return;
+  }
+  const auto samples = (global_batch_size() + share_.count - 1) / share_.count;
+  try {
+    const auto needed = memory_of_step(config_, program, train_data_.dataset->example(), samples);
+    const auto words = why_too_large(needed, ranks, samples, available);
+    if (!words.empty()) train::tell(console_, words);
+  } catch (const Error& error) {
+    log_debug("the memory of the first step is not known: {}", error.what());
+  }
+}
+
+// A mistake in a metric is said now, and not after the first epoch. Tables on servers would get rows by it.
+void Session::try_evaluation() {
+  if (!eval_data_ || tables_) return;
+  auto loading = eval_data_->loading;
+  loading.workers = 0;
+  loading.prefetch = 1;
+  FirstBatch first(eval_data_->dataset->batches(eval_data_->dataset, eval_data_->sampler, loading));
+  parallel_->evaluate(first, EvaluationPurpose::trial);
+}
 
 // All but the tensors of a state, which are loaded when ranks have divided them.
 void Session::take_weights_or_state(bool from_memory) {
@@ -89,6 +166,20 @@ void Session::check_changes(bool from_memory) {
     train::tell(console_, fmt::format("changed since the checkpoint: {}{}", describe(change),
                                       change.weight == Weight::shown ? "" : " (allowed by checkpoint.allow_changes)"));
   }
+}
+
+// What is trained, on what, and how long, in a few words.
+void Session::tell_of_run() {
+  std::int64_t numbers = 0;
+  for (const auto& parameter : model_.module->parameters()) numbers += parameter.numel();
+  train::tell(
+      console_,
+      fmt::format("{} with {} parameters on {}: {} samples to train on{}, {} steps of {} samples, {} an epoch",
+                  config_.model.name, with_separators(numbers), config_.data.name,
+                  with_separators(train_data_.dataset->size()),
+                  eval_data_ ? fmt::format(" and {} to evaluate on", with_separators(eval_data_->dataset->size())) : "",
+                  with_separators(plan_.total_steps), global_batch_size() * config_.train.accumulate,
+                  with_separators(plan_.steps_per_epoch)));
 }
 
 // With a batch of all ranks, their number may come to be any.

@@ -194,8 +194,6 @@ std::filesystem::path Session::save_checkpoint(const std::filesystem::path& fold
   auto config = config_.checkpoint;
   config.async = false;
   config.keep = std::numeric_limits<std::int64_t>::max();
-  if (group_.rank() == 0) std::filesystem::create_directories(folder);
-  barrier(group_);  // others write into it
   CheckpointWriter writer(config, folder, everyone_);
   state_.callbacks = points_->texts();
   writer.save(state_, state_to_save());

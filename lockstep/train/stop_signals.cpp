@@ -29,6 +29,14 @@ StopSignals::StopSignals() {
     ::sigaction(signal, &action, nullptr);
     before_.emplace_back(signal, before);
   }
+  // Nobody may read the console any more: a write then fails (Console), and does not end the process.
+  struct sigaction before {};
+  ::sigaction(SIGPIPE, nullptr, &before);
+  if (before.sa_handler != SIG_DFL) return;
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignored, nullptr);
+  before_.emplace_back(SIGPIPE, before);
 }
 
 StopSignals::~StopSignals() {

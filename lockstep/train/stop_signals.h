@@ -10,7 +10,8 @@ namespace lockstep::train {
 
 /// While it exists, SIGTERM, SIGUSR1, SIGINT and SIGHUP are only recorded here; the training loop reads them between
 /// steps; a second SIGINT ends the process at once, as always. Signals whose action is not the default are not
-/// changed: under nohup, or in a program with its own handlers. The destructor restores the former actions.
+/// changed: under nohup, or in a program with its own handlers. SIGPIPE, by which nobody reading the console would end
+/// the run, is ignored. The destructor restores the former actions.
 ///
 /// Signals belong to the process, so there is at most one at a time.
 class StopSignals {

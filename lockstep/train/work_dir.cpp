@@ -16,10 +16,30 @@ bool is_of_place(const std::error_code& error) {
   return code != std::errc::no_space_on_device && code != std::errc::io_error && error.value() != EDQUOT;
 }
 
+/// A link to nothing on the way to the folder; empty: none.
+std::filesystem::path dangling_link_in(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  std::filesystem::path way;
+  for (const auto& part : folder) {
+    way /= part;
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(way, unknown)) &&
+        !std::filesystem::exists(way, unknown)) {
+      return way;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void require_writable_folder(const std::filesystem::path& folder, std::string_view key) {
   std::error_code failed;
+  if (const auto link = dangling_link_in(folder); !link.empty()) {
+    fail(ErrorKind::config, key,
+         "cannot make the folder {}: {} is a link to {}, which is not there; make that folder, "
+         "or choose another",
+         folder.string(), link.string(), std::filesystem::read_symlink(link, failed).string());
+  }
   std::filesystem::create_directories(folder, failed);
   if (failed) {
     fail(is_of_place(failed) ? ErrorKind::config : ErrorKind::io, key, "cannot make the folder {}: {}; choose another",
@@ -48,9 +68,7 @@ std::vector<std::filesystem::path> paths_of_run(const RunConfig& config) {
   return paths;
 }
 
-WorkDir::WorkDir(const std::filesystem::path& path) : path_(path) {
-  require_writable_folder(path_ / "log", "system.work_dir");
-}
+void WorkDir::make() const { require_writable_folder(path_ / "log", "system.work_dir"); }
 
 std::filesystem::path WorkDir::log(int rank) const { return path_ / "log" / fmt::format("rank.{}", rank); }
 

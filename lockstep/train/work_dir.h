@@ -5,15 +5,18 @@
 
 #include <filesystem>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::train {
 
 class WorkDir {
  public:
+  explicit WorkDir(std::filesystem::path path) : path_(std::move(path)) {}
+
   /// Makes the folder and log/ in it when missing, and checks that a file can be written there. Error(io) naming
   /// system.work_dir and the reason. Ranks may do this at the same time.
-  explicit WorkDir(const std::filesystem::path& path);
+  void make() const;
 
   std::filesystem::path log(int rank) const;  ///< log/rank.N
   std::filesystem::path config() const { return path_ / "config.yaml"; }

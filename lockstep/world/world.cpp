@@ -29,12 +29,12 @@ std::string describe(const World& world) {
   const std::string host = world.host.empty() ? "" : " on host " + world.host;
   const std::string start = world.launcher == "none" ? "started without a launcher" : "started by " + world.launcher;
   const std::string device = world.device ? fmt::format(", device {}", *world.device) : "";
-  if (world.rank < 0) return fmt::format("a worker of {}{}, {} ({})", world.size, host, start, world.evidence);
+  const std::string evidence = world.evidence.empty() ? "" : " (" + world.evidence + ")";
+  if (world.rank < 0) return fmt::format("a worker of {}{}, {}{}", world.size, host, start, evidence);
   const std::string local_size = world.local_size > 0 ? fmt::to_string(world.local_size) : "unknown";
   const std::string local =
       world.local_rank < 0 ? "local rank unknown" : fmt::format("local {} of {}", world.local_rank, local_size);
-  return fmt::format("rank {} of {} ({}{}){}, {} ({})", world.rank, world.size, local, device, host, start,
-                     world.evidence);
+  return fmt::format("rank {} of {} ({}{}){}, {}{}", world.rank, world.size, local, device, host, start, evidence);
 }
 
 }  // namespace lockstep

@@ -6,6 +6,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace lockstep::test {
 
 /// Has these values; whatever needs a real run is Error(unsupported).
@@ -34,7 +38,9 @@ class StillRun final : public train::RunView {
   void evaluate_with(train::NamedTensors) override { none(); }
   std::filesystem::path save_checkpoint(const std::filesystem::path&) override { none(); }
   train::NamedTensors weights() const override { none(); }
-  void tell(std::string_view) const override {}
+  void tell(std::string_view line) const override { told.emplace_back(line); }
+
+  mutable std::vector<std::string> told;  ///< all lines for people
 
  private:
   [[noreturn]] static void none() { fail(ErrorKind::unsupported, "still run", "there is no run"); }

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,19 @@ StepReport step_report(std::int64_t step, double loss) {
           .lr = 0.5,
           .samples = 64,
           .seconds = 0.25};
+}
+
+TEST(LossLog, PrintsTheLossOfTheJobWhereItIsKnown) {
+  Console console(true, ProgressStyle::off);
+  test::StillRun run;
+  LossLog log(console, 1);
+  testing::internal::CaptureStdout();
+  auto report = step_report(1, 1.5);
+  report.local_loss = 7;
+  log.after_step(run, report);
+  report.loss.reset();
+  log.after_step(run, report);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "epoch: 1 step: 1, loss is 1.5\nepoch: 1 step: 1, loss is 7.0\n");
 }
 
 TEST(LossLine, IsWrittenAsTheReferenceDoes) {
@@ -176,7 +190,7 @@ TEST(EpochLog, TimeThroughputAndEvaluation) {
   log.after_evaluation(
       run, {.epoch = 2, .step = 20, .loss = 0.125, .metrics = {{"accuracy", 0.975}}, .samples = 1000, .seconds = 0.5});
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
-            "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s\n"
+            "epoch 2/3: 10 steps in 2.5 s, 250.0 ms a step, 256.0 samples/s, lr 0.5\n"
             "evaluation after epoch 2: accuracy 0.9750, loss 0.1250 (1000 samples in 0.5 s)\n");
 }
 
@@ -218,7 +232,8 @@ TEST(Metrics, GetTheLineThatWasNotWrittenInTime) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "metrics.jsonl";
   const auto steps_after = [&](std::int64_t every, std::int64_t steps_done, std::int64_t logged) {
-    { const MetricsFile metrics(file, every, steps_done, step_report(logged, 7)); }
+    test::StillRun run;
+    MetricsFile(file, every, steps_done, step_report(logged, 7)).before_run(run);
     std::vector<std::int64_t> steps;
     for (const auto& line : read_metrics(file)) steps.push_back(line.step);
     return steps;
@@ -231,9 +246,34 @@ TEST(Metrics, GetTheLineThatWasNotWrittenInTime) {
   EXPECT_EQ(read_metrics(file).back().loss, 7);
 }
 
-TEST(Metrics, AFullDiskIsAnError) {
-  test::expect_error(ErrorKind::io, {"metrics", "/nowhere/metrics.jsonl"},
-                     [] { MetricsFile("/nowhere/metrics.jsonl", 1, 0); });
+// Output that only informs ends no run: what is in its way is said once, and lines follow when it is gone.
+TEST(Metrics, WhatCannotBeWrittenIsSaidOnceAndTriedAgain) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  std::filesystem::create_directory(file);
+  test::StillRun run;
+  MetricsFile metrics(file, 1, 0);
+  metrics.before_run(run);
+  for (std::int64_t step = 1; step <= 3; ++step) metrics.after_step(run, step_report(step, 1));
+  ASSERT_EQ(run.told.size(), 1u);
+  test::expect_words(run.told.front(), {"warning: training goes on without metrics.jsonl", file.string()});
+  std::filesystem::remove(file);
+  for (std::int64_t step = 4; step <= 5; ++step) metrics.after_step(run, step_report(step, 1));
+  ASSERT_EQ(run.told.size(), 2u);
+  EXPECT_EQ(run.told.back(), "metrics.jsonl is written again");
+  EXPECT_EQ(read_metrics(file).size(), 2u);
+}
+
+TEST(Metrics, APipeThatNobodyReadsIsNotWaitedFor) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  test::StillRun run;
+  MetricsFile metrics(file, 1, 0);
+  metrics.before_run(run);
+  metrics.after_step(run, step_report(1, 1));
+  LossCurve(file, folder.path() / "loss.svg", "curve", {}).after_run(run);
+  EXPECT_EQ(run.told.size(), 1u);
 }
 
 TEST(Axis, RoundTicks) {
@@ -320,6 +360,26 @@ TEST(LossCurve, TheSmoothedLineIsTheMeanOfBothSides) {
   const double middle = points[300].second;
   // Means of 21 values between 2 and 3 are within 0.5 / 21 of their middle.
   for (std::size_t i = 20; i < 580; ++i) EXPECT_NEAR(points[i].second, middle, 1.0 / 21 * 358) << i;
+}
+
+TEST(LossCurve, HasAMetricBelowTheLoss) {
+  const std::vector<Evaluation> evaluations{{.epoch = 1, .step = 100, .loss = 2.25, .metrics = {{"accuracy", 0.5}}},
+                                            {.epoch = 2, .step = 200, .loss = 2, .metrics = {{"accuracy", 0.75}}}};
+  const auto svg = draw_loss_curve(some_lines(250), evaluations, "both");
+  expect_words(svg, {">loss<", ">accuracy<", "height=\"660\""});
+  EXPECT_EQ(count_of(svg, "<polyline"), 3u);
+  EXPECT_EQ(draw_loss_curve(some_lines(250), {}, "one").find("accuracy"), std::string::npos);
+}
+
+TEST(LossCurve, HasALogarithmicAxisWhereItHelps) {
+  auto lines = some_lines(600);
+  for (auto& line : lines) line.loss = std::pow(10.0, 2.0 - static_cast<double>(line.step) / 150);
+  const auto svg = draw_loss_curve(lines, {}, "decades");
+  expect_words(svg, {">100<", ">10<", ">1<", ">0.1<", ">0.01<"});
+  // A straight line: every hundredth step is as far below the one before.
+  const auto points = line_in(svg, kEachStep);
+  ASSERT_EQ(points.size(), 600u);
+  EXPECT_NEAR(points[100].second - points[0].second, points[599].second - points[499].second, 0.3);
 }
 
 TEST(LossCurve, StaysSmallForLongRuns) { EXPECT_LT(draw_loss_curve(some_lines(100000), {}, "long").size(), 60000u); }

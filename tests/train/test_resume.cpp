@@ -232,26 +232,57 @@ TEST(Resume, SkipsADamagedCheckpointAndSaysSo) {
   EXPECT_EQ(mnist().losses("skip"), mnist().losses("skip_whole"));
 }
 
-TEST(Resume, AFullDiskEndsTheRunNamingItAndLosesNothing) {
+// On one rank as on several: a checkpoint that cannot be written is a warning, and the result has a place of its own.
+TEST(Resume, AFullDiskUnderCheckpointsIsAWarningAndTheResultIsThere) {
   if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
   const auto disk = mnist().folder() / "disk";
   fs::create_directory(disk);
-  const auto config = mnist().config("full", {"checkpoint.folder=" + disk.string(), "checkpoint.every_steps=1",
-                                              "checkpoint.keep=100", "train.epochs=2"});
-  const auto outcomes = test::rank_outcomes(2, SmallRun::small_rank_options(), [&](test::Rank& rank) {
-    // A checkpoint of this model takes about 100 KB. Rank 1 does not see this disk, so rank 0 writes its part too.
-    if (rank.rank() == 0) test::mount_small_disk(disk, 512 << 10);
+  for (const int ranks : {1, 2}) {
+    const auto name = fmt::format("full_{}", ranks);
+    const auto config = mnist().config(name, {"checkpoint.folder=" + disk.string(), "checkpoint.every_steps=1",
+                                              "checkpoint.keep=100", "train.steps=12", "train.epochs=null"});
+    const auto outcomes = test::rank_outcomes(ranks, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+      auto world = rank.world();
+      if (ranks == 1) world.meeting = Meeting::alone;
+      // A checkpoint of this model takes about 100 KB. Rank 1 does not see this disk, so rank 0 writes its part too.
+      if (rank.rank() == 0) test::mount_small_disk(disk, 512 << 10);
+      EXPECT_EQ(run_training(config, world).steps, 12);
+      if (rank.rank() != 0) return;
+      const auto files = list_checkpoints(disk);
+      ASSERT_GE(files.size(), 2u);
+      for (const auto& file : files) EXPECT_EQ(load_intact(file.path).state.step, file.step);
+    });
+    test::expect_all_ok(outcomes);
+    expect_words(outcomes[0].output, {"training goes on without", "disk is full", disk.string(), "bytes free",
+                                      "no checkpoint after step 12, the run has its result without"});
+    EXPECT_EQ(mnist().result(name)["steps"], 12);
+    EXPECT_TRUE(fs::exists(mnist().work_dir(name) / "model.safetensors"));
+  }
+}
+
+// The other way round the checkpoint has what there is no room for, and says so.
+TEST(Resume, AFullWorkDirLeavesWhatFitsAndTheRestLater) {
+  if (const auto why = test::why_no_small_disk(); !why.empty()) GTEST_SKIP() << "no small disk here: " << why;
+  const auto checkpoints = mnist().folder() / "of_full_work_dir";
+  const auto config = mnist().config("full_work_dir", {"checkpoint.folder=" + checkpoints.string(), "train.epochs=1"});
+  fs::create_directory(mnist().work_dir("full_work_dir"));
+  const auto outcomes = test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+    auto world = rank.world();
+    world.meeting = Meeting::alone;
+    test::mount_small_disk(config.system.work_dir, 160 << 10);
+    std::ofstream(fs::path(config.system.work_dir) / "filler") << std::string(100 << 10, 'x');
     try {
-      run_training(config, rank.world());
-      ADD_FAILURE() << "the run did not notice the full disk";
+      run_training(config, world);
+      ADD_FAILURE() << "there was room for the weights";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::io);
-      expect_words(error.what(), {"disk is full", disk.string(), "bytes free"});
+      expect_words(error.what(),
+                   {"model.safetensors", "disk is full", "accuracy", "its last checkpoint has the weights"});
     }
-    if (rank.rank() != 0) return;
-    const auto files = list_checkpoints(disk);
-    ASSERT_GE(files.size(), 2u);
-    for (const auto& file : files) EXPECT_EQ(load_intact(file.path).state.step, file.step);
+    EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "result.json"));
+    fs::remove(fs::path(config.system.work_dir) / "filler");
+    run_training(config, world);
+    EXPECT_TRUE(fs::exists(fs::path(config.system.work_dir) / "model.safetensors"));
   });
   test::expect_all_ok(outcomes);
 }

@@ -64,8 +64,8 @@ TEST(Run, LogsAndMetricsAgree) {
     const auto at = log.find("epoch: 1 step: 2, loss is ");
     return std::stod(log.substr(at + 26));
   };
-  // Both ranks have 8 pictures, so the mean over all pictures is the mean of the two.
-  EXPECT_NEAR(lines[0].loss, (loss_in_log(0) + loss_in_log(1)) / 2, 1e-6);
+  // The loss of the job, and not of a rank.
+  for (const int rank : {0, 1}) EXPECT_NEAR(lines[0].loss, loss_in_log(rank), 1e-6);
 
   const auto files = test::event_files(folder / "tensorboard");
   ASSERT_EQ(files.size(), 1u) << "of rank 0 alone";
@@ -142,6 +142,76 @@ TEST(Run, ShowsTheLossLinesOfRankZeroOnTheConsole) {
   const auto all =
       mnist().outcomes(2, mnist().config("console_all", {"train.epochs=1", "callbacks.console_ranks=all"}));
   expect_words(all[1].output, {"rank 1 of 2", "\nepoch: 1 step: 1, loss is "});
+}
+
+// Pictures, metrics and event files only inform: whatever is in their way, the run has its result.
+TEST(Run, WhatOnlyInformsEndsNoRun) {
+  const std::vector<std::string> overrides{
+      "callbacks.tensorboard=true", "train.epochs=1",
+      "callbacks.use=[gradient_norms: {every: 1}, profiler: {from_step: 1, steps: 2}, best_checkpoints]"};
+  mnist().run(2, mnist().config("informed", overrides));
+  const auto folder = mnist().work_dir("not_informed");
+  for (const auto* name : {"loss.svg", "metrics.jsonl", "gradient_norms.jsonl"}) {
+    std::filesystem::create_directories(folder / name);
+  }
+  std::ofstream(folder / "tensorboard") << "a file";
+  const auto outcomes = mnist().outcomes(2, mnist().config("not_informed", overrides));
+  test::expect_all_ok(outcomes);
+  for (const auto* name : {"loss.svg", "metrics.jsonl", "gradient_norms.jsonl", "tensorboard/"}) {
+    expect_words(outcomes[0].output, {fmt::format("warning: training goes on without {}", name)});
+  }
+  EXPECT_EQ(mnist().hash("not_informed"), mnist().hash("informed"));
+}
+
+TEST(Run, AFolderInThePlaceOfAResultIsSaidBeforeTheWork) {
+  std::filesystem::create_directories(mnist().work_dir("blocked") / "result.json");
+  const auto outcomes = mnist().outcomes(1, mnist().config("blocked"));
+  EXPECT_FALSE(outcomes[0].ok());
+  expect_words(outcomes[0].output, {"result.json is a folder"});
+  EXPECT_EQ(outcomes[0].output.find("epoch: 1"), std::string::npos);
+}
+
+/// A layer that its module does not register.
+struct Unregistered : torch::nn::Module {
+  torch::nn::Linear layer{784, 10};
+  at::Tensor forward(const at::Tensor& pictures) { return layer->forward(pictures.flatten(1)); }
+};
+
+std::vector<test::Outcome> run_of(const RunConfig& config, const Program& program) {
+  return test::rank_outcomes(1, SmallRun::small_rank_options(), [&](test::Rank& rank) {
+    auto world = rank.world();
+    world.meeting = Meeting::alone;
+    run_training(config, program, world);
+  });
+}
+
+at::Tensor loss_of_unregistered(Unregistered& module, const samples::Batch& batch) {
+  return torch::cross_entropy_loss(module.forward(batch["pictures"]), batch["labels"]);
+}
+
+TEST(Run, AModelWithoutRegisteredLayersIsRefused) {
+  auto config = mnist().config("unregistered");
+  const auto outcomes = run_of(config, {.model = [] { return std::make_shared<Unregistered>(); },
+                                        .task = make_task<Unregistered>(loss_of_unregistered)});
+  EXPECT_FALSE(outcomes[0].ok());
+  expect_words(outcomes[0].output,
+               {"the model has no parameters", "Float [10, 784]", "Float [10]", "register_module()"});
+}
+
+TEST(Run, TensorsBesideTheModelAreNamed) {
+  struct HalfRegistered : Unregistered {
+    HalfRegistered() { scale = register_parameter("scale", torch::ones({1})); }
+    at::Tensor scale;
+  };
+  const auto outcomes =
+      run_of(mnist().config("half"),
+             {.model = [] { return std::make_shared<HalfRegistered>(); },
+              .task = make_task<HalfRegistered>([](HalfRegistered& module, const samples::Batch& batch) {
+                return loss_of_unregistered(module, batch) * module.scale.sum();
+              })});
+  EXPECT_TRUE(outcomes[0].ok()) << outcomes[0].output;
+  expect_words(outcomes[0].output,
+               {"warning: the loss has gradients for 2 tensors that are no parameters of the model"});
 }
 
 TEST(Run, ProgressLinesWhereThereIsNoTerminal) {

@@ -96,13 +96,19 @@ TEST(TensorBoardLog, ARunThatBeginsAnewTakesThePlaceOfAnother) {
   EXPECT_EQ(curves_in(files.front()).at("train/loss"), (Curve{{1, 8.F}}));
 }
 
-TEST(TensorBoardLog, AFolderThatCannotBeMadeIsAnError) {
+TEST(TensorBoardLog, AFolderThatCannotBeMadeEndsNoRun) {
   const TemporaryFolder folder;
-  std::ofstream(folder.path() / "tensorboard") << "a file";
-  test::expect_error(ErrorKind::io, {"tensorboard", folder.path().c_str()}, [&] {
-    test::StillRun run;
-    TensorBoardLog(folder.path() / "tensorboard", 1).before_run(run);
-  });
+  const auto place = folder.path() / "tensorboard";
+  std::ofstream(place) << "a file";
+  test::StillRun run;
+  TensorBoardLog log(place, 1);
+  log.before_run(run);
+  log.after_step(run, step_of_run(1, 1));
+  ASSERT_EQ(run.told.size(), 1u);
+  test::expect_words(run.told.front(), {"warning: training goes on without tensorboard/", place.c_str()});
+  std::filesystem::remove(place);
+  log.after_step(run, step_of_run(2, 2));
+  EXPECT_EQ(curves_in(event_files(place).front()).at("train/loss"), (Curve{{2, 2.F}}));
 }
 
 }  // namespace

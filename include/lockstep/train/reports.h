@@ -45,7 +45,9 @@ struct StepReport {
   std::int64_t total_steps = 0;
   std::optional<double> local_loss =
       std::nullopt;  ///< mean over this rank's samples; none when it had no sample in this step
-  std::optional<double> loss = std::nullopt;  ///< mean over all ranks' samples; only at steps where the metrics want it
+  /// Mean over all ranks' samples: at steps where the metrics want it, and at all others where it costs nothing. Only
+  /// parallel.server.consistency may leave some out.
+  std::optional<double> loss = std::nullopt;
   double lr = 0;
   bool skipped = false;      ///< gradients overflowed, so nothing was updated (loss_scaler)
   std::int64_t samples = 0;  ///< samples of all ranks

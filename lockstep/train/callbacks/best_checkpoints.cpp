@@ -5,6 +5,7 @@
 #include <lockstep/train/callbacks/metric_choice.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/work_dir.h>
 
 #include <fmt/format.h>
@@ -45,17 +46,20 @@ class BestCheckpoints final : public Callback {
 
   void before_run(RunView& run) override {
     require_evaluations(run, name());
-    if (run.group().rank() == 0) require_writable_folder(folder_of(run), "callbacks.use");
+    if (run.group().rank() != 0) return;
+    informs_.write(run, [&] { require_writable_folder(folder_of(run), "callbacks.use"); });
   }
 
   void after_evaluation(RunView& run, const Evaluation& evaluation) override {
     const auto folder = folder_of(run);
     const auto best = best_steps(with_checkpoints(run, folder));
     if (std::ranges::find(best, evaluation.step) == best.end()) return;
-    const auto file = run.save_checkpoint(folder);
+    std::filesystem::path file;
+    // All ranks save it, or none.
+    if (!informs_.write(run, [&] { file = run.save_checkpoint(folder); })) return;
     run.tell(fmt::format("{} {:.6g} is among the best {}: saved as {}", options_.choice.metric,
                          options_.choice.of(evaluation), options_.keep, file.string()));
-    if (run.group().rank() == 0) remove_others(folder, best);
+    if (run.group().rank() == 0) informs_.write(run, [&] { remove_others(folder, best); });
   }
 
  private:
@@ -65,11 +69,12 @@ class BestCheckpoints final : public Callback {
 
   /// The evaluations of this run of which there are checkpoints in the folder, as rank 0 sees it, and the newest. A
   /// collective.
-  static std::vector<Evaluation> with_checkpoints(const RunView& run, const std::filesystem::path& folder) {
+  std::vector<Evaluation> with_checkpoints(const RunView& run, const std::filesystem::path& folder) {
     const auto& all = run.evaluations();
     std::string present;  // a character for each evaluation
     if (run.group().rank() == 0) {
-      const auto files = list_checkpoints(folder);
+      std::vector<CheckpointFile> files;
+      informs_.write(run, [&] { files = list_checkpoints(folder); });
       for (const auto& evaluation : all) {
         const auto file = std::ranges::find(files, evaluation.step, &CheckpointFile::step);
         present += file != files.end() && is_of(*file, evaluation) ? '1' : '0';
@@ -120,6 +125,7 @@ class BestCheckpoints final : public Callback {
   }
 
   BestCheckpointsOptions options_;
+  OnlyInforms informs_{"a best checkpoint"};
 };
 
 }  // namespace

@@ -1,16 +1,14 @@
 // The norms of gradients, one line of JSON for each step that is asked for.
-#include <lockstep/base/atomic_file.h>
-#include <lockstep/base/error.h>
 #include <lockstep/comm/group.h>
 #include <lockstep/global/global_tensor.h>
 #include <lockstep/mirrored/sparse_gradient.h>
 #include <lockstep/train/callbacks/shipped.h>
 #include <lockstep/train/optimizer.h>
+#include <lockstep/train/output/step_lines.h>
 
 #include <torch/torch.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -42,9 +40,8 @@ class GradientNorms final : public Callback {
   void before_run(RunView& run) override {
     parameters_ = trainable_parameters(run.model());
     if (run.group().rank() != 0) return;
-    const auto file = std::filesystem::path(run.config().system.work_dir) / kNormsFile;
-    write_file_atomically(file, lines_until(file, run.step()));
-    out_.emplace(file, std::ios::app);
+    lines_.emplace(std::filesystem::path(run.config().system.work_dir) / kNormsFile, run.step());
+    lines_->open(run);
   }
 
   void after_backward(RunView& run) override {
@@ -61,29 +58,16 @@ class GradientNorms final : public Callback {
       squares += value;
       if (options_.parameters) norms[name] = std::sqrt(value);
     }
-    if (!out_) return;
+    if (!lines_) return;
     nlohmann::ordered_json line{{"step", step}, {"norm", std::sqrt(squares)}};
     if (options_.parameters) line["parameters"] = std::move(norms);
-    *out_ << line.dump() << '\n' << std::flush;
-    if (!*out_) fail(ErrorKind::io, "gradient_norms", "cannot write {} in system.work_dir", kNormsFile);
+    lines_->write(run, step, line.dump());
   }
 
  private:
-  /// Those that a run which goes on after so many steps does not write again.
-  static std::string lines_until(const std::filesystem::path& file, std::int64_t step) {
-    std::string kept;
-    std::ifstream in(file);
-    for (std::string text; std::getline(in, text) && !in.eof();) {
-      const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) break;
-      if (json["step"].get<std::int64_t>() <= step) kept += text + '\n';
-    }
-    return kept;
-  }
-
   GradientNormsOptions options_;
   NamedParameters parameters_;
-  std::optional<std::ofstream> out_;
+  std::optional<StepLines> lines_;  ///< of rank 0
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // The profiler: some steps of a run as bars on a time line, with the collectives of all ranks.
+#include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
 #include <lockstep/base/temporary_folder.h>
@@ -7,6 +8,7 @@
 #include <lockstep/comm/observe.h>
 #include <lockstep/comm/texts.h>
 #include <lockstep/train/callbacks/shipped.h>
+#include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/viewers/merge_traces.h>
 #include <lockstep/train/viewers/trace_file.h>
 #include <lockstep/train/work_dir.h>
@@ -17,7 +19,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -112,7 +113,7 @@ class Profiler final : public Callback {
   void before_run(RunView& run) override {
     if (run.group().rank() != 0) return;
     const auto file = file_of(run);
-    require_writable_folder(file.parent_path(), "callbacks.use");
+    informs_.write(run, [&] { require_writable_folder(file.parent_path(), "callbacks.use"); });
     if (std::filesystem::is_directory(file)) {
       fail(ErrorKind::config, "callbacks.use", "the profiler's file is {}, which is a folder; give another `file`",
            file.string());
@@ -185,17 +186,23 @@ class Profiler final : public Callback {
     const auto offsets = all_gather(torch::tensor({offset.to_rank_0.count()}), group);
     auto worst = torch::tensor({offset.accuracy.count()});
     all_reduce(worst, group, ReduceOp::max);
-    const auto texts = gather_texts(own_part(group.rank(), offset), group);
+    std::string own;
+    informs_.write(run, [&] { own = own_part(group.rank(), offset); });
+    const auto texts = gather_texts(own, group);
     if (group.rank() != 0) return;
     const auto file = file_of(run);
-    const TemporaryFolder folder("lockstep-trace");
-    std::vector<RankTrace> parts;
-    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      parts.push_back({folder.path() / std::to_string(rank),
-                       nanoseconds(offsets[static_cast<std::int64_t>(rank)].item<std::int64_t>())});
-      std::ofstream(parts.back().file) << texts[rank];
-    }
-    merge_traces(parts, file);
+    const bool drawn = informs_.write(run, [&] {
+      const TemporaryFolder folder("lockstep-trace");
+      std::vector<RankTrace> parts;
+      for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+        if (texts[rank].empty()) continue;  // that rank could not write it
+        parts.push_back({folder.path() / std::to_string(rank),
+                         nanoseconds(offsets[static_cast<std::int64_t>(rank)].item<std::int64_t>())});
+        write_file_atomically(parts.back().file, texts[rank]);
+      }
+      merge_traces(parts, file);
+    });
+    if (!drawn) return;
     run.tell(fmt::format("profiler: {} shows steps {} to {}; the clocks of ranks agree to {:.3g} us", file.string(),
                          first_step_, run.step(),
                          std::chrono::duration<double, std::micro>(nanoseconds(worst.item<std::int64_t>())).count()));
@@ -222,6 +229,7 @@ class Profiler final : public Callback {
   }
 
   ProfilerOptions options_;
+  OnlyInforms informs_{"the profiler's file"};
   bool done_ = false;
   std::int64_t first_step_ = 0;
   ClockOffset offset_;

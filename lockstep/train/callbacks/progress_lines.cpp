@@ -9,6 +9,9 @@
 namespace lockstep::train {
 namespace {
 
+/// That of the job, where it is known.
+std::optional<double> shown_loss(const StepReport& report) { return report.loss ? report.loss : report.local_loss; }
+
 double rate(std::int64_t samples, double seconds) { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
 
 }  // namespace
@@ -26,17 +29,18 @@ void LossLog::after_step(RunView&, const StepReport& report) {
   const bool first = !every_ && report.step == 1;
   const auto before = report.step_in_epoch - report.steps;
   const bool due = report.step_in_epoch / every > before / every || before < 0;
-  if (!report.local_loss || (!due && !first)) return;
-  tell(console_, loss_line(report.epoch, report.step_in_epoch, *report.local_loss));
+  const auto loss = shown_loss(report);
+  if (!loss || (!due && !first)) return;
+  tell(console_, loss_line(report.epoch, report.step_in_epoch, *loss));
 }
 
 EpochLog::EpochLog(Console& console) : console_(console) {}
 
-void EpochLog::after_epoch(RunView&, const EpochReport& report) {
-  tell(console_, fmt::format("epoch {}/{}: {} steps in {:.1f} s, {:.1f} ms a step, {:.1f} samples/s", report.epoch,
-                             report.epochs, report.steps, report.seconds,
+void EpochLog::after_epoch(RunView& run, const EpochReport& report) {
+  tell(console_, fmt::format("epoch {}/{}: {} steps in {:.1f} s, {:.1f} ms a step, {:.1f} samples/s, lr {:.4g}",
+                             report.epoch, report.epochs, report.steps, report.seconds,
                              report.steps > 0 ? 1e3 * report.seconds / static_cast<double>(report.steps) : 0.0,
-                             rate(report.samples, report.seconds)));
+                             rate(report.samples, report.seconds), run.lr()));
 }
 
 void EpochLog::after_evaluation(RunView&, const Evaluation& evaluation) {
@@ -74,7 +78,8 @@ std::string progress_text(const StepReport& report, double step_seconds) {
   std::string bar(static_cast<std::size_t>(filled), '=');
   if (filled < kWidth) bar += '>';
   bar.resize(kWidth, ' ');
-  const auto loss = report.local_loss ? fmt::format(" loss {:.4f}", *report.local_loss) : std::string();
+  const auto mean = shown_loss(report);
+  const auto loss = mean ? fmt::format(" loss {:.4f}", *mean) : std::string();
   const auto left = static_cast<double>(report.total_steps - report.step) * step_seconds;
   return fmt::format("epoch {}/{} [{}] {:3}% step {}/{}{} {:.0f} samples/s {} left", report.epoch, report.epochs, bar,
                      100 * report.step_in_epoch / steps, report.step_in_epoch, report.steps_per_epoch, loss,

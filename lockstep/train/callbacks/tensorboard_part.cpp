@@ -65,15 +65,13 @@ class TensorBoardPart final : public Callback {
   void after_backward(RunView& run) override {
     if (!histograms_due(run)) return;
     for (const auto& [name, parameter] : parameters_) {
-      if (parameter.grad().defined())
-        write_histogram("gradients/" + name, run.step() + 1, mirrored::numbers_of(parameter.grad()));
+      if (parameter.grad().defined()) write_histogram(run, "gradients/" + name, mirrored::numbers_of(parameter.grad()));
     }
   }
 
   void after_update(RunView& run) override {
     if (!histograms_due(run)) return;
-    for (const auto& [name, parameter] : parameters_) write_histogram("weights/" + name, run.step() + 1, parameter);
-    if (log_) log_->file().flush();
+    for (const auto& [name, parameter] : parameters_) write_histogram(run, "weights/" + name, parameter);
   }
 
   void after_step(RunView& run, const StepReport& report) override {
@@ -90,10 +88,11 @@ class TensorBoardPart final : public Callback {
   }
 
   /// A collective where the tensor is divided.
-  void write_histogram(const std::string& tag, std::int64_t step, const at::Tensor& tensor) {
+  void write_histogram(const RunView& run, const std::string& tag, const at::Tensor& tensor) {
     const torch::NoGradGuard no_grad;
     const auto whole = is_global(tensor) ? full(tensor.detach()) : tensor;
-    if (log_) log_->file().histogram(tag, step, histogram_of_tensor(whole));
+    if (!log_) return;
+    log_->add(run, [&](EventFile& file) { file.histogram(tag, run.step() + 1, histogram_of_tensor(whole)); });
   }
 
   void show_pictures(RunView& run) {
@@ -105,13 +104,14 @@ class TensorBoardPart final : public Callback {
       const auto low = picture.min(), high = picture.max();
       const auto bytes = ((picture - low) / (high - low).clamp_min(1e-12) * 255).round().to(torch::kByte);
       const auto rows = bytes.permute({1, 2, 0}).contiguous();
-      log_->file().picture(fmt::format("training/{}", i), 0,
-                           {rows.size(1),
-                            rows.size(0),
-                            rows.size(2),
-                            {rows.data_ptr<std::uint8_t>(), static_cast<std::size_t>(rows.numel())}});
+      log_->add(run, [&](EventFile& file) {
+        file.picture(fmt::format("training/{}", i), 0,
+                     {rows.size(1),
+                      rows.size(0),
+                      rows.size(2),
+                      {rows.data_ptr<std::uint8_t>(), static_cast<std::size_t>(rows.numel())}});
+      });
     }
-    log_->file().flush();
   }
 
   TensorBoardOptions options_;

@@ -7,6 +7,7 @@
 #include <lockstep/train/configuration/config_keys.h>
 #include <lockstep/train/configuration/foreign_names.h>
 #include <lockstep/train/configuration/key_places.h>
+#include <lockstep/train/configuration/own_program.h>
 #include <lockstep/train/modes/mesh_config.h>
 #include <lockstep/train/modes/wrapper.h>
 #include <lockstep/train/optimizer/parameter_groups.h>
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 
 namespace lockstep::train {
 namespace {
@@ -202,6 +204,24 @@ void check_servers(const RunConfig& config) {
   }
 }
 
+constexpr std::string_view kOwnProgram = "# of a run of the program ";
+
+/// The section is of programs with a model of their own, whose runs leave such files.
+void refuse_own_section(const ConfigSource& source, const std::filesystem::path& path) {
+  const auto* section = source.root.find("program");
+  if (section == nullptr) return;
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  const bool named = line.starts_with(kOwnProgram);
+  const auto program = named ? line.substr(kOwnProgram.size()) : std::string("PROGRAM");
+  throw Error(ErrorKind::config, "config",
+              fmt::format("the section program is of a program with a model of its own{}: use that in place of "
+                          "lockstep, such as '{} eval --weights DIR' with the folder of a run",
+                          named ? ", " + program : "", program),
+              section->position);
+}
+
 }  // namespace
 
 void check_run_config(const RunConfig& config) {
@@ -222,13 +242,16 @@ void check_run_config(const RunConfig& config) {
   make_used_callbacks(config);
 }
 
+std::string own_program_line(const std::string& program) { return fmt::format("{}{}\n", kOwnProgram, program); }
+
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
   return load_run_config(path, overrides, std::make_shared<const Parts>(shipped_parts()));
 }
 
 RunConfig load_run_config(const std::filesystem::path& path, std::span<const std::string> overrides,
                           std::shared_ptr<const Parts> parts) {
-  const auto source = load_config(path, overrides);
+  auto source = load_config(path, overrides);
+  refuse_own_section(source, path);
   return read_run_config(source, config_with(with_plugins(std::move(parts), source)));
 }
 
@@ -248,7 +271,8 @@ bool reads_pictures(const DataConfig& config) {
 
 std::shared_ptr<const Parts> load_parts(const std::filesystem::path& path, std::span<const std::string> overrides,
                                         std::shared_ptr<const Parts> parts) {
-  return with_plugins(std::move(parts), load_config(path, overrides));
+  auto source = load_config(path, overrides);
+  return with_plugins(std::move(parts), source);
 }
 
 void set_parts(RunConfig& config, const std::shared_ptr<const Parts>& parts) {
@@ -267,7 +291,7 @@ RunConfig load_program_config(RunConfig defaults, const std::optional<std::files
   defaults.model.is_own = defaults.data.is_own = true;
   if (defaults.model.name.empty()) defaults.model.name = "own";
   if (defaults.data.name.empty()) defaults.data.name = "own";
-  const auto source = path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides);
+  auto source = path ? load_config(*path, overrides) : parse_config("{}", "the program", overrides);
   set_parts(defaults, with_plugins(defaults.model.parts, source));
   return read_run_config(source, std::move(defaults));
 }

@@ -220,7 +220,7 @@ RunConfig config_of(const Program& program, RunConfig config) {
 }
 
 RunConfig parse_run_config(const std::string& yaml, const Program& program, std::span<const std::string> overrides) {
-  const auto source = parse_config(yaml, "the program", overrides);
+  auto source = parse_config(yaml, "the program", overrides);
   return read_run_config(source, config_of(program, config_with(with_plugins(nullptr, source))));
 }
 

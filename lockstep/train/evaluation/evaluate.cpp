@@ -1,5 +1,7 @@
 #include <lockstep/train/evaluation/evaluate.h>
 
+#include <lockstep/base/error.h>
+
 #include <torch/torch.h>
 
 #include <fmt/format.h>
@@ -54,7 +56,7 @@ double number(const nlohmann::json& text) { return std::strtod(text.get_ref<cons
 }  // namespace
 
 Evaluation evaluate(const Model& model, samples::Batches& batches, const ForwardOptions& options,
-                    const OfAllRanks& of_all_ranks) {
+                    const OfAllRanks& of_all_ranks, EvaluationPurpose purpose) {
   const auto start = std::chrono::steady_clock::now();
   const torch::NoGradGuard no_grad;
   model.module->eval();
@@ -78,14 +80,22 @@ Evaluation evaluate(const Model& model, samples::Batches& batches, const Forward
   evaluation.loss = take_loss(sums, *model.task);
   evaluation.samples = static_cast<std::int64_t>(sums["samples"].sum);
   sums.erase("samples");
-  evaluation.metrics = model.task->metrics(sums);
-  for (const auto& [name, value] : model.task->metrics_of_rows(of_all_ranks.rows(joined(std::move(own_rows))))) {
-    evaluation.metrics.insert_or_assign(name, value);
+  const auto rows = of_all_ranks.rows(joined(std::move(own_rows)));
+  try {
+    evaluation.metrics = model.task->metrics(sums);
+    for (const auto& [name, value] : model.task->metrics_of_rows(rows)) {
+      evaluation.metrics.insert_or_assign(name, value);
+    }
+  } catch (const Error& error) {
+    // One batch may have too little for a metric.
+    if (purpose != EvaluationPurpose::trial || error.kind() != ErrorKind::data) throw;
   }
-  evaluation.shown = model.task->show(*model.module, [&](const at::Tensor& tensor) {
-    const auto moved = tensor.to(options.device);
-    return options.place ? options.place({}, moved) : moved;
-  });
+  if (purpose == EvaluationPurpose::result) {
+    evaluation.shown = model.task->show(*model.module, [&](const at::Tensor& tensor) {
+      const auto moved = tensor.to(options.device);
+      return options.place ? options.place({}, moved) : moved;
+    });
+  }
   model.module->train();
   evaluation.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evaluation;

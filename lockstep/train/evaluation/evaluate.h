@@ -22,8 +22,9 @@ struct OfAllRanks {
 /// Runs the model in evaluation mode over an epoch of batches. `of_all_ranks` is called with sums, among them `loss`
 /// over items and `samples`, and then with rows. With a sampler that gives every sample to one rank the result is
 /// exact, and the same on every rank and for every number of ranks up to the rounding of sums that are not integers.
+/// A trial shows nothing of the model (Task::show), and a metric may say that there is too little data for it.
 Evaluation evaluate(const Model& model, samples::Batches& batches, const ForwardOptions& options,
-                    const OfAllRanks& of_all_ranks);
+                    const OfAllRanks& of_all_ranks, EvaluationPurpose purpose = EvaluationPurpose::result);
 
 /// Sums as one line of text, and the sum of several such, in their order.
 std::string to_text(const Sums& sums);

@@ -22,9 +22,10 @@ bool names_weights(const ConfigNode& root) {
 
 }  // namespace
 
-RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
-                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
-  const auto file = load_config(path).root;
+std::vector<std::string> measured_overrides(const std::optional<std::filesystem::path>& path,
+                                            std::span<const std::string> overrides, const std::string& weights,
+                                            bool average) {
+  const auto file = path ? load_config(*path).root : make_section();
   std::vector<std::string> all;
   if (names_weights(file)) {
     all = {"model.weights_key=''",    "model.weights_prefix=''",   "model.weights_rename=null",
@@ -38,7 +39,12 @@ RunConfig load_measured_config(const std::filesystem::path& path, std::span<cons
                              });
   all.push_back(std::string(by_their_name ? kTheirs : kWeights) + "=" + print_yaml_flow(make_scalar(weights, true)));
   if (average) all.emplace_back("model.weights_average=true");
-  return load_run_config(path, all, std::move(parts));
+  return all;
+}
+
+RunConfig load_measured_config(const std::filesystem::path& path, std::span<const std::string> overrides,
+                               const std::string& weights, std::shared_ptr<const Parts> parts, bool average) {
+  return load_run_config(path, measured_overrides(path, overrides, weights, average), std::move(parts));
 }
 
 }  // namespace lockstep::train

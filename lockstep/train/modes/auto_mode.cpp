@@ -159,7 +159,14 @@ AutoRun resolve_auto(const RunConfig& config, const Program& program, const Grou
   const auto request = plan_request(config.parallel, std::move(options), devices);
   const auto plan = find_plan(step.graph, step.seconds, request, run.remarks);
   agree_on(plan, request, group);
-  if (group.rank() == 0) save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
+  if (group.rank() == 0) {
+    try {
+      save_plan(plan, std::filesystem::path(config.system.work_dir) / "plan.json");
+    } catch (const Error& error) {  // it only informs
+      if (error.kind() != ErrorKind::io) throw;
+      run.remarks.push_back("warning: " + error.message());
+    }
+  }
   run.text = explain(plan);
   run.config = with_plan(config, program, plan);
   if (config.parallel.verify_plan > 0 && may_try_data_parallel(plan, run.remarks)) {

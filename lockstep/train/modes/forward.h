@@ -20,6 +20,9 @@ struct Model {
   std::shared_ptr<Task> task;
 };
 
+/// Whether an evaluation is a result, or only tries whether the model can be evaluated.
+enum class EvaluationPurpose { result, trial };
+
 struct ForwardOptions {
   bool channels_last = false;
   std::optional<at::ScalarType> autocast = std::nullopt;  ///< dtype of convolutions and matrix products

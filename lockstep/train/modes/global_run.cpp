@@ -99,6 +99,7 @@ StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches
   for (std::int64_t i = 0; i < request.batches; ++i) {
     const auto forwarded = forward(model_, batches.next().value(), options_, /*measures=*/false);
     const auto& loss = forwarded.outcome.loss;
+    if (i == 0 && request.inspect) request.inspect(loss);
     const double share = forwarded.items / all_samples;
     const auto value = loss.item<double>();
     if (!std::isfinite(value) && !request.loss_scale) {
@@ -119,7 +120,7 @@ StepLosses GlobalRun::step(const StepRequest& request, samples::Batches& batches
   }
   prefetched.reset();
   const double mean_loss = items > 0 ? loss_sum * all_samples / items : loss_sum;
-  StepLosses losses{.local = mean_loss, .global = request.want_global_loss ? std::optional(mean_loss) : std::nullopt};
+  StepLosses losses{.local = mean_loss, .global = mean_loss};
   const bool finite = !request.loss_scale || (std::isfinite(mean_loss) && gradients_are_finite(*model_.module));
   agree_on(own, !finite, losses);
   if (losses.overflow) {
@@ -149,10 +150,10 @@ void GlobalRun::agree_on(const StepVotes& own, bool overflow, StepLosses& losses
   losses.overflow = of_all[4] > 0;
 }
 
-Evaluation GlobalRun::evaluate(samples::Batches& batches) {
+Evaluation GlobalRun::evaluate(samples::Batches& batches, EvaluationPurpose purpose) {
   return train::evaluate(
       model_, batches, options_,
-      {.sums = [](const Sums& of_all) { return of_all; }, .rows = [](const Rows& of_all) { return of_all; }});
+      {.sums = [](const Sums& of_all) { return of_all; }, .rows = [](const Rows& of_all) { return of_all; }}, purpose);
 }
 
 Prediction GlobalRun::predict(samples::Batch batch) {

@@ -24,7 +24,7 @@ class GlobalRun final : public ParallelRun {
   ~GlobalRun() override;
 
   StepLosses step(const StepRequest& request, samples::Batches& batches) override;
-  Evaluation evaluate(samples::Batches& batches) override;
+  Evaluation evaluate(samples::Batches& batches, EvaluationPurpose purpose) override;
   Prediction predict(samples::Batch batch) override;
   bool predicts_all() const override { return true; }
   NamedTensors model_state() override;

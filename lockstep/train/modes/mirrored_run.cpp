@@ -92,10 +92,8 @@ StepLosses MirroredRun::step(const StepRequest& request, samples::Batches& batch
     StepRequest of_all = request;
     of_all.want_global_loss = true;
     const auto of_batch = step_.run(of_all, batches);
-    return {.local = of_batch.global,
-            .global = request.want_global_loss ? of_batch.global : std::nullopt,
-            .overflow = of_batch.overflow,
-            .agreed = of_batch.agreed};
+    return {
+        .local = of_batch.global, .global = of_batch.global, .overflow = of_batch.overflow, .agreed = of_batch.agreed};
   }
   if (!ring_) return step_.run(request, batches);
   StepRequest watched = request;
@@ -121,13 +119,14 @@ void MirroredRun::synchronize() {
   if (ring_) ring_->synchronized();
 }
 
-Evaluation MirroredRun::evaluate(samples::Batches& batches) {
+Evaluation MirroredRun::evaluate(samples::Batches& batches, EvaluationPurpose purpose) {
   synchronize();
   // Each rank has a share of the samples; a rank without any knows no metric's name.
   return train::evaluate(
       model_, batches, options_,
       {.sums = [this](const Sums& own) { return add_up(gather_texts(to_text(own), parallel_.group())); },
-       .rows = [this](const Rows& own) { return gather_rows(own, parallel_.group()); }});
+       .rows = [this](const Rows& own) { return gather_rows(own, parallel_.group()); }},
+      purpose);
 }
 
 Prediction MirroredRun::predict(samples::Batch batch) { return train::predict(model_, std::move(batch), options_); }

@@ -15,7 +15,7 @@ class MirroredRun final : public ParallelRun {
               std::optional<TablePlace> tables);
 
   StepLosses step(const StepRequest& request, samples::Batches& batches) override;
-  Evaluation evaluate(samples::Batches& batches) override;
+  Evaluation evaluate(samples::Batches& batches, EvaluationPurpose purpose) override;
   Prediction predict(samples::Batch batch) override;
   NamedTensors model_state() override;
   SavedState state_to_save() override;

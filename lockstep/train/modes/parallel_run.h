@@ -37,7 +37,7 @@ class ParallelRun {
   virtual StepLosses step(const StepRequest& request, samples::Batches& batches) = 0;
 
   /// One epoch of batches. `epoch` and `step` of the result are left at 0; the model is in training mode afterwards.
-  virtual Evaluation evaluate(samples::Batches& batches) = 0;
+  virtual Evaluation evaluate(samples::Batches& batches, EvaluationPurpose purpose = EvaluationPurpose::result) = 0;
 
   /// What the task predicts for a batch that is not empty on all ranks: for this rank's samples; in the global view for
   /// those of all, whole. The module is in the mode that it has.

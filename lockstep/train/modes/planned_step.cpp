@@ -42,8 +42,15 @@ std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int6
 
 PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples) {
   const auto start = std::chrono::steady_clock::now();
+  auto step = trace_run(config, program, example_of(program), samples);
+  step.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return step;
+}
+
+PlannedStep trace_run(const RunConfig& config, const Program& program, const samples::Batch& example,
+                      std::int64_t samples) {
+  const auto start = std::chrono::steady_clock::now();
   const auto model = model_without_memory(config, program);
-  const auto example = example_of(program);
   const double clip_norm = config.train.clip_norm;
   PlannedStep step;
   step.graph = plan::trace_step(

@@ -19,6 +19,11 @@ struct PlannedStep {
 /// example.
 std::vector<plan::ExampleInput> inputs_of_step(const Program& program, std::int64_t samples);
 
+/// One step of the program's model, task and optimizer over a batch like `example`, but of so many samples, traced
+/// without memory for parameters. Errors as plan::trace_step().
+PlannedStep trace_run(const RunConfig& config, const Program& program, const samples::Batch& example,
+                      std::int64_t samples);
+
 /// One step of the program's model, task and optimizer over a batch of so many samples, traced without memory for
 /// parameters. Reads no data where the program has an example. Errors as configured_program() and plan::trace_step().
 PlannedStep trace_run(const RunConfig& config, const Program& program, std::int64_t samples);

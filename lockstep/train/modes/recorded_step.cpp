@@ -60,9 +60,7 @@ StepLosses RecordedStep::run(const StepRequest& request, samples::Batches& batch
     require_finite(*loss, request, /*rank=*/0);
   }
   for (const auto point : {StepPoint::after_backward, StepPoint::before_update, StepPoint::after_update}) tell(point);
-  return {.local = loss,
-          .global = request.want_global_loss ? loss : std::nullopt,
-          .agreed = request.votes ? request.votes() : StepVotes()};
+  return {.local = loss, .global = loss, .agreed = request.votes ? request.votes() : StepVotes()};
 }
 
 }  // namespace lockstep::train

@@ -105,6 +105,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     if (!last) quiet.emplace(parallel_);
     const auto forwarded = forward_checked(batches.next().value(), request);
     const auto& loss = forwarded.outcome.loss;
+    if (i == 0 && request.inspect && loss.defined()) request.inspect(loss);
     if (i == 0 && request.fault) request.fault(FaultPlace::forward);
     if (forwarded.items > 0) own_loss += loss.item<double>() * forwarded.items;
     own_items += forwarded.items;
@@ -132,7 +133,7 @@ StepLosses TrainingStep::run(const StepRequest& request, samples::Batches& batch
     mirrored::settle_sparse_gradients(model_.module->parameters(), options_.dense_gradients);
   StepLosses losses;
   if (own_items > 0) losses.local = own_loss / own_items;
-  if (request.want_global_loss) losses.global = sums->loss() / sums->items();
+  if (sums && (request.want_global_loss || sums->items() > 0)) losses.global = sums->loss() / sums->items();
   if (sums) losses.agreed = sums->votes();
   if (request.loss_scale) {
     // Ranks have the same sums and gradients, so they agree without a message.

@@ -37,14 +37,15 @@ struct StepRequest {
   std::function<void(StepPoint)> at{};  ///< called at these points, if there is one
   std::int64_t epoch = 0;               ///< for messages: both count from 1
   std::int64_t step_in_epoch = 0;
-  std::function<void(FaultPlace)> fault{};  ///< called at forward, backward and reduced, if there is one
-  std::function<void()> forwarded{};        ///< called after the last forward, if there is one
-  std::function<void()> leaving{};          ///< called before the last gradients of this rank are sent, perhaps twice
+  std::function<void(FaultPlace)> fault{};                ///< called at forward, backward and reduced, if there is one
+  std::function<void()> forwarded{};                      ///< called after the last forward, if there is one
+  std::function<void(const at::Tensor& loss)> inspect{};  ///< called with the loss of the first batch, if there is one
+  std::function<void()> leaving{};  ///< called before the last gradients of this rank are sent, perhaps twice
 };
 
 struct StepLosses {
   std::optional<double> local;   ///< mean over this rank's items; none without, perhaps where nobody looks
-  std::optional<double> global;  ///< mean over all ranks' items, when asked for
+  std::optional<double> global;  ///< mean over all ranks' items: when asked for, and where it costs nothing
   /// With StepRequest::loss_scale: whether a loss or gradient of any rank was NaN or infinite, so that nothing was
   /// updated. The same on all ranks. The losses are left out where they are not finite.
   bool overflow = false;

@@ -37,6 +37,14 @@ Axis make_axis(double low, double high, int wanted, bool extend) {
   return axis;
 }
 
+Axis axis_of_powers(double low, double high) {
+  constexpr double kSlack = 1e-9;
+  Axis axis{std::floor(std::log10(low) + kSlack), std::ceil(std::log10(high) - kSlack), {}};
+  if (!(axis.high > axis.low)) axis.high = axis.low + 1;
+  for (double exponent = axis.low; exponent <= axis.high; ++exponent) axis.ticks.push_back(exponent);
+  return axis;
+}
+
 std::string tick_text(double value) {
   if (value == 0) return "0";
   if (std::abs(value) >= 10000) return fmt::format("{:.6g}k", value / 1000);

@@ -3,12 +3,16 @@
 #include <lockstep/base/terminal.h>
 #include <lockstep/train/output/console.h>
 
+#include <fmt/format.h>
+#include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <optional>
+#include <system_error>
 
 namespace lockstep::train {
 namespace {
@@ -28,6 +32,11 @@ std::size_t terminal_columns() {
   return static_cast<std::size_t>(columns_behind_pipe().value_or(80));
 }
 
+std::string coloured(std::string_view line) {
+  const auto* colour = line.starts_with("warning:") ? "\x1b[33m" : line.starts_with("done:") ? "\x1b[32m" : "";
+  return *colour == '\0' ? std::string(line) : fmt::format("{}{}\x1b[0m", colour, line);
+}
+
 }  // namespace
 
 ProgressStyle progress_style(std::string_view progress, bool is_terminal) {
@@ -40,7 +49,10 @@ bool stdout_is_terminal() {
   return is_terminal_of_session(STDOUT_FILENO, current_environment()) || columns_behind_pipe();
 }
 
-Console::Console(bool shown, ProgressStyle style) : shown_(shown), style_(shown ? style : ProgressStyle::off) {}
+bool wants_colours() { return stdout_is_terminal() && find(current_environment(), "NO_COLOR").value_or("").empty(); }
+
+Console::Console(bool shown, ProgressStyle style, bool colours)
+    : shown_(shown), style_(shown ? style : ProgressStyle::off), colours_(colours) {}
 
 Console::~Console() { end_progress(); }
 
@@ -48,7 +60,7 @@ void Console::line(std::string_view text) {
   if (!shown_) return;
   std::string out;
   if (!bar_.empty()) out += kClearLine;
-  out += text;
+  out += colours_ ? coloured(text) : std::string(text);
   out += '\n';
   out += bar_;
   put(out);
@@ -62,15 +74,30 @@ void Console::progress(std::string_view text) {
   put(std::string(kClearLine) + bar_);
 }
 
+void Console::clear_progress() {
+  if (bar_.empty()) return;
+  bar_.clear();
+  put(kClearLine);
+}
+
 void Console::end_progress() {
   if (bar_.empty()) return;
   bar_.clear();
   put("\n");
 }
 
+// The console only informs: nobody's reading (`... | head -1`) or a full disk behind it ends no run.
 void Console::put(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  const auto words =
+      fmt::format("the console's output cannot be written ({}): training goes on, and says the same in the log",
+                  std::generic_category().message(errno));
+  ::__fpurge(stdout);  // what is left would be tried again at the end of the process
+  shown_ = false;
+  style_ = ProgressStyle::off;
+  bar_.clear();
+  log_warning("{}", words);
+  fmt::print(stderr, "lockstep: {}\n", words);
 }
 
 void tell(Console& console, std::string_view line) {

@@ -18,10 +18,15 @@ ProgressStyle progress_style(std::string_view progress, bool is_terminal);
 /// Whether a user sees stdout on a terminal, also through the pipe of a `lockstep run`; false for mpirun's terminals.
 bool stdout_is_terminal();
 
-/// Not thread-safe. A console that is not `shown` discards everything.
+/// Whether that user wants colours: the variable NO_COLOR is empty or not set (no-color.org).
+bool wants_colours();
+
+/// Not thread-safe. A console that is not `shown` discards everything; so does one whose output could not be written,
+/// which is said once on stderr and in the log.
 class Console {
  public:
-  Console(bool shown, ProgressStyle style);
+  /// `colours`: lines that begin with "warning:" or "done:" are coloured.
+  Console(bool shown, ProgressStyle style, bool colours = false);
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
   ~Console();  ///< ends the bar's line
@@ -37,11 +42,15 @@ class Console {
   /// Leaves the bar as it is and starts a new line.
   void end_progress();
 
+  /// Takes the bar away, where what it shows comes to no end.
+  void clear_progress();
+
  private:
   void put(std::string_view text);
 
   bool shown_;
   ProgressStyle style_;
+  bool colours_;
   std::string bar_;  ///< as drawn now; empty when there is none
 };
 

@@ -57,20 +57,30 @@ std::string picture(double width, double height, std::string_view content) {
 
 using svg::Point;
 
-// The picture in pixels, and the part of it that the axes enclose.
-constexpr double kWidth = 860, kHeight = 460;
-constexpr double kLeft = 70, kRight = 840, kTop = 46, kBottom = 404;
+// The picture in pixels, and the parts of it that the axes enclose: the loss, and a metric below it.
+constexpr double kWidth = 860, kHeight = 460, kHeightWithMetric = 660;
+constexpr double kLeft = 70, kRight = 840;
+struct Panel {
+  double top;
+  double bottom;
+};
+constexpr Panel kLossPanel{46, 404}, kMetricPanel{474, 604};
+constexpr double kMuch = 50;              // times the least value: a linear axis would show nothing of the small ones
 constexpr std::size_t kMostPoints = 800;  // more than there are pixels: values are averaged first
 constexpr std::string_view kPaleBlue = "#a9c4e6", kBlue = "#1f5fa8", kOrange = "#d9701a";
 
 struct Plane {
   Axis x;
-  Axis y;
+  Axis y;  ///< of powers of ten where it is logarithmic
+  Panel panel = kLossPanel;
+  bool logarithmic = false;
 
   Point at(Point p) const {
+    const double height = logarithmic ? std::log10(p.y) : p.y;
     return {kLeft + (p.x - x.low) / (x.high - x.low) * (kRight - kLeft),
-            kBottom - (p.y - y.low) / (y.high - y.low) * (kBottom - kTop)};
+            panel.bottom - (height - y.low) / (y.high - y.low) * (panel.bottom - panel.top)};
   }
+  double value_at_tick(double tick) const { return logarithmic ? std::pow(10.0, tick) : tick; }
 };
 
 // Means of equal runs of points, so that at most kMostPoints are left.
@@ -109,23 +119,25 @@ std::string curve(const Plane& plane, const std::vector<Point>& points, std::str
   return svg::polyline(pixels, color, width);
 }
 
-std::string axes(const Plane& plane) {
+std::string axes(const Plane& plane, std::string_view name) {
   constexpr std::string_view kDark = "stroke=\"#444444\"";
+  const auto [top, bottom] = plane.panel;
   std::string out;
   for (const double tick : plane.y.ticks) {
-    const double y = plane.at({plane.x.low, tick}).y;
+    const double value = plane.value_at_tick(tick);
+    const double y = plane.at({plane.x.low, value}).y;
     out += svg::line({kLeft, y}, {kRight, y}, "stroke=\"#e4e4e4\"");
-    out += svg::text({kLeft - 8, y + 4}, "end", tick_text(tick));
+    out += svg::text({kLeft - 8, y + 4}, "end", tick_text(value));
   }
   for (const double tick : plane.x.ticks) {
-    const double x = plane.at({tick, plane.y.low}).x;
-    out += svg::line({x, kBottom}, {x, kBottom + 5}, kDark);
-    out += svg::text({x, kBottom + 20}, "middle", tick_text(tick));
+    const double x = plane.at({tick, 1}).x;
+    out += svg::line({x, bottom}, {x, bottom + 5}, kDark);
+    out += svg::text({x, bottom + 20}, "middle", tick_text(tick));
   }
-  out += svg::line({kLeft, kBottom}, {kRight, kBottom}, kDark) + svg::line({kLeft, kTop}, {kLeft, kBottom}, kDark);
-  out += svg::text({(kLeft + kRight) / 2, kHeight - 14}, "middle", "step");
-  const double middle = (kTop + kBottom) / 2;
-  return out + svg::text({20, middle}, "middle", "loss", fmt::format("transform=\"rotate(-90 20 {:.1f})\"", middle));
+  out += svg::line({kLeft, bottom}, {kRight, bottom}, kDark) + svg::line({kLeft, top}, {kLeft, bottom}, kDark);
+  out += svg::text({(kLeft + kRight) / 2, bottom + 42}, "middle", "step");
+  const double middle = (top + bottom) / 2;
+  return out + svg::text({20, middle}, "middle", name, fmt::format("transform=\"rotate(-90 20 {:.1f})\"", middle));
 }
 
 // Where the epoch of the metrics changes; only as many as there is room for.
@@ -135,10 +147,11 @@ std::string epoch_marks(const Plane& plane, std::span<const MetricsLine> lines) 
   double free_from = kLeft;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].epoch == lines[i - 1].epoch) continue;
-    const double x = plane.at({static_cast<double>(lines[i].step), 0}).x;
+    const double x = plane.at({static_cast<double>(lines[i].step), 1}).x;
     if (x < free_from) continue;
-    out += svg::line({x, kTop}, {x, kBottom}, "stroke=\"#999999\" stroke-dasharray=\"3 4\"");
-    out += svg::text({x + 3, kTop + 10}, "start", fmt::format("epoch {}", lines[i].epoch),
+    const auto [top, bottom] = plane.panel;
+    out += svg::line({x, top}, {x, bottom}, "stroke=\"#999999\" stroke-dasharray=\"3 4\"");
+    out += svg::text({x + 3, top + 10}, "start", fmt::format("epoch {}", lines[i].epoch),
                      "font-size=\"10\" fill=\"#777777\"");
     free_from = x + kRoom;
   }
@@ -152,7 +165,7 @@ std::vector<Point> evaluation_points(std::span<const Evaluation> evaluations) {
 }
 
 std::string legend(bool with_evaluations) {
-  const double y = kTop - 12;
+  const double y = kLossPanel.top - 12;
   const auto sample = [&](double x, std::string_view color, int width) {
     return svg::line({x, y - 4}, {x + 25, y - 4}, fmt::format("stroke=\"{}\" stroke-width=\"{}\"", color, width));
   };
@@ -171,10 +184,38 @@ Plane make_plane(const std::vector<Point>& shown, const std::vector<Point>& eval
       last = std::max(last, p.x);
     }
   }
+  const auto x = make_axis(std::min(shown.front().x, evaluated.empty() ? last : evaluated.front().x), last, 8, false);
+  if (low > 0 && high >= kMuch * low) {
+    return {.x = x, .y = axis_of_powers(low, high), .logarithmic = true};
+  }
   // Losses fall towards zero: show it unless that would squeeze the curve.
   if (low > 0 && low < 0.5 * high) low = 0;
-  return {make_axis(std::min(shown.front().x, evaluated.empty() ? last : evaluated.front().x), last, 8, false),
-          make_axis(low, high, 6, true)};
+  return {.x = x, .y = make_axis(low, high, 6, true)};
+}
+
+/// The metric that is drawn below the loss: accuracy, or the first by name; empty: there is none.
+std::string drawn_metric(std::span<const Evaluation> evaluations) {
+  for (const auto& evaluation : evaluations) {
+    if (evaluation.metrics.contains("accuracy")) return "accuracy";
+    if (!evaluation.metrics.empty()) return evaluation.metrics.begin()->first;
+  }
+  return "";
+}
+
+/// Over the same steps as the loss.
+std::string metric_plot(const Axis& steps, std::span<const Evaluation> evaluations, const std::string& metric) {
+  std::vector<Point> points;
+  for (const auto& evaluation : evaluations) {
+    const auto found = evaluation.metrics.find(metric);
+    if (found == evaluation.metrics.end() || !std::isfinite(found->second)) continue;
+    points.push_back({static_cast<double>(evaluation.step), found->second});
+  }
+  if (points.empty()) return "";
+  const auto [low, high] = std::ranges::minmax(points, {}, &Point::y);
+  const Plane plane{.x = steps, .y = make_axis(low.y, high.y, 3, true), .panel = kMetricPanel};
+  std::string out = axes(plane, metric) + curve(plane, points, kOrange, 1);
+  for (const auto& point : points) out += svg::dot(plane.at(point), kOrange);
+  return out;
 }
 
 std::string plot(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations) {
@@ -183,10 +224,12 @@ std::string plot(std::span<const MetricsLine> lines, std::span<const Evaluation>
   const auto shown = thinned(points);
   const auto evaluated = evaluation_points(evaluations);
   const auto plane = make_plane(shown, evaluated);
-  std::string out = axes(plane) + epoch_marks(plane, lines) + curve(plane, shown, kPaleBlue, 1) +
+  std::string out = axes(plane, "loss") + epoch_marks(plane, lines) + curve(plane, shown, kPaleBlue, 1) +
                     curve(plane, thinned(smoothed(points)), kBlue, 2);
   for (const auto& p : evaluated) out += svg::dot(plane.at(p), kOrange);
-  return out + legend(!evaluated.empty());
+  out += legend(!evaluated.empty());
+  const auto metric = drawn_metric(evaluations);
+  return metric.empty() ? out : out + metric_plot(plane.x, evaluations, metric);
 }
 
 }  // namespace
@@ -197,7 +240,8 @@ std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const 
   if (lines.empty()) {
     return svg::picture(kWidth, kHeight, head + svg::text({kWidth / 2, kHeight / 2}, "middle", "no step was logged"));
   }
-  return svg::picture(kWidth, kHeight, head + plot(lines, evaluations));
+  const bool with_metric = !drawn_metric(evaluations).empty();
+  return svg::picture(kWidth, with_metric ? kHeightWithMetric : kHeight, head + plot(lines, evaluations));
 }
 
 LossCurve::LossCurve(std::filesystem::path metrics, std::filesystem::path picture, std::string title,
@@ -205,10 +249,11 @@ LossCurve::LossCurve(std::filesystem::path metrics, std::filesystem::path pictur
     : metrics_(std::move(metrics)),
       picture_(std::move(picture)),
       title_(std::move(title)),
-      evaluations_(std::move(evaluations)) {}
+      evaluations_(std::move(evaluations)),
+      informs_(picture_.filename().string()) {}
 
-void LossCurve::after_epoch(RunView&, const EpochReport&) {
-  if (std::chrono::steady_clock::now() >= next_) draw();
+void LossCurve::after_epoch(RunView& run, const EpochReport&) {
+  if (std::chrono::steady_clock::now() >= next_) draw(run);
 }
 
 void LossCurve::after_evaluation(RunView&, const Evaluation& evaluation) {
@@ -216,11 +261,12 @@ void LossCurve::after_evaluation(RunView&, const Evaluation& evaluation) {
   evaluations_.back().pictures.clear();
 }
 
-void LossCurve::after_run(RunView&) { draw(); }
+void LossCurve::after_run(RunView& run) { draw(run); }
 
-void LossCurve::draw() {
+void LossCurve::draw(const RunView& run) {
   const auto begin = std::chrono::steady_clock::now();
-  write_file_atomically(picture_, draw_loss_curve(read_metrics(metrics_), evaluations_, title_));
+  informs_.write(
+      run, [this] { write_file_atomically(picture_, draw_loss_curve(read_metrics(metrics_), evaluations_, title_)); });
   const auto end = std::chrono::steady_clock::now();
   next_ = end + 100 * (end - begin);
 }

@@ -3,6 +3,7 @@
 
 #include <lockstep/train/callback.h>
 #include <lockstep/train/output/metrics.h>
+#include <lockstep/train/output/only_informs.h>
 
 #include <chrono>
 #include <filesystem>
@@ -14,7 +15,9 @@
 namespace lockstep::train {
 
 /// Loss against step: each logged value as a thin line, a smoothed one above it, a dashed line where an epoch begins,
-/// and a dot for the loss of each evaluation. `lines` ascend by step; without lines the picture says that.
+/// and a dot for the loss of each evaluation; the axis is logarithmic where the largest value is 50 times the least.
+/// Below it a metric of the evaluations, accuracy or the first by name, if they have some. `lines` ascend by step;
+/// without lines the picture says that.
 std::string draw_loss_curve(std::span<const MetricsLine> lines, std::span<const Evaluation> evaluations,
                             std::string_view title);
 
@@ -30,12 +33,13 @@ class LossCurve final : public Callback {
   void after_run(RunView& run) override;
 
  private:
-  void draw();
+  void draw(const RunView& run);
 
   std::filesystem::path metrics_;
   std::filesystem::path picture_;
   std::string title_;
   std::vector<Evaluation> evaluations_;
+  OnlyInforms informs_;
   std::chrono::steady_clock::time_point next_{};
 };
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
+#include <lockstep/train/output/step_lines.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,22 +28,20 @@ std::string to_json(const MetricsLine& line);
 /// All lines up to the first incomplete one (a killed process may leave half a line); empty without a file.
 std::vector<MetricsLine> read_metrics(const std::filesystem::path& file);
 
-/// Appends to `file` the lines of a run that continues after `steps_done` steps: later lines, of a part that has to be
-/// done again, are removed first. `logged` is the last of those steps that needs a line: the line is written now if the
-/// process that should have written it died first, and no line before it is missing. Each line is written to the
-/// system at once. Error(io) when it cannot be written.
+/// Appends to `file` the lines of a run that continues after `steps_done` steps (StepLines). `logged` is the last of
+/// those steps that needs a line: the line is written in before_run if the process that should have written it died
+/// first, and no line before it is missing.
 class MetricsFile final : public Callback {
  public:
-  MetricsFile(std::filesystem::path file, std::int64_t every, std::int64_t steps_done,
+  MetricsFile(const std::filesystem::path& file, std::int64_t every, std::int64_t steps_done,
               const std::optional<StepReport>& logged = std::nullopt);
+  void before_run(RunView& run) override;
   void after_step(RunView& run, const StepReport& report) override;
 
  private:
-  void write(const StepReport& report);
-
-  std::filesystem::path file_;
+  StepLines lines_;
   std::int64_t every_;
-  std::ofstream out_;
+  std::optional<StepReport> logged_;
   std::int64_t samples_ = 0;  ///< since the last line
   double seconds_ = 0;
 };

@@ -9,16 +9,19 @@
 
 namespace lockstep::train {
 
-PictureFiles::PictureFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+PictureFiles::PictureFiles(std::filesystem::path folder)
+    : folder_(std::move(folder)), informs_(folder_.filename().string() + "/") {}
 
-void PictureFiles::after_evaluation(RunView&, const Evaluation& evaluation) {
+void PictureFiles::after_evaluation(RunView& run, const Evaluation& evaluation) {
   if (evaluation.pictures.empty()) return;
-  std::filesystem::create_directories(folder_);
-  for (const auto& picture : evaluation.pictures) {
-    write_file_atomically(
-        folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step),
-        png_of({.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels}));
-  }
+  informs_.write(run, [&] {
+    std::filesystem::create_directories(folder_);
+    for (const auto& picture : evaluation.pictures) {
+      write_file_atomically(
+          folder_ / fmt::format("{}_step_{}.png", picture.name, evaluation.step),
+          png_of({.width = picture.width, .height = picture.height, .channels = 3, .pixels = picture.pixels}));
+    }
+  });
 }
 
 }  // namespace lockstep::train

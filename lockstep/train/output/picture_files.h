@@ -2,6 +2,7 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
+#include <lockstep/train/output/only_informs.h>
 
 #include <filesystem>
 
@@ -17,6 +18,7 @@ class PictureFiles final : public Callback {
 
  private:
   std::filesystem::path folder_;
+  OnlyInforms informs_;
 };
 
 }  // namespace lockstep::train

@@ -2,18 +2,20 @@
 #pragma once
 
 #include <lockstep/train/callback.h>
+#include <lockstep/train/output/only_informs.h>
 #include <lockstep/train/viewers/event_file.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
 namespace lockstep::train {
 
 /// Writes train/loss, train/lr and train/samples_per_s at the steps of metrics.jsonl (every `every` steps, 0: none),
-/// with its values, and evaluation/... for each evaluation. Viewers see each at once. Error(io) when it cannot be
-/// written.
+/// with its values, and evaluation/... for each evaluation. Viewers see each at once. What cannot be written is lost,
+/// and said (OnlyInforms).
 class TensorBoardLog final : public Callback {
  public:
   TensorBoardLog(std::filesystem::path folder, std::int64_t every);
@@ -25,14 +27,16 @@ class TensorBoardLog final : public Callback {
   void after_step(RunView& run, const StepReport& report) override;
   void after_evaluation(RunView& run, const Evaluation& evaluation) override;
 
-  /// From before_run on, for more.
-  EventFile& file() { return *file_; }
+  /// From before_run on, for more. `values` makes no collective.
+  void add(const RunView& run, const std::function<void(EventFile&)>& values);
 
  private:
-  void write(const StepReport& report);
+  void write(const RunView& run, const StepReport& report);
 
   std::filesystem::path folder_;
   std::int64_t every_;
+  std::int64_t first_ = 0;  ///< the first step whose values may be missing in the files that are there
+  OnlyInforms informs_;
   std::optional<EventFile> file_;
   std::int64_t samples_ = 0;  ///< since the last step that was written
   double seconds_ = 0;

@@ -128,9 +128,24 @@ std::vector<std::pair<std::string, FilePosition>> plugin_names(const ConfigSourc
   return result;
 }
 
+/// Relative to the file that names them.
+void place_plugins(ConfigSource& source) {
+  for (auto& [key, value] : source.root.entries) {
+    if (key != "plugins") continue;
+    for (auto& item : value.items) {
+      const fs::path name = item.scalar;
+      if (item.position.line == 0 || name.empty() || name.is_absolute() || item.scalar.starts_with('~')) continue;
+      const auto beside = (fs::path(item.position.file).parent_path() / name).lexically_normal();
+      std::error_code unknown;
+      if (fs::exists(beside, unknown)) item.scalar = beside.string();
+    }
+  }
+}
+
 }  // namespace
 
-std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, const ConfigSource& source) {
+std::shared_ptr<const Parts> with_plugins(std::shared_ptr<const Parts> given, ConfigSource& source) {
+  place_plugins(source);
   const auto names = plugin_names(source);
   if (names.empty()) return given;
   auto parts = std::make_shared<Parts>(parts_or_shipped(given));

@@ -102,6 +102,12 @@ std::string read_index_text(const std::filesystem::path& folder) {
          "{} holds no {}: it is not a sharded checkpoint, or the save that was to make it never ended", folder.string(),
          kIndexName);
   }
+  if (!std::filesystem::is_regular_file(file, failed)) {  // reading a pipe would wait
+    throw Error(ErrorKind::data, "sharded checkpoint",
+                std::filesystem::is_directory(file, failed) ? "this is a folder, not an index"
+                                                            : "this is not a regular file, so it is no index",
+                {file.string(), 0});
+  }
   auto text = read_file(file);
   if (!text) fail(ErrorKind::io, "sharded checkpoint", "cannot read {}", file.string());
   return *std::move(text);

@@ -82,10 +82,11 @@ std::vector<std::string> names_in_files(const std::string& tensor, const std::ve
 
 std::string format_index(const ShardedIndex& index);
 /// Error(data), naming the file, unless every rule holds: checksum, known dtypes, shards inside their tensors with
-/// as many elements. Error(unsupported) for a newer layout.
+/// as many elements. Error(unsupported) for a newer layout whose checksum is right.
 ShardedIndex parse_index(std::string_view text, const std::filesystem::path& file);
 
-/// Error(data) where there is no index in the folder, Error(io) where it cannot be read; the text of it else.
+/// Error(data) where there is no index in the folder, or no file of that name; Error(io) where it cannot be read; the
+/// text of it else.
 std::string read_index_text(const std::filesystem::path& folder);
 ShardedIndex read_index(const std::filesystem::path& folder);
 

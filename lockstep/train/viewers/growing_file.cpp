@@ -2,6 +2,7 @@
 #include <lockstep/base/error.h>
 #include <lockstep/train/viewers/growing_file.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,7 +11,10 @@
 namespace lockstep::train {
 
 GrowingFile::GrowingFile(UniqueFd fd, std::filesystem::path path, std::string where)
-    : fd_(std::move(fd)), path_(std::move(path)), where_(std::move(where)) {}
+    : fd_(std::move(fd)), path_(std::move(path)), where_(std::move(where)) {
+  struct stat now {};
+  if (::fstat(fd_.get(), &now) == 0 && S_ISREG(now.st_mode)) written_ = static_cast<std::uint64_t>(now.st_size);
+}
 
 GrowingFile::~GrowingFile() { write_all(); }
 

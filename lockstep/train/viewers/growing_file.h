@@ -15,7 +15,7 @@ namespace lockstep::train {
 /// that is killed within a write leaves a part of a record. Not thread-safe.
 class GrowingFile {
  public:
-  /// `fd` is an empty file opened with O_APPEND; `path` and `where` are for messages.
+  /// `fd` is a file opened with O_APPEND, of whole records; `path` and `where` are for messages.
   GrowingFile(UniqueFd fd, std::filesystem::path path, std::string where);
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;

@@ -3,6 +3,7 @@
 #include <lockstep/base/nearest.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/global/distribute_module.h>
+#include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/named_tensors.h>
 #include <lockstep/train/weights/safetensors.h>
 #include <lockstep/train/weights/weight_differences.h>
@@ -190,8 +191,9 @@ void save_weights(const torch::nn::Module& module, const std::filesystem::path& 
   save_safetensors(path, state_of(module), metadata);
 }
 
-std::vector<std::string> load_weights(torch::nn::Module& module, const std::filesystem::path& path,
+std::vector<std::string> load_weights(torch::nn::Module& module, const std::filesystem::path& given,
                                       const WeightNames& names) {
+  const auto path = names.average ? checkpoint_of_run(given) : weights_of_run(given);
   auto own = state_of(module);
   require_known(names.except, own);
   auto theirs = names.theirs;
@@ -200,6 +202,7 @@ std::vector<std::string> load_weights(torch::nn::Module& module, const std::file
   }
   auto file = read_weights_file(path, names);
   auto remarks = std::move(file.remarks);
+  if (path != given) remarks.push_back(fmt::format("of the run in {}: {}", given.string(), path.string()));
   NamesInFile in_file(names, theirs, own, path);
   const auto stored = named_as_own(file.tensors, in_file, path);
   remark_others(file, remarks);

@@ -1,0 +1,49 @@
+#include <lockstep/train/checkpoint/checkpoint_folder.h>
+#include <lockstep/train/checkpoint/run_folder.h>
+#include <lockstep/train/sharded/index.h>
+
+#include <optional>
+#include <system_error>
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFinalWeights = "model.safetensors";
+constexpr const char* kCheckpointsFolder = "checkpoints";
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  const auto all = list_checkpoints(folder / kCheckpointsFolder);
+  return all.empty() ? std::nullopt : std::optional(all.front().path);
+}
+
+/// Of a checkpoint in parts, when it was completed.
+fs::file_time_type written_at(const fs::path& path) {
+  std::error_code unknown;
+  return fs::last_write_time(fs::is_directory(path, unknown) ? path / kIndexName : path, unknown);
+}
+
+}  // namespace
+
+bool is_run_folder(const fs::path& path) {
+  std::error_code unknown;
+  return fs::is_directory(path, unknown) && !fs::exists(path / kIndexName, unknown) &&
+         (fs::is_directory(path / kCheckpointsFolder, unknown) || fs::exists(path / kFinalWeights, unknown));
+}
+
+fs::path weights_of_run(const fs::path& path) {
+  if (!is_run_folder(path)) return path;
+  std::error_code unknown;
+  const auto weights = path / kFinalWeights;
+  const auto newest = newest_checkpoint(path);
+  if (!newest) return weights;
+  return fs::exists(weights, unknown) && written_at(weights) >= written_at(*newest) ? weights : *newest;
+}
+
+fs::path checkpoint_of_run(const fs::path& path) {
+  if (!is_run_folder(path)) return path;
+  return newest_checkpoint(path).value_or(path / kFinalWeights);
+}
+
+}  // namespace lockstep::train
