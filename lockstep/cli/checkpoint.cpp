@@ -3,6 +3,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
+#include <lockstep/train/checkpoint/run_folder.h>
 #include <lockstep/train/checkpoint/saved_run.h>
 #include <lockstep/train/sharded/rewrite.h>
 #include <lockstep/train/weights/safetensors_stream.h>
@@ -97,7 +98,8 @@ int inspect_file(const std::string& file, bool verify) {
   return kOk;
 }
 
-int inspect(const std::string& folder, bool verify) {
+int inspect(const std::string& given, bool verify) {
+  const auto folder = train::checkpoint_of_run(given).string();
   std::error_code unknown;
   if (std::filesystem::is_regular_file(folder, unknown)) return inspect_file(folder, verify);
   if (!std::filesystem::exists(folder, unknown)) {
@@ -131,7 +133,9 @@ void add_inspect(CLI::App& checkpoint, Action& chosen) {
   };
   CLI::App* command = checkpoint.add_subcommand("inspect", "Show what a checkpoint holds, and what is missing");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("PATH", arguments->folder, "The folder of a checkpoint in parts, or a safetensors file")
+  command
+      ->add_option("PATH", arguments->folder,
+                   "The folder of a checkpoint in parts, of a run (its newest checkpoint), or a safetensors file")
       ->required()
       ->type_name("");
   command->add_flag("--verify", arguments->verify, "Read every tensor and compare its SHA-256");

@@ -11,8 +11,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace lockstep::cli {
@@ -77,8 +79,18 @@ void require_known_command(const CLI::App& app, const std::vector<std::string>& 
        did_you_mean(wanted, names), fmt::join(names, ", "));
 }
 
+/// Every relative path would fail with "No such file or directory".
+void require_current_folder() {
+  std::error_code failed;
+  static_cast<void>(std::filesystem::current_path(failed));
+  if (failed != std::errc::no_such_file_or_directory) return;
+  fail(ErrorKind::environment, "lockstep",
+       "the current folder was removed while this shell was in it; change to one that is there (cd)");
+}
+
 int act(const Action& chosen, std::span<const PetDefault> defaults) {
   try {
+    require_current_folder();
     return chosen();
   } catch (const Error& error) {
     throw name_variables(error, defaults);

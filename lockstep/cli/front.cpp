@@ -10,6 +10,7 @@
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/version.h>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -116,6 +117,10 @@ int become_whole_program(std::vector<std::string> words) {
 }
 
 int start(std::vector<std::string> words) {
+  if (words.size() == 2 && words[1] == "--version") {
+    fmt::print("lockstep {}\n", version());
+    return kOk;
+  }
   const std::vector<std::string> behind(words.begin() + std::min<std::ptrdiff_t>(1, std::ssize(words)), words.end());
   if (const auto code = run_kube_command(behind)) return *code;
   const auto done = words.empty() ? ForkStart{} : start_by_forking({words.begin() + 1, words.end()});

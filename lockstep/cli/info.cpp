@@ -1,6 +1,7 @@
 // `lockstep info`: what this build is and can do.
 #include <lockstep/cli/command.h>
 #include <lockstep/cli/known_parts.h>
+#include <lockstep/cli/programs.h>
 #include <lockstep/cluster/flag_values.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/backends.h>
@@ -14,6 +15,7 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +55,23 @@ std::string gpus() {
   return count == 0 ? "no GPU" : fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
 }
 
+/// Above the program: in its prefix where it is installed, in the source where it was built. Empty: not there.
+std::string file_above(const char* installed, const char* built) {
+  std::error_code unknown;
+  const auto program = this_program();
+  for (auto above = program.parent_path(); above.has_relative_path(); above = above.parent_path()) {
+    for (const auto* name : {installed, built}) {
+      if (const auto file = above / name; std::filesystem::exists(file, unknown)) return file.string();
+    }
+  }
+  return "";
+}
+
+void print_folder(const char* what, const char* installed, const char* built) {
+  const std::filesystem::path file = file_above(installed, built);
+  fmt::print("{:<10} {}\n", what, file.empty() ? "not installed" : file.parent_path().string());
+}
+
 int print_info() {
   const auto& parts = *known_parts();
   fmt::print("lockstep   {} ({} build, {})\n", LOCKSTEP_VERSION, LOCKSTEP_BUILD_TYPE, LOCKSTEP_COMPILER);
@@ -63,13 +82,18 @@ int print_info() {
   fmt::print("models     {}\n", fmt::join(train::names_of(parts.models), ", "));
   fmt::print("data sets  {}\n", fmt::join(train::names_of(parts.data), ", "));
   fmt::print("here       {} CPUs, {}\n", usable_cpus(), gpus());
+  // A file of each, so that other folders of these names are none.
+  print_folder("configs", "share/lockstep/configs/mlp_mnist.yaml", "configs/mlp_mnist.yaml");
+  print_folder("examples", "share/lockstep/examples/own_model.cpp", "examples/own_model.cpp");
+  print_folder("docs", "share/doc/lockstep/docs/tutorial.md", "docs/tutorial.md");
   return kOk;
 }
 
 }  // namespace
 
 void add_info(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("info", "What this build has: libtorch, backends, launchers, models");
+  CLI::App* command = app.add_subcommand(
+      "info", "What this build has: libtorch, backends, launchers, models, and where configs, examples and docs are");
   command->callback([&chosen] { chosen = print_info; });
 }
 

@@ -2,6 +2,7 @@
 #include <lockstep/base/atomic_file.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/file_text.h>
+#include <lockstep/base/writable_file.h>
 #include <lockstep/cli/command.h>
 #include <lockstep/world/host_addresses.h>
 #include <lockstep/world/rank_table.h>
@@ -71,7 +72,9 @@ RankTableFile make(RankTableArguments arguments) {
 
 int write(const RankTableArguments& arguments) {
   const RankTableFile table = make(arguments);
-  write_file_atomically(std::filesystem::path(arguments.folder) / table.name, table.text);
+  const auto file = std::filesystem::path(arguments.folder) / table.name;
+  require_writable_file(file, "--out");
+  write_file_atomically(file, table.text);
   fmt::print("{}\n", table.name);
   return kOk;
 }

@@ -155,6 +155,10 @@ bool is_there(const std::string& program, const Environment& environment) {
 /// `lockstep run ... train` is short for nothing.
 void refuse_bare_command(const CLI::App& app, const cluster::LaunchOptions& options) {
   const std::string& name = options.program.command.front();
+  if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+    refuse("{} is a configuration, and no program; did you mean 'lockstep run ... lockstep train --config {}'?", name,
+           name);
+  }
   const auto commands = app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
   const bool by_itself =
       options.program.kind != cluster::ProgramKind::module && options.program.kind != cluster::ProgramKind::script;

@@ -32,6 +32,12 @@ int show_status(const ClusterConfig& config, bool json) {
   if (!options.worker_num) options.worker_num = 1;  // nobody asks that here
   options.enable_recovery = false;
   Environment environment = current_environment();
+  if ((!options.sched_host && !find(environment, "MS_SCHED_HOST")) ||
+      (!options.sched_port && !find(environment, "MS_SCHED_PORT"))) {
+    fail(ErrorKind::environment, "status",
+         "it is not said where the scheduler is: set MS_SCHED_HOST and MS_SCHED_PORT as its job has them, or give "
+         "cluster.sched_host=HOST cluster.sched_port=PORT");
+  }
   environment.erase("MS_ENABLE_RECOVERY");
   const auto settings = find_cluster(environment, options, ClusterRole::worker);
   const std::string text =

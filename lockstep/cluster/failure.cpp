@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace lockstep::cluster {
 namespace {
@@ -44,6 +46,13 @@ std::optional<FailureNote> parse_note(const json& file) {
   return note;
 }
 
+/// `lockstep run` prints the reasons that its ranks leave, each once.
+bool launcher_shows_reason(const Environment& environment) {
+  const auto file = find(environment, "TORCHELASTIC_ERROR_FILE");
+  std::error_code unknown;
+  return find(environment, "LOCKSTEP_STATUS_FILE") && file && std::filesystem::exists(*file, unknown);
+}
+
 /// By rename, so that a launcher reads all of it or nothing; where that cannot be, as with a container's
 /// /dev/termination-log, which is mounted, in place.
 void leave(const std::filesystem::path& path, const std::string& text) {
@@ -72,7 +81,7 @@ int end_with(const std::exception& error, const std::string& message, const std:
   // First the file that a launcher reads, in case it is impatient.
   report_failure(message, ours != nullptr ? name(ours->kind()) : "exception");
   std::fflush(stdout);
-  fmt::print(stderr, "{}: error: {}\n", program, message);
+  if (!launcher_shows_reason(current_environment())) fmt::print(stderr, "{}: error: {}\n", program, message);
   return exit_code_for(error);
 }
 

@@ -60,6 +60,8 @@ std::string describe_other(const RankEnd& end, const RankEnd* first) {
   if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
   if (end.note && end.note->is_consequence()) {
     text += ", because it lost another rank";
+  } else if (end.note && first != nullptr && first->note && first->note->message == end.note->message) {
+    text += ", for the same reason";
   } else if (end.note) {
     text += fmt::format(", {}", indented(end.note->message, "    "));
   }

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/usable_cpus.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/processes/local_rank.h>
@@ -113,7 +114,7 @@ class Supervisor {
 };
 
 void Supervisor::start_ranks(std::optional<ForkedRanks> forked) {
-  if (limits_threads(options_.environment, job_.ranks)) {
+  if (limits_threads(options_.environment, job_.ranks) && usable_cpus() >= 2 * job_.ranks) {  // cores are left over
     consoles_.err.append(
         "lockstep run: OMP_NUM_THREADS is not set; each rank computes with 1 thread (set it to use more; for "
         "`lockstep train`, set system.threads)\n");

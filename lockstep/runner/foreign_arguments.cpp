@@ -1,3 +1,4 @@
+#include <lockstep/base/error.h>
 #include <lockstep/base/foreign_keys.h>
 #include <lockstep/runner/foreign_arguments.h>
 
@@ -5,7 +6,11 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdio>
+#include <string_view>
 
 namespace lockstep::runner {
 namespace {
@@ -25,6 +30,34 @@ std::string meant_by(const std::vector<std::string>& words) {
     if (!meant.empty()) return fmt::format("{} ({})", meant, flag);
   }
   return "";
+}
+
+/// Keys with dashes, and flags of the launcher behind the program that it starts.
+void refuse_misplaced(const std::string& command, const std::string& word) {
+  if (!word.starts_with("--")) return;
+  auto name = word.substr(2, word.find('=') - 2);
+  if (name.find('.') != std::string::npos) {
+    fail(ErrorKind::invalid_argument, command, "{} is a key of the configuration, and keys have no dashes; write {}{}",
+         word, word.substr(2), word.find('=') == std::string::npos ? "=VALUE" : "");
+  }
+  constexpr std::array<std::string_view, 9> kLaunchers{"nproc-per-node", "nnodes",      "node-rank",
+                                                       "rdzv-backend",   "rdzv-id",     "rdzv-endpoint",
+                                                       "master-addr",    "master-port", "max-restarts"};
+  std::ranges::replace(name, '_', '-');
+  if (std::ranges::find(kLaunchers, name) == kLaunchers.end()) return;
+  fail(ErrorKind::invalid_argument, command,
+       "{} is a flag of the launcher, and stands before the program: lockstep run {} ... lockstep train ...", word,
+       word);
+}
+
+/// A shell makes three words of `train.epochs = 3`.
+void refuse_blanks(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with('=')) continue;
+    const auto key = i > 0 ? words[i - 1] : std::string("KEY");
+    const auto value = words[i].size() > 1 ? words[i].substr(1) : i + 1 < words.size() ? words[i + 1] : "VALUE";
+    fail(ErrorKind::invalid_argument, "train", "there are blanks around the = of {0}; write {0}={1}", key, value);
+  }
 }
 
 bool is_key_value(const std::string& word) { return word.find('=') != std::string::npos; }
@@ -56,6 +89,7 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
     const auto unknown = app.remaining();
     if (unknown.empty()) return;
     if (!arguments.ignores_unknown) {
+      for (const auto& word : unknown) refuse_misplaced(app.get_name(), word);
       const CLI::ExtrasError error(app.get_name(), unknown);
       throw CLI::ExtrasError(error.what() + meant_by(unknown), CLI::ExitCodes::ExtrasError);
     }
@@ -64,6 +98,7 @@ void add_foreign_options(CLI::App& app, ForeignArguments& arguments) {
 }
 
 std::vector<std::string> with_foreign(const std::vector<std::string>& overrides, const ForeignArguments& arguments) {
+  refuse_blanks(overrides);
   std::vector<std::string> all;
   for (const auto& word : overrides) {
     if (!arguments.ignores_unknown || is_key_value(word)) {

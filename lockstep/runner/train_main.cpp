@@ -1,5 +1,6 @@
 #include <lockstep/base/error.h>
 #include <lockstep/cluster/failure.h>
+#include <lockstep/runner/measure.h>
 #include <lockstep/runner/program_arguments.h>
 #include <lockstep/runner/run_program.h>
 #include <lockstep/runner/trainer.h>
@@ -11,12 +12,18 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace lockstep {
 namespace {
 
 constexpr const char* kFooter =
+    "'PROGRAM eval' and 'PROGRAM predict' use its weights afterwards: PROGRAM eval --weights DIR, the folder of a "
+    "run.\n"
+    "\n"
     "Started by itself, by 'lockstep run', mpirun, srun or torchrun's variables, from a rank table or a node list, or "
     "as\n"
     "the worker of a scheduler: the result is the same. --help-keys lists what KEY=VALUE can change.\n"
@@ -29,39 +36,83 @@ constexpr const char* kFooter =
 
 /// How a program of a user gets its configuration and makes its parts.
 struct Own {
-  std::function<train::RunConfig(const runner::ProgramArguments&)> load;
+  std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
+                                 std::span<const std::string> overrides)>
+      load;
   std::function<train::Program(const train::RunConfig&)> make;
-  train::RunConfig defaults;  ///< what --help-keys lists
+  train::RunConfig defaults;   ///< what --help-keys lists
+  bool has_own_model = false;  ///< else the configuration names parts
 };
+
+constexpr const char* kEval = "eval";
+constexpr const char* kPredict = "predict";
+
+/// False: all is said, and `code` is the exit code.
+bool parse(CLI::App& app, int argc, char** argv, const std::string& name, int& code) {
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::Success& asked_for_text) {
+    code = app.exit(asked_for_text);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), app.get_name());
+    code = cluster::kUsage;
+  }
+  return false;
+}
+
+std::string this_file() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+/// `PROGRAM eval` and `PROGRAM predict`: `argv` begins with the command.
+int measure(int argc, char** argv, const std::string& name, const Own& own) {
+  const std::string command = argv[0];
+  const runner::MeasuringProgram program{.name = name,
+                                         .words = {this_file()},
+                                         .has_own_model = own.has_own_model,
+                                         .defaults = own.defaults,
+                                         .load = own.load,
+                                         .make = own.make};
+  CLI::App app(command == kEval ? "Measures weights with the data and the metrics of this program."
+                                : "Says what the model of this program makes of samples, with weights from a file.",
+               fmt::format("{} {}", name, command));
+  int code = cluster::kOk;
+  if (command == kEval) {
+    runner::EvalArguments arguments;
+    runner::add_eval_options(app, arguments);
+    return parse(app, argc, argv, name, code) ? runner::evaluate(arguments, program) : code;
+  }
+  runner::PredictArguments arguments;
+  runner::add_predict_options(app, arguments);
+  return parse(app, argc, argv, name, code) ? runner::predict(arguments, program) : code;
+}
 
 int parse_and_run(int argc, char** argv, const std::string& name, const Own& own) {
   CLI::App app("Trains the model of this program.", name);
   app.footer(kFooter);
   runner::ProgramArguments arguments;
   runner::add_program_options(app, arguments);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& asked_for_text) {
-    return app.exit(asked_for_text);
-  } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "{}: error: {} (see '{} --help')\n", name, error.what(), name);
-    return cluster::kUsage;
-  }
+  int code = cluster::kOk;
+  if (!parse(app, argc, argv, name, code)) return code;
   if (runner::answers_about_parts(arguments, own.defaults)) return cluster::kOk;
   runner::refuse_file_without_flag(arguments, name);
-  const auto config = own.load(arguments);
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  if (arguments.config.empty() && !own.has_own_model) {
+    fail(ErrorKind::invalid_argument, "train", "--config FILE is missing: it names the parts of the run");
+  }
+  const auto file = arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
+  const auto config = own.load(file, runner::all_overrides(arguments));
   return runner::run_program(config, [&] { return own.make(config); },
                              {.launcher = arguments.launcher,
                               .init = arguments.init,
                               .dry_run = arguments.dry_run,
-                              .rank_command = runner::rank_command({self}, arguments)});
+                              .rank_command = runner::rank_command({this_file()}, arguments)});
 }
 
 int run_and_report(int argc, char** argv, const std::function<Own()>& own) noexcept {
   std::string name = "program";
   try {
     if (argc > 0) name = std::filesystem::path(argv[0]).filename().string();
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (first == kEval || first == kPredict) return measure(argc - 1, argv + 1, name, own());
     return parse_and_run(argc, argv, name, own());
   } catch (const c10::Error& error) {
     return cluster::end_with(error, error.what_without_backtrace(), name);
@@ -82,12 +133,10 @@ int train_main(int argc, char** argv, const std::function<train::Program(const t
     if (!defaults.callbacks.parts) {
       defaults.callbacks.parts = std::make_shared<const train::Parts>(train::shipped_parts());
     }
-    const auto load = [defaults](const runner::ProgramArguments& arguments) {
-      const auto file =
-          arguments.config.empty() ? std::nullopt : std::optional<std::filesystem::path>(arguments.config);
-      return train::load_program_config(defaults, file, runner::all_overrides(arguments));
+    const auto load = [defaults](const auto& file, auto overrides) {
+      return train::load_program_config(defaults, file, overrides);
     };
-    return Own{load, make, defaults};
+    return Own{load, make, defaults, /*has_own_model=*/true};
   });
 }
 
@@ -108,11 +157,8 @@ int train_main(int argc, char** argv, const train::Program& program, const std::
 int train_main(int argc, char** argv, train::Parts parts) noexcept {
   return run_and_report(argc, argv, [&] {
     const auto shared = std::make_shared<const train::Parts>(std::move(parts));
-    const auto load = [shared](const runner::ProgramArguments& arguments) {
-      if (arguments.config.empty()) {
-        fail(ErrorKind::invalid_argument, "train", "--config FILE is missing: it names the parts of the run");
-      }
-      return train::load_run_config(arguments.config, runner::all_overrides(arguments), shared);
+    const auto load = [shared](const auto& file, auto overrides) {
+      return train::load_run_config(*file, overrides, shared);
     };
     return Own{load, train::configured_program, train::config_with(shared)};
   });

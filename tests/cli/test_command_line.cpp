@@ -1,8 +1,11 @@
 // What every command has in common: help, versions, mistakes.
 #include "cli/program.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <sstream>
 
 namespace lockstep::test {
 namespace {
@@ -36,6 +39,9 @@ TEST(CommandLine, VersionAndInfo) {
   EXPECT_EQ(lockstep({"--version"}).out, "lockstep " LOCKSTEP_VERSION "\n");
   const auto info = lockstep({"info"});
   for (const char* words : {"libtorch", "self, shm", "open_mpi", "CPUs"}) EXPECT_THAT(info.out, HasSubstr(words));
+  for (const char* folder : {"configs", "examples", "docs"}) {
+    EXPECT_THAT(info.out, HasSubstr(fmt::format("{:<10} {}/{}\n", folder, LOCKSTEP_SOURCE_DIR, folder)));
+  }
   // All that a configuration can name.
   for (const auto& [title, kind] : {std::pair{"models     ", "models"}, std::pair{"data sets  ", "data"}}) {
     const auto listed = lines_of(lockstep({"train", "--list", kind}).out);
@@ -44,6 +50,25 @@ TEST(CommandLine, VersionAndInfo) {
     for (const auto& line : listed) names += (names.empty() ? "" : ", ") + line.substr(0, line.find(' '));
     EXPECT_THAT(info.out, HasSubstr(title + names + "\n"));
   }
+}
+
+/// What bash completes, and what the manual lists, are the commands that there are.
+TEST(CommandLine, CompletionAndManualKnowAllCommands) {
+  const auto script = read_file(LOCKSTEP_SOURCE_DIR "/deploy/shell/lockstep.bash");
+  const auto manual = read_file(LOCKSTEP_SOURCE_DIR "/deploy/man/lockstep.1");
+  const auto help = lockstep({"--help"}).out;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  ") || line.size() < 3 || line[2] == ' ') continue;
+    const auto command = line.substr(2, line.find(' ', 2) - 2);
+    ++count;
+    EXPECT_THAT(script.substr(0, script.find("local current")), testing::ContainsRegex("[ \"]" + command + "[ \"\n]"));
+    auto name = command;
+    for (auto at = name.find('-'); at != std::string::npos; at = name.find('-', at + 2)) name.replace(at, 1, "\\-");
+    EXPECT_THAT(manual, HasSubstr(".B " + name + "\n")) << command;
+  }
+  EXPECT_GT(count, 10u);
 }
 
 TEST(CommandLine, MistakesAreOneLineAndExitCodeTwo) {

@@ -178,6 +178,28 @@ TEST(EvalCommand, TakesAMergedCheckpointAndRulesForNames) {
   EXPECT_THAT(damaged.err, HasSubstr("the file is damaged"));
 }
 
+/// The folder of a run stands for its weights and its configuration.
+TEST(EvalCommand, TakesTheFolderOfARun) {
+  const Workbench bench;
+  const auto trained = run_program(bench.train());
+  ASSERT_TRUE(trained.status.ok()) << trained.err;
+  const auto accuracy = json_of(bench.work_dir() / "result.json")["eval_accuracy"];
+  const auto out = bench.path() / "metrics.json";
+  const auto measure = [&] {
+    std::filesystem::remove(out);
+    const auto ran = lockstep({"eval", "--weights", bench.work_dir(), "--json", out});
+    EXPECT_TRUE(ran.status.ok()) << ran.err;
+    EXPECT_EQ(json_of(out)["eval_accuracy"], accuracy);
+    return ran.out;
+  };
+  EXPECT_THAT(measure(), HasSubstr("model.safetensors"));
+  const auto shown = lockstep({"checkpoint", "inspect", bench.work_dir()});
+  EXPECT_TRUE(shown.status.ok()) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("checkpoint of a run: 4 steps done"));
+  std::filesystem::remove(bench.work_dir() / "model.safetensors");
+  EXPECT_THAT(measure(), HasSubstr("step_00000004.sharded"));
+}
+
 TEST(EvalCommand, SaysWhatIsMissing) {
   const Workbench bench;
   for (const auto& [words, answer] : {std::pair{Words{"eval"}, "--config FILE is missing"},

@@ -13,6 +13,7 @@
 namespace lockstep::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 Words own_model(Words more) {
@@ -125,6 +126,23 @@ TEST_F(OwnProgram, SaysWhatIsWrongWithItsKeys) {
     EXPECT_THAT(ran.err, HasSubstr(answer)) << word;
     EXPECT_THAT(ran.err, HasSubstr("own_model: error: ")) << word;
   }
+}
+
+// Its weights are measured by the program itself; `lockstep` has no such model, and says whose file it is.
+TEST_F(OwnProgram, EvaluatesAndPredicts) {
+  const auto result = trained(1, "measured");
+  const auto folder = work_dir("measured").string(), out = (folder_.path() / "out.json").string();
+  const std::string program = std::string(LOCKSTEP_EXAMPLES) + "/own_model";
+  const auto eval = run_program({program, "eval", "--weights", folder, "--json", out});
+  ASSERT_TRUE(eval.status.ok()) << eval.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(out))["eval_within_0.1"], result["eval_within_0.1"]);
+  EXPECT_THAT(run_program({program, "predict", "--help"}).out, HasSubstr("--out"));
+  const auto wrong = run_program({program, "eval"});
+  EXPECT_EQ(wrong.status.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--weights FILE is missing"));
+  const auto ours = lockstep({"eval", "--weights", folder});
+  EXPECT_EQ(ours.status.code, 2);
+  EXPECT_THAT(ours.err, AllOf(HasSubstr("of a program with a model of its own"), HasSubstr("/own_model eval")));
 }
 
 TEST_F(OwnProgram, ExplainsItself) {

@@ -59,6 +59,16 @@ class Plugins : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(Plugins, ArePlacedRelativeToTheFileThatNamesThem) {
+  std::filesystem::create_directories(path("configs/libs"));
+  std::filesystem::copy(LOCKSTEP_EXAMPLES "/libspirals_plugin.so", path("configs/libs/libspirals.so"));
+  write_file(path("configs/run.yaml"),
+             "base: " LOCKSTEP_SOURCE_DIR "/examples/spirals.yaml\nplugins: [libs/libspirals.so]\n");
+  const auto ran = lockstep({"train", "--config", path("configs/run.yaml"), "--dry-run"});
+  EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("configs/libs/libspirals.so"));
+}
+
 TEST_F(Plugins, TheExampleTrainsAndIsListed) {
   const std::string example = LOCKSTEP_EXAMPLES "/libspirals_plugin.so";
   const Words words = {LOCKSTEP_BINARY,

@@ -302,6 +302,29 @@ TEST(UserMistakes, AnAxisThatNothingUsesIsNamed) {
   EXPECT_THAT(ran.out, HasSubstr("nothing is divided along the axis 'dta' of parallel.mesh"));
 }
 
+// ---- words at the wrong place
+
+TEST(UserMistakes, WordsAtTheWrongPlaceAreAnsweredWithTheRightOnes) {
+  const Workbench bench;
+  const auto train = [&](Words more) { return run_program(bench.train(std::move(more))); };
+  expect_refused(train({"train.epochs", "=", "3"}), 2, {"blanks around the = of train.epochs", "write train.epochs=3"});
+  expect_refused(train({"--optimizer.lr=0.1"}), 2, {"keys have no dashes", "write optimizer.lr=0.1"});
+  expect_refused(train({"--nproc-per-node=2"}), 2, {"a flag of the launcher", "before the program"});
+  expect_refused(lockstep({"run", "--nproc-per-node", "2", bench.config()}), 2,
+                 {"is a configuration, and no program", "lockstep train --config"});
+  expect_refused(lockstep({"status"}), 2, {"it is not said where the scheduler is", "MS_SCHED_HOST"});
+  expect_refused(lockstep({"rank-table", "--server_ip", "127.0.0.1", "--out", "/nonexist"}), 2,
+                 {"[--out]", "/nonexist does not exist"});
+  const auto link = (bench.path() / "link").string();
+  fs::create_symlink("/nowhere/at/all", link);
+  expect_refused(train({"system.work_dir=" + link}), 2, {"[system.work_dir]", link + " is a link to /nowhere/at/all"});
+  const std::string gone = bench.path() / "gone";
+  fs::create_directory(gone);
+  expect_refused(
+      run_program({"/bin/bash", "-c", "cd '" + gone + "' && rmdir '" + gone + "' && exec '" LOCKSTEP_BINARY "' info"}),
+      2, {"the current folder was removed"});
+}
+
 // ---- files and folders
 
 TEST(UserMistakes, FilesWhereFoldersBelongAndFoldersWhereFilesDo) {
@@ -390,8 +413,23 @@ TEST(UserMistakes, WhatStandsInTheWayOfACheckpointIsSkipped) {
   write_file(checkpoints / "step_00000101.safetensors" / "file", "x");
   fs::create_symlink("/nowhere", checkpoints / "step_00000102.safetensors");
   ASSERT_EQ(::mkfifo((checkpoints / "step_00000103.safetensors").c_str(), 0600), 0);
+  const auto whole = checkpoints / "step_00000004.sharded";
+  for (const auto* later : {"step_00000104.sharded", "step_00000105.sharded", "step_00000106.sharded"}) {
+    fs::copy(whole, checkpoints / later);
+    fs::remove(checkpoints / later / "index.json");
+  }
+  fs::create_directory(checkpoints / "step_00000104.sharded" / "index.json");
+  ASSERT_EQ(::mkfifo((checkpoints / "step_00000105.sharded" / "index.json").c_str(), 0600), 0);
+  auto index = read_file(whole / "index.json");
+  const auto version = index.find("\"lockstep_sharded\": 2");
+  ASSERT_NE(version, std::string::npos);
+  index[version + 20] = '3';  // one bit
+  write_file(checkpoints / "step_00000106.sharded" / "index.json", index);
   const auto ran = run_program(bench.train());
   EXPECT_TRUE(ran.status.ok()) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("step_00000104.sharded.damaged): "), HasSubstr("this is a folder, not an index"),
+                             HasSubstr("this is not a regular file, so it is no index"),
+                             HasSubstr("the index is damaged: its SHA-256")));
   EXPECT_THAT(ran.out, AllOf(HasSubstr("step_00000101.safetensors.damaged): it is a folder"),
                              HasSubstr("step_00000102.safetensors.damaged): it is a link to nothing"),
                              HasSubstr("step_00000103.safetensors.damaged): it is not a regular file")));

@@ -1,6 +1,7 @@
 // The launcher's loop with real processes as ranks.
 #include <lockstep/base/error.h>
 #include <lockstep/base/temporary_folder.h>
+#include <lockstep/base/usable_cpus.h>
 #include <lockstep/cluster/supervise.h>
 
 #include "cluster/probe.h"
@@ -122,12 +123,17 @@ TEST(Supervise, GivesEachRankItsEnvironment) {
                            "[rank 1] MASTER_ADDR=127.0.0.1", "[rank 1] TORCHELASTIC_USE_AGENT_STORE=True"));
 }
 
+// Where ranks could have more than a core each.
 TEST(Supervise, SaysOnceThatItLimitsThreads) {
   LaunchOptions options = options_for(2, {"env=OMP_NUM_THREADS"});
   options.environment.erase("OMP_NUM_THREADS");
   const Ran ran = run(options);
-  EXPECT_THAT(lines_of(ran.err),
-              ElementsAre(AllOf(HasSubstr("OMP_NUM_THREADS is not set"), HasSubstr("system.threads"))));
+  if (usable_cpus() >= 4) {
+    EXPECT_THAT(lines_of(ran.err),
+                ElementsAre(AllOf(HasSubstr("OMP_NUM_THREADS is not set"), HasSubstr("system.threads"))));
+  } else {
+    EXPECT_EQ(ran.err, "");
+  }
   EXPECT_THAT(lines_of(ran.out), UnorderedElementsAre("[rank 0] OMP_NUM_THREADS=1", "[rank 1] OMP_NUM_THREADS=1"));
 }
 

@@ -103,7 +103,8 @@ class Trainer {
 //   }
 
 /// Trains `make`'s program, in each way in which `lockstep train` is started, and returns the exit code. The command
-/// line is that of `lockstep train`: --config FILE is optional, KEY=VALUE changes `defaults`, --help explains. The
+/// line is that of `lockstep train`: --config FILE is optional, KEY=VALUE changes `defaults`, --help explains; behind
+/// the words `eval` and `predict` it is that of these commands, with the program's model, task and data. The
 /// section `program` of the configuration is the program's own: read it with read_config<Options>(config.program,
 /// "program") (base/config.h).
 ///

@@ -1,0 +1,64 @@
+// `lockstep eval` and `lockstep predict`: the metrics of weights in a file, and what a model with them says of samples.
+#include <lockstep/cli/command.h>
+#include <lockstep/cli/known_parts.h>
+#include <lockstep/cli/programs.h>
+#include <lockstep/runner/measure.h>
+#include <lockstep/train/configuration/config_keys.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kEvalFooter =
+    "Measures what training measures at the end, with the same configuration, alone or on several ranks:\n"
+    "  lockstep eval --config configs/resnet20_cifar10.yaml data.root=data/cifar10 --weights out/model.safetensors\n"
+    "  lockstep run --nproc-per-node 2 lockstep eval --config run.yaml --weights model.pth --json metrics.json\n"
+    "\n"
+    "Exit code: 0 when measured, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
+    "wrong.";
+
+constexpr const char* kPredictFooter =
+    "Over the evaluation data of the configuration, in its order, or over the pictures of a folder (--images), alone "
+    "or\n"
+    "on several ranks; other inputs are other data, by the keys of the section data:\n"
+    "  lockstep predict --config configs/resnet20_cifar10.yaml data.root=data/cifar10 --weights out/model.safetensors\n"
+    "  lockstep run --nproc-per-node 2 lockstep predict --config run.yaml --weights model.pth --out predictions\n"
+    "\n"
+    "A line of JSON for each sample: its index, and what the task predicts, such as class and probability of a\n"
+    "picture, or the text that a language model adds. --out also leaves predictions.safetensors, with what does not\n"
+    "fit into lines, such as the logits, and the task's files, such as rec_results.txt of one that reads words, and\n"
+    "pictures with the words that were found.\n"
+    "\n"
+    "Exit code: 0 when predicted, 1 when it failed, 2 when the command line, the configuration or the environment is\n"
+    "wrong.";
+
+runner::MeasuringProgram lockstep_itself() {
+  return {
+      .name = "lockstep",
+      .words = {this_program().string()},
+      .defaults = train::config_with(known_parts()),
+      .load = [](const auto& file, auto overrides) { return train::load_run_config(*file, overrides, known_parts()); },
+      .make = train::configured_program};
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("eval", "Measure weights with the data and the metrics of a configuration");
+  const auto arguments = std::make_shared<runner::EvalArguments>();
+  runner::add_eval_options(*command, *arguments);
+  command->footer(kEvalFooter);
+  command->callback([=, &chosen] { chosen = [=] { return runner::evaluate(*arguments, lockstep_itself()); }; });
+}
+
+void add_predict(CLI::App& app, Action& chosen) {
+  CLI::App* command = app.add_subcommand("predict", "Say what a model makes of samples, with weights from a file");
+  const auto arguments = std::make_shared<runner::PredictArguments>();
+  runner::add_predict_options(*command, *arguments);
+  command->footer(kPredictFooter);
+  command->callback([=, &chosen] { chosen = [=] { return runner::predict(*arguments, lockstep_itself()); }; });
+}
+
+}  // namespace lockstep::cli

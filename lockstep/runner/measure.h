@@ -1,0 +1,56 @@
+// `eval` and `predict`, as commands of `lockstep` and of programs of users.
+#pragma once
+
+#include <lockstep/runner/program_arguments.h>
+#include <lockstep/train/config.h>
+#include <lockstep/train/program.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::runner {
+
+/// Whose commands they are.
+struct MeasuringProgram {
+  std::string name;                ///< as people call it
+  std::vector<std::string> words;  ///< how a process of one rank is started, without the command
+  bool has_own_model = false;      ///< needs no configuration file, and has no pictures that --images could give
+  train::RunConfig defaults;       ///< for --list and --help-keys
+  std::function<train::RunConfig(const std::optional<std::filesystem::path>& file,
+                                 std::span<const std::string> overrides)>
+      load;
+  std::function<train::Program(const train::RunConfig&)> make;
+};
+
+struct EvalArguments : ProgramArguments {
+  std::string weights;
+  bool average = false;
+  std::string json;
+};
+
+struct PredictArguments : ProgramArguments {
+  std::string weights;
+  bool average = false;
+  std::string images;
+  std::string json;
+  std::string out;
+};
+
+/// Adds the options; `arguments` outlives `app`.
+void add_eval_options(CLI::App& app, EvalArguments& arguments);
+void add_predict_options(CLI::App& app, PredictArguments& arguments);
+
+/// An exit code (cluster/failure.h). Where no configuration is named, that of the run whose folder gives the weights
+/// counts.
+int evaluate(EvalArguments arguments, const MeasuringProgram& program);
+int predict(PredictArguments arguments, const MeasuringProgram& program);
+
+}  // namespace lockstep::runner
