@@ -33,6 +33,9 @@ install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR
 
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT runtime)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
+install(FILES deploy/man/lockstep.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
+install(FILES deploy/shell/lockstep.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep
+  COMPONENT runtime)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT runtime)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT development PATTERN CMakeLists.txt EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep RENAME copyright COMPONENT runtime)

@@ -48,7 +48,8 @@ run("${prefix}/bin/lockstep" run --nproc-per-node 2 "${prefix}/bin/lockstep" tra
 if(NOT EXISTS "${work}/spirals/result.json")
   message(FATAL_ERROR "the plugin's model was not trained")
 endif()
-foreach(file share/lockstep/configs/mlp_mnist.yaml share/lockstep/examples/toy_ddp.cpp)
+foreach(file share/lockstep/configs/mlp_mnist.yaml share/lockstep/examples/toy_ddp.cpp share/man/man1/lockstep.1
+    share/bash-completion/completions/lockstep)
   if(NOT EXISTS "${prefix}/${file}")
     message(FATAL_ERROR "${file} is not installed")
   endif()
