@@ -18,6 +18,7 @@ namespace {
 }  // namespace
 
 const ConfigNode* ConfigNode::find(std::string_view key) const {
+  if (looked_at) *looked_at = true;
   for (const Entry& entry : entries) {
     if (entry.key == key) return &entry.value;
   }

@@ -190,6 +190,7 @@ std::string at(const FilePosition& position) {
 }  // namespace
 
 void read_fields(const ConfigNode& node, std::string_view path, const Describe& describe) {
+  if (node.looked_at) *node.looked_at = true;
   Reader reader(node, path);
   describe(reader);
   auto mistakes = std::move(reader).finish();

@@ -48,7 +48,8 @@ void add_program_options(CLI::App& app, ProgramArguments& arguments) {
   app.add_flag("--dry-run,--dry_run", arguments.dry_run,
                "Only print the whole configuration, the model and, with parallel.mode auto, the plan");
   app.add_flag_callback(
-      "--verbose,-v", [] { ::setenv("LOCKSTEP_VERBOSE", "1", /*overwrite=*/1); },  // also for ranks that this one starts
+      "--verbose,-v",
+      [] { ::setenv("LOCKSTEP_VERBOSE", "1", /*overwrite=*/1); },  // also for ranks that this one starts
       "Also say from which variables a rank knows what it is; the same as LOCKSTEP_VERBOSE=1");
   app.add_option("--list", arguments.list, list_help())->type_name("KIND");
   add_foreign_options(app, arguments.foreign);

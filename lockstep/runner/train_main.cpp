@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -86,6 +87,25 @@ int measure(int argc, char** argv, const std::string& name, const Own& own) {
   return parse(app, argc, argv, name, code) ? runner::predict(arguments, program) : code;
 }
 
+/// The section `program`, which the program may read late, such as where it makes its model: callbacks are made last.
+void require_read(const ConfigNode& section) {
+  if (section.entries.empty() || !section.looked_at || *section.looked_at) return;
+  const auto& first = section.entries.front();
+  throw Error(ErrorKind::config, "config",
+              fmt::format("program.{}: this program does not read the section program; remove it, or read it where the "
+                          "program is made: read_config<Options>(config.program, \"program\")",
+                          first.key),
+              first.value.position);
+}
+
+train::Program with_read_section(train::Program program, const train::RunConfig& config) {
+  program.callbacks = [before = std::move(program.callbacks), section = config.program](int rank) {
+    require_read(section);
+    return before ? before(rank) : train::Callbacks{};
+  };
+  return program;
+}
+
 int parse_and_run(int argc, char** argv, const std::string& name, const Own& own) {
   CLI::App app("Trains the model of this program.", name);
   app.footer(kFooter);
@@ -134,9 +154,13 @@ int train_main(int argc, char** argv, const std::function<train::Program(const t
       defaults.callbacks.parts = std::make_shared<const train::Parts>(train::shipped_parts());
     }
     const auto load = [defaults](const auto& file, auto overrides) {
-      return train::load_program_config(defaults, file, overrides);
+      auto config = train::load_program_config(defaults, file, overrides);
+      config.program.looked_at = std::make_shared<bool>(false);
+      return config;
     };
-    return Own{load, make, defaults, /*has_own_model=*/true};
+    return Own{load, [make](const train::RunConfig& config) { return with_read_section(make(config), config); },
+               defaults,
+               /*has_own_model=*/true};
   });
 }
 

@@ -145,6 +145,15 @@ TEST_F(OwnProgram, EvaluatesAndPredicts) {
   EXPECT_THAT(ours.err, AllOf(HasSubstr("of a program with a model of its own"), HasSubstr("/own_model eval")));
 }
 
+// examples/own_tables reads no keys of its own.
+TEST_F(OwnProgram, KeysOfItsOwnThatNobodyReadsAreRefused) {
+  const auto ran = run_program({std::string(LOCKSTEP_EXAMPLES) + "/own_tables", "program.width=3",
+                                "system.work_dir=" + work_dir("unread").string()});
+  EXPECT_EQ(ran.status.code, 2) << ran.out;
+  EXPECT_THAT(ran.err, HasSubstr("program.width: this program does not read the section program"));
+  EXPECT_THAT(ran.out, testing::Not(HasSubstr("epoch: 1")));
+}
+
 TEST_F(OwnProgram, ExplainsItself) {
   EXPECT_THAT(run_program(named("x", {"--help"})).out, HasSubstr("KEY=VALUE"));
   const auto keys = run_program(named("x", {"--help-keys"})).out;

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,11 +44,12 @@ struct ConfigNode {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string scalar{};             ///< the text of a scalar, without quotes
-  bool quoted = false;              ///< the scalar was in quotes: it is text, even if it looks like a number
-  std::vector<ConfigNode> items{};  ///< items of a list
-  std::vector<Entry> entries;       ///< entries of a map, in the order of the file, keys unique
-  FilePosition position{};          ///< file and line, or `override 'train.epochs=3'` with line 0
+  std::string scalar{};               ///< the text of a scalar, without quotes
+  bool quoted = false;                ///< the scalar was in quotes: it is text, even if it looks like a number
+  std::vector<ConfigNode> items{};    ///< items of a list
+  std::vector<Entry> entries;         ///< entries of a map, in the order of the file, keys unique
+  FilePosition position{};            ///< file and line, or `override 'train.epochs=3'` with line 0
+  std::shared_ptr<bool> looked_at{};  ///< becomes true with find() and read_config(), also of copies; nullptr: unnoted
 
   /// The value under `key` of a map; nullptr when absent or when this is no map.
   const ConfigNode* find(std::string_view key) const;
