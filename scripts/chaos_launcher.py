@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of launchers, partitions of the network) and
-compares its final weights with those of a run that nobody touched. The same seed breaks the same things in the same
+"""Breaks a job of `lockstep run` at random (kills and pauses of ranks, kills of the launchers' helper processes and of
+launchers, partitions of the network) and compares its final weights with those of a run that nobody touched. The same seed breaks the same things in the same
 order.
 
-    scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--hosts 1] [--build build/release]
+    scripts/chaos_launcher.py SEED [--seconds 120] [--ranks 4] [--launchers 1] [--hosts 1] [--plain] [--build build/release]
+
+With --plain, one launcher runs as without flags: at most three ranks are killed or paused, and helpers as often as it comes.
 
 With two launchers, each has half of the ranks, and either may be killed; it is then started again. The second takes its
 own place, while the ranks of the first go on from memory; when the first is killed, the second holds the store of the
@@ -33,10 +35,13 @@ def arguments():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--launchers", type=int, default=1, choices=(1, 2))
     parser.add_argument("--hosts", type=int, default=1, choices=(1, 2))
+    parser.add_argument("--plain", action="store_true", help="one launcher without --max-restarts")
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
     args = parser.parse_args()
     if args.hosts > args.launchers:
         parser.error("two hosts need a launcher on each: --launchers 2")
+    if args.plain and args.launchers > 1:
+        parser.error("--plain is for one launcher")
     return args
 
 
@@ -91,7 +96,8 @@ class Job:
         self.folder = folder
         self.port = free_port()
         train = ["train", "--config", folder / "run.yaml", f"train.epochs={epochs}"]
-        flags = ["--max-restarts", "100000", "--nproc-per-node", str(args.ranks // args.launchers)]
+        flags = [] if args.plain else ["--max-restarts", "100000"]
+        flags += ["--nproc-per-node", str(args.ranks // args.launchers)]
         if args.launchers > 1:
             flags += ["--nnodes", str(args.launchers), "--rdzv-backend", "c10d", "--rdzv-endpoint",
                       f"{hosts.address(0)}:{self.port}"]
@@ -137,6 +143,28 @@ class Job:
             if variables.get(b"LOCKSTEP_SESSION_FILE") and b"RANK" in variables:
                 found[int(variables[b"RANK"])] = int(entry.name)
         return found
+
+    def helpers(self):
+        """Numbers and names of the launchers' processes that are no ranks: those below a launcher with names of ours."""
+        parents = {}
+        names = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(") ")
+            except OSError:
+                continue
+            names[int(entry.name)], parents[int(entry.name)] = name, int(rest.split()[1])
+        above = {launcher.pid for launcher in self.launchers if launcher}
+
+        def is_below(process):
+            while process in parents and process not in above:
+                process = parents[process]
+            return process in above
+
+        return sorted((number, name) for number, name in names.items()
+                      if name.startswith("lockstep-") and number not in above and is_below(number))
 
     def has_trained(self):
         return (self.folder / "out" / "metrics.jsonl").exists()
@@ -248,12 +276,12 @@ class Strikes:
 
     def strike(self):
         ranks = self.job.ranks()
-        kind = self.random.randrange(10)
+        kind = self.random.randrange(13)
         victims = self.random.sample(range(self.args.ranks), 2 if kind == 0 else 1)
         length = self.random.uniform(0.2, 9.0)
-        if kind >= 7 and self.random.randrange(2) == 0 and self.args.hosts > 1:
+        if 7 <= kind < 10 and self.random.randrange(2) == 0 and self.args.hosts > 1:
             return self.unplug(1.5 * length)
-        if kind >= 9 and self.args.launchers > 1:
+        if kind == 9 and self.args.launchers > 1:
             launcher = 1 if self.args.hosts > 1 else self.random.randrange(2)
             if time.monotonic() < self.job.started + 10:  # it has no copy of the store yet, perhaps
                 return self.say("(a launcher has just been started)")
@@ -261,6 +289,11 @@ class Strikes:
             self.say(f"kill launcher {launcher}")
             self.job.launchers[launcher].kill()
             return
+        if kind >= 10:
+            return self.kill_helper()
+        if self.args.plain:
+            if self.counts["kills of ranks"] + self.counts["pauses"] + len(victims) > 3:
+                return
         for rank in victims:
             process = ranks.get(rank)
             if process is None:
@@ -274,6 +307,15 @@ class Strikes:
                 self.counts["kills of ranks"] += 1
                 self.say(f"kill rank {rank}")
                 self.signal(process, signal.SIGKILL)
+
+    def kill_helper(self):
+        helpers = self.job.helpers()
+        if not helpers:
+            return self.say("(no helper is there)")
+        number, name = self.random.choice(helpers)
+        self.counts["kills of helpers"] += 1
+        self.say(f"kill {name} ({number})")
+        self.signal(number, signal.SIGKILL)
 
     def wreak(self):
         """The exit codes if the job ended meanwhile."""

@@ -55,7 +55,7 @@ step "2/4  Pictures that look like MNIST"
 data=$out/claims/data/mnist
 [[ -f "$data/t10k-labels-idx1-ubyte" ]] || "$lockstep" data synthesize mnist --out "$data" --train 20000 --test 1000 --seed 1
 
-job() { # job NAME: the YAML file that is enough
+job() { # job NAME [FAULT]: the YAML file that is enough
   cat <<YAML
 apiVersion: lockstep.dev/v1alpha1
 kind: LockstepJob
@@ -76,6 +76,7 @@ spec:
               image: lockstep
               command: [lockstep, train, --config, $PWD/configs/mlp_mnist.yaml, data.root=/data/mnist,
                         system.work_dir=/data/runs/$1, train.epochs=6]
+              env: [{name: LOCKSTEP_FAULT, value: "${2:-}"}]
               volumeMounts: [{name: data, mountPath: /data}]
           volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 YAML
@@ -86,10 +87,15 @@ wait_for() {
   local name=$1 what=$2 deadline=$((SECONDS + 300))
   shift 2
   until "$@"; do
+    if [[ "$(field "$name" phase)" == @(Succeeded|Failed) ]]; then
+      "$@" && break
+      echo "error: $name: no $what, and it has ended: $(field "$name" phase) $(field "$name" lastError); logs are in $out" >&2
+      exit 1
+    fi
     for pid in "${pids[@]}"; do
       kill -0 "$pid" 2>/dev/null || { echo "error: the operator or the kubelet ended: $(tail -qn 1 "$out"/*.log)" >&2; exit 1; }
     done
-    if [[ "$(field "$name" phase)" == Failed ]] || ((SECONDS > deadline)); then
+    if ((SECONDS > deadline)); then
       echo "error: $name: no $what: $(field "$name" phase) $(field "$name" lastError); logs are in $out" >&2
       exit 1
     fi
@@ -106,7 +112,8 @@ wait_for undisturbed "end" has_phase undisturbed Succeeded
 in_space get lockstepjobs
 
 step "4/4  The same, and a worker is killed"
-job disturbed | in_space apply -f -
+# Each step takes 20 ms more: a fast machine would be done before anybody could look. The numbers are the same.
+job disturbed rank=0,step=1,action=slow,ms=20 | in_space apply -f -
 wait_for disturbed "step" has_step disturbed 100
 other=$(in_space get pod disturbed-worker-0 -o 'jsonpath={.metadata.uid}')
 echo "in step $(field disturbed step) disturbed-worker-1 gets SIGKILL"

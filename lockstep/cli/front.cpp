@@ -9,7 +9,10 @@
 #include <lockstep/cli/run_line.h>
 #include <lockstep/cluster/failure.h>
 #include <lockstep/cluster/fork_server/fork_server.h>
+#include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/own_store_host.h>
+#include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/version.h>
 
 #include <fmt/format.h>
@@ -82,13 +85,20 @@ ForkStart start_by_forking(const std::vector<std::string>& words) {
   bool began = false;
   try {
     cluster::ForkAttempt attempt(options);
-    if (!attempt.possible()) return {};
+    if (!attempt.possible() || cluster::may_need_c10d_store(options)) return {};
     if (!attempt.ready()) return {{}, options.start_method == cluster::StartMethod::automatic};
     tell(found->remarks);
     cluster::LaunchWays ways;
+    std::optional<cluster::OwnStoreHost> own_store;
+    std::optional<cluster::JobService> service;
+    // What the ranks depend on is here: a process that hosted it could be lost alone.
     ways.host = [&](int ranks, UniqueFd events) {
-      return attempt.server().host_store(options.err, ranks, std::move(events));
+      own_store.emplace();
+      cluster::Hosted hosted{own_store->port(), own_store->address()};
+      if (ranks > 0) hosted.service = service.emplace("127.0.0.1", ranks, std::move(events)).address();
+      return hosted;
     };
+    ways.helpers = [&] { return attempt.helpers(); };
     ways.fork = [&](const std::vector<ChildOptions>& ranks) {
       if (began) return attempt.fork(options, ranks);  // one that takes a lost one's place, if need be without a fork
       auto forked = attempt.server().fork(ranks);

@@ -109,8 +109,7 @@ void check(const NodeFlags& flags) {
   if (backend == "etcd-v2") {
     refuse("--rdzv_backend etcd-v2: version 2 of etcd's API is not supported; version 3 is, as --rdzv_backend etcd");
   }
-  fail(ErrorKind::unsupported, "run",
-       "--rdzv_backend '{}' is not part of this version; there are static, c10d and etcd", backend);
+  refuse("--rdzv_backend '{}' is none that there is; there are static, c10d and etcd", backend);
 }
 
 /// RANK and WORLD_SIZE of a shell, in which nobody started several of these.

@@ -16,12 +16,15 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/store_host.h>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace lockstep::cli {
@@ -134,13 +137,31 @@ elastic::KeyValueStorePtr open_store(const NodeFlags& flags, const RdzvConf& con
   return opened.store;
 }
 
-int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch) {
-  const auto conf = parse_rdzv_conf(flags.rdzv_conf);
+/// Nullopt: the network to the others has gone, and they may go on.
+std::optional<cluster::LaunchResult> take_part(const NodeFlags& flags, const RdzvConf& conf,
+                                               const cluster::LaunchOptions& launch) {
   auto options = options_of(flags, conf, launch.processes);
   const auto store = open_store(flags, conf, options);
-  const auto result = elastic::run_agent(launch, options, store);
-  std::fputs(result.report.c_str(), stderr);
-  return result.exit_code;
+  try {
+    return elastic::run_agent(launch, options, store);
+  } catch (const elastic::CutOff& error) {
+    fmt::print(
+        stderr,
+        "lockstep run: {}\nlockstep run: this launcher was cut off from its job and tries to join it again, for at "
+        "most {:.0f} s (join_timeout)\n",
+        error.message(), std::chrono::duration<double>(conf.join_timeout).count());
+    return std::nullopt;
+  }
+}
+
+int start_agent(const NodeFlags& flags, const cluster::LaunchOptions& launch) {
+  const auto conf = parse_rdzv_conf(flags.rdzv_conf);
+  for (;;) {
+    const auto result = take_part(flags, conf, launch);
+    if (!result) continue;
+    std::fputs(result->report.c_str(), stderr);
+    return result->exit_code;
+  }
 }
 
 bool is_there(const std::string& program, const Environment& environment) {

@@ -19,8 +19,13 @@ namespace lockstep::cluster {
 inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;  ///< the run, the check or a rank failed
 inline constexpr int kUsage = 2;   ///< the command line, the configuration or the environment is wrong
+/// A launcher had no part in its job, which went on or ended well without it. sysexits.h calls it EX_UNAVAILABLE.
+inline constexpr int kUnneeded = 69;
 /// SIGTERM or SIGUSR1 ended a run early, with a checkpoint: start it again. sysexits.h calls it EX_TEMPFAIL.
 inline constexpr int kEndedEarly = 75;
+
+/// The kind in the error file of a launcher whose job did without it.
+inline constexpr std::string_view kUnneededKind = "unneeded";
 
 /// 2 for errors in what the user wrote (arguments, configuration, environment), 1 for all others.
 int exit_code_for(const std::exception& error);

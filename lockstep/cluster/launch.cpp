@@ -1,6 +1,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/own_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
 
@@ -21,6 +22,11 @@ LaunchResult launch(const LaunchOptions& options) {
     return hosted;
   };
   ways.fork = [&](const std::vector<ChildOptions>& ranks) { return forks.fork(options, ranks); };
+  ways.helpers = [&] {
+    auto helpers = forks.helpers();
+    if (store) helpers.push_back(store->helper());
+    return helpers;
+  };
   return launch_ranks(options, ways);
 }
 

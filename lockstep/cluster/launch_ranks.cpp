@@ -78,7 +78,9 @@ LaunchResult launch_ranks(const LaunchOptions& options, const LaunchWays& ways) 
   if (options.output.log_dir.empty() && logs.stays()) {
     ::dprintf(options.err, "lockstep run: logs: %s\n", logs.path().c_str());
   }
-  LaunchResult result = supervise(options, job, ways.fork(prepare_ranks(options, job)), std::move(replacing));
+  auto forked = ways.fork(prepare_ranks(options, job));
+  auto helpers = ways.helpers ? ways.helpers() : std::vector<Helper>();
+  LaunchResult result = supervise(options, job, std::move(forked), std::move(replacing), std::move(helpers));
   if (result.first_failed) leave_last_word(result, job, logs, options.environment);
   return result;
 }

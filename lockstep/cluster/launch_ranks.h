@@ -3,6 +3,7 @@
 
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/output/log_folder.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_environment.h>
 #include <lockstep/cluster/supervise.h>
 
@@ -20,6 +21,8 @@ struct LaunchWays {
   std::function<Hosted(int ranks, UniqueFd events)> host;
   /// Ranks, forked; nullopt: start them one by one.
   std::function<std::optional<ForkedRanks>(const std::vector<ChildOptions>&)> fork;
+  /// The launcher's other processes, asked for once the ranks are there. Empty: none.
+  std::function<std::vector<Helper>()> helpers{};
 };
 
 /// launch() with these steps.

@@ -42,6 +42,10 @@ std::string indented(std::string_view text, std::string_view margin) {
 
 std::string describe_reason(const RankEnd& end) {
   if (end.note) return fmt::format("  reason: {}\n", indented(end.note->message, "          "));
+  if (!end.cause.empty()) {
+    return fmt::format(
+        "  reason: {}; a smaller batch or fewer ranks on a node need less, or the job gets more memory\n", end.cause);
+  }
   if (end.last_lines.empty()) return "  reason: it left none, neither an error file nor a line on stderr\n";
   std::string text = "  reason: it left no error file; the last it wrote to stderr:\n";
   for (const std::string& line : end.last_lines) text += fmt::format("    {}\n", line);
@@ -56,7 +60,7 @@ std::string progress_of(const RankEnd& end) { return end.progress ? describe(*en
 
 /// Says how far it had come only where the first had not come just as far.
 std::string describe_other(const RankEnd& end, const RankEnd* first) {
-  std::string text = fmt::format("  rank {} ({}): {}", end.rank, identity_of(end), describe(end.status));
+  std::string text = fmt::format("  rank {} ({}): {}", end.rank, identity_of(end), how_it_ended(end));
   if (end.asked != 0 && end.status.signal == end.asked) text += ", sent by the launcher";
   if (end.note && end.note->is_consequence()) {
     text += ", because it lost another rank";
@@ -77,6 +81,7 @@ std::string describe_failed_job(std::span<const RankEnd> ends, std::size_t first
                                  identity_of(end), end.note && end.note->is_early_end() ? "ended" : "failed",
                                  static_cast<double>(end.after.count()) / 1000.0, describe(end.status));
   if (const auto progress = progress_of(end); !progress.empty()) text += fmt::format("  it {}\n", progress);
+  if (end.again) text += "  it is not tried again: the process before it died in the same way at the same step\n";
   text += describe_reason(end);
   std::size_t told = 1;
   for (std::size_t i = 0; i < ends.size() && told <= kMostOthers; ++i) {
@@ -107,6 +112,23 @@ bool is_cut_short(const RankEnd& end) { return end.asked != 0 && end.status.sign
 
 bool is_users_mistake(const RankEnd& end) {
   return (end.status.code == kUsage || is_cut_short(end)) && end.note && end.note->is_users_mistake();
+}
+
+std::optional<Death> death_of(const RankEnd& end) {
+  constexpr int kCrashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+  const bool crashed = std::find(std::begin(kCrashes), std::end(kCrashes), end.status.signal) != std::end(kCrashes);
+  if ((!crashed && end.cause.empty()) || end.asked != 0 || !end.progress) return std::nullopt;
+  return Death{end.rank, end.status.signal, !end.cause.empty(), end.progress->step};
+}
+
+bool repeats(const Death& now, const Death& before) {
+  if (now.signal != before.signal || now.of_memory != before.of_memory) return false;
+  if (!now.of_memory && now.rank != before.rank) return false;
+  return !now.step || (before.step && *now.step <= *before.step);
+}
+
+std::string how_it_ended(const RankEnd& end) {
+  return end.cause.empty() ? describe(end.status) : fmt::format("{}, {}", describe(end.status), end.cause);
 }
 
 int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? 128 + status.signal : status.code; }

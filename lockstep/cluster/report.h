@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,8 @@ struct RankEnd {
   std::chrono::system_clock::time_point when;  ///< the launcher saw it
   std::chrono::milliseconds after{0};          ///< since the job's start
   int asked = 0;                               ///< the last signal the launcher had sent it by then; 0: none
+  std::string cause;                           ///< of that signal, if the kernel tells; empty: not known
+  bool again = false;                          ///< as the process did whose place it had taken, and no further
   std::optional<FailureNote> note;             ///< from its error file
   std::optional<RankProgress> progress;        ///< from its status page; `since_begun` counts to its end
   std::vector<std::string> last_lines;         ///< of its stderr
@@ -32,6 +35,25 @@ struct RankEnd {
 /// Whether the end is a mistake of the user, which a restart does not correct: it has `lockstep`'s exit code for those,
 /// 2, and an error file that says so. The code alone has other meanings in other programs.
 bool is_users_mistake(const RankEnd& end);
+
+/// An end that follows from what the program does: it crashed, or the kernel killed it for lack of memory. Another
+/// start repeats it if nothing changes.
+struct Death {
+  int rank = 0;
+  int signal = 0;
+  bool of_memory = false;
+  std::optional<std::int64_t> step{};  ///< the last that it had completed
+};
+
+/// Such an end; nullopt for others (somebody's SIGKILL, an exit code) and where it is not known how far it had come.
+std::optional<Death> death_of(const RankEnd& end);
+
+/// Whether the program has died in the same way at the same step, or before it. The kernel takes any rank for the lack
+/// of memory of all.
+bool repeats(const Death& now, const Death& before);
+
+/// "signal 9 (SIGKILL), the kernel killed it for lack of memory".
+std::string how_it_ended(const RankEnd& end);
 
 /// The shell's number for an end: the exit code, or 128 plus the signal.
 int exit_code_of(const ExitStatus& status);

@@ -1,13 +1,9 @@
 #include <lockstep/base/environment.h>
 #include <lockstep/base/error.h>
 #include <lockstep/base/parse.h>
-#include <lockstep/base/secret.h>
-#include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/meet/listening_store.h>
-#include <lockstep/net/peer_tls.h>
 #include <lockstep/store/listen.h>
-#include <lockstep/store/server.h>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,10 +21,6 @@
 
 namespace lockstep::cluster {
 namespace {
-
-[[noreturn]] void fail_to_host(const std::exception& error) {
-  fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
-}
 
 /// By which a program that loads this library is asked to be a StoreHost's process: "DESCRIPTOR:PARENT", a socket that
 /// listens, and the process that started this one.
@@ -106,26 +98,16 @@ StoreHost::StoreHost(const std::vector<std::string>& addresses) {
     process_.emplace(child);
     port_ = listening.port;
   } catch (const std::exception& error) {
-    fail_to_host(error);
+    fail(ErrorKind::io, "launch", "cannot host the store where the ranks meet: {}", error.what());
   }
 }
 
-OwnStoreHost::OwnStoreHost(const std::string& host, std::vector<std::string> addresses) : address_{"", random_token()} {
-  try {
-    store::ServerOptions options;
-    options.addresses = std::move(addresses);
-    options.secret = address_.secret;
-    options.tls = net::find_peer_tls(current_environment());
-    server_ = std::make_unique<store::Server>(std::move(options));
-  } catch (const std::exception& error) {
-    fail_to_host(error);
-  }
-  address_.place = host_and_port(host, server_->port());
+Helper StoreHost::helper() const {
+  return watch_helper("lockstep-c10d",
+                      "the job goes on without it; a program without Lockstep that still uses the store at MASTER_PORT "
+                      "fails there",
+                      process_->pid());
 }
-
-OwnStoreHost::~OwnStoreHost() = default;
-
-std::uint16_t OwnStoreHost::port() const { return server_->port(); }
 
 int usable_gpus() { return static_cast<int>(torch::cuda::device_count()); }
 

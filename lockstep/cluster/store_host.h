@@ -1,18 +1,13 @@
-// The rendezvous stores of a job's ranks, hosted by the launcher.
+// The c10d store where a job's ranks can meet, hosted by the launcher. Lockstep's own is in own_store_host.h.
 #pragma once
 
 #include <lockstep/base/process.h>
-#include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/processes/helper.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-namespace lockstep::store {
-class Server;
-}
 
 namespace lockstep::cluster {
 
@@ -26,28 +21,11 @@ class StoreHost {
   explicit StoreHost(const std::vector<std::string>& addresses = {"127.0.0.1"});
 
   std::uint16_t port() const { return port_; }
+  Helper helper() const;
 
  private:
   std::uint16_t port_ = 0;
   std::optional<Child> process_;
-};
-
-/// A store of Lockstep's own, with a secret made for it.
-class OwnStoreHost {
- public:
-  /// Listens on these addresses of this host (in digits; empty: on all), and is told to ranks as `host`. Error(io) when
-  /// it cannot.
-  explicit OwnStoreHost(const std::string& host = "127.0.0.1", std::vector<std::string> addresses = {"127.0.0.1"});
-  OwnStoreHost(const OwnStoreHost&) = delete;
-  OwnStoreHost& operator=(const OwnStoreHost&) = delete;
-  ~OwnStoreHost();
-
-  const OwnStoreAddress& address() const { return address_; }
-  std::uint16_t port() const;
-
- private:
-  OwnStoreAddress address_;
-  std::unique_ptr<store::Server> server_;
 };
 
 /// The number of GPUs that libtorch can use.

@@ -1,7 +1,9 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/memory_kills.h>
 #include <lockstep/base/usable_cpus.h>
 #include <lockstep/cluster/processes/ending.h>
 #include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/processes/local_rank.h>
 #include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/replace/replacements.h>
@@ -46,13 +48,14 @@ struct Asked {
 
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, const Job& job, Replacing replacing)
+  Supervisor(const LaunchOptions& options, const Job& job, Replacing replacing, std::vector<Helper> helpers)
       : options_(options),
         job_(job),
         replacements_(options, job, std::move(replacing)),
         signals_(with_word(options.signals)),
         consoles_{ConsoleSink(options.out), ConsoleSink(options.err)},
-        ending_(options.ending) {}
+        ending_(options.ending),
+        helpers_(std::move(helpers)) {}
 
   LaunchResult run(std::optional<ForkedRanks> forked) {
     start_ranks(std::move(forked));
@@ -79,6 +82,10 @@ class Supervisor {
   void wait_for_events(milliseconds limit);
   void watch_output(Poller& poller, RankStream& stream);
   void watch_console(Poller& poller, ConsoleSink& console, std::string_view name);
+  void watch_helpers(Poller& poller);
+  void tell_of_end(Helper& helper);
+  void renew_keeper(LocalRank& rank);
+  void look_for_memory_kill(LocalRank& rank);
   void look_for_end(LocalRank& rank);
   /// Starts a process in the place of one that has ended; false when that is not to be done, or fails.
   bool replace(LocalRank& rank);
@@ -103,6 +110,8 @@ class Supervisor {
   Lifeline lifeline_;
   Consoles consoles_;
   Ending ending_;
+  std::vector<Helper> helpers_;
+  std::optional<MemoryAccount> memory_ = memory_account();  ///< its kills: those that are known
   std::optional<Asked> asked_;
   bool stopped_ = false;  ///< stop_fd became readable
   std::optional<int> user_signal_;
@@ -185,6 +194,7 @@ void Supervisor::wait_for_events(milliseconds limit) {
   for (LocalRank& rank : ranks_) {
     if (rank.running()) poller.add(rank.child().end_fd(), POLLIN, [this, &rank] { look_for_end(rank); });
   }
+  watch_helpers(poller);
   const auto at_most_until = [&](Clock::time_point moment) {
     limit = std::clamp(std::chrono::ceil<milliseconds>(moment - Clock::now()), milliseconds(0), limit);
   };
@@ -220,17 +230,69 @@ void Supervisor::watch_console(Poller& poller, ConsoleSink& console, std::string
   });
 }
 
+// After the ranks: what ends a whole group is told of as the end of the rank.
+void Supervisor::watch_helpers(Poller& poller) {
+  for (LocalRank& rank : ranks_) {
+    if (rank.needs_keeper()) poller.add(rank.keeper().end_fd(), POLLIN, [this, &rank] { renew_keeper(rank); });
+  }
+  for (Helper& helper : helpers_) {
+    if (helper.end) poller.add(helper.end.get(), POLLIN, [this, &helper] { tell_of_end(helper); });
+  }
+}
+
+void Supervisor::tell_of_end(Helper& helper) {
+  const auto end = end_of(helper.end);
+  helper.end.reset();
+  if (!any_running()) return;
+  consoles_.err.append(fmt::format("lockstep run: the helper process {} (pid {}) ended{}; {}\n", helper.name,
+                                   helper.pid, end ? ": " + describe(*end) : "", helper.without));
+}
+
+void Supervisor::renew_keeper(LocalRank& rank) {
+  look_for_end(rank);
+  if (!rank.needs_keeper()) return;
+  const pid_t before = rank.keeper().pid();
+  try {
+    rank.renew_keeper(lifeline_);
+    strays_.except(rank.keeper().pid());
+    consoles_.err.append(fmt::format(
+        "lockstep run: the helper process lockstep-keeper (pid {}) of rank {} ended and was started again\n", before,
+        rank.rank()));
+  } catch (const Error& error) {
+    consoles_.err.append(fmt::format(
+        "lockstep run: the helper process lockstep-keeper (pid {}) of rank {} ended and cannot be started again ({}); "
+        "the job goes on without it, and processes that this rank starts may outlive a killed launcher\n",
+        before, rank.rank(), error.message()));
+  }
+}
+
 void Supervisor::look_for_end(LocalRank& rank) {
-  if (!rank.look_for_end() || rank.status().ok() || replacements_.is_excused(rank) || replace(rank)) return;
+  if (!rank.look_for_end()) return;
+  look_for_memory_kill(rank);
+  if (rank.status().ok() || replacements_.is_excused(rank) || replace(rank)) return;
   failed_ = failed_ || (!asked_ && rank.status().code != kEndedEarly);
   ending_.rank_failed(Clock::now());
 }
 
+// The kernel counts before it kills.
+void Supervisor::look_for_memory_kill(LocalRank& rank) {
+  if (!rank.was_killed() || !memory_) return;
+  const auto now = memory_account();
+  if (!now || now->kills <= memory_->kills) return;
+  ++memory_->kills;  // another rank's end may be the next kill
+  rank.note_cause(describe_memory_kill(*now));
+}
+
 bool Supervisor::replace(LocalRank& rank) {
   if (asked_ || failed_ || !replacements_.is_mishap(rank)) return false;
-  const auto end = rank.end(start_);
+  const auto end = replacements_.end_of(rank, start_);
   const auto what = fmt::format("lockstep run: rank {} (pid {}) was lost after {:.1f} s: {}", end.rank, end.pid,
-                                static_cast<double>(end.after.count()) / 1000, describe(end.status));
+                                static_cast<double>(end.after.count()) / 1000, how_it_ended(end));
+  if (replacements_.repeats_a_death(end)) {
+    consoles_.err.append(
+        fmt::format("{}; it is not replaced: the process before it died in the same way at the same step\n", what));
+    return false;
+  }
   if (!replacements_.take_one()) {
     consoles_.err.append(
         fmt::format("{}; it is not replaced: none of the job's replacements is left (--max-restarts)\n", what));
@@ -344,8 +406,8 @@ LaunchResult Supervisor::result() const {
 }  // namespace
 
 LaunchResult supervise(const LaunchOptions& options, const Job& job, std::optional<ForkedRanks> forked,
-                       Replacing replacing) {
-  return Supervisor(options, job, std::move(replacing)).run(std::move(forked));
+                       Replacing replacing, std::vector<Helper> helpers) {
+  return Supervisor(options, job, std::move(replacing), std::move(helpers)).run(std::move(forked));
 }
 
 }  // namespace lockstep::cluster

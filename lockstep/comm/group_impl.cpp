@@ -180,13 +180,16 @@ BackendContext GroupImpl::backend_context() {
     return lockstep::detail::describe(job->rank_info(ranks.at(static_cast<std::size_t>(rank))));
   };
   // The job by value: a backend's thread may still wait while the group goes.
-  context.throw_if_lost = [job = job_, ranks = members_.world_ranks](const std::vector<int>& waited_for) {
-    std::vector<int> in_world;
-    for (const int rank : waited_for) in_world.push_back(ranks.at(static_cast<std::size_t>(rank)));
-    const auto cause = job->find_cause(in_world, std::chrono::milliseconds(0));
-    if (cause) throw Error(ErrorKind::peer_lost, "group", *cause);
+  const auto throw_for = [job = job_, ranks = members_.world_ranks](auto find) {
+    return [job, ranks, find](const std::vector<int>& waited_for) {
+      std::vector<int> in_world;
+      for (const int rank : waited_for) in_world.push_back(ranks.at(static_cast<std::size_t>(rank)));
+      if (const auto cause = find(*job, in_world)) throw Error(ErrorKind::peer_lost, "group", *cause);
+    };
   };
-  context.while_meeting = context.throw_if_lost;
+  context.throw_if_lost = throw_for([](Job& job, const auto& of) { return job.find_loss(of); });
+  // Who meets needs the store.
+  context.while_meeting = throw_for([](Job& job, const auto& of) { return job.find_cause(of, {}); });
   context.throw_if_failed = [job = job_] {
     if (const auto fault = job->find_failure()) throw Error(ErrorKind::peer_lost, "group", *fault);
   };

@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 constexpr auto kFailureKey = "failure";
 constexpr auto kPoll = milliseconds(20);
 constexpr auto kStoreAnswer = std::chrono::seconds(2);
+/// How long a rank that waits for others does not ask a store that did not answer: that takes kStoreAnswer.
+constexpr auto kStoreAway = std::chrono::seconds(10);
 
 std::string encode(const Failure& fault) {
   return nlohmann::json{{"rank", fault.rank}, {"aborted", fault.aborted}, {"reason", fault.reason}}.dump(
@@ -206,6 +208,31 @@ std::optional<std::string> Job::find_cause(const std::vector<int>& waited_for, m
     // It went in the middle of an answer.
     const auto word = word_of_scheduler();
     return word ? with_store_gone(*word) : store_is_gone();
+  }
+}
+
+// Says it once.
+bool Job::store_is_away() noexcept {
+  const auto now = Clock::now().time_since_epoch();
+  const auto again = store_asked_again_.load();
+  if (again != 0 && now.count() < again) return true;
+  if (store_answers()) {
+    store_asked_again_ = 0;
+    return false;
+  }
+  store_asked_again_ = (Clock::now().time_since_epoch() + kStoreAway).count();
+  if (again == 0) {
+    log_warning("the store at {}, held by the launcher, does not answer; the ranks go on without it", store_.where);
+  }
+  return true;
+}
+
+std::optional<std::string> Job::find_loss(const std::vector<int>& waited_for) noexcept {
+  if (!world_.store_is_external) return find_cause(waited_for, milliseconds(0));
+  try {
+    return cause_now(waited_for, !store_is_away());
+  } catch (const std::exception&) {
+    return std::nullopt;  // it went in the middle of an answer: the next look finds it away
   }
 }
 

@@ -90,6 +90,10 @@ class Job {
   std::optional<std::string> find_cause(const std::vector<int>& waited_for,
                                         std::chrono::milliseconds patience) noexcept;
 
+  /// The same for a rank that waits in a group that works, without patience: that a launcher's store is away is no
+  /// cause then, as nobody needs it to go on.
+  std::optional<std::string> find_loss(const std::vector<int>& waited_for) noexcept;
+
   /// The reason of another rank that has failed or given up, in words; nullopt when there is none or the store is gone,
   /// as it may be when its holder has ended in good order.
   std::optional<std::string> find_failure() noexcept;
@@ -117,6 +121,7 @@ class Job {
   std::optional<std::string> word_of_scheduler() const;
   bool recovers() const { return session_ && session_->recovers(); }
   std::string store_is_gone() const;
+  bool store_is_away() noexcept;
   std::string with_store_gone(const std::string& cause) const;
   bool store_answers() noexcept;
   void acknowledge() noexcept;
@@ -138,6 +143,7 @@ class Job {
   std::atomic<bool> is_observed_{false};
   std::mutex observer_mutex_;
   std::shared_ptr<const CollectiveListener> observer_;
+  std::atomic<std::chrono::steady_clock::rep> store_asked_again_{0};  ///< not before; 0: it has always answered
   std::atomic<bool> failed_{false};
   std::atomic<bool> joined_{false};
   Progress progress_;

@@ -123,7 +123,7 @@ ClusterRole role_of(const std::string& text, bool with_servers) {
   if (text == "MS_WORKER") return ClusterRole::worker;
   if (text == "MS_PSERVER" || text == "MS_SERVER") {
     if (with_servers) return ClusterRole::server;
-    fail(ErrorKind::unsupported, "cluster",
+    fail(ErrorKind::environment, "cluster",
          "MS_ROLE={} is a parameter server, which has no part in data parallel training; start the scheduler and the "
          "workers alone, with MS_SERVER_NUM=0, or set parallel.mode=parameter_server",
          text);

@@ -400,10 +400,53 @@ TEST(Elastic, AHostWhoseNetworkGoesIsDoneWithout) {
   ASSERT_TRUE(TwoHosts::unplug());
   EXPECT_TRUE(first.says(TwoHosts::address(1).append(") was lost"))) << first.said();
   EXPECT_TRUE(first.says("WORLD_SIZE=1")) << first.said();
-  EXPECT_EQ(second.wait(), (ExitStatus{1, 0}));
-  EXPECT_THAT(second.said(), HasSubstr("the store at 10.77.0.1:29400"));
+  EXPECT_TRUE(second.says("the store at 10.77.0.1:29400 has not answered for")) << second.said();
+  EXPECT_TRUE(second.says("this launcher was cut off from its job and tries to join it again")) << second.said();
+  ASSERT_TRUE(TwoHosts::plug_in());
+  EXPECT_TRUE(first.says("WORLD_SIZE=2", 2)) << first.said();
+  EXPECT_TRUE(second.says("MASTER_ADDR=", 2)) << second.said();
+  second.kill(SIGTERM);
+  EXPECT_EQ(second.wait(), (ExitStatus{143, 0})) << second.said();
   first.kill(SIGTERM);
   EXPECT_EQ(first.wait(), (ExitStatus{143, 0}));
+}
+
+// With the defaults, a job of a fixed batch size would have to begin anew.
+TEST(Elastic, ANodeWithWhichTheProgramCannotRunIsRefusedAndTheJobGoesOn) {
+  const Workbench bench;
+  const Meeting meeting("last_call_timeout=0.2,keep_alive_max_attempt=60");
+  const auto node = [&](const std::string& fault) {
+    Words words = {"env", fault, LOCKSTEP_BINARY, "run"};
+    for (const auto& more : {meeting.flags(), Words{"--nnodes=1:2"}, bench.train({"train.epochs=10"})}) {
+      words.insert(words.end(), more.begin(), more.end());
+    }
+    return Agent::of_command(words);
+  };
+  Agent first = node("LOCKSTEP_FAULT=rank=0,step=10,action=stop");
+  ASSERT_GT(first.wait_for_stopped_rank(), 0) << first.said();
+  Agent second = node("LOCKSTEP_FAULT=");
+  EXPECT_EQ(second.wait(), (ExitStatus{2, 0})) << second.said();
+  EXPECT_THAT(second.said(), AllOf(HasSubstr("With data.global_batch_size=10 in place of data.batch_size"),
+                                   HasSubstr("cannot join"), HasSubstr("goes on without this node")));
+  EXPECT_EQ(first.wait(), kWell) << first.said();
+  EXPECT_THAT(first.said(), AllOf(HasSubstr("cannot join: a rank on"), Not(HasSubstr("restarted"))));
+  const auto result = nlohmann::json::parse(read_file(bench.work_dir() / "result.json"));
+  EXPECT_EQ(result["world_size"], 1);
+}
+
+TEST(Elastic, ASpareSaysWhatItIsAndEndsWithACodeOfItsOwn) {
+  const TemporaryFolder folder;
+  const auto sign = (folder.path() / "sign").string();
+  const Meeting meeting;
+  Agent first(meeting, {"--nnodes=1"}, {"print=begun", "await=" + sign});
+  ASSERT_TRUE(first.says("begun")) << first.said();
+  Agent second(meeting, {"--nnodes=1"}, {"print=begun"});
+  ASSERT_TRUE(second.says("this node is a spare, which waits for one of them to be lost or to leave")) << second.said();
+  ASSERT_TRUE(second.says("start it with another --rdzv_id")) << second.said();
+  write_file(sign, "");
+  EXPECT_EQ(first.wait(), kWell) << first.said();
+  EXPECT_EQ(second.wait(), (ExitStatus{69, 0})) << second.said();
+  EXPECT_THAT(second.said(), AllOf(HasSubstr("nothing was computed here"), Not(HasSubstr("begun"))));
 }
 
 TEST(Elastic, TheExampleStartsAJobOnEachNode) {

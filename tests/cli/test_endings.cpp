@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -53,6 +55,57 @@ std::string rest_of(const UniqueFd& stream) {
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
   return text;
+}
+
+/// A control group with so little memory, if this user may make one.
+class SmallMemory {
+ public:
+  explicit SmallMemory(int mib) {
+    // Version 2 has one line, which names no controller; a group of it may also lack the controller.
+    std::istringstream lines(read_file("/proc/self/cgroup"));
+    for (std::string line; std::getline(lines, line);) {
+      const bool one = line.find(":memory:") != std::string::npos;
+      if (!one && !line.starts_with("0::")) continue;
+      const auto mount = one ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+      auto parent = mount + line.substr(line.rfind(':') + 1);
+      if (!std::filesystem::exists(parent)) parent = mount;
+      const auto folder = parent + fmt::format("/lockstep-test-{}", ::getpid());
+      std::error_code refused;
+      if (!std::filesystem::create_directory(folder, refused)) continue;
+      folder_ = folder;
+      const auto limit = folder + (one ? "/memory.limit_in_bytes" : "/memory.max");
+      if (std::filesystem::exists(limit) && (std::ofstream(limit) << mib * (1 << 20)).flush()) return;
+      std::filesystem::remove(std::exchange(folder_, {}), refused);
+    }
+  }
+  SmallMemory(const SmallMemory&) = delete;
+  SmallMemory& operator=(const SmallMemory&) = delete;
+  ~SmallMemory() {
+    // The kernel takes a moment to forget its processes.
+    const bool gone = folder_.empty() || wait_until([&] { return ::rmdir(folder_.c_str()) == 0; });
+    EXPECT_TRUE(gone) << folder_;
+  }
+
+  bool made() const { return !folder_.empty(); }
+  /// That command in it.
+  Words in(const Words& words) const {
+    Words all = {"bash", "-c", "echo $$ > \"$0\"/cgroup.procs && exec \"$@\"", folder_};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+ private:
+  std::string folder_;
+};
+
+TEST(Endings, TheKernelsKillForLackOfMemoryIsNamed) {
+  const SmallMemory group(600);
+  if (!group.made()) GTEST_SKIP() << "this user may make no control group with a memory limit";
+  const auto ran = run_program(group.in({LOCKSTEP_BINARY, "run", "--nproc-per-node", "2", "bash", "-c",
+                                         "[ $RANK = 0 ] && exec sleep 100; exec tail /dev/zero"}));
+  EXPECT_EQ(ran.status.code, 128 + SIGKILL) << ran.err;
+  EXPECT_THAT(ran.err, ContainsRegex("rank 1 .*: signal 9 \\(SIGKILL\\), the kernel killed it for lack of memory "
+                                     "\\(limit 600 MiB, peak [56][0-9][0-9] MiB\\)"));
 }
 
 /// Whether a child of that process is stopped.

@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <map>
 #include <set>
+#include <sstream>
+#include <string>
 
 namespace lockstep::test {
 namespace {
@@ -147,6 +150,46 @@ TEST(ReplacementOfProcesses, OneThatHangsSaysWhereAndIsReplaced) {
   EXPECT_THAT(ran.err, HasSubstr(kReplaced));
   EXPECT_THAT(ran.err, HasSubstr("lockstep::train::Session::train_step")) << "where it hangs";
   EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, kRun)) << ran.err;
+}
+
+/// The processes below a launcher that are none of a rank's, by their names.
+std::multimap<std::string, pid_t> helpers_below(pid_t launcher) {
+  std::multimap<std::string, pid_t> helpers;
+  std::istringstream children(read_file(fmt::format("/proc/{0}/task/{0}/children", launcher)));
+  for (pid_t pid = 0; children >> pid;) {
+    auto name = read_file(fmt::format("/proc/{}/comm", pid));
+    while (name.ends_with('\n')) name.pop_back();
+    if (!name.starts_with("lockstep-")) continue;
+    helpers.emplace(name, pid);
+    helpers.merge(helpers_below(pid));
+  }
+  return helpers;
+}
+
+// With the server that forks, whatever hosts a store for it goes, too. Then a rank: it is replaced all the same.
+TEST(ReplacementOfProcesses, HelpersOfTheLauncherThatAreKilledAreMissedByNobody) {
+  const Workbench bench;
+  const auto keys = keys_with({"train.epochs=24"});
+  const auto err = bench.path() / "err";
+  Child job = start(launched(2, {}, bench.train(keys)), kSlow, err);
+  ASSERT_TRUE(wait_until([&] { return has_made_steps(bench, 3); })) << read_file(err);
+  const auto before = ranks_below(job.pid());
+  ASSERT_EQ(before.size(), 2U) << read_file(err);
+  const auto helpers = helpers_below(job.pid());
+  EXPECT_EQ(helpers.count("lockstep-forks"), 1U);
+  EXPECT_EQ(helpers.count("lockstep-keeper"), 2U);
+  for (const auto& [name, pid] : helpers) ::kill(pid, SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return helpers_below(job.pid()).count("lockstep-keeper") == 2; })) << read_file(err);
+  ASSERT_TRUE(wait_until([&] { return read_file(err).find("lockstep-forks (pid") != std::string::npos; }));
+  const auto steps = lines_of(read_file(bench.work_dir() / "metrics.jsonl")).size();
+  ASSERT_TRUE(wait_until([&] { return has_made_steps(bench, static_cast<int>(steps) + 2); })) << read_file(err);
+  EXPECT_EQ(ranks_below(job.pid()), before) << "none of them left the group, " << read_file(err);
+  ::kill(before.at(1), SIGKILL);
+  const auto end = job.wait_for(90s);
+  ASSERT_TRUE(end && end->ok()) << read_file(err);
+  EXPECT_THAT(read_file(err), HasSubstr("ended: signal 9 (SIGKILL); the job goes on without it"));
+  EXPECT_THAT(read_file(err), HasSubstr(kReplaced));
+  EXPECT_EQ(hash_in(bench.work_dir()), hash_of_peace(2, keys)) << read_file(err);
 }
 
 TEST(ReplacementOfProcesses, NoMoreThanAreAllowed) {

@@ -73,7 +73,7 @@ TEST(StrangersAtPorts, OfLockstepRun) {
   const Workbench bench;
   const Words run = {"lockstep", "run", "--nproc-per-node", "2"};
   const auto seen = expect_same_hash_with_a_stranger(bench, {{run + training(bench)}});
-  EXPECT_THAT(seen.visited, Contains(Key("lockstep-store")));
+  EXPECT_THAT(seen.visited, Contains(Key("lockstep")));
   EXPECT_THAT(seen.open_to_others, IsEmpty());
 }
 

@@ -9,6 +9,7 @@
 #include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/rank_command.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/replace/replacements.h>
 #include <lockstep/cluster/report.h>
 
 #include <gmock/gmock.h>
@@ -37,6 +38,49 @@ Lines split(std::size_t longest, const Lines& chunks) {
   for (const auto& chunk : chunks) splitter.feed(chunk, take);
   splitter.finish(take);
   return lines;
+}
+
+RankEnd end_at(std::int64_t step, int signal, const std::string& cause = "", int rank = 1) {
+  static pid_t pid = 100;
+  RankEnd end;
+  end.rank = rank;
+  end.pid = ++pid;
+  end.status.signal = signal;
+  end.cause = cause;
+  end.progress = RankProgress{};
+  if (step > 0) end.progress->step = step;
+  return end;
+}
+
+bool is_repeated(const RankEnd& first, const RankEnd& second) {
+  const LaunchOptions options;
+  const Job job;
+  Replacements replacements(options, job, {});
+  EXPECT_FALSE(replacements.repeats_a_death(first));
+  return replacements.repeats_a_death(second);
+}
+
+TEST(Deaths, OfTheSameKindAtTheSameStepAreNotRepeatedAgain) {
+  const std::string memory = "the kernel killed it for lack of memory";
+  EXPECT_TRUE(is_repeated(end_at(7, SIGSEGV), end_at(7, SIGSEGV)));
+  EXPECT_TRUE(is_repeated(end_at(7, SIGSEGV), end_at(0, SIGSEGV))) << "the new process completed no step";
+  EXPECT_TRUE(is_repeated(end_at(0, SIGKILL, memory), end_at(0, SIGKILL, memory)));
+  EXPECT_TRUE(is_repeated(end_at(7, SIGKILL, memory, 1), end_at(7, SIGKILL, memory, 0))) << "any may be taken";
+  EXPECT_FALSE(is_repeated(end_at(7, SIGSEGV), end_at(8, SIGSEGV)));
+  EXPECT_FALSE(is_repeated(end_at(7, SIGSEGV), end_at(7, SIGBUS)));
+  EXPECT_FALSE(is_repeated(end_at(7, SIGSEGV), end_at(7, SIGSEGV, "", 0))) << "another rank";
+  EXPECT_FALSE(is_repeated(end_at(7, SIGKILL), end_at(7, SIGKILL))) << "somebody kills them";
+  EXPECT_FALSE(is_repeated(end_at(7, SIGKILL), end_at(7, SIGKILL, memory)));
+  auto unknown = end_at(7, SIGSEGV);
+  unknown.progress.reset();
+  EXPECT_FALSE(is_repeated(unknown, unknown)) << "nobody knows how far they had come";
+}
+
+TEST(Deaths, ForLackOfMemoryAreNamedInTheReport) {
+  const RankEnd ends[] = {end_at(7, SIGKILL, "the kernel killed it for lack of memory (limit 9 MiB, peak 9 MiB)")};
+  const auto outcome = judge(ends, std::nullopt);
+  EXPECT_THAT(outcome.report, HasSubstr("signal 9 (SIGKILL), the kernel killed it for lack of memory (limit 9 MiB"));
+  EXPECT_THAT(outcome.report, HasSubstr("a smaller batch or fewer ranks on a node need less"));
 }
 
 TEST(LineSplitter, JoinsWhatArrivesInPieces) {

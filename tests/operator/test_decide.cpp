@@ -634,6 +634,18 @@ TEST(MakePod, TheUsersVariablesWinAndMayReferToOurs) {
   EXPECT_EQ(worker["metadata"]["labels"]["lockstep.dev/role"], "Worker");
 }
 
+TEST(PodView, OfALauncherWithoutWhichTheJobGoesOnHasSucceeded) {
+  auto pod =
+      nlohmann::json::parse(R"({"metadata": {"labels": {}}, "status": {"containerStatuses": [{"state": {"terminated":
+      {"exitCode": 69, "message": "{\"message\":{\"message\":\"a spare\",\"extraInfo\":{\"kind\":\"unneeded\"}}}"}}}]}})");
+  pod["metadata"]["labels"] = {{kRoleLabel, "Worker"}, {kIndexLabel, "1"}, {kJobUidLabel, "uid"}};
+  pod["metadata"]["ownerReferences"] = nlohmann::json::array({{{"uid", "uid"}, {"controller", true}}});
+  const auto view = view_pod(pod, "uid");
+  ASSERT_TRUE(view);
+  EXPECT_EQ(view->phase, PodPhase::succeeded);
+  EXPECT_EQ(view->exit_code, 69);
+}
+
 TEST(PodView, LastWordsComeFromTheErrorFile) {
   const auto ours = read_last_words(R"({"message":{"message":"[train] loss is NaN","extraInfo":{"kind":"numeric"}}})");
   EXPECT_EQ(ours.message, "[train] loss is NaN");

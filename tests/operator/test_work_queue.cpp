@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/operator/controller/cache.h>
 #include <lockstep/operator/controller/metrics.h>
+#include <lockstep/operator/controller/progress.h>
 #include <lockstep/operator/controller/work_queue.h>
 
 #include <thread>
@@ -14,6 +15,13 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
+
+// A short job is over before the usual time.
+TEST(Progress, OfAJobWithoutAStepIsAskedForAgainWithinASecond) {
+  EXPECT_LE(first_step_interval(30s, 1, 1), 1s);
+  EXPECT_EQ(first_step_interval(30s, 1000, 1), 500s);
+  EXPECT_EQ(first_step_interval(30s, 1, 1'000'000), 30s) << "its scheduler cannot be reached";
+}
 
 TEST(WorkQueue, AKeyIsThereOnce) {
   WorkQueue queue;

@@ -218,6 +218,22 @@ TEST(Scheduler, SurvivorsAndAReplacementMeetAgain) {
   EXPECT_TRUE(server.wait().ok);
 }
 
+TEST(Scheduler, ASurvivorDoesNotWaitForeverForASchedulerThatIsGone) {
+  auto options = server_of(2);
+  options.recovery = true;
+  auto server = std::make_optional<RunningServer>(options);
+  auto workers = std::vector{worker_of(server->port(), "w0"), worker_of(server->port(), "w1")};
+  for (auto& worker : workers) {
+    worker.recovers = true;
+    worker.start_timeout = 3s;
+  }
+  auto sessions = start_workers(workers);
+  server.reset();
+  sessions[0]->ask_again("w1 is lost");
+  expect_error(ErrorKind::timeout, {"a rank is lost", "the scheduler at", "LOCKSTEP_START_TIMEOUT_S"},
+               [&] { sessions[0]->await_next_place(); });
+}
+
 // Two of three are through the last operation of all; the third saw in it that the first was lost.
 TEST(Scheduler, WhoAskedForTheNextGenerationBeforeTheJobWasCompleteIsDone) {
   auto options = server_of(3);

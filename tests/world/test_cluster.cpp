@@ -111,7 +111,7 @@ TEST(Cluster, WhatIsWrongIsSaid) {
        ErrorKind::environment,
        {"MS_ROLE=MS_WORKER MS_WORKER_NUM=2 is not enough", "set MS_SCHED_HOST", "and MS_SCHED_PORT"}},
       {"MS_ROLE=worker", ErrorKind::environment, {"MS_ROLE='worker' is none of MS_SCHED and MS_WORKER"}},
-      {"MS_ROLE=MS_PSERVER", ErrorKind::unsupported, {"MS_ROLE=MS_PSERVER is a parameter server"}},
+      {"MS_ROLE=MS_PSERVER", ErrorKind::environment, {"MS_ROLE=MS_PSERVER is a parameter server"}},
       {"MS_WORKER_NUM=0 " + worker, ErrorKind::environment, {"MS_WORKER_NUM=0 is out of range"}},
       {"MS_SCHED_PORT=80 " + worker,
        ErrorKind::environment,

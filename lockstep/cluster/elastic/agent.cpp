@@ -8,6 +8,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/launch_ranks.h>
+#include <lockstep/cluster/own_store_host.h>
 #include <lockstep/cluster/processes/event_loop.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
@@ -30,6 +31,8 @@ constexpr milliseconds kIdleLook(1000);
 constexpr milliseconds kMeetingLook(20);
 /// For the last word to get out, when there is nothing that could be done if it does not.
 constexpr milliseconds kFarewell(3000);
+/// How often a spare says that it is one.
+constexpr std::chrono::seconds kTellSpare(60);
 
 class Agent {
  public:
@@ -70,7 +73,7 @@ class Agent {
   /// Offered by node 0 to all ranks of the round; nullopt where it cannot be, or is not wanted.
   std::optional<ServiceAddress> offer_service(int ranks);
   Replacing replacing(const JobState& state);
-  void run_ranks(const JobState& state, const NodePlace& node_place, const Place& place);
+  void run_ranks(const JobState& state, const NodePlace& node_place, const Place& place, std::vector<Helper> helpers);
   void take_signals();
   void tell_of_end(int round, const NodeEnds& ends);
   void say(const NodeReport& report);
@@ -80,6 +83,8 @@ class Agent {
 
   LaunchResult leave();
   LaunchResult close(const JobState& state);
+  LaunchResult end_refused(const JobState& state);
+  LaunchResult end_unneeded(LaunchResult result, std::string_view why);
   void depart(bool stays);
   void stay_for_others();
 
@@ -106,9 +111,12 @@ class Agent {
 
 LaunchResult Agent::run() {
   while (true) {
-    const auto state = wait_for([this](const JobState& now) { return now.phase == Phase::closed || is_news(now); });
+    const auto state = wait_for([this](const JobState& now) {
+      return now.phase == Phase::closed || is_news(now) || is_refused(now, watcher_.ticket());
+    });
     if (!state) return leave();
     if (state->phase == Phase::closed) return close(*state);
+    if (is_refused(*state, watcher_.ticket())) return end_refused(*state);
     looked_at_ = state->round;
     replaced_ = state->replaced.size();
     last_ = {};
@@ -117,7 +125,10 @@ LaunchResult Agent::run() {
     if (const auto node_place = store_->get(watcher_.keys().node_place(*state, watcher_.ticket()))) {
       take_part(*state, parse_node_place(*node_place));
     } else {
-      log_.tell(fmt::format("round {} runs on its {} nodes; this node is a spare", state->round, state->nodes));
+      log_.tell(
+          fmt::format("round {} of job '{}' runs on its {} nodes; this node is a spare, which waits for one of them "
+                      "to be lost or to leave. If it was to be a job of its own, start it with another --rdzv_id",
+                      state->round, options_.job, state->nodes));
     }
     if (signal_) return leave();
   }
@@ -179,8 +190,10 @@ void Agent::take_part(const JobState& state, const NodePlace& node_place) {
   if (!wait_for(over_or_known, kMeetingLook)) return;
   if (!place) return;  // the round is over
   if (options_.policy.max_nodes > 1) log_.tell_place(state, node_place, options_.node.ranks);
-  if (!state.replaced.empty()) log_.tell(state.why);
-  run_ranks(state, node_place, parse_place(*place));
+  if (!state.replaced.empty() || (state.forgiven > 0 && state.forgiven == state.round - 1)) log_.tell(state.why);
+  std::vector<Helper> helpers;
+  if (ranks_store) helpers.push_back(ranks_store->helper());
+  run_ranks(state, node_place, parse_place(*place), std::move(helpers));
 }
 
 std::optional<ServiceAddress> Agent::offer_service(int ranks) {
@@ -234,7 +247,8 @@ Job Agent::job_of(const JobState& state, const NodePlace& node_place, const Plac
   return job;
 }
 
-void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const Place& place) {
+void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const Place& place,
+                      std::vector<Helper> helpers) {
   job_ = job_of(state, node_place, place);
   LaunchOptions launch = launch_;
   const bool told_of_threads = said_.round > 0 && limits_threads(launch.environment, job_.ranks);
@@ -243,7 +257,9 @@ void Agent::run_ranks(const JobState& state, const NodePlace& node_place, const 
   say({.stage = Stage::running, .round = state.round});
   NodeEnds ends{options_.node.host, "", {}, clock_ahead_};
   try {
-    last_ = supervise(launch, job_, forks_.fork(launch, job_, inbox_.fd()), replacing(state));
+    auto forked = forks_.fork(launch, job_, inbox_.fd());
+    for (auto& helper : forks_.helpers()) helpers.push_back(std::move(helper));
+    last_ = supervise(launch, job_, std::move(forked), replacing(state), std::move(helpers));
     ends.ends = last_.ends;
   } catch (const Error& error) {
     ends.error = error.what();
@@ -269,6 +285,12 @@ void Agent::tell_of_end(int round, const NodeEnds& ends) {
 
 void Agent::tell_waiting(const JobState& state, Clock::time_point since) {
   const auto now = Clock::now();
+  const bool is_spare = state.phase == Phase::running && said_.stage == Stage::waiting && looked_at_ == state.round;
+  if (is_spare && log_.time_to_tell(since, now, kTellSpare)) {
+    log_.tell(fmt::format("this node is still a spare of job '{}', whose round {} runs on its {} nodes, for {} s",
+                          options_.job, state.round, state.nodes,
+                          std::chrono::duration_cast<std::chrono::seconds>(now - since).count()));
+  }
   const bool waits = state.phase == Phase::gathering && said_.stage == Stage::waiting;
   if (!waits || !log_.time_to_tell(since, now)) return;
   log_.tell(fmt::format("waiting at {} for at least {} nodes of job '{}', for {} s of at most {:.0f} s (join_timeout)",
@@ -314,11 +336,31 @@ LaunchResult Agent::close(const JobState& state) {
     result.report = store_->get(watcher_.keys().report(state.round)).value_or("");
     if (result.report.empty()) result.report = fmt::format("lockstep run: the job has ended: {}\n", state.why);
     leave_last_word(result, job_, logs_, launch_.environment);
-  } else if (said_.stage == Stage::waiting) {
-    log_.tell("the job has ended well without this node, which was a spare");
+  } else if (took_part_in_ == 0) {
+    result = end_unneeded(
+        result, fmt::format("job '{}' has ended well without this node, which was a spare: nothing was computed here",
+                            options_.job));
   }
   say({.stage = Stage::left, .round = said_.round, .note = "the job has ended"});
   depart(true);
+  return result;
+}
+
+/// The end of a launcher whose job does without it.
+LaunchResult Agent::end_unneeded(LaunchResult result, std::string_view why) {
+  result.exit_code = kUnneeded;
+  result.report = fmt::format("lockstep run: {}\n", why);
+  report_failure(why, kUnneededKind, launch_.environment);
+  return result;
+}
+
+LaunchResult Agent::end_refused(const JobState& state) {
+  const auto report = store_->get(watcher_.keys().report(state.forgiven)).value_or("");
+  auto result = end_unneeded(last_, fmt::format("job '{}' goes on without this node", options_.job));
+  result.exit_code = kUsage;
+  result.report = report + result.report;
+  say({.stage = Stage::left, .round = said_.round, .note = "it was refused"});
+  depart(false);
   return result;
 }
 
@@ -346,7 +388,13 @@ void Agent::stay_for_others() {
 
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store) {
   if (options.policy.max_nodes > 1) raise_open_file_limit();  // any of them may get to hold the store of the ranks
-  return Agent(launch, options, store).run();
+  try {
+    return Agent(launch, options, store).run();
+  } catch (const Error& error) {
+    const bool may_be_back = error.kind() == ErrorKind::timeout && options.store_has_holder;
+    if (!may_be_back || options.node.holds_store || store->is_held_here()) throw;
+    throw CutOff(error.kind(), error.where(), error.message());
+  }
 }
 
 }  // namespace lockstep::cluster::elastic

@@ -1,6 +1,7 @@
 // The elastic agent: `lockstep run` on one of several nodes, or with restarts. Starts its node's ranks in each round.
 #pragma once
 
+#include <lockstep/base/error.h>
 #include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/launch.h>
 
@@ -18,6 +19,12 @@ struct AgentOptions {
   std::chrono::milliseconds close_timeout = std::chrono::seconds(30);  ///< for the others to learn that it left
 };
 
+/// The network to the job's store has gone, and other nodes may go on: a new agent may join them once it is back.
+class CutOff : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Returns when the job has ended on all nodes, or when this node leaves it: after a signal of the user, once its ranks
 /// have ended. Ranks are started as by `launch`, whose rules for the calling thread hold; `first_rank` is not used.
 /// The result is that of the whole job: its code and its report are the same on all nodes. Where the job was closed
@@ -25,7 +32,8 @@ struct AgentOptions {
 ///
 /// The agent that holds the store at the end of the job returns only when no other process uses the store any more.
 ///
-/// Throws what the store throws (its ranks have ended then), and Error(invalid_argument) when the job is over already.
+/// Throws what the store throws (its ranks have ended then; CutOff where it may join the job again), and
+/// Error(invalid_argument) when the job is over already.
 LaunchResult run_agent(const LaunchOptions& launch, const AgentOptions& options, const KeyValueStorePtr& store);
 
 }  // namespace lockstep::cluster::elastic

@@ -4,12 +4,6 @@
 #include <unistd.h>
 
 namespace lockstep::cluster::elastic {
-namespace {
-
-constexpr std::chrono::seconds kTellWaiting(10);
-
-}  // namespace
-
 void AgentLog::write(std::string_view text) const {
   static_cast<void>(!::write(descriptor_, text.data(), text.size()));
 }
@@ -24,8 +18,8 @@ void AgentLog::tell_place(const JobState& state, const NodePlace& node_place, in
                    state.ranks));
 }
 
-bool AgentLog::time_to_tell(Time since, Time now) {
-  if (now - since < kTellWaiting || now - told_ < kTellWaiting) return false;
+bool AgentLog::time_to_tell(Time since, Time now, std::chrono::seconds every) {
+  if (now - since < every || now - told_ < every) return false;
   told_ = now;
   return true;
 }

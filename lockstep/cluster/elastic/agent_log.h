@@ -25,8 +25,8 @@ class AgentLog {
   /// Reports which place this node has in the round.
   void tell_place(const JobState& state, const NodePlace& node_place, int ranks) const;
 
-  /// Whether a message about the wait is due: true every 10 s, but not at first.
-  bool time_to_tell(Time since, Time now);
+  /// Whether a message about the wait is due: true each time so long has passed, but not at first.
+  bool time_to_tell(Time since, Time now, std::chrono::seconds every = std::chrono::seconds(10));
 
  private:
   int descriptor_;

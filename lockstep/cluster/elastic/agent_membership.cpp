@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/cluster/elastic/agent_membership.h>
 #include <lockstep/cluster/elastic/store_users.h>
 
@@ -214,7 +215,10 @@ void Watcher::run() {
       membership_.excuse(begin, AgentLiveness::Time::clock::now());
       lock.lock();
       const JobState& now = membership_.state();
-      const bool news = now.phase != state_.phase || now.round != state_.round || now.replaced != state_.replaced;
+      const bool news = now.phase != state_.phase || now.round != state_.round || now.replaced != state_.replaced ||
+                        now.refused != state_.refused;
+      // Now, and not when the ranks have ended: until then the agent's own thread is with them.
+      if (now.awaits != state_.awaits && !now.awaits.empty()) log_warning("lockstep run: {}", now.awaits);
       state_ = now;
       service_log_ = membership_.service_log();
       if (saying && !to_say_) told_ = true;

@@ -138,7 +138,8 @@ HostedStore host_agents_store(const std::string& host, std::uint16_t port, const
     copy.replica->found(own);
     copy.keeper = keep(copy.replica, own, own, credentials);
   }
-  return {std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call), own.port, !has_moved};
+  return {std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call, limits.notice()), own.port,
+          !has_moved};
 }
 
 KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
@@ -175,7 +176,7 @@ KeyValueStorePtr join_agents_store(const std::string& host, std::uint16_t port,
   own.port = copy.server->port();
   copy.keeper = keep(copy.replica, own, endpoint, credentials);
   await_copy(*copy.replica, name, limits, deadline);
-  return std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call);
+  return std::make_shared<SurvivingStore>(std::move(copy), own, credentials, limits.call, limits.notice());
 }
 
 namespace {

@@ -18,6 +18,8 @@ struct StoreLimits {
   std::chrono::milliseconds connect = std::chrono::seconds(60);  ///< until the store is reachable
   std::chrono::milliseconds call = std::chrono::seconds(10);     ///< for one call
   std::chrono::milliseconds lease = std::chrono::seconds(5);     ///< until a silent holder may be succeeded
+  /// Until people are told that it does not answer: within a heartbeat's limit, whatever else waits for that.
+  std::chrono::milliseconds notice() const { return lease * 4 / 5; }
 };
 
 /// A store that this process has opened.

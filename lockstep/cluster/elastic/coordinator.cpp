@@ -97,8 +97,8 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
   look(now);
   auto nodes = liveness_.views(now);
   if (state.phase == Phase::running) look_at_lost_ranks(state, nodes);
-  const auto decision =
-      decide(state, members_, nodes, policy_now(state, nodes), waited(state, enough_since_.has_value(), now));
+  const auto decision = without_repetition(
+      state, decide(state, members_, nodes, policy_now(state, nodes), waited(state, enough_since_.has_value(), now)));
   JobState next = state;
   switch (decision.kind) {
     case Kind::wait:
@@ -106,6 +106,9 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
       if (decision.enough && !enough_since_) enough_since_ = now;
       if (!decision.awaits_taker) lost_since_.reset();
       if (decision.awaits_taker && !lost_since_) lost_since_ = now;
+      if (state.awaits == decision.why) return;
+      next.awaits = decision.why;
+      store_.replace(keys_.state(), text, to_text(next));
       return;
     case Kind::end_round:
       next.phase = Phase::gathering;
@@ -116,9 +119,11 @@ void Coordinator::tick(const JobState& state, const std::string& text, Time now)
         return;  // a rank took the last one
       next = replace(state, decision, nodes);
       break;
+    case Kind::refuse: next = refuse(state, decision); break;
     case Kind::form: next = form(state, decision, nodes); break;
     case Kind::close: next = close(state, decision); break;
   }
+  next.awaits.clear();
   gathering_since_.reset();
   enough_since_.reset();
   lost_since_.reset();
@@ -177,6 +182,28 @@ Waited Coordinator::waited(const JobState& state, bool enough, Time now) {
   return {since(*gathering_since_), enough ? since(*enough_since_) : milliseconds(0)};
 }
 
+Decision Coordinator::without_repetition(const JobState& state, Decision decision) {
+  if (decision.kind != Kind::form || !decision.uses_restart) return decision;
+  const auto nodes = ends_of(state);
+  const auto death = death_in(nodes);
+  repeated_ = is_repeated(nodes) || (death && state.death && repeats(*death, *state.death));
+  if (!repeated_) return decision;
+  return {.kind = Kind::close, .why = state.why, .failed = true};
+}
+
+// In a round that goes on, of nodes that would make it as many ranks as were refused before.
+JobState Coordinator::refuse(const JobState& state, const Decision& decision) {
+  JobState next = state;
+  next.why = decision.why;
+  next.refused.insert(next.refused.end(), decision.refused.begin(), decision.refused.end());
+  if (state.phase == Phase::running) return next;
+  report(state, ends_of(state), fmt::format("lockstep run: {}\n", decision.why));
+  next.refused_ranks.push_back(state.ranks);
+  next.forgiven = state.round;
+  next.before.clear();
+  return next;
+}
+
 JobState Coordinator::form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes) {
   JobState next = state;
   next.phase = Phase::running;
@@ -184,9 +211,16 @@ JobState Coordinator::form(const JobState& state, const Decision& decision, std:
   next.formed_at = wall_clock_milliseconds();
   next.nodes = static_cast<int>(decision.members.size());
   next.replaced.clear();
+  const auto stays = [&](Ticket member) {
+    return std::count(decision.members.begin(), decision.members.end(), member) > 0;
+  };
+  const bool grows = state.round > 0 && !decision.uses_restart && decision.members.size() > members_.size() &&
+                     std::all_of(members_.begin(), members_.end(), stays);
+  next.before = grows ? members_ : std::vector<Ticket>();
   ++next.round;
   if (decision.uses_restart) {
     ++next.restarts;
+    next.death = death_in(ends_of(state));
     report(state, ends_of(state),
            fmt::format("lockstep run: all ranks are restarted: restart {} of {}\n", next.restarts + replaced_,
                        policy_.max_restarts));
@@ -251,8 +285,9 @@ JobState Coordinator::close(const JobState& state, const Decision& decision) {
   std::string after;
   if (policy_.max_restarts > 0) {
     const int used = state.restarts + replaced_;
+    const auto* again = ", because the ranks died twice in the same way at the same step, as after another start";
     after = fmt::format("lockstep run: {} of {} restarts were used{}\n", used, policy_.max_restarts,
-                        used < policy_.max_restarts ? why_no_restart(nodes) : "");
+                        used == policy_.max_restarts ? "" : (repeated_ ? again : why_no_restart(nodes)));
   }
   const auto outcome = report(state, nodes, after);
   next.exit_code = std::max(1, outcome.exit_code);

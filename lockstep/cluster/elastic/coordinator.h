@@ -81,6 +81,9 @@ class Coordinator {
   /// Publishes the members of the round that `next` is, and the place of each; returns the number of their ranks.
   int publish_members(const JobState& next, std::span<const NodeView> nodes);
   JobState replace(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
+  /// A restart that would only repeat what has happened twice becomes the end of the job.
+  Decision without_repetition(const JobState& state, Decision decision);
+  JobState refuse(const JobState& state, const Decision& decision);
   JobState form(const JobState& state, const Decision& decision, std::span<const NodeView> nodes);
   JobState close(const JobState& state, const Decision& decision);
 
@@ -95,8 +98,9 @@ class Coordinator {
   const Policy policy_;
   const Ticket self_;
   AgentLiveness liveness_;
-  int replaced_ = 0;    ///< ranks that were replaced in place
-  int members_of_ = 0;  ///< the round
+  bool repeated_ = false;  ///< the job ends because it would
+  int replaced_ = 0;       ///< ranks that were replaced in place
+  int members_of_ = 0;     ///< the round
   std::vector<Ticket> members_;
   std::optional<Time> gathering_since_;
   std::optional<Time> enough_since_;

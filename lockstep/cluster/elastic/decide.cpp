@@ -37,9 +37,11 @@ class Decider {
   using Nodes = std::vector<const NodeView*>;
 
   bool of_this_round(const NodeView& node) const { return node.report.round == state_.round; }
-  bool has_failed(const NodeView& node) const { return of_this_round(node) && node.report.failed; }
+  bool has_failed(const NodeView& node) const {
+    return of_this_round(node) && node.report.failed && state_.forgiven < state_.round;
+  }
   bool is_candidate(const NodeView& node) const {
-    return node.alive && node.current && node.report.stage == Stage::waiting;
+    return node.alive && node.current && node.report.stage == Stage::waiting && !is_refused(state_, node.ticket);
   }
   bool is_settled(const NodeView& node) const {
     return !node.alive || has_left(node) || (of_this_round(node) && node.report.stage == Stage::waiting);
@@ -58,8 +60,14 @@ class Decider {
   std::optional<Decision> replace(const NodeView& lost) const;
   const NodeView* taker_of(const NodeView& lost) const;
   Nodes candidates() const;
+  Decision join(const NodeView& joiner) const;
+  std::optional<Decision> refuse_new(const NodeView& failed) const;
+  bool is_refused_number(int ranks) const {
+    return std::find(state_.refused_ranks.begin(), state_.refused_ranks.end(), ranks) != state_.refused_ranks.end();
+  }
   Decision close_failed(std::string why) const { return {.kind = Kind::close, .why = std::move(why), .failed = true}; }
   Decision wait_or_give_up(const Nodes& candidates) const;
+  void leave_out_refused(Decision& decision, const Nodes& candidates) const;
   Decision form(const Nodes& candidates, bool uses_restart) const;
 
   const JobState& state_;
@@ -86,9 +94,34 @@ Decision Decider::while_running() const {
   const bool room = static_cast<int>(members_.size()) < policy_.max_nodes;
   if (!room || std::any_of(members_.begin(), members_.end(), ended)) return {};
   if (const auto* node = first(others_, [this](const NodeView& view) { return is_candidate(view); })) {
-    return end_round(fmt::format("{} joins", node->description.host));
+    return join(*node);
   }
   return {};
+}
+
+Decision Decider::join(const NodeView& joiner) const {
+  const int ranks = state_.ranks + joiner.description.ranks;
+  if (!is_refused_number(ranks))
+    return {.kind = Kind::end_round, .why = fmt::format("{} joins", joiner.description.host)};
+  return {.kind = Kind::refuse, .why = state_.why, .refused = {joiner.ticket}};
+}
+
+// Whoever opened the store cannot leave without the job.
+std::optional<Decision> Decider::refuse_new(const NodeView& failed) const {
+  if (state_.before.empty()) return std::nullopt;
+  Decision decision{.kind = Kind::refuse};
+  std::string hosts;
+  for (const NodeView* node : members_) {
+    if (std::find(state_.before.begin(), state_.before.end(), node->ticket) != state_.before.end()) continue;
+    if (node->description.holds_store) return std::nullopt;
+    decision.refused.push_back(node->ticket);
+    hosts += (hosts.empty() ? "" : ", ") + node->description.host;
+  }
+  decision.why = fmt::format(
+      "{} cannot join: a rank on {} says that its command line, configuration or environment does not fit {} "
+      "ranks; the job goes on without",
+      hosts, failed.description.host, state_.ranks);
+  return decision;
 }
 
 // Ranks that were lost after the last operation that needs them all are missed by nobody.
@@ -115,7 +148,11 @@ std::optional<Decision> Decider::replace(const NodeView& lost) const {
   const auto alive = std::count_if(members_.begin(), members_.end(), [](const NodeView* node) { return node->alive; });
   const bool others_suffice = taker == nullptr && alive >= policy_.min_nodes;
   if (others_suffice || waited_.lost >= policy_.replace_timeout) return std::nullopt;
-  return Decision{.awaits_taker = true};
+  return Decision{
+      .why = fmt::format("{} gives no sign of life for {:.1f} s; the other ranks wait until it is back or another node "
+                         "takes its place, for at most {:.0f} s (replace_timeout)",
+                         lost.description.host, seconds(policy_.silence), seconds(policy_.replace_timeout)),
+      .awaits_taker = true};
 }
 
 const NodeView* Decider::taker_of(const NodeView& lost) const {
@@ -151,6 +188,9 @@ Decision Decider::while_gathering() const {
   const auto* failed = first(members_, [this](const NodeView& node) { return has_failed(node); });
   const auto* fatal = first(members_, [this](const NodeView& node) { return has_failed(node) && node.report.fatal; });
   const bool uses_restart = failed != nullptr && (fatal != nullptr || first(members_, gone) == nullptr);
+  if (fatal != nullptr) {
+    if (auto refusal = refuse_new(*fatal)) return *refusal;
+  }
   if (uses_restart && (fatal != nullptr || state_.restarts >= policy_.max_restarts)) return close_failed(state_.why);
 
   const Nodes found = candidates();
@@ -171,6 +211,23 @@ Decision Decider::wait_or_give_up(const Nodes& candidates) const {
       seconds(policy_.join_timeout), hosts.empty() ? "none" : hosts));
 }
 
+// Nodes that were in the last round stay.
+void Decider::leave_out_refused(Decision& decision, const Nodes& candidates) const {
+  auto& members = decision.members;
+  const auto ranks = [&] {
+    int sum = 0;
+    for (const NodeView* node : candidates) {
+      const bool chosen = std::find(members.begin(), members.end(), node->ticket) != members.end();
+      sum += chosen ? node->description.ranks : 0;
+    }
+    return sum;
+  };
+  while (static_cast<int>(members.size()) > policy_.min_nodes && !place_.contains(members.back()) &&
+         is_refused_number(ranks())) {
+    members.pop_back();
+  }
+}
+
 Decision Decider::form(const Nodes& candidates, bool uses_restart) const {
   Decision decision{.kind = Kind::form, .why = "", .uses_restart = uses_restart};
   std::set<int> given;
@@ -184,6 +241,7 @@ Decision Decider::form(const Nodes& candidates, bool uses_restart) const {
     }
     if (static_cast<int>(decision.members.size()) < policy_.max_nodes) decision.members.push_back(node->ticket);
   }
+  leave_out_refused(decision, candidates);
   return decision;
 }
 

@@ -47,14 +47,16 @@ struct Decision {
     end_round,  ///< to phase gathering
     form,       ///< a round of `members`
     replace,    ///< node `lost` of this round by node `taker`
+    refuse,     ///< the nodes `refused`: the program cannot run with them, and the others go on
     close,
   };
   Kind kind = Kind::wait;
-  std::string why{};              ///< of end_round, replace and close
+  std::string why{};              ///< of end_round, replace, refuse and close, and of wait for a lost node
   std::vector<Ticket> members{};  ///< of form: in the order of their node numbers
   bool uses_restart = false;      ///< of form
   Ticket lost = 0;                ///< of replace
   Ticket taker = 0;               ///< of replace
+  std::vector<Ticket> refused{};  ///< of refuse
   bool failed = false;            ///< of close
   bool enough = false;            ///< of wait: min_nodes have joined, so `Waited::enough` counts
   bool awaits_taker = false;      ///< of wait: a node is lost, so `Waited::lost` counts
@@ -65,7 +67,9 @@ struct Decision {
 /// A round ends when a member fails, is lost or leaves, or when a node has joined and there is room for it. It goes on
 /// when another node can take the place of a lost one, whose ranks the others wait for, and ends well when all ranks
 /// but lost ones have ended well: they need no others. The next round begins when the ranks of all live members have
-/// ended. Only then is the cause decided: a rank that fails because another node was lost uses no restart.
+/// ended. Only then is the cause decided: a rank that fails because another node was lost uses no restart. Where a
+/// round only had more nodes than the one before, and its ranks say that their configuration does not allow that, the
+/// new ones are refused, and so are those that would make it as many ranks again.
 Decision decide(const JobState& state, std::span<const Ticket> members, std::span<const NodeView> nodes,
                 const Policy& policy, const Waited& waited);
 

@@ -58,6 +58,26 @@ bool is_replaced(const JobState& state, Ticket ticket) {
   return std::find(state.replaced.begin(), state.replaced.end(), ticket) != state.replaced.end();
 }
 
+bool is_refused(const JobState& state, Ticket ticket) {
+  return std::find(state.refused.begin(), state.refused.end(), ticket) != state.refused.end();
+}
+
+namespace {
+
+nlohmann::json json_of(const Death& death) {
+  nlohmann::json json = {{"rank", death.rank}, {"signal", death.signal}, {"of_memory", death.of_memory}};
+  if (death.step) json["step"] = *death.step;
+  return json;
+}
+
+Death death_from(const nlohmann::json& json) {
+  Death death{integer_of<int>(json.at("rank")), integer_of<int>(json.at("signal")), json.at("of_memory").get<bool>()};
+  if (json.contains("step")) death.step = integer_of<std::int64_t>(json["step"]);
+  return death;
+}
+
+}  // namespace
+
 std::string to_text(const JobState& state) {
   nlohmann::json json = {{"phase", state.phase},
                          {"round", state.round},
@@ -71,6 +91,12 @@ std::string to_text(const JobState& state) {
                          {"formed_at", state.formed_at},
                          {"why", state.why}};
   if (!state.replaced.empty()) json["replaced"] = state.replaced;
+  if (!state.before.empty()) json["before"] = state.before;
+  if (!state.refused.empty()) json["refused"] = state.refused;
+  if (!state.refused_ranks.empty()) json["refused_ranks"] = state.refused_ranks;
+  if (state.forgiven > 0) json["forgiven"] = state.forgiven;
+  if (!state.awaits.empty()) json["awaits"] = state.awaits;
+  if (state.death) json["death"] = json_of(*state.death);
   if (state.first_failed) json["first_failed"] = *state.first_failed;
   return to_json_text(json);
 }
@@ -93,6 +119,12 @@ JobState parse_state(std::string_view text) {
     json.at("exit_code").get_to(state.exit_code);
     if (json.contains("first_failed")) state.first_failed = integer_of<int>(json["first_failed"]);
     if (json.contains("replaced")) json["replaced"].get_to(state.replaced);
+    if (json.contains("awaits")) json["awaits"].get_to(state.awaits);
+    if (json.contains("death")) state.death = death_from(json["death"]);
+    if (json.contains("before")) json["before"].get_to(state.before);
+    if (json.contains("refused")) json["refused"].get_to(state.refused);
+    if (json.contains("refused_ranks")) json["refused_ranks"].get_to(state.refused_ranks);
+    if (json.contains("forgiven")) state.forgiven = integer_of<int>(json["forgiven"]);
     json.at("coordinator").get_to(state.coordinator);
     json.at("formed_by").get_to(state.formed_by);
     json.at("formed_at").get_to(state.formed_at);

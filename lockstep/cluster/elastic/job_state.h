@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/report.h>
 
 #include <cstdint>
 #include <optional>
@@ -68,6 +69,12 @@ struct JobState {
   Ticket formed_by = 0;             ///< the coordinator that formed the round
   std::int64_t formed_at = 0;       ///< by its wall clock, in milliseconds; tells only how other clocks differ
   std::vector<Ticket> replaced;     ///< nodes of that round that were lost, and whose places others have taken
+  std::vector<Ticket> before;       ///< nodes of the round before, if that one only grew: all of these and more
+  std::vector<Ticket> refused;      ///< nodes with which the program cannot run; they have no part in any round
+  std::vector<int> refused_ranks;   ///< numbers of ranks with which it cannot
+  int forgiven = 0;                 ///< the last round whose failure only meant that nodes are refused; 0: none
+  std::optional<Death> death;       ///< because of which all ranks were restarted the last time
+  std::string awaits;               ///< running: why the round waits for a lost node; for people
   std::string why;                  ///< what ended the round or the job, or which node was replaced; for people
 };
 
@@ -79,6 +86,9 @@ struct NodePlace {
 
 /// Whether another node has taken the place of this one in the present round.
 bool is_replaced(const JobState& state, Ticket ticket);
+
+/// Whether the program cannot run with this node.
+bool is_refused(const JobState& state, Ticket ticket);
 
 std::string to_text(const JobState& state);
 std::string to_text(const NodePlace& node_place);

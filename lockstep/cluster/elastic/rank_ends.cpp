@@ -70,6 +70,8 @@ json json_of(const RankEnd& end) {
                 {"after_ms", end.after.count()},
                 {"asked", end.asked},
                 {"last_lines", end.last_lines}};
+  if (!end.cause.empty()) value["cause"] = end.cause;
+  if (end.again) value["again"] = true;
   if (end.note) value["note"] = json_of(*end.note);
   if (end.progress) value["progress"] = json_of(*end.progress);
   return value;
@@ -85,6 +87,8 @@ RankEnd end_of(const json& value) {
   end.after = milliseconds(integer_of<std::int64_t>(value.at("after_ms")));
   value.at("asked").get_to(end.asked);
   value.at("last_lines").get_to(end.last_lines);
+  if (value.contains("cause")) value["cause"].get_to(end.cause);
+  if (value.contains("again")) value["again"].get_to(end.again);
   if (value.contains("note")) end.note = note_of(value["note"]);
   if (value.contains("progress")) end.progress = progress_of(value["progress"]);
   return end;
@@ -159,6 +163,22 @@ std::string why_no_restart(std::span<const NodeEnds> nodes) {
         mistaken->rank);
   }
   return "";
+}
+
+std::optional<Death> death_in(std::span<const NodeEnds> nodes) {
+  const auto first = judge_all(nodes).first_failed;
+  for (const NodeEnds& node : nodes) {
+    for (const RankEnd& end : node.ends) {
+      if (end.rank == first) return death_of(end);
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_repeated(std::span<const NodeEnds> nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](const NodeEnds& node) {
+    return std::any_of(node.ends.begin(), node.ends.end(), [](const RankEnd& end) { return end.again; });
+  });
 }
 
 Outcome judge_all(std::span<const NodeEnds> nodes) {

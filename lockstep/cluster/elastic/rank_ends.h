@@ -46,6 +46,12 @@ bool any_ended_early(std::span<const RankEnd> ends);
 /// Text to follow "restarts were used": why the others were not; empty where the ranks are not the reason.
 std::string why_no_restart(std::span<const NodeEnds> nodes);
 
+/// The end of the rank that failed first, where it is one that another start repeats (report.h).
+std::optional<Death> death_in(std::span<const NodeEnds> nodes);
+
+/// Whether a rank died as the process whose place it had taken.
+bool is_repeated(std::span<const NodeEnds> nodes);
+
 /// The outcome of one round from the ends on all nodes. Clocks that differ by more than a second are corrected first,
 /// because the times decide which rank failed first. Code 0 and no report when no rank failed by itself: then all
 /// ranks that ended with an error may have been told to end.

@@ -1,4 +1,5 @@
 #include <lockstep/base/error.h>
+#include <lockstep/base/log.h>
 #include <lockstep/base/secret.h>
 #include <lockstep/base/shown_text.h>
 #include <lockstep/cluster/elastic/surviving_store.h>
@@ -27,11 +28,13 @@ std::string name_of_store(const store::Address& address) {
   return "the store at " + host_and_port(address.host, address.port);
 }
 
-SurvivingStore::SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, milliseconds limit)
+SurvivingStore::SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, milliseconds limit,
+                               milliseconds notice)
     : copy_(std::move(copy)),
       own_(std::move(own)),
       credentials_(std::move(credentials)),
       limit_(limit),
+      notice_(notice),
       id_(random_token()) {}
 
 std::vector<std::optional<std::string>> SurvivingStore::get_all(const std::vector<std::string>& keys) {
@@ -75,13 +78,15 @@ std::string SurvivingStore::change(Operation operation, const MessageWriter& fie
 }
 
 std::string SurvivingStore::ask(Operation operation, const MessageWriter& fields) {
-  const auto deadline = Clock::now() + limit_;
+  const auto begin = Clock::now();
+  const auto deadline = begin + limit_;
+  bool told = false;
   for (;;) {
     bool silent = false;
     std::string why;
     try {
       connect(deadline);
-      return client_->ask(operation, fields, std::min(deadline, Clock::now() + kAttempt));
+      return client_->ask(operation, fields, std::min(told ? deadline : begin + notice_, Clock::now() + kAttempt));
     } catch (const store::Overdue& error) {
       silent = true;
       why = error.what();
@@ -97,6 +102,9 @@ std::string SurvivingStore::ask(Operation operation, const MessageWriter& fields
       fail(ErrorKind::io, "rendezvous", "{}: {}", describe(), error.what());
     }
     if (Clock::now() >= deadline) fail_after(silent, why);
+    if (Clock::now() - begin >= notice_ && !std::exchange(told, true)) {
+      tell_of_silence(why);
+    }
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -124,6 +132,18 @@ void SurvivingStore::connect(store::Time deadline) {
   }
   holder_ = holder;
   client_ = std::move(client);
+}
+
+void SurvivingStore::tell_of_silence(const std::string& why) const {
+  const auto so_far = notice_.count() / 1e3;
+  if (is_held_here()) {
+    return log_warning(
+        "lockstep run: a launcher with a copy of the job's store, which this one holds, has not answered for {:.1f} s; "
+        "this one soon goes on without it, if it may",
+        so_far);
+  }
+  log_warning("lockstep run: {} has not answered for {:.1f} s ({}); it is asked for at most {:.1f} s (read_timeout)",
+              holder_.empty() ? describe() : name_of_store(holder_), so_far, why, limit_.count() / 1e3);
 }
 
 void SurvivingStore::fail_after(bool silent, const std::string& why) const {

@@ -26,8 +26,10 @@ struct StoreCopy {
 
 class SurvivingStore final : public KeyValueStore {
  public:
-  /// `limit`: for one call, with all attempts. `own`: at which this process serves its copy.
-  SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, std::chrono::milliseconds limit);
+  /// `limit`: for one call, with all attempts. `notice`: after so long in one, people are told of it. `own`: at which
+  /// this process serves its copy.
+  SurvivingStore(StoreCopy copy, store::Address own, store::Credentials credentials, std::chrono::milliseconds limit,
+                 std::chrono::milliseconds notice);
 
   std::optional<std::string> get(const std::string& key) override { return get_all({key}).front(); }
   std::vector<std::optional<std::string>> get_all(const std::vector<std::string>& keys) override;
@@ -41,12 +43,14 @@ class SurvivingStore final : public KeyValueStore {
   std::string change(store::Operation operation, const store::MessageWriter& fields);
   std::string ask(store::Operation operation, const store::MessageWriter& fields);
   void connect(store::Time deadline);
+  void tell_of_silence(const std::string& why) const;
   [[noreturn]] void fail_after(bool silent, const std::string& why) const;
 
   const StoreCopy copy_;
   const store::Address own_;
   const store::Credentials credentials_;
   const std::chrono::milliseconds limit_;
+  const std::chrono::milliseconds notice_;
   const std::string id_;  ///< of this client, whose changes are numbered
 
   std::mutex mutex_;  ///< guards what follows: one call at a time

@@ -12,15 +12,12 @@ namespace lockstep::cluster {
 
 // The launcher's requests, each answered before the next.
 inline constexpr const char* kHello = "hello";       ///< [open descriptors] -> kReady or kFailure
-inline constexpr const char* kHostStore = "store";   ///< [ranks of a job service], for messages, events -> kPorts
 inline constexpr const char* kBeginForks = "forks";  ///< -> kReady; then any number of kRank, and kEndForks
 inline constexpr const char* kRank = "rank";     ///< [launcher's pid, variables...], gate, out, err -> kPid or kFailure
 inline constexpr const char* kEndForks = "end";  ///< -> kReady: the ranks are children of the launcher
 // The answers.
 inline constexpr const char* kReady = "ready";
-inline constexpr const char* kPorts =
-    "ports";                                ///< [of the store, of the service or 0, its secret], own store, its secret
-inline constexpr const char* kPid = "pid";  ///< [pid]
+inline constexpr const char* kPid = "pid";         ///< [pid]
 inline constexpr const char* kFailure = "failed";  ///< [why]
 
 /// The environment variable by which a program is asked to be a fork server: the number of its end of the socket.

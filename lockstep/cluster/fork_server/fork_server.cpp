@@ -4,6 +4,7 @@
 #include <lockstep/cluster/fork_server/fork_server.h>
 #include <lockstep/cluster/fork_server/obstacle.h>
 #include <lockstep/cluster/processes/event_loop.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/rank_environment.h>
 
 #include <fcntl.h>
@@ -132,13 +133,14 @@ std::vector<std::string> ForkServer::answer_to(const char* request, const char* 
   fail(ErrorKind::io, "launch", "cannot {}: {}", request, why);
 }
 
-Hosted ForkServer::host_store(int err, int ranks, UniqueFd events) {
-  send_message(socket_.get(), kHostStore, {std::to_string(ranks)}, {err, events ? events.get() : err});
-  const auto words = answer_to("host the store where the ranks meet", kPorts);
-  const auto port = [&](std::size_t i) { return static_cast<std::uint16_t>(parse_integer(words.at(i)).value_or(0)); };
-  Hosted hosted{port(0), {words.at(3), words.at(4)}};
-  if (ranks > 0) hosted.service = ServiceAddress{"127.0.0.1", port(1), words.at(2)};
-  return hosted;
+std::vector<Helper> ForkServer::helpers() const {
+  std::vector<Helper> helpers;
+  if (!process_) return helpers;
+  helpers.push_back(watch_helper("lockstep-forks",
+                                 "the job goes on without it, and what takes the place of a lost rank loads its "
+                                 "program itself",
+                                 process_->pid()));
+  return helpers;
 }
 
 Child ForkServer::fork_one(const ChildOptions& rank, int gate) {

@@ -4,6 +4,7 @@
 
 #include <lockstep/base/process.h>
 #include <lockstep/cluster/launch.h>
+#include <lockstep/cluster/processes/helper.h>
 #include <lockstep/cluster/processes/stray_processes.h>
 #include <lockstep/cluster/rank_environment.h>
 
@@ -52,14 +53,12 @@ class ForkServer {
   /// Waits until the program is loaded, or `stop_fd` is readable. Why it cannot fork ranks; nullopt when it can.
   std::optional<std::string> await_obstacle(int stop_fd = -1);
 
-  /// Starts a process that hosts the ranks' rendezvous store, as OwnStoreHost does, as long as this object
-  /// exists; its messages go to `err`. With `ranks` above 0 also a JobService for them on this host, which writes to
-  /// `events`. Error(io) when it cannot.
-  Hosted host_store(int err, int ranks, UniqueFd events);
-
   /// Forks one process for each of `ranks`, which come from prepare_ranks(). Error(io) when that fails; then no rank is
   /// left, and the server cannot be used any more.
   ForkedRanks fork(const std::vector<ChildOptions>& ranks);
+
+  /// Its process. A job whose ranks run goes on without it.
+  std::vector<Helper> helpers() const;
 
  private:
   std::optional<std::string> hear_hello(int stop_fd);
@@ -95,6 +94,9 @@ class ForkAttempt {
   /// The same for ranks that are prepared.
   std::optional<ForkedRanks> fork(const LaunchOptions& options, const std::vector<ChildOptions>& ranks,
                                   int stop_fd = -1);
+
+  /// Its processes, where there are any.
+  std::vector<Helper> helpers() const { return server_ ? server_->helpers() : std::vector<Helper>(); }
 
  private:
   std::optional<ForkServer> server_;

@@ -5,8 +5,6 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/cluster/fork_server/channel.h>
 #include <lockstep/cluster/processes/lone_thread.h>
-#include <lockstep/cluster/replace/job_service.h>
-#include <lockstep/cluster/store_host.h>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
@@ -76,35 +74,6 @@ std::string obstacle(const Message& hello) {
 void answer_hello(int socket, const Message& hello) {
   const std::string why = obstacle(hello);
   send_message(socket, why.empty() ? kReady : kFailure, {why});
-}
-
-/// The life of the process that hosts a store: as long as the server's.
-[[noreturn]] void host_store(UniqueFd socket, Message request, pid_t server) {
-  die_with(server);
-  ::prctl(PR_SET_NAME, "lockstep-store");
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(request.descriptors.at(0).get(), stream);
-  try {
-    const OwnStoreHost own_store;
-    const auto& own = own_store.address();
-    const auto ranks = static_cast<int>(parse_integer(request.words.at(0)).value_or(0));
-    std::optional<JobService> service;
-    if (ranks > 0) service.emplace("127.0.0.1", ranks, std::move(request.descriptors.at(1)));
-    const ServiceAddress at = service ? service->address() : ServiceAddress();
-    send_message(socket.get(), kPorts,
-                 {std::to_string(own_store.port()), std::to_string(at.port), at.secret, own.place, own.secret});
-    socket.reset();
-    while (true) ::pause();
-  } catch (const Error& error) {
-    send_message(socket.get(), kFailure, {error.message()});
-  }
-  ::_exit(1);
-}
-
-void fork_store_host(UniqueFd& socket, Message request) {
-  const pid_t server = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0) host_store(std::move(socket), std::move(request), server);
-  if (pid < 0) send_message(socket.get(), kFailure, {std::strerror(errno)});
 }
 
 /// "NAME=value", or "NAME" to unset it.
@@ -192,8 +161,6 @@ void serve(UniqueFd socket) {
   while (auto request = receive_message(socket.get())) {
     if (request->kind == kHello) {
       answer_hello(socket.get(), *request);
-    } else if (request->kind == kHostStore) {
-      fork_store_host(socket, std::move(*request));
     } else if (request->kind != kBeginForks) {
       send_message(socket.get(), kFailure, {"out of turn: " + request->kind});
     } else if (forked_a_rank(socket, own)) {

@@ -2,6 +2,7 @@
 #include <lockstep/cluster/processes/group_keeper.h>
 
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,9 +38,11 @@ GroupKeeper::GroupKeeper(pid_t group, const Lifeline& lifeline) : pid_(::fork())
   if (pid_ < 0)
     fail(ErrorKind::io, "launch", "cannot start a keeper for process group {}: {}", group, std::strerror(errno));
   ::setpgid(pid_, group);  // here too: it is in the group before the launcher goes on
+  pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
-GroupKeeper::GroupKeeper(GroupKeeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+GroupKeeper::GroupKeeper(GroupKeeper&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), pidfd_(std::move(other.pidfd_)) {}
 
 GroupKeeper::~GroupKeeper() {
   if (pid_ < 0) return;

@@ -32,8 +32,12 @@ class GroupKeeper {
 
   pid_t pid() const noexcept { return pid_; }
 
+  /// Readable (poll) once it has ended; -1 where the kernel gives no pidfd.
+  int end_fd() const noexcept { return pidfd_.get(); }
+
  private:
   pid_t pid_ = -1;
+  UniqueFd pidfd_;
 };
 
 }  // namespace lockstep::cluster

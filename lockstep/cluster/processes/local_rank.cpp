@@ -11,7 +11,7 @@ LocalRank::LocalRank(int rank, Child child, const std::string& prefix, const Ran
                      const Lifeline& lifeline, Consoles& consoles)
     : rank_(rank),
       child_(std::move(child)),
-      keeper_(child_.pid(), lifeline),
+      keeper_(std::in_place, child_.pid(), lifeline),
       out_(std::move(child_.out()), prefix, consoles.out, nullptr, outlets.out),
       err_(std::move(child_.err()), prefix, consoles.err, &tail_, outlets.err) {}
 
@@ -24,8 +24,18 @@ bool LocalRank::look_for_end() {
   return true;
 }
 
+bool LocalRank::was_killed() const {
+  return asked_ == 0 && !killed_ && (status_->signal == SIGKILL || status_->code == 128 + SIGKILL);
+}
+
+void LocalRank::renew_keeper(const Lifeline& lifeline) {
+  keeper_.reset();
+  keeper_.emplace(child_.pid(), lifeline);
+}
+
 void LocalRank::signal(int signal) {
   if (!status_) asked_ = signal;
+  killed_ = killed_ || signal == SIGKILL;
   child_.signal_group(signal);
   if (signal != SIGKILL) child_.signal_group(SIGCONT);  // or a stopped process would never notice
 }
@@ -44,6 +54,7 @@ RankEnd LocalRank::end(std::chrono::steady_clock::time_point start) const {
   end.when = ended_wall_;
   end.after = std::chrono::duration_cast<std::chrono::milliseconds>(ended_ - start);
   end.asked = asked_;
+  end.cause = cause_;
   end.last_lines = tail_.lines();
   return end;
 }

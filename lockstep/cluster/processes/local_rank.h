@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace lockstep::cluster {
 
@@ -33,9 +34,14 @@ class LocalRank {
   int rank() const { return rank_; }
   bool running() const { return !status_; }
   const Child& child() const { return child_; }
-  const GroupKeeper& keeper() const { return keeper_; }
+  const GroupKeeper& keeper() const { return *keeper_; }
   RankStream& out() { return out_; }
   RankStream& err() { return err_; }
+
+  /// Whether a keeper is to be there: not after the whole group was sent SIGKILL.
+  bool needs_keeper() const { return running() && keeper_ && !killed_; }
+  /// In the place of one that has ended. Error(io) when it cannot be started; there is none then.
+  void renew_keeper(const Lifeline& lifeline);
 
   /// Another process has taken the place of this one.
   bool replaced() const { return replaced_; }
@@ -46,11 +52,19 @@ class LocalRank {
   bool look_for_end();
   const ExitStatus& status() const { return *status_; }
 
+  /// Whether a SIGKILL ended it, or a process of its own, which this launcher did not send.
+  bool was_killed() const;
+  /// Why the kernel ended it, for end().
+  void note_cause(std::string cause) { cause_ = std::move(cause); }
+
   /// Sends a signal to the process and its group, also when the process has ended.
   void signal(int signal);
 
   /// Ends it as a mishap does: it does not count as asked to end.
-  void kill() { child_.signal_group(SIGKILL); }
+  void kill() {
+    killed_ = true;
+    child_.signal_group(SIGKILL);
+  }
 
   /// Asks the process and its group for their stacks (base/stack_signal.h).
   void ask_where() { child_.signal_group(kWhereAreYou); }
@@ -62,12 +76,14 @@ class LocalRank {
   int rank_;
   StderrTail tail_;
   Child child_;
-  GroupKeeper keeper_;
+  std::optional<GroupKeeper> keeper_;
   RankStream out_;
   RankStream err_;
   int asked_ = 0;
   bool replaced_ = false;
+  bool killed_ = false;
   std::optional<ExitStatus> status_;
+  std::string cause_;
   std::chrono::steady_clock::time_point ended_;
   std::chrono::system_clock::time_point ended_wall_;
 };

@@ -141,7 +141,18 @@ RankEnd Replacements::end_of(const LocalRank& rank, Clock::time_point start) con
   end.note = read_error_file(file_of(rank, error_file_of));
   end.progress = read_status_page(file_of(rank, status_file_of), start + end.after);
   if (is_excused(rank)) end.status = {};
+  end.again = repeated_.contains(end.pid);
   return end;
+}
+
+bool Replacements::repeats_a_death(const RankEnd& end) {
+  const auto death = death_of(end);
+  if (!death) return false;
+  const auto same = [&](const Death& before) { return repeats(*death, before); };
+  const bool again = std::any_of(deaths_.begin(), deaths_.end(), same);
+  if (again) repeated_.insert(end.pid);
+  deaths_.push_back(*death);
+  return again;
 }
 
 bool Replacements::is_to_be_killed(const LocalRank& rank, Clock::time_point now) {

@@ -6,6 +6,7 @@
 #include <lockstep/cluster/launch.h>
 #include <lockstep/cluster/processes/local_rank.h>
 #include <lockstep/cluster/rank_environment.h>
+#include <lockstep/cluster/report.h>
 
 #include <sys/types.h>
 
@@ -19,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace lockstep::cluster {
 
@@ -102,6 +104,9 @@ class Replacements {
   /// The end of a rank (`start`: of the job), with what it left in its files.
   RankEnd end_of(const LocalRank& rank, Clock::time_point start) const;
 
+  /// Whether a rank that has ended died as another process of it did before, and came no further; remembers its end.
+  bool repeats_a_death(const RankEnd& end);
+
   /// The job goes on without it, and it has had time to say where it hangs.
   bool is_to_be_killed(const LocalRank& rank, Clock::time_point now);
 
@@ -121,6 +126,8 @@ class Replacements {
   std::map<pid_t, Clock::time_point> lost_since_;
   std::map<pid_t, int> completed_before_;  ///< of replacements: jobs that had ended well when they began
   std::set<pid_t> excused_;
+  std::vector<Death> deaths_;
+  std::set<pid_t> repeated_;
 };
 
 }  // namespace lockstep::cluster

@@ -19,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kAnswer(2);
 constexpr std::size_t kLongestStatus = std::size_t{16} << 20;  // of some ten thousand workers
 constexpr milliseconds kFirstLook(500);
+constexpr int kQuickLooks = 120;
 
 /// Asks schedulers; keeps the TLS of each job.
 class Asker {
@@ -94,6 +95,11 @@ milliseconds progress_interval(std::chrono::seconds asked, std::size_t jobs) {
   return std::max<milliseconds>(asked, milliseconds(500) * jobs);
 }
 
+milliseconds first_step_interval(std::chrono::seconds asked, std::size_t jobs, int looks) {
+  const auto usual = progress_interval(asked, jobs);
+  return looks < kQuickLooks ? std::min(usual, progress_interval(std::chrono::seconds(0), jobs)) : usual;
+}
+
 std::shared_ptr<boost::asio::ssl::context> client_tls_of(const json& data) {
   const scheduler::ReadBytes read = [&](const std::string& file) { return from_base64(text_at(data, file)); };
   const auto config = read("config.json").value_or("");
@@ -109,6 +115,7 @@ void watch_progress(ApiClient client, const Cache& cache, Progress& progress, st
   const std::stop_callback cancel(stop, [&] { client.cancel(); });
   Asker asker(client, cache);
   std::map<std::string, std::string> troubles;
+  std::map<std::string, int> in_vain;  ///< looks at jobs that have told of no step yet
   std::mutex mutex;
   std::condition_variable_any never;
   for (milliseconds wait = kFirstLook; !stop.stop_requested();) {
@@ -118,6 +125,7 @@ void watch_progress(ApiClient client, const Cache& cache, Progress& progress, st
     }
     const auto jobs = running_jobs(cache);
     std::set<std::string> uids;
+    int least_in_vain = kQuickLooks;
     for (const Job& job : jobs) {
       if (stop.stop_requested()) return;
       uids.insert(job.uid);
@@ -133,11 +141,13 @@ void watch_progress(ApiClient client, const Cache& cache, Progress& progress, st
         log_info("{}: its scheduler cannot be asked for the step: {}", job.key(), trouble);
       }
       last = trouble;
+      if (!progress.step(job.uid)) least_in_vain = std::min(least_in_vain, ++in_vain[job.uid]);
     }
     asker.keep_only(uids);
     progress.keep_only(uids);
     std::erase_if(troubles, [&](const auto& entry) { return !uids.contains(entry.first); });
-    wait = progress_interval(interval, jobs.size());
+    std::erase_if(in_vain, [&](const auto& entry) { return !uids.contains(entry.first); });
+    wait = first_step_interval(interval, jobs.size(), least_in_vain);
   }
 }
 

@@ -39,6 +39,11 @@ class Progress {
 /// each may be a write of a status.
 std::chrono::milliseconds progress_interval(std::chrono::seconds asked, std::size_t jobs);
 
+/// The same while some of them have not told of a step yet: within a second where they are few, as a short job may be
+/// over after the usual time. After many `looks` in vain at the newest of them, the usual
+/// time.
+std::chrono::milliseconds first_step_interval(std::chrono::seconds asked, std::size_t jobs, int looks);
+
 /// The TLS of a client that shows the certificate in a job's Secret. Errors: those of scheduler::parse_tls_files() and
 /// make_context(). `data`: the Secret's, in base64.
 std::shared_ptr<boost::asio::ssl::context> client_tls_of(const nlohmann::json& data);

@@ -1,5 +1,6 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/process.h>
+#include <lockstep/cluster/failure.h>
 #include <lockstep/operator/decide/pod_view.h>
 #include <lockstep/operator/job/json_fields.h>
 #include <lockstep/operator/job/names.h>
@@ -37,6 +38,8 @@ void read_end(const json& terminated, PodView& view) {
   auto words = read_last_words(text_at(terminated, "message"));
   view.message = std::move(words.message);
   view.kind = std::move(words.kind);
+  // A launcher without which its job goes on, or ended well.
+  if (view.kind == cluster::kUnneededKind) view.phase = PodPhase::succeeded;
 }
 
 /// The first container that a mistake in its image or its settings keeps from starting.

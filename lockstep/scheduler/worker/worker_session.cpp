@@ -8,6 +8,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <exception>
+#include <utility>
 
 namespace lockstep::scheduler {
 namespace {
@@ -113,6 +114,14 @@ void WorkerSession::State::fail_waiting(const std::string& what, Clock::duration
        seconds_in(waited), what);
 }
 
+void WorkerSession::State::fail_without_service(Clock::duration waited) const {
+  fail(ErrorKind::timeout, options_.of_launcher ? "connect" : "scheduler",
+       "a rank is lost, and this {} waited {:.1f} s for {}, without which no other can take its place; start the job "
+       "again, which continues from the newest checkpoint{}",
+       worker(), seconds_in(waited), what_is_awaited(),
+       options_.of_launcher ? "" : ", or let the scheduler come back sooner (LOCKSTEP_START_TIMEOUT_S: wait longer)");
+}
+
 void WorkerSession::State::wait_for_assignment() {
   const auto start = Clock::now();
   const auto deadline = start + options_.start_timeout;
@@ -149,11 +158,21 @@ bool WorkerSession::State::await_next_place() {
   std::unique_lock lock(mutex_);
   const auto start = Clock::now();
   auto next_words = start + kFirstWords;
-  const auto come = [&] { return over_ || assignment_->generation > place_->generation; };
-  while (!changed_.wait_until(lock, next_words, come)) {
+  // Only the service ends the wait for others. Without it nothing would.
+  const Clock::duration longest = options_.of_launcher ? options_.silence : options_.start_timeout;
+  auto heard = start;
+  bool connected = true;
+  const auto come = [&] {
+    if (std::exchange(connected, connected_) || connected_) heard = Clock::now();
+    return over_ || assignment_->generation > place_->generation;
+  };
+  while (!changed_.wait_until(lock, std::min(next_words, heard + longest), come)) {
+    const auto now = Clock::now();
+    if (!connected_ && now >= heard + longest) fail_without_service(now - heard);
+    if (now < next_words) continue;
     log_warning("this {} keeps its state and waits for {}: {:.0f} s", worker(), what_is_awaited(),
-                seconds_in(Clock::now() - start));
-    next_words = Clock::now() + kWords;
+                seconds_in(now - start));
+    next_words = now + kWords;
   }
   if (assignment_->generation > place_->generation) {
     place_ = assignment_;

@@ -80,6 +80,7 @@ class WorkerSession::State {
   std::optional<std::string> what_is_lost() const;
   std::string what_is_awaited() const;
   [[noreturn]] void fail_waiting(const std::string& what, std::chrono::steady_clock::duration waited) const;
+  [[noreturn]] void fail_without_service(std::chrono::steady_clock::duration waited) const;
 
   const WorkerSessionOptions options_;
   const std::string where_;

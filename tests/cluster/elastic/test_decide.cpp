@@ -201,6 +201,49 @@ TEST(Decide, WhatWouldFailAgainEndsTheJob) {
   EXPECT_EQ(gathering({1, 2}, {node(1, Stage::waiting, 3), broken}, policy(1, 2, 9)).kind, Kind::close);
 }
 
+NodeView fatal(Ticket ticket, int round) {
+  NodeView view = failed(ticket, round);
+  view.report.fatal = true;
+  return view;
+}
+
+TEST(Decide, NodesWithWhichTheProgramCannotRunAreRefused) {
+  auto grown = state(Phase::gathering, 3);
+  grown.before = {1};
+  grown.ranks = 2;
+  const Nodes nodes = {fatal(1, 3), failed(2, 3)};
+  const auto decision = decide(grown, Tickets{1, 2}, nodes, policy(1, 2, 9), {});
+  EXPECT_EQ(decision.kind, Kind::refuse);
+  EXPECT_THAT(decision.refused, ElementsAre(2));
+  EXPECT_THAT(decision.why, HasSubstr("host2 cannot join: a rank on host1 says"));
+  EXPECT_EQ(decide(grown, Tickets{1, 2}, Nodes{fatal(1, 3), node(2, Stage::running, 3)}, policy(1, 2, 9), {}).kind,
+            Kind::wait)
+      << "not all ranks have ended";
+
+  auto refused = grown;
+  refused.before.clear();
+  refused.refused = {2};
+  refused.refused_ranks = {2};
+  refused.forgiven = 3;
+  const auto next = decide(refused, Tickets{1, 2}, nodes, policy(1, 2), {});
+  EXPECT_EQ(next.kind, Kind::form);
+  EXPECT_THAT(next.members, ElementsAre(1));
+  EXPECT_FALSE(next.uses_restart);
+}
+
+TEST(Decide, ANodeThatWouldMakeARefusedNumberOfRanksIsRefusedAtOnce) {
+  auto going_on = state(Phase::running, 4);
+  going_on.ranks = 1;
+  going_on.refused_ranks = {2};
+  const Tickets members = {1};
+  const auto decision = decide(going_on, members, Nodes{node(1, Stage::running, 4), node(3)}, policy(1, 2), {});
+  EXPECT_EQ(decision.kind, Kind::refuse);
+  EXPECT_THAT(decision.refused, ElementsAre(3));
+  NodeView other = node(3);
+  other.description.ranks = 2;
+  EXPECT_EQ(decide(going_on, members, Nodes{node(1, Stage::running, 4), other}, policy(1, 2), {}).why, "host3 joins");
+}
+
 TEST(Decide, RanksStayWhereTheyWere) {
   const Nodes nodes = {node(1, Stage::waiting, 3), node(2, Stage::waiting, 3), lost(node(3, Stage::running, 3)),
                        node(4)};
@@ -250,6 +293,7 @@ TEST(Decide, ALostNodeIsAwaitedWhereTooFewAreLeft) {
   LostNode job;
   EXPECT_EQ(job.decide({.lost = 59s}).kind, Kind::wait);
   EXPECT_TRUE(job.decide({.lost = 59s}).awaits_taker);
+  EXPECT_THAT(job.decide().why, HasSubstr("host2 gives no sign of life for 5.0 s; the other ranks wait until"));
   EXPECT_EQ(job.decide({.lost = 60s}).kind, Kind::end_round);
   job.rules.min_nodes = 1;
   EXPECT_EQ(job.decide().kind, Kind::end_round);

@@ -4,6 +4,7 @@
 #include <lockstep/base/parse.h>
 #include <lockstep/base/unique_fd.h>
 #include <lockstep/cluster/elastic/agents_store.h>
+#include <lockstep/cluster/own_store_host.h>
 #include <lockstep/cluster/replace/job_service.h>
 #include <lockstep/cluster/store_host.h>
 #include <lockstep/comm/meet/stores.h>

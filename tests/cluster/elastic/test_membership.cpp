@@ -212,6 +212,65 @@ TEST(AgentMembership, AFailureIsToldToAllAndUsesTheRestartsOfTheJob) {
   EXPECT_THROW(job.arrive(), Error);
 }
 
+TEST(AgentMembership, AJoinerThatDoesNotFitIsRefusedAndTheRestGoOn) {
+  Job job(policy_of(1, 2));
+  auto& first = job.arrive();
+  job.pass(2s);
+  first.say({.stage = Stage::running, .round = 1});
+  job.pass(300ms);
+  auto& second = job.arrive();
+  job.pass(300ms);
+  EXPECT_THAT(first.state().why, HasSubstr("host2 joins"));
+  first.say({.round = 1});
+  job.pass(300ms);
+  ASSERT_EQ(first.state().round, 2);
+  for (auto* agent : {&first, &second}) agent->say({.stage = Stage::running, .round = 2});
+  job.pass(300ms);
+  auto ends = ends_of("its host", 0, {2, 0}, 0);
+  ends.ends[0].note = FailureNote{"the batch does not fit", "config", std::nullopt};
+  job.store().set(first.keys().ends(2, first.ticket()), to_text(ends));
+  first.say({.round = 2, .failed = true, .fatal = true});
+  second.say({.round = 2});
+  job.pass(500ms);
+  EXPECT_TRUE(is_refused(second.state(), second.ticket()));
+  EXPECT_EQ(first.state().phase, Phase::running);
+  EXPECT_EQ(first.state().round, 3);
+  EXPECT_EQ(first.state().nodes, 1);
+  EXPECT_THAT(job.store().get(first.keys().report(2)).value_or(""), HasSubstr("the batch does not fit"));
+  first.say({.stage = Stage::running, .round = 3});
+  second.say({.stage = Stage::left, .round = 2, .note = "it was refused"});
+  job.pass(300ms);
+  // Whoever comes then would make it as many ranks.
+  const auto& third = job.arrive();
+  job.pass(500ms);
+  EXPECT_TRUE(is_refused(third.state(), third.ticket()));
+  EXPECT_EQ(first.state().round, 3);
+  EXPECT_EQ(first.state().phase, Phase::running);
+}
+
+TEST(AgentMembership, WhatDiesTwiceAtTheSameStepIsNotStartedAThirdTime) {
+  Job job(policy_of(1, 1, 9));
+  auto& agent = job.arrive();
+  job.pass(500ms);
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_EQ(agent.state().round, round);
+    agent.say({.stage = Stage::running, .round = round});
+    job.pass(300ms);
+    auto ends = ends_of("its host", 0, {0, 9}, 0);
+    ends.ends[0].cause = "the kernel killed it for lack of memory (limit 512 MiB, peak 512 MiB)";
+    ends.ends[0].progress = RankProgress{};
+    ends.ends[0].progress->step = round == 1 ? 3 : 7;
+    job.store().set(agent.keys().ends(round, agent.ticket()), to_text(ends));
+    agent.say({.round = round, .failed = true});
+    job.pass(500ms);
+  }
+  EXPECT_EQ(agent.state().phase, Phase::closed);
+  EXPECT_EQ(agent.state().restarts, 2);
+  const auto report = job.store().get(agent.keys().report(3)).value_or("");
+  EXPECT_THAT(report, HasSubstr("signal 9 (SIGKILL), the kernel killed it for lack of memory (limit 512 MiB"));
+  EXPECT_THAT(report, HasSubstr("2 of 9 restarts were used, because the ranks died twice in the same way"));
+}
+
 TEST(AgentMembership, AnotherNodeTakesThePlaceOfALostOneInTheSameRound) {
   auto policy = policy_of(2, 2);
   policy.max_replacements = 1;

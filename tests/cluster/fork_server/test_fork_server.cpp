@@ -236,19 +236,6 @@ TEST(ForkServer, IsDoneWithoutWhenItIsKilled) {
   EXPECT_TRUE(probe.nobody_left());
 }
 
-TEST(ForkServer, HostsAStoreThatEndsWithIt) {
-  test::Probe probe;
-  {
-    ForkServer server(options_for(1, {}));
-    ASSERT_EQ(server.await_obstacle(), std::nullopt);
-    const auto hosted = server.host_store(STDERR_FILENO, 0, {});
-    EXPECT_GT(hosted.store_port, 0);
-    EXPECT_THAT(hosted.own_store.place, testing::StartsWith("127.0.0.1:"));
-    EXPECT_FALSE(hosted.own_store.secret.empty());
-  }
-  EXPECT_TRUE(probe.nobody_left());
-}
-
 TEST(ForkServer, RanksThatWereNotReleasedNeverBegin) {
   test::Probe probe;
   const TemporaryFolder folder;
@@ -273,14 +260,12 @@ void launch_until(int step, const std::filesystem::path& folder) {
   if (step == 0) std::raise(SIGKILL);
   if (server.await_obstacle()) return;
   if (step == 1) std::raise(SIGKILL);
-  job.master_port = server.host_store(STDERR_FILENO, 0, {}).store_port;
-  if (step == 2) std::raise(SIGKILL);
   const auto forked = server.fork(prepare_ranks(options, job));
   std::raise(SIGKILL);
 }
 
 TEST(ForkServer, NobodyIsLeftWhenTheLauncherIsKilled) {
-  for (int step = 0; step <= 3; ++step) {
+  for (int step = 0; step <= 2; ++step) {
     test::Probe probe;
     const TemporaryFolder folder;
     const auto outcomes = test::fork_outcomes(1, {}, [&](int) { launch_until(step, folder.path()); });
