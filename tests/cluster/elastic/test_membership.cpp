@@ -267,7 +267,7 @@ TEST(AgentMembership, WhatDiesTwiceAtTheSameStepIsNotStartedAThirdTime) {
   EXPECT_EQ(agent.state().phase, Phase::closed);
   EXPECT_EQ(agent.state().restarts, 2);
   const auto report = job.store().get(agent.keys().report(3)).value_or("");
-  EXPECT_THAT(report, HasSubstr("signal 9 (SIGKILL), the kernel killed it for lack of memory (limit 512 MiB"));
+  EXPECT_THAT(report, HasSubstr("reason: the kernel killed it for lack of memory (limit 512 MiB, peak 512 MiB)"));
   EXPECT_THAT(report, HasSubstr("2 of 9 restarts were used, because the ranks died twice in the same way"));
 }
 
